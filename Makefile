@@ -71,20 +71,24 @@ lint: ## static checks; every message names the fix
 
 .PHONY: ledger
 ledger: ## render docs/compatibility/features.md from the rows that tests name and the last `make test`
-	@if [ -s build/test.json ]; then go run ./hack/ledger -results build/test.json; else go run ./hack/ledger; fi
+	@if [ -s build/test.json ]; then go run ./hack/featurestatus -results build/test.json; else go run ./hack/featurestatus; fi
 	@git --no-pager diff --stat -- docs/compatibility/features.md
 
 .PHONY: bench
-bench: build ## measure start, memory, Pod start and API throughput; prints the tables of docs/PERFORMANCE.md (root)
+bench: build ## measure starts, memory, Pods, writes, names, Services: writes docs/performance/*.json and its page (root; some 20 minutes)
 	@go run ./hack/bench
 
 .PHONY: bench-node
-bench-node: build ## measure one node at 0, 50 and 110 Pods and 1,000 fake ones: processor, memory, starts, ends, exits (root; some eight minutes)
+bench-node: build ## measure one node with 0, 50, 110 Pods and 1,000 fake ones: writes docs/performance/node.json and the page (root; 8 minutes)
 	@go run ./hack/bench -only node
 
+.PHONY: bench-page
+bench-page: ## render docs/performance/README.md from the JSON files beside it
+	@go run ./hack/bench -render
+
 .PHONY: schedperf
-schedperf: build ## measure the scheduler alone with the shapes of scheduler_perf, in memory and through an API server: some 13 minutes (root; GANTRY_OPENB=DIR adds the openb trace)
-	@hack/schedperf.sh build/schedperf $(BIN)/gantry
+schedperf: build ## measure the scheduler with the shapes of scheduler_perf: writes docs/performance/schedperf-*.json and the page (root; 13 minutes; GANTRY_OPENB=DIR adds the openb trace, GANTRY_OTHER=PROGRAM another scheduler)
+	@hack/schedperf.sh docs/performance $(BIN)/gantry
 
 .PHONY: why
 why: build ## score what `gantry why` says about broken Pods, and try the remedies it prints (needs root)

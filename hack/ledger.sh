@@ -7,5 +7,5 @@ if [ ! -s build/test.json ]; then
 	echo "build/test.json is missing: run \`make test\` first, the ledger counts what passed" >&2
 	exit 1
 fi
-go run ./hack/ledger -results build/test.json
+go run ./hack/featurestatus -results build/test.json
 awk -F '|' '/^\| \*\*all\*\*/ { gsub(/[* ]/, ""); print "docs/compatibility/features.md: " $3 " of " $4 " rows proven" }' docs/compatibility/features.md

@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/control"
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/journal/ring"
@@ -46,12 +46,12 @@ type Cluster struct {
 	// Client is a clientset over Config.
 	Client kubernetes.Interface
 
-	t     testing.TB
-	o     options
-	dir   string
-	files *pki.Files
-	log   *ring.Ring
-	wire  wire
+	t          testing.TB
+	o          options
+	dir        string
+	files      *pki.Files
+	log        *ring.Ring
+	connection apiConnection
 
 	stopServer, stopControllers func()
 
@@ -66,9 +66,9 @@ type rule struct {
 }
 
 type options struct {
-	nodes     []string
-	scheduler *schedulerconfig.KubeSchedulerConfiguration
-	missing   time.Duration
+	nodes          []string
+	scheduler      *schedulerconfig.KubeSchedulerConfiguration
+	nodeQuarantine time.Duration
 }
 
 // Option changes what Start makes.
@@ -83,7 +83,7 @@ func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
 }
 
 // WithNodeQuarantine is how long a node must have been missing before its Pods are given up; without it that takes upstream's 40 s.
-func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.missing = d } }
+func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.nodeQuarantine = d } }
 
 // Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that does not succeed; everything ends with the test.
 func Start(t testing.TB, opts ...Option) *Cluster {
@@ -98,8 +98,8 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// patience is how long a part may take to come up on a busy machine; it takes a second on an idle one.
-const patience = 2 * time.Minute
+// startTimeout is how long a part may take to come up on a busy machine; it takes a second on an idle one.
+const startTimeout = 2 * time.Minute
 
 func (c *Cluster) start() error {
 	dir, err := os.MkdirTemp("", "testcluster") // short: unix sockets live below it
@@ -116,7 +116,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	c.t.Cleanup(func() {
-		c.wire.cut()
+		c.connection.disconnect()
 		if c.stopServer != nil { // also of a server that was not ready in time: its etcd must not outlive its files
 			c.stopServer()
 		}
@@ -124,7 +124,7 @@ func (c *Cluster) start() error {
 	if err := c.startServer(); err != nil {
 		return err
 	}
-	c.Config = c.wire.config(context.Background(), &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
+	c.Config = c.connection.config(context.Background(), &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
 	c.Config.UserAgent = "testcluster"
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return err
@@ -142,13 +142,13 @@ func (c *Cluster) start() error {
 
 // background runs f until the test ends, and waits for its end then. What ends first was started last.
 func (c *Cluster) background(what string, f func(ctx context.Context) error) (stop func()) {
-	stop = c.begin(what, f)
+	stop = c.runBackground(what, f)
 	c.t.Cleanup(stop)
 	return stop
 }
 
-// begin runs f until stop is called, which waits for its end.
-func (c *Cluster) begin(what string, f func(ctx context.Context) error) (stop func()) {
+// runBackground runs f until stop is called, which waits for its end.
+func (c *Cluster) runBackground(what string, f func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -174,33 +174,33 @@ func (c *Cluster) startServer() error {
 			Cert: c.files.APIServer.Cert, Key: c.files.APIServer.Key, ClientCA: c.files.CA.Cert, RequestHeaderCA: c.files.FrontProxyCA.Cert,
 			ProxyCert: c.files.FrontProxyClient.Cert, ProxyKey: c.files.FrontProxyClient.Key, ServiceAccountSigning: c.files.ServiceAccount.Key,
 		},
-		Journal: apiserver.Journal{Sink: c.log.Speaker("apiserver", ""), Reader: c.log, Appender: c.log},
+		Journal: apiserver.Journal{Sink: c.log.SinkFor("apiserver", ""), Reader: c.log, Appender: c.log},
 		Access:  auth.Access(auth.Options{}), OpenAPIv2Off: true,
 	})
 	if err != nil {
 		return err
 	}
-	c.stopServer = c.begin("API server", server.Run)
+	c.stopServer = c.runBackground("API server", server.Run)
 	select {
 	case <-server.Ready():
-		c.wire.connect(server)
+		c.connection.connect(server)
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("the API server was not ready within %s", patience)
+	case <-time.After(startTimeout):
+		return fmt.Errorf("the API server was not ready within %s", startTimeout)
 	}
 }
 
-// as reaches the API server as one of the cluster's own users.
-func (c *Cluster) as(name string, groups ...string) *rest.Config {
-	return c.wire.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+// configFor reaches the API server as one of the cluster's own users.
+func (c *Cluster) configFor(name string, groups ...string) *rest.Config {
+	return c.connection.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
 }
 
 func (c *Cluster) startParts() error {
-	schedulerClient, err := kubernetes.NewForConfig(c.as(user.KubeScheduler))
+	schedulerClient, err := kubernetes.NewForConfig(c.configFor(user.KubeScheduler))
 	if err != nil {
 		return err
 	}
-	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler, Journal: c.log.Speaker("scheduler", "")})
+	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler, Journal: c.log.SinkFor("scheduler", "")})
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (c *Cluster) startParts() error {
 }
 
 func (c *Cluster) startControllers() error {
-	as := c.as
+	as := c.configFor
 	ca, err := os.ReadFile(c.files.CA.Cert)
 	if err != nil {
 		return err
@@ -219,9 +219,9 @@ func (c *Cluster) startControllers() error {
 	if err != nil {
 		return err
 	}
-	c.stopControllers = c.begin("controllers", func(ctx context.Context) error {
+	c.stopControllers = c.runBackground("controllers", func(ctx context.Context) error {
 		return control.Run(ctx, control.Options{
-			Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.Speaker("controllers", ""), RootCA: ca, Quarantine: c.o.missing},
+			Deps: controllerruntime.ControllerContext{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""), RootCA: ca, NodeQuarantine: c.o.nodeQuarantine},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account), serviceaccount.MakeGroupNames("kube-system")...)
 				own, err := kubernetes.NewForConfig(cfg)

@@ -33,7 +33,7 @@ func (c *Cluster) KillRuntime(node string) {
 // StartRuntime starts a node's runtime again, with the containers as they are now.
 func (c *Cluster) StartRuntime(node string) {
 	c.t.Helper()
-	if err := c.node(node).runtime.Revive(); err != nil {
+	if err := c.node(node).runtime.Restart(); err != nil {
 		c.t.Fatalf("testcluster: runtime of %s: %v", node, err)
 	}
 }
@@ -41,7 +41,7 @@ func (c *Cluster) StartRuntime(node string) {
 // KillAPI ends the API server: requests and watches under way break off, and nobody answers.
 func (c *Cluster) KillAPI() {
 	c.t.Helper()
-	c.wire.cut()
+	c.connection.disconnect()
 	c.stopServer()
 }
 
@@ -76,8 +76,8 @@ func (c *Cluster) FaultPod(node, pod, method, terms string) {
 	}
 }
 
-// Left names what a node holds for Pods: sandboxes and containers, addresses, cgroups, directories of volumes and logs.
-func (c *Cluster) Left(node string) ([]string, error) {
+// LeftoverCgroups names what a node holds for Pods: sandboxes and containers, addresses, cgroups, directories of volumes and logs.
+func (c *Cluster) LeftoverCgroups(node string) ([]string, error) {
 	c.t.Helper()
 	n := c.node(node)
 	var out []string
@@ -89,7 +89,7 @@ func (c *Cluster) Left(node string) ([]string, error) {
 	for _, ip := range n.runtime.Addresses() {
 		out = append(out, "address: "+ip.String())
 	}
-	for _, path := range n.groups.all() {
+	for _, path := range n.cgroups.all() {
 		if strings.Contains(filepath.Base(path), "pod") && !strings.HasSuffix(path, "kubepods") {
 			out = append(out, "cgroup: "+path)
 		}

@@ -29,7 +29,7 @@ import (
 type node struct {
 	name, root string
 	runtime    *crifake.Fake
-	groups     *groups
+	cgroups    *fakeCgroups
 	report     *nodestatus.Reporter
 	stop       func() // ends the kubelet; it writes what it still has to say
 	kill       func() // ends it in the middle of things
@@ -42,7 +42,7 @@ func (c *Cluster) addNode(name string, number int) error {
 		return err
 	}
 	c.t.Cleanup(fake.Close)
-	n := &node{name: name, root: filepath.Join(c.dir, name), runtime: fake, groups: &groups{made: map[string]bool{}}}
+	n := &node{name: name, root: filepath.Join(c.dir, name), runtime: fake, cgroups: &fakeCgroups{created: map[string]bool{}}}
 	c.mu.Lock()
 	for _, r := range c.rules {
 		fake.On(r.match, r.script)
@@ -54,13 +54,13 @@ func (c *Cluster) addNode(name string, number int) error {
 
 // startNode starts the node's kubelet.
 func (c *Cluster) startNode(n *node) error {
-	sink := c.log.Speaker("kubelet", n.name)
+	sink := c.log.SinkFor("kubelet", n.name)
 	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(), Journal: sink})
 	if err != nil {
 		return err
 	}
 	life, cut := context.WithCancel(context.Background())
-	client, err := kubernetes.NewForConfig(c.wire.config(life, &user.DefaultInfo{Name: "system:node:" + n.name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
+	client, err := kubernetes.NewForConfig(c.connection.config(life, &user.DefaultInfo{Name: "system:node:" + n.name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
 	if err != nil {
 		cut()
 		return err
@@ -74,7 +74,7 @@ func (c *Cluster) startNode(n *node) error {
 		Client: client, Register: true, MaxPods: 110, Journal: sink,
 		Identity: nodestatus.Identity{Name: n.name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine:  nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
-		Sources:  nodestatus.Sources{Runtime: hands.Probing(), Images: hands.Images(), Doubt: hands.Signs().Doubt, ImagesMoved: hands.Signs().Images},
+		Sources:  nodestatus.Sources{Runtime: hands.ProbeRuntime(), Images: hands.Images(), RuntimeSuspect: hands.Signals().RuntimeSuspect, ImagesChanged: hands.Signals().ImagesChanged},
 	})
 	if err != nil {
 		cut()
@@ -102,22 +102,22 @@ func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Cl
 	return kubelet.New(kubelet.Options{
 		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
 		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
-		Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.Speaker("kubelet", n.name),
-		Ports: kubelet.Ports{HostIPs: func() []string { return []string{"127.0.0.1"} }, Cgroups: n.groups, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: n.runtime.DialPod},
+		Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.SinkFor("kubelet", n.name),
+		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"127.0.0.1"} }, Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: hands.ProbeRuntime(), Dial: n.runtime.DialPod},
 	})
 }
 
 // waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods can be created.
 func (c *Cluster) waitNodes() error {
-	deadline := time.After(patience)
+	deadline := time.After(startTimeout)
 	for name, n := range c.nodes {
 		select {
 		case <-n.report.Ready():
 		case <-deadline:
-			return fmt.Errorf("node %s was not Ready within %s", name, patience)
+			return fmt.Errorf("node %s was not Ready within %s", name, startTimeout)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	return c.until(ctx, "the default service account", func() (bool, error) {
 		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
@@ -198,42 +198,42 @@ func (c *Cluster) Dump() string {
 	return b.String()
 }
 
-// groups is a cgroup tree that only knows which cgroups there are.
-type groups struct {
-	mu   sync.Mutex
-	made map[string]bool
+// fakeCgroups is a cgroup tree that only knows which cgroups there are.
+type fakeCgroups struct {
+	mu      sync.Mutex
+	created map[string]bool
 }
 
-func (g *groups) Ensure(path string, _ resource.Values) error {
+func (g *fakeCgroups) Ensure(path string, _ resource.Values) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.made[path] = true
+	g.created[path] = true
 	return nil
 }
 
-func (g *groups) Remove(path string) error {
+func (g *fakeCgroups) Remove(path string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p := range g.made {
+	for p := range g.created {
 		if p == path || strings.HasPrefix(p, path+"/") {
-			delete(g.made, p)
+			delete(g.created, p)
 		}
 	}
 	return nil
 }
 
 // all are the cgroups there are.
-func (g *groups) all() []string {
+func (g *fakeCgroups) all() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Sorted(maps.Keys(g.made))
+	return slices.Sorted(maps.Keys(g.created))
 }
 
-func (g *groups) List(parent string) ([]string, error) {
+func (g *fakeCgroups) List(parent string) ([]string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []string
-	for p := range g.made {
+	for p := range g.created {
 		if rest, below := strings.CutPrefix(p, parent+"/"); below && !strings.Contains(rest, "/") {
 			out = append(out, rest)
 		}

@@ -1,15 +1,15 @@
-// Command gantry-cni is the CNI plugin of Gantry's own Pod network; see internal/network/attach.
+// Command gantry-cni is the CNI plugin of Gantry's own Pod network; see internal/network/cniplugin.
 package main
 
 import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/gantry-project/gantry/internal/network/attach"
+	"github.com/gantry-project/gantry/internal/network/cniplugin"
 )
 
 func main() {
 	skel.PluginMainFuncs(skel.CNIFuncs{
-		Add: attach.Add, Del: attach.Del, Check: attach.Check, GC: attach.GC, Status: attach.Status,
+		Add: cniplugin.Add, Del: cniplugin.Del, Check: cniplugin.Check, GC: cniplugin.GC, Status: cniplugin.Status,
 	}, version.All, "gantry-cni: Gantry's Pod network")
 }

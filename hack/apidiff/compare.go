@@ -222,7 +222,7 @@ func differences(ours, theirs answer) []string {
 	var out []string
 	a, b := decode(ours), decode(theirs)
 	if ours.code != theirs.code {
-		out = append(out, fmt.Sprintf("code %d, theirs %d: ours %s, theirs %s", ours.code, theirs.code, pattern(says(a, ours)), pattern(says(b, theirs))))
+		out = append(out, fmt.Sprintf("code %d, theirs %d: ours %s, theirs %s", ours.code, theirs.code, pattern(responseText(a, ours)), pattern(responseText(b, theirs))))
 		return out
 	}
 	for _, h := range []string{"Warning", "Content-Type", "Retry-After", "Allow", "Location"} {
@@ -248,7 +248,7 @@ func decode(a answer) any {
 	return mask(v)
 }
 
-func says(v any, a answer) string {
+func responseText(v any, a answer) string {
 	if m, ok := v.(map[string]any); ok && a.code >= http.StatusBadRequest {
 		return fmt.Sprint(m["message"])
 	}

@@ -58,10 +58,10 @@ func main() {
 			return err
 		}
 		p := &pair{}
-		if p.ours, err = dial(ours); err != nil {
+		if p.gantry, err = dial(ours); err != nil {
 			return err
 		}
-		if p.theirs, err = dial(theirs); err != nil {
+		if p.reference, err = dial(theirs); err != nil {
 			return err
 		}
 		return run(ctx, o, p, flag.Args())
@@ -77,7 +77,7 @@ func run(ctx context.Context, o options, p *pair, what []string) error {
 		what = []string{"create", "update", "status", "script"}
 	}
 	found := &findings{}
-	m, err := newMutants(ctx, o, p)
+	m, err := newMutator(ctx, o, p)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ type server struct {
 }
 
 // pair are the servers whose answers should be equal.
-type pair struct{ ours, theirs *server }
+type pair struct{ gantry, reference *server }
 
 func dial(kubeconfig string) (*server, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -175,10 +175,10 @@ func (p *pair) both(ctx context.Context, r request) (ours, theirs answer, err er
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		theirs, err = p.theirs.send(ctx, r)
+		theirs, err = p.reference.send(ctx, r)
 		done <- err
 	}()
-	ours, err = p.ours.send(ctx, r)
+	ours, err = p.gantry.send(ctx, r)
 	if other := <-done; err == nil {
 		err = other
 	}

@@ -20,7 +20,7 @@ const watchOpen = "1"
 
 // runSelectors sends field selectors of every kind: all scalar fields that its schema has, all that any kind can select by, and odd ones;
 // with list, watch and deletecollection.
-func (m *mutants) runSelectors(ctx context.Context, found *findings) error {
+func (m *mutator) runSelectors(ctx context.Context, found *findings) error {
 	known := []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "name", "type", "reason", "source", "reportingComponent", "reportingController",
 		"spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "spec.unschedulable", "spec.clusterIP",
@@ -74,10 +74,10 @@ func (s *schemas) scalars(x *schema, at string, depth int) []string {
 }
 
 // runPuts writes objects that are not there, by PUT and by patches, with and without a version and a uid, and objects that are, without a version.
-func (m *mutants) runPuts(ctx context.Context, found *findings) error {
+func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 	var jobs []request
 	err := m.eachSeed(func(raw string, obj map[string]any) error {
-		l, name, ok := m.place(obj)
+		l, name, ok := m.locate(obj)
 		if !ok {
 			return nil
 		}
@@ -112,8 +112,8 @@ func (m *mutants) runPuts(ctx context.Context, found *findings) error {
 	return m.sendAll(ctx, "put", jobs, found)
 }
 
-// place is where a seed's objects are, and its name; false when its kind is not served or not asked for.
-func (m *mutants) place(obj map[string]any) (list, string, bool) {
+// locate is where a seed's objects are, and its name; false when its kind is not served or not asked for.
+func (m *mutator) locate(obj map[string]any) (list, string, bool) {
 	kind, _ := obj["kind"].(string)
 	version, _ := obj["apiVersion"].(string)
 	meta, _ := obj["metadata"].(map[string]any)
@@ -123,7 +123,7 @@ func (m *mutants) place(obj map[string]any) (list, string, bool) {
 }
 
 // sendAll sends requests to both, some at once, and compares.
-func (m *mutants) sendAll(ctx context.Context, what string, jobs []request, found *findings) error {
+func (m *mutator) sendAll(ctx context.Context, what string, jobs []request, found *findings) error {
 	work := make(chan request)
 	done := make(chan struct{})
 	for range m.parallel {

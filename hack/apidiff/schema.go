@@ -62,8 +62,8 @@ func (s *schemas) follow(x *schema) *schema {
 	return x
 }
 
-// words are values that fields of a name take.
-var words = map[string]any{
+// sampleStrings are values that fields of a name take.
+var sampleStrings = map[string]any{
 	"ip": "10.1.2.3", "podIP": "10.1.2.3", "hostIP": "10.1.2.3", "clusterIP": "10.96.9.9", "path": "/x", "mountPath": "/x", "devicePath": "/x", "port": 80, "containerPort": 80, "cidr": "10.0.0.0/8",
 	"image": "i", "apiVersion": "v1", "kind": "Pod", "expression": "true", "schedule": "* * * * *", "topologyKey": "zone", "driver": "a.b", "provisioner": "a.b/c", "protocol": "TCP",
 	"effect": "NoSchedule", "operator": "Exists", "uid": "u", "storage": "1Gi", "url": "https://a.b/c", "pathType": "Exact", "restartPolicy": "Never", "fieldPath": "metadata.name",
@@ -76,7 +76,7 @@ func (s *schemas) plausible(x *schema, name string, depth int) any {
 	if x == nil || depth > 9 {
 		return map[string]any{}
 	}
-	if v, ok := words[name]; ok && (x.Type == kindOf(v) || x.Format == "int-or-string") {
+	if v, ok := sampleStrings[name]; ok && (x.Type == kindOf(v) || x.Format == "int-or-string") {
 		return v
 	}
 	if len(x.Enum) > 0 {

@@ -52,11 +52,11 @@ func runScripts(ctx context.Context, o options, p *pair, found *findings) error 
 		}
 		ours, theirs := map[string]string{}, map[string]string{}
 		for i, s := range steps {
-			a, err := s.settle(ctx, p.ours, ours)
+			a, err := s.sendUntil(ctx, p.gantry, ours)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, s.Do, err)
 			}
-			b, err := s.settle(ctx, p.theirs, theirs)
+			b, err := s.sendUntil(ctx, p.reference, theirs)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, s.Do, err)
 			}
@@ -86,11 +86,11 @@ func (s *step) body() string {
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
-// patience is how long a server may take to hear of what was written to it.
-const patience = 10 * time.Second
+// settleTimeout is how long a server may take to hear of what was written to it.
+const settleTimeout = 10 * time.Second
 
-func (s *step) settle(ctx context.Context, to *server, vars map[string]string) (answer, error) {
-	for end := time.Now().Add(patience); ; {
+func (s *step) sendUntil(ctx context.Context, to *server, vars map[string]string) (answer, error) {
+	for end := time.Now().Add(settleTimeout); ; {
 		a, err := s.send(ctx, to, vars)
 		if err != nil || s.Until == 0 || a.code == s.Until || time.Now().After(end) {
 			return a, err

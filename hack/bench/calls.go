@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
 // counts is how often the kubelet has called the runtime, by operation.
@@ -24,7 +25,8 @@ func (c *cluster) counts(ctx context.Context) (counts, error) {
 	if len(nodes.Items) != 1 {
 		return nil, fmt.Errorf("%d nodes, want one", len(nodes.Items))
 	}
-	raw, err := c.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", nodes.Items[0].Name, "proxy/metrics").DoRaw(ctx)
+	get := c.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", nodes.Items[0].Name, "proxy/metrics")
+	raw, err := get.DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the kubelet: %w", err)
 	}
@@ -59,20 +61,15 @@ func (c counts) grown(before, after counts) {
 	}
 }
 
-// row is a line of the table: how many calls there were for each of some.
-func (c counts) row(what string, each float64, leave ...string) []string {
-	sum := 0.0
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		if n := c[name] / each; !slices.Contains(leave, name) {
-			sum += n
-			parts = append(parts, fmt.Sprintf("%s %.1f", name, n))
+// figures are how many calls there were for each of so many, in all and by operation.
+func (c counts) figures(name string, each float64, leave ...string) []result.Figure {
+	total := 0.0
+	var parts []result.Figure
+	for _, operation := range slices.Sorted(maps.Keys(c)) {
+		if n := c[operation] / each; !slices.Contains(leave, operation) {
+			total += n
+			parts = append(parts, result.Value(name+"/"+operation, "calls", n))
 		}
 	}
-	return []string{what, fmt.Sprintf("%.1f", sum), strings.Join(parts, ", ")}
-}
-
-// perMinute is a line for some time at rest.
-func (c counts) perMinute(what string, window time.Duration) []string {
-	return c.row(what, window.Minutes())
+	return append([]result.Figure{result.Value(name, "calls", total)}, parts...)
 }

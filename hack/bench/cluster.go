@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/test/replay/instance"
@@ -73,71 +71,23 @@ func (c *cluster) create(ctx context.Context, p *v1.Pod) error {
 
 // firstPod creates a Pod and waits until it runs.
 func (c *cluster) firstPod(ctx context.Context, name string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	seen, err := c.watching(ctx)
+	if err != nil {
+		return err
+	}
 	if err := c.create(ctx, sleeper(name)); err != nil {
 		return err
 	}
-	seen, err := c.follow(ctx, fields.OneTermEqualSelector("metadata.name", name).String())
-	if err != nil {
-		return err
-	}
-	defer seen.stop()
-	_, err = seen.wait(ctx, 1)
-	return err
-}
-
-// follower notes when each Pod was first seen Running.
-type follower struct {
-	stop    func()
-	running chan arrival
-}
-
-type arrival struct {
-	name string
-	at   time.Time
-}
-
-func (c *cluster) follow(ctx context.Context, selector string) (*follower, error) {
-	w, err := c.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{FieldSelector: selector})
-	if err != nil {
-		return nil, err
-	}
-	f := &follower{stop: w.Stop, running: make(chan arrival, 1000)}
-	go func() {
-		known := map[string]bool{}
-		for e := range w.ResultChan() {
-			p, ok := e.Object.(*v1.Pod)
-			if !ok || e.Type == watch.Deleted {
-				continue
-			}
-			if p.Status.Phase == v1.PodRunning && !known[p.Name] {
-				known[p.Name] = true
-				f.running <- arrival{p.Name, time.Now()}
-			}
-		}
-	}()
-	return f, nil
-}
-
-// wait returns the times at which n Pods were seen Running.
-func (f *follower) wait(ctx context.Context, n int) (map[string]time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	out := map[string]time.Time{}
-	for len(out) < n {
-		select {
-		case a := <-f.running:
-			out[a.name] = a.at
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d of %d Pods ran: %w", len(out), n, ctx.Err())
-		}
-	}
-	return out, nil
+	return seen.all(ctx, []string{name}, running)
 }
 
 // empty deletes all Pods and waits until they are gone.
 func (c *cluster) empty(ctx context.Context) error {
 	pods := c.client.CoreV1().Pods("default")
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}); err != nil {
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := pods.DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

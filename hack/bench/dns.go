@@ -13,48 +13,51 @@ import (
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// names measures the cluster's DNS: questions for 1,000 Services' addresses from 1 and from 32 clients.
-func (b *bench) names(ctx context.Context) error {
+// dns measures the cluster's DNS: A records of 1,000 Services are asked for by UDP from 1 and from
+// 32 clients, each over one socket and one question at a time; the clients share the machine with
+// Gantry.
+func (b *bench) dns(ctx context.Context) ([]result.Figure, error) {
 	i, c, err := b.running(ctx)
 	if i != nil {
 		defer b.remove(i)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	services := b.times(1000)
 	for k := range services {
-		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}}}
+		s := &v1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)},
+			Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}},
+		}
 		if _, err := c.client.CoreV1().Services("default").Create(ctx, s, metav1.CreateOptions{}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	at, err := c.dnsServer(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var rows [][]string
+	var figures []result.Figure
 	for _, clients := range []int{1, 32} {
 		rate, took, err := ask(at, clients, services, b.times(100_000))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rows = append(rows, []string{fmt.Sprint(clients), fmt.Sprintf("%.0f", rate), ms(quantile(took, 0.5)), ms(quantile(took, 0.99))})
+		name := fmt.Sprintf("%d clients", clients)
+		figures = append(figures, result.Value(name+"/queries", "/s", rate), result.Durations(name+"/query", took))
 	}
-	b.page.add(section{
-		Title: "Names",
-		How:   fmt.Sprintf("A records of %d Services are asked for by UDP, each client over one socket and one question at a time; clients and Gantry share the machine.", services),
-		Head:  []string{"Clients", "Queries/s", "p50, ms", "p99, ms"},
-		Rows:  rows,
-	})
-	return nil
+	return figures, nil
 }
 
 // dnsServer is where the DNS server listens by its own word: the slice of kube-dns.
 func (c *cluster) dnsServer(ctx context.Context) (string, error) {
-	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"})
+	ofDNS := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"}
+	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, ofDNS)
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +100,8 @@ func askFrom(at string, first, services, n int) ([]time.Duration, error) {
 			return nil, err
 		}
 		if len(r.Answer) != 1 {
-			return nil, fmt.Errorf("%s: %d answers (%s), want one", q.Question[0].Name, len(r.Answer), dns.RcodeToString[r.Rcode])
+			code := dns.RcodeToString[r.Rcode]
+			return nil, fmt.Errorf("%s: %d answers (%s), want one", q.Question[0].Name, len(r.Answer), code)
 		}
 		took = append(took, time.Since(began))
 	}

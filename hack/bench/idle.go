@@ -2,61 +2,66 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// usage is what /proc tells of a process.
+// usage is what /proc shows of a process.
 type usage struct {
 	name      string
 	rss, anon int64 // KiB
 	cpu       time.Duration
 }
 
-// idle measures the processes of an instance without Pods that had a minute to rest.
-func (b *bench) idle(ctx context.Context) error {
+// idle measures the processes of an instance without Pods, a minute after its last Pod was gone:
+// VmRSS and RssAnon of /proc/PID/status, and the CPU time of the next 30 s. containerd is a process
+// of its own and outlives Gantry.
+func (b *bench) idle(ctx context.Context) ([]result.Figure, error) {
 	i, c, err := b.running(ctx)
 	if i != nil {
 		defer b.remove(i)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.empty(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	settle, window := 60*time.Second, 30*time.Second
 	if b.short {
 		settle, window = 5*time.Second, 5*time.Second
 	}
 	if err := sleep(ctx, settle); err != nil {
-		return err
+		return nil, err
 	}
 	before := processes(i.Traces())
 	if err := sleep(ctx, window); err != nil {
-		return err
+		return nil, err
 	}
-	var rows [][]string
+	var figures []result.Figure
 	for pid, u := range processes(i.Traces()) {
-		spent := float64(u.cpu-before[pid].cpu) / float64(window) * 100
-		rows = append(rows, []string{u.name, mib(u.rss), mib(u.anon), fmt.Sprintf("%.2f", spent)})
+		u.cpu -= before[pid].cpu
+		figures = append(figures, u.figures(u.name, window)...)
 	}
-	slices.SortFunc(rows, func(x, y []string) int { return strings.Compare(x[0], y[0]) })
-	b.page.add(section{
-		Title: "At rest",
-		How: fmt.Sprintf("One instance without Pods, %.0f s after its last Pod was gone; VmRSS and RssAnon of /proc/PID/status, and the processor time of the next %.0f s. "+
-			"containerd is a process of its own and outlives Gantry.", settle.Seconds(), window.Seconds()),
-		Head:   []string{"Process", "RSS, MiB", "anonymous, MiB", "% of a core"},
-		Rows:   rows,
-		Budget: "gantry up: RSS ≤ 200 MB, anonymous ≤ 110 MB, ≤ 1 % of a core",
-	})
-	return nil
+	slices.SortFunc(figures, func(x, y result.Figure) int { return strings.Compare(x.Name, y.Name) })
+	return figures, nil
 }
+
+// figures are what a process took over a window of time.
+func (u usage) figures(name string, window time.Duration) []result.Figure {
+	return []result.Figure{
+		result.Value(name+"/CPU", "% of a core", float64(u.cpu)/float64(window)*100),
+		result.Value(name+"/RSS", "MiB", mib(u.rss)), result.Value(name+"/anonymous", "MiB", mib(u.anon)),
+	}
+}
+
+func mib(kib int64) float64 { return float64(kib) / 1024 }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {

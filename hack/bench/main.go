@@ -1,57 +1,92 @@
-// Command bench measures Gantry on this machine and writes docs/PERFORMANCE.md: starting, resting, starting Pods, a node that fills, taking writes, Services.
+// Command bench measures Gantry on this machine: starting, resting, starting Pods, a node that
+// fills, taking writes, names, Services.
 //
-// It runs instances of its own in new directories, on loopback and free ports, and removes them; it needs root and some fifteen minutes.
+//	bench                    measure all parts; each writes docs/performance/PART.json
+//	bench -only start,dns    these parts alone; the files of the others stay as they are
+//	bench -short             fewer repetitions, shorter rests; files go to build/performance
+//	bench -render            measure nothing
+//
+// Then it renders docs/performance/README.md from the files there, but with -short.
+//
+// It runs instances of its own in new directories, on loopback and free ports, and removes them; it
+// needs root and some twenty minutes. The figures of the scheduler come from hack/schedperf.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/test/images"
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// image is what every Pod of the measurements runs.
-const image = "docker.io/library/busybox:1.37"
+const (
+	// image is what every Pod of the measurements runs.
+	image = "docker.io/library/busybox:1.37"
+	// resultsDir has the files that runs write, and the page.
+	resultsDir = "docs/performance"
+)
 
 // bench is one run.
 type bench struct {
 	binary, binDir string
 	archive        string // the image, made once
 	only           string
-	profiles       string // directory for processor profiles of the parts that write
+	profiles       string // directory for CPU profiles of the parts that write
 	number         int    // of the instances
 	other          other  // a server to measure beside Gantry, where one is named
 	short          bool
-	page           page
+	out            string // directory of the results
+}
+
+// part is what can be measured alone.
+type part struct {
+	name    string // as -only takes it
+	measure func(context.Context) ([]result.Figure, error)
+}
+
+// parts are all of them, in the order in which they run.
+func (b *bench) parts() []part {
+	return []part{
+		{"start", b.start}, {"idle", b.idle}, {"pods", b.pods}, {"latencies", b.latencies}, {"node", b.node},
+		{"api", b.api}, {"load", b.load}, {"dns", b.dns},
+		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments},
+	}
 }
 
 func main() {
-	b := bench{}
-	out := ""
+	b, render := bench{}, false
 	flag.StringVar(&b.binary, "gantry", "build/bin/gantry", "gantry to measure")
 	flag.StringVar(&b.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (default: where gantry is)")
-	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, promises, node, api, load, dns, network (all of it, or network/changes, network/connections, network/attachments); the page keeps its other sections")
-	flag.StringVar(&b.profiles, "profile", "", "directory for processor profiles of the parts api and load")
-	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, measured in turns with Gantry by the parts api and load")
-	flag.StringVar(&b.other.name, "name", "other", "its name in the table")
-	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their processor time counts")
-	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, where others run on the machine: it chooses bridge and Pod addresses")
-	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest; then nothing is written")
-	flag.StringVar(&out, "o", "docs/PERFORMANCE.md", "page to write")
+	flag.StringVar(&b.only, "only", "", "parts to measure, comma separated: "+strings.Join(names(b.parts()), ", ")+
+		"; network is all of its parts")
+	flag.StringVar(&b.profiles, "profile", "", "directory for CPU profiles of the parts api and load")
+	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, for the parts api and load")
+	flag.StringVar(&b.other.name, "name", "another API server", "its name and version, for the results")
+	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their CPU time counts")
+	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
+	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
+	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
+	flag.StringVar(&b.out, "o", "", "directory for the results (default: "+resultsDir+", with -short build/performance)")
 	flag.Parse()
+	b.out = cmp.Or(b.out, map[bool]string{false: resultsDir, true: "build/performance"}[b.short])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := b.run(ctx)
+	var err error
+	if !render {
+		err = b.run(ctx)
+	}
 	stop()
-	if err == nil && !b.short {
-		err = b.page.write(out)
+	if err == nil && (render || b.out == resultsDir) {
+		err = writePage(resultsDir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -59,34 +94,70 @@ func main() {
 	}
 }
 
+func names(parts []part) (all []string) {
+	for _, p := range parts {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// chosen are the parts that -only names.
+func (b *bench) chosen() ([]part, error) {
+	if b.only == "" {
+		return b.parts(), nil
+	}
+	var out []part
+	wanted := strings.Split(b.only, ",")
+	for _, p := range b.parts() {
+		group, _, _ := strings.Cut(p.name, "/")
+		if slices.Contains(wanted, p.name) || slices.Contains(wanted, group) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("-only: none of %s is one of %s", b.only, strings.Join(names(b.parts()), ", "))
+	}
+	return out, nil
+}
+
 func (b *bench) run(ctx context.Context) error {
+	parts, err := b.chosen()
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "gantry-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	b.archive = filepath.Join(dir, "busybox.tar")
-	if err := images.Archive(b.archive, images.Only(images.Standard(), image)); err != nil {
+	if err := images.Archive(b.archive, images.Select(images.Standard(), image)); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"promises", b.promises}, {"node", b.node}, {"api", b.creates}, {"load", b.loads}, {"dns", b.names},
-		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments}} {
-		group, _, _ := strings.Cut(part.name, "/")
-		if only := "," + b.only + ","; b.only != "" && !strings.Contains(only, ","+part.name+",") && !strings.Contains(only, ","+group+",") {
-			continue
+	for _, p := range parts {
+		if err := b.runPart(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		begin := time.Now()
-		fmt.Fprintf(os.Stderr, "bench: %s …\n", part.name)
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
-		}
-		fmt.Fprintf(os.Stderr, "bench: %s took %s\n", part.name, time.Since(begin).Round(time.Second))
 	}
-	fmt.Print(b.page.tables())
 	return nil
+}
+
+// runPart measures a part, prints its figures and writes them to its file.
+func (b *bench) runPart(ctx context.Context, p part) error {
+	begin := time.Now()
+	fmt.Fprintf(os.Stderr, "bench: %s …\n", p.name)
+	r := result.Here(strings.ReplaceAll(p.name, "/", "-"), b.binary)
+	if b.other.kubeconfig != "" && (p.name == "api" || p.name == "load") {
+		r.Beside = b.other.name
+	}
+	var err error
+	if r.Figures, err = p.measure(ctx); err != nil {
+		return err
+	}
+	file := filepath.Join(b.out, r.Part+".json")
+	fmt.Print(r.Table())
+	fmt.Fprintf(os.Stderr, "bench: %s took %s; %s is written\n", p.name, time.Since(begin).Round(time.Second), file)
+	return r.Write(file)
 }
 
 // times is how often something is repeated.
@@ -95,58 +166,4 @@ func (b *bench) times(n int) int {
 		return max(1, n/5)
 	}
 	return n
-}
-
-// fresh makes an instance with the image ready to be imported at its first start.
-func (b *bench) fresh(flags ...string) (*instance.Instance, error) {
-	return b.made(instance.Options{Flags: flags})
-}
-
-// made is fresh with other options than flags.
-func (b *bench) made(o instance.Options) (*instance.Instance, error) {
-	o.Binary, o.BinDir, o.NodeIP, o.Number = b.binary, b.binDir, "127.0.0.1", b.number
-	i, err := instance.New(o)
-	if err != nil {
-		return nil, err
-	}
-	at := filepath.Join(i.Dir, "images")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(b.archive)
-	if err != nil {
-		return nil, err
-	}
-	return i, os.WriteFile(filepath.Join(at, "busybox.tar"), raw, 0o644)
-}
-
-// remove takes an instance away; what could not be removed is told, the figures stand.
-func (b *bench) remove(i *instance.Instance) {
-	if err := i.Remove(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-}
-
-// running starts an instance and waits until its node is ready and can run Pods.
-func (b *bench) running(ctx context.Context, flags ...string) (*instance.Instance, *cluster, error) {
-	i, err := b.fresh(flags...)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := i.Start(); err != nil {
-		return i, nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := i.WaitAPI(ctx); err != nil {
-		return i, nil, err
-	}
-	c, err := connect(ctx, i)
-	if err != nil {
-		return i, nil, err
-	}
-	if err := c.nodeReady(ctx); err != nil {
-		return i, nil, err
-	}
-	return i, c, c.firstPod(ctx, "warm-up")
 }

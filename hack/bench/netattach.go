@@ -10,6 +10,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/plugins/pkg/ns"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/network"
 )
 
@@ -19,11 +20,13 @@ const standard = `{"cniVersion":"1.0.0","name":"bench","plugins":[
    "ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.141.0.0/16"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
   {"type":"portmap","backend":"nftables","snat":true,"capabilities":{"portMappings":true}}]}`
 
-// attachments measures how long the CNI plugin takes to join and part a sandbox, beside the reference plugins where they lie beside it.
-func (b *bench) attachments(ctx context.Context) error {
-	s, err := newSpaces()
+// attachments measures CNI's ADD and DEL by libcni, as containerd calls them, for 100 sandboxes one
+// after the other, each in a new network namespace, the plugins' programs included; beside
+// gantry-cni the reference plugins bridge, host-local and portmap, where they lie beside it.
+func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
+	s, err := newNamespaces()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.remove()
 	bin := b.binDir
@@ -31,19 +34,21 @@ func (b *bench) attachments(ctx context.Context) error {
 		bin = filepath.Dir(b.binary)
 	}
 	if bin, err = filepath.Abs(filepath.Join(bin, "cni")); err != nil {
-		return err
+		return nil, err
 	}
 	host, err := s.add()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	own := network.Config{DataDir: s.dir, StateDir: filepath.Join(s.dir, "run"), Bridge: "bench0", PodCIDR: "10.140.0.0/16", BinDir: bin}
+	own := network.Config{
+		DataDir: s.dir, StateDir: filepath.Join(s.dir, "run"), Bridge: "bench0", PodCIDR: "10.140.0.0/16", BinDir: bin,
+	}
 	if err := host.Do(func(ns.NetNS) error { _, err := network.Ensure(ctx, own); return err }); err != nil {
-		return err
+		return nil, err
 	}
 	raw, err := os.ReadFile(filepath.Join(s.dir, "cni/net.d/10-gantry.conflist"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	nets := []struct{ name, conf string }{{"gantry-cni", string(raw)}}
 	missing := ""
@@ -53,54 +58,49 @@ func (b *bench) attachments(ctx context.Context) error {
 		}
 	}
 	if missing == "" {
-		nets = append(nets, struct{ name, conf string }{"bridge, host-local, portmap", fmt.Sprintf(standard, filepath.Join(s.dir, "ipam"))})
+		conf := fmt.Sprintf(standard, filepath.Join(s.dir, "ipam"))
+		nets = append(nets, struct{ name, conf string }{"reference plugins", conf})
 	} else {
 		fmt.Fprintf(os.Stderr, "bench: %s is not in %s: the reference plugins are left out\n", missing, bin)
 	}
-	var rows [][]string
+	var figures []result.Figure
 	for _, port := range []int{0, 30999} {
 		for _, n := range nets {
-			a := attacher{spaces: s, host: host, cni: libcni.NewCNIConfigWithCacheDir([]string{bin}, filepath.Join(s.dir, "cache"), nil), port: port}
-			row, err := a.measure(ctx, n.conf, b.times(100))
+			cni := libcni.NewCNIConfigWithCacheDir([]string{bin}, filepath.Join(s.dir, "cache"), nil)
+			a := attacher{namespaces: s, host: host, cni: cni, port: port}
+			adds, dels, err := a.measure(ctx, n.conf, b.times(100))
 			if err != nil {
-				return fmt.Errorf("%s: %w", n.name, err)
+				return nil, fmt.Errorf("%s: %w", n.name, err)
 			}
-			rows = append(rows, append([]string{n.name, map[bool]string{true: "a host port", false: "none"}[port > 0]}, row...))
+			name := n.name + "/" + map[bool]string{false: "no port", true: "host port"}[port > 0]
+			figures = append(figures, result.Durations(name+"/ADD", adds), result.Durations(name+"/DEL", dels))
 		}
 	}
-	b.page.add(section{
-		Title: "Attaching Pods",
-		How: fmt.Sprintf("CNI's ADD and DEL by libcni, as containerd calls them, for %d sandboxes one after the other, each in a new network namespace; programs included. "+
-			"Of gantry-cni's ADD, half is the start of a program; of DEL, most is the kernel's removal of the link, for which it waits until no processor looks at it any more.", b.times(100)),
-		Head:   []string{"Plugins", "Ports", "ADD p50, ms", "p99, ms", "DEL p50, ms", "p99, ms"},
-		Rows:   rows,
-		Budget: "ADD ≤ half of the reference plugins'",
-	})
-	return nil
+	return figures, nil
 }
 
-// attacher joins and parts sandboxes.
+// attacher adds sandboxes to a network and deletes them from it.
 type attacher struct {
-	*spaces
+	*namespaces
 	host ns.NetNS
 	cni  *libcni.CNIConfig
 	port int
 }
 
-func (a attacher) measure(ctx context.Context, conf string, many int) ([]string, error) {
+func (a attacher) measure(ctx context.Context, conf string, many int) (adds, dels []time.Duration, err error) {
 	list, err := libcni.ConfListFromBytes([]byte(conf))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var adds, dels []time.Duration
 	for k := range many {
 		sandbox, err := a.add()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		rt := &libcni.RuntimeConf{ContainerID: fmt.Sprintf("bench%d-%d", a.port, k), NetNS: sandbox.Path(), IfName: "eth0"}
 		if a.port > 0 {
-			rt.CapabilityArgs = map[string]any{"portMappings": []map[string]any{{"hostPort": a.port, "containerPort": 80, "protocol": "tcp"}}}
+			mapping := map[string]any{"hostPort": a.port, "containerPort": 80, "protocol": "tcp"}
+			rt.CapabilityArgs = map[string]any{"portMappings": []map[string]any{mapping}}
 		}
 		err = a.host.Do(func(ns.NetNS) error {
 			began := time.Now()
@@ -113,8 +113,8 @@ func (a attacher) measure(ctx context.Context, conf string, many int) ([]string,
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return []string{ms(quantile(adds, 0.5)), ms(quantile(adds, 0.99)), ms(quantile(dels, 0.5)), ms(quantile(dels, 0.99))}, nil
+	return adds, dels, nil
 }

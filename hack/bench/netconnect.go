@@ -11,109 +11,109 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gantry-project/gantry/internal/proxy/kernel"
-	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
+	"github.com/gantry-project/gantry/hack/bench/result"
+	"github.com/gantry-project/gantry/internal/proxy/nftables"
+	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// The Service that is asked, its only endpoint, and who asks.
+// The Service that is connected to, and its only endpoint.
 var (
-	askedService = netip.MustParseAddr("10.222.255.1")
-	serverPod    = netip.MustParseAddrPort("10.199.0.2:8080")
+	targetService = netip.MustParseAddr("10.222.255.1")
+	serverPod     = netip.MustParseAddrPort("10.199.0.2:8080")
 )
 
 const (
 	conversations = 10_000
-	// straightPort is not the Service's: the kernel remembers closed connections for two minutes, and one through the Service from a port that was used straight
-	// to the same port of the Pod would have to be given another.
-	straightPort = 8081
+	// directPort is not the Service's: the kernel remembers closed connections for two minutes, and
+	// one through the Service from a port that was used directly to the same port of the Pod would
+	// have to be given another.
+	directPort = 8081
 )
 
-// connections measures TCP connections to a Pod, straight and through its Service among others, and forgetting UDP conversations.
-func (b *bench) connections(ctx context.Context) error {
-	s, err := newSpaces()
+// connections measures 5,000 TCP connections one after the other between two Pods of a node
+// (network namespaces on a bridge), each with one answer of one byte; connect, answer and close
+// count. The Pod is asked directly, and through its Service among others. Last, how long it takes
+// to delete the conntrack entries of 10,000 UDP conversations with an endpoint that went.
+func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
+	s, err := newNamespaces()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.remove()
 	node, server, client, err := bridged(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, port := range []uint16{serverPod.Port(), straightPort} {
+	for _, port := range []uint16{serverPod.Port(), directPort} {
 		stop, err := answerConnections(server, port)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer stop()
 	}
-	var rows [][]string
+	var figures []result.Figure
 	measure := func(what, at string) error {
-		took, rate, err := connect1(client, at, b.times(5000))
-		rows = append(rows, []string{what, fmt.Sprintf("%.0f", rate), us(quantile(took, 0.5)), us(quantile(took, 0.99))})
+		took, rate, err := connectTimes(client, at, b.times(5000))
+		figures = append(figures, result.Durations(what+"/connection", took), result.Value(what+"/connections", "/s", rate))
 		return err
 	}
-	if err := measure("straight to the Pod", netip.AddrPortFrom(serverPod.Addr(), straightPort).String()); err != nil {
-		return err
+	if err := measure("direct", netip.AddrPortFrom(serverPod.Addr(), directPort).String()); err != nil {
+		return nil, err
 	}
-	var table *kernel.Table
-	settings := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"}}
+	var table *nftables.Table
+	settings := rules.Settings{
+		Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "br0"}, ConfineInterfaces: []string{"br0"},
+	}
 	if err := node.Do(func(ns.NetNS) (err error) {
-		table, err = kernel.Open(new(wire.Line), rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
+		table, err = nftables.Open(new(nfnetlink.Conn), rules.IPv4, "gantry_proxy_bench", rules.NewTableFrame(settings))
 		return err
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	defer table.Close()
 	was := rules.NewState()
 	for _, n := range []int{10, 1000, 10_000} {
 		now := servicesOf(n, settings)
 		if err := node.Do(func(ns.NetNS) error {
-			if err := table.Set(ctx); err != nil {
+			if err := table.EnsureFrame(ctx); err != nil {
 				return err
 			}
 			return table.Apply(ctx, rules.Delta(was, now))
 		}); err != nil {
-			return err
+			return nil, err
 		}
 		was = now
-		if err := measure(fmt.Sprintf("through its Service among %d", n), netip.AddrPortFrom(askedService, 80).String()); err != nil {
-			return err
+		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(targetService, 80).String()); err != nil {
+			return nil, err
 		}
 	}
-	forgot, err := b.forget(node, client)
-	if err != nil {
-		return err
-	}
-	b.page.add(section{
-		Title: "Connections through Services",
-		How: fmt.Sprintf("%d TCP connections one after the other between two Pods of a node (network namespaces on a bridge), each with one answer of one byte; connect, answer and close count. "+
-			"Forgetting %d UDP conversations with an endpoint that went takes %s.", b.times(5000), conversations, forgot.Round(time.Millisecond)),
-		Head:   []string{"TCP connections", "each second", "p50, µs", "p99, µs"},
-		Rows:   rows,
-		Budget: "through a Service among 10,000 within 20 % of straight",
-	})
-	return nil
+	took, err := b.deleteFlows(node, client)
+	name := fmt.Sprintf("delete %d conntrack entries", conversations)
+	return append(figures, result.Value(name, "ms", result.Milliseconds(took))), err
 }
 
-func us(d time.Duration) string { return fmt.Sprintf("%d", d.Microseconds()) }
-
 // bridged is a node with a bridge and two Pods on it.
-func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
+func bridged(s *namespaces) (node, server, client ns.NetNS, err error) {
 	if node, err = s.add(); err != nil {
 		return nil, nil, nil, err
 	}
-	err = sh(node, `ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
-		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip route add default dev br0`)
+	err = sh(node, `ip link add br0 address 0a:58:0a:c7:00:01 type bridge
+		ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0
+		ip route add default dev br0`)
 	pod := func(n int) (ns.NetNS, error) {
 		p, err := s.add()
 		if err != nil {
 			return nil, err
 		}
-		if err := sh(node, fmt.Sprintf("ip link add v%d type veth peer name eth0 netns %s; ip link set v%d master br0 up; ip link set v%d type bridge_slave hairpin on", n, p.Path(), n, n)); err != nil {
+		link := fmt.Sprintf(`ip link add v%[1]d type veth peer name eth0 netns %[2]s
+			ip link set v%[1]d master br0 up; ip link set v%[1]d type bridge_slave hairpin on`, n, p.Path())
+		if err := sh(node, link); err != nil {
 			return nil, err
 		}
-		return p, sh(p, fmt.Sprintf("ip link set eth0 up; ip addr add 10.199.0.%d/32 dev eth0; ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1", n))
+		return p, sh(p, fmt.Sprintf(`ip link set eth0 up; ip addr add 10.199.0.%d/32 dev eth0
+			ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1`, n))
 	}
 	if err == nil {
 		server, err = pod(2)
@@ -124,14 +124,17 @@ func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
 	return node, server, client, err
 }
 
-// servicesOf are n Services with five endpoints each, and the asked one.
+// servicesOf are n Services with five endpoints each, and the target.
 func servicesOf(n int, s rules.Settings) rules.State {
 	all := rules.NewState()
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
 		for _, protocol := range []string{"tcp", "udp"} {
-			p := rules.Port{Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80, At: rules.Addresses{Cluster: at}, Any: true}
+			p := rules.ServicePort{
+				Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80,
+				Addresses: rules.Addresses{Cluster: at}, AnyEndpoint: true,
+			}
 			for _, e := range ends {
-				p.Cluster = append(p.Cluster, rules.Endpoint{AddrPort: e})
+				p.ClusterEndpoints = append(p.ClusterEndpoints, rules.Endpoint{AddrPort: e})
 			}
 			all.Add(p.State(s))
 			if len(ends) > 1 {
@@ -139,7 +142,7 @@ func servicesOf(n int, s rules.Settings) rules.State {
 			}
 		}
 	}
-	add("asked", askedService, serverPod)
+	add("target", targetService, serverPod)
 	for i := range n {
 		var ends []netip.AddrPort
 		for k := range 5 {
@@ -172,8 +175,8 @@ func answerConnections(in ns.NetNS, port uint16) (stop func(), err error) {
 	return func() { l.Close() }, nil
 }
 
-// connect1 connects many times.
-func connect1(from ns.NetNS, at string, many int) (took []time.Duration, rate float64, err error) {
+// connectTimes connects many times.
+func connectTimes(from ns.NetNS, at string, many int) (took []time.Duration, rate float64, err error) {
 	err = from.Do(func(ns.NetNS) error {
 		began := time.Now()
 		for range many {
@@ -195,9 +198,9 @@ func connect1(from ns.NetNS, at string, many int) (took []time.Duration, rate fl
 	return took, rate, err
 }
 
-// forget begins UDP conversations with the Service and forgets them.
-func (b *bench) forget(node, client ns.NetNS) (time.Duration, error) {
-	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(askedService, 80))
+// deleteFlows begins UDP conversations with the Service and deletes their conntrack entries.
+func (b *bench) deleteFlows(node, client ns.NetNS) (time.Duration, error) {
+	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(targetService, 80))
 	if err := client.Do(func(ns.NetNS) error {
 		for k := range conversations {
 			c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20_000 + k}, at)
@@ -214,11 +217,11 @@ func (b *bench) forget(node, client ns.NetNS) (time.Duration, error) {
 	}); err != nil {
 		return 0, err
 	}
-	gone := rules.NewFlows([]rules.Port{{Protocol: "udp", Number: 80, At: rules.Addresses{Cluster: askedService}}})
+	gone := rules.NewUDPFlows([]rules.ServicePort{{Protocol: "udp", Number: 80, Addresses: rules.Addresses{Cluster: targetService}}})
 	var took time.Duration
 	err := node.Do(func(ns.NetNS) error {
 		began := time.Now()
-		n, err := kernel.ForgetStale(rules.IPv4, gone)
+		n, err := nftables.CleanStaleEntries(rules.IPv4, gone)
 		took = time.Since(began)
 		if err == nil && n < conversations*9/10 {
 			err = fmt.Errorf("%d of %d conversations were found", n, conversations)

@@ -1,108 +1,174 @@
 package main
 
 import (
-	"errors"
+	"bytes"
+	_ "embed"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"text/template"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// page is docs/PERFORMANCE.md.
-type page struct{ sections []section }
+// pageText is the page but for figures: a row of it names a figure.
+//
+//go:embed page.tmpl
+var pageText string
 
-// section is one table, how it was measured, and the budget it is held against.
-type section struct {
-	Title, How, Budget string
-	Head               []string
-	Rows               [][]string
-}
+// pageFile is the page's name in the directory of the results.
+const pageFile = "README.md"
 
-func (p *page) add(s section) { p.sections = append(p.sections, s) }
-
-// tables prints the figures alone.
-func (p *page) tables() string {
-	var b strings.Builder
-	for _, s := range p.sections {
-		fmt.Fprintf(&b, "\n%s\n%s", s.Title, s.table())
-	}
-	return b.String()
-}
-
-func (s section) table() string {
-	var b strings.Builder
-	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
-	line(s.Head)
-	line(slices.Repeat([]string{"---"}, len(s.Head)))
-	for _, r := range s.Rows {
-		line(r)
-	}
-	return b.String()
-}
-
-const introduction = "# Performance\n\nMeasured and written by `make bench` on a machine of two cores; the figures move with the machine, the way of measuring does not.\n" +
-	"Budgets are those of the design; they are goals, not limits that tests enforce.\n"
-
-// write brings the page in file up to date: sections that were measured are replaced, others are kept as they are, new ones come before the scheduler's.
-func (p *page) write(file string) error {
-	old, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// writePage renders the page of a directory of results into it.
+func writePage(dir string) error {
+	text, err := renderPage(dir)
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(p.render(string(old))), 0o644)
+	return os.WriteFile(filepath.Join(dir, pageFile), []byte(text), 0o644)
 }
 
-// render is the whole page, made of an old one.
-func (p *page) render(old string) string {
-	const heading = "\n## "
-	measured := map[string]string{}
-	var titles []string
-	for _, s := range p.sections {
-		titles = append(titles, s.Title)
-		measured[s.Title] = fmt.Sprintf("%s\n\n%s\nBudget: %s.\n\n%s\n", s.Title, s.table(), s.Budget, s.How)
+// renderPage is the page of a directory of results.
+func renderPage(dir string) (string, error) {
+	runs, err := readRuns(dir)
+	if err != nil {
+		return "", err
 	}
-	var first, last []string // last begins with the scheduler's, which hack/schedperf measures
-	kept := map[string]bool{}
-	_, rest, _ := strings.Cut(old, heading)
-	for _, part := range strings.Split(rest, heading) {
-		title, _, _ := strings.Cut(part, "\n")
-		if s, ok := measured[title]; ok {
-			part = s
+	p := &page{runs: runs}
+	words := template.FuncMap{"row": p.row, "list": func(words ...string) []string { return words }}
+	t, err := template.New("page").Funcs(words).Parse(pageText)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, p)
+	return b.String(), err
+}
+
+// fileRun is a run with the name of its file.
+type fileRun struct {
+	result.Run
+	file string
+}
+
+// readRuns reads the results of a directory, the newest first.
+func readRuns(dir string) ([]fileRun, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var runs []fileRun
+	for _, file := range files {
+		r, err := result.Read(file)
+		if err != nil {
+			return nil, err
 		}
-		switch kept[title] = true; {
-		case part == "":
-		case title == "Scheduler" || len(last) > 0:
-			last = append(last, strings.TrimSuffix(part, "\n")+"\n")
-		default:
-			first = append(first, strings.TrimSuffix(part, "\n")+"\n")
+		runs = append(runs, fileRun{r, filepath.Base(file)})
+	}
+	slices.SortStableFunc(runs, func(a, b fileRun) int { return strings.Compare(b.Date, a.Date) })
+	return runs, nil
+}
+
+// page is what one rendering refers to.
+type page struct {
+	runs     []fileRun
+	used     []fileRun // from which a figure was taken, in the order of the page
+	machines []string  // of these
+}
+
+// row is a line of a table: what, budget, measured, ratio, machine, commit, date.
+func (p *page) row(text string) (string, error) {
+	r, err := parseRow(text)
+	if err != nil {
+		return "", err
+	}
+	cells := []string{r.what, r.budget.text, "not measured", "", "", "", ""}
+	if f, ok := p.find(r); ok {
+		v, unit := r.budget.convert(*f.measured, f.unit)
+		unit = strings.TrimSuffix(" "+unit, " of a core")
+		measured := result.Number(v) + strings.Replace(unit, " /s", "/s", 1)
+		cells = append(cells[:2], measured, r.ratio(v, f.other), p.use(f.run), shortCommit(f.run.Commit), day(f.run.Date))
+	}
+	return "| " + strings.Join(cells, " | ") + " |", nil
+}
+
+// found is what a row shows: the run that has its figure, the value and the one that it is divided
+// by.
+type found struct {
+	run             fileRun
+	unit            string
+	measured, other *float64
+}
+
+// find looks for a row's figure, and for the one that it is divided by, in the newest run that has
+// both.
+func (p *page) find(r row) (found, bool) {
+	for _, run := range p.runs {
+		if run.Part != r.part {
+			continue
+		}
+		own, _ := run.Find(r.figure)
+		other, _ := run.Find(r.other)
+		f := found{run, own.Unit, r.value(own), r.value(other)}
+		if f.measured != nil && (r.other == "" || f.other != nil) {
+			return f, true
 		}
 	}
-	for _, title := range titles {
-		if !kept[title] {
-			first = append(first, measured[title])
+	return found{}, false
+}
+
+// use notes that the page has a figure of a run, and returns the letter of the run's machine.
+func (p *page) use(r fileRun) string {
+	if !slices.ContainsFunc(p.used, func(o fileRun) bool { return o.file == r.file }) {
+		p.used = append(p.used, r)
+	}
+	i := slices.Index(p.machines, r.Machine)
+	if i < 0 {
+		i, p.machines = len(p.machines), append(p.machines, r.Machine)
+	}
+	return string(rune('A' + i))
+}
+
+// Files are the lines of the files that the page took figures from.
+func (p *page) Files() (out []string) {
+	for _, r := range p.used {
+		commit := shortCommit(r.Commit)
+		if r.Transcribed {
+			commit += " t"
+		}
+		link := fmt.Sprintf("[%s](%s)", strings.TrimSuffix(r.file, ".json"), r.file)
+		out = append(out, strings.Join([]string{link, p.use(r), r.Load, commit, day(r.Date)}, " | "))
+	}
+	return out
+}
+
+// Notes say what the machines are, and which programs were measured beside Gantry.
+func (p *page) Notes() (out []string) {
+	for i, m := range p.machines {
+		out = append(out, fmt.Sprintf("Machine %c: %s.", 'A'+i, m))
+	}
+	besides := map[string][]string{}
+	for _, r := range p.used {
+		if r.Beside != "" {
+			besides[r.Beside] = append(besides[r.Beside], strings.TrimSuffix(r.file, ".json"))
 		}
 	}
-	return introduction + heading + strings.Join(append(first, last...), heading)
-}
-
-// quantile picks the value below which the share q lies; 0 of nothing.
-func quantile(d []time.Duration, q float64) time.Duration {
-	if len(d) == 0 {
-		return 0
+	for _, program := range slices.Sorted(maps.Keys(besides)) {
+		out = append(out, fmt.Sprintf("Beside %s: %s.", program, strings.Join(besides[program], ", ")))
 	}
-	sorted := slices.Sorted(slices.Values(d))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+	return out
 }
 
-// ms prints milliseconds, with a decimal below ten.
-func ms(d time.Duration) string {
-	n := float64(d) / float64(time.Millisecond)
-	if n < 10 {
-		return fmt.Sprintf("%.1f", n)
+// shortCommit is the first seven letters of a commit, with "+" where the source was changed since.
+func shortCommit(c string) string {
+	hash, _, changed := strings.Cut(c, "+")
+	if hash = hash[:min(7, len(hash))]; changed {
+		hash += "+"
 	}
-	return fmt.Sprintf("%.0f", n)
+	return hash
 }
 
-func mib(kib int64) string { return fmt.Sprintf("%.0f", float64(kib)/1024) }
+func day(date string) string { return date[:min(len("2006-01-02"), len(date))] }

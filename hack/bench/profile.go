@@ -15,8 +15,9 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// profile keeps a profile of some seconds of an instance's processor time in a file NAME.pprof, where the flag asks for it; the function it returns
-// waits for the file. What goes wrong is told, the figures stand.
+// profile keeps a profile of some seconds of an instance's processor time in a file NAME.pprof,
+// where the flag asks for it; the function it returns waits for the file. What goes wrong is printed,
+// the figures stand.
 func (b *bench) profile(ctx context.Context, i *instance.Instance, name string, lasting time.Duration) func() {
 	if b.profiles == "" {
 		return func() {}
@@ -39,7 +40,8 @@ func keepProfile(ctx context.Context, i *instance.Instance, lasting time.Duratio
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%.0f", cfg.Host, lasting.Seconds()), nil)
+	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%.0f", cfg.Host, lasting.Seconds())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}

@@ -7,42 +7,46 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// told reads what the journal holds of a Pod that had the name; of several, of the last one.
-func (c *cluster) told(ctx context.Context, pod string) (trace.Life, error) {
-	raw, err := c.client.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/"+pod).
-		SetHeader("Accept", "application/json").DoRaw(ctx)
+// lifeOf reads what the journal holds of a Pod that had the name; of several, of the last one.
+func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.PodTrace, error) {
+	at := "/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/" + pod
+	get := c.client.Discovery().RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/json")
+	raw, err := get.DoRaw(ctx)
 	if err != nil {
-		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+		return trace.PodTrace{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
 	}
 	var all struct{ Entries []journal.Entry }
 	if err := json.Unmarshal(raw, &all); err != nil {
-		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+		return trace.PodTrace{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
 	}
-	lives := trace.Lives(all.Entries)
+	lives := trace.PodTraces(all.Entries)
 	if len(lives) == 0 {
-		return trace.Life{}, fmt.Errorf("the journal holds nothing of pod/%s", pod)
+		return trace.PodTrace{}, fmt.Errorf("the journal holds nothing of pod/%s", pod)
 	}
 	return lives[len(lives)-1], nil
 }
 
-// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and the name of the stage that ends there.
+// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and
+// the name of the stage that ends there.
 type mark struct {
 	stage string
 	at    time.Time
 }
 
-// part is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what of the latter was waiting for the store.
-type part struct {
-	stage             string
+// stage is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what
+// of the latter was waiting for the store.
+type stage struct {
+	name              string
 	calls, own, store time.Duration
 }
 
 // entries of a life that match are narrowed to one: the first or the last.
-func first(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+func first(l trace.PodTrace, is func(journal.Fact) bool) (journal.Entry, bool) {
 	i := slices.IndexFunc(l.Entries, func(e journal.Entry) bool { return is(e.Fact) })
 	if i < 0 {
 		return journal.Entry{}, false
@@ -50,7 +54,7 @@ func first(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
 	return l.Entries[i], true
 }
 
-func last(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+func last(l trace.PodTrace, is func(journal.Fact) bool) (journal.Entry, bool) {
 	l.Entries = slices.Clone(l.Entries)
 	slices.Reverse(l.Entries)
 	return first(l, is)
@@ -77,41 +81,43 @@ func began(e journal.Entry) time.Time {
 	return e.At
 }
 
-// startStages cut a Pod's start, from the client's call to the event that shows it Running.
-func startStages(l trace.Life, asked, seen time.Time) ([]part, error) {
+// startStages cut a Pod's start, from the client's call to the event that shows it Running. The
+// waits for the store are those of the writes on the way, from the object as it is to be written to
+// etcd's acknowledgement, a sync to disk.
+func startStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	created, a := first(l, wrote("create", ""))
 	bound, b := first(l, wrote("create", "binding"))
 	sandbox, c := first(l, called("RunPodSandbox"))
 	started, d := last(l, called("StartContainer"))
 	if !a || !b || !c || !d {
-		return nil, fmt.Errorf("the journal of pod/%s does not tell its start", l.Ref.Name)
+		return nil, fmt.Errorf("the journal of pod/%s does not say its start", l.Ref.Name)
 	}
-	return cut(l, asked, []mark{
+	return cut(l, from, []mark{
 		{"call → created", created.At}, {"created → bound", bound.At}, {"bound → sandbox begun", began(sandbox)},
 		{"sandbox begun → containers started", started.At}, {"started → Running seen", seen},
 	}), nil
 }
 
 // endStages cut a Pod's end, from the client's call to the event that it is gone.
-func endStages(l trace.Life, asked, seen time.Time) ([]part, error) {
+func endStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	marked, a := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Deleting); return ok })
 	stop, b := first(l, called("StopContainer"))
 	stopped, c := first(l, called("StopPodSandbox"))
 	removed, d := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Removed); return ok })
 	if !a || !b || !c || !d {
-		return nil, fmt.Errorf("the journal of pod/%s does not tell its end", l.Ref.Name)
+		return nil, fmt.Errorf("the journal of pod/%s does not say its end", l.Ref.Name)
 	}
-	return cut(l, asked, []mark{
+	return cut(l, from, []mark{
 		{"call → marked", marked.At}, {"marked → stop begun", began(stop)}, {"stop begun → sandbox stopped", stopped.At},
 		{"stopped → removed", removed.At}, {"removed → gone seen", seen},
 	}), nil
 }
 
-func cut(l trace.Life, from time.Time, marks []mark) []part {
-	var out []part
+func cut(l trace.PodTrace, from time.Time, marks []mark) []stage {
+	var out []stage
 	for _, m := range marks {
 		calls := l.InCalls(from, m.at)
-		out = append(out, part{m.stage, calls, max(0, m.at.Sub(from)-calls), l.InStore(from, m.at, leads)})
+		out = append(out, stage{m.stage, calls, max(0, m.at.Sub(from)-calls), l.InStore(from, m.at, leads)})
 		if m.at.After(from) {
 			from = m.at
 		}
@@ -119,7 +125,7 @@ func cut(l trace.Life, from time.Time, marks []mark) []part {
 	return out
 }
 
-// leads tells of a write whether what comes next waits for it; statuses on the way tell others and hold up nothing.
+// leads says of a write whether what comes next waits for it; statuses on the way hold up nothing.
 func leads(f journal.Fact) bool {
 	w, ok := f.(journal.Written)
 	if !ok || w.Subresource != "status" {
@@ -129,30 +135,32 @@ func leads(f journal.Fact) bool {
 }
 
 // sum adds up the stages of one Pod.
-func sum(parts []part) part {
-	total := part{stage: "all"}
+func sum(parts []stage) stage {
+	total := stage{name: "all"}
 	for _, p := range parts {
 		total.calls, total.own, total.store = total.calls+p.calls, total.own+p.own, total.store+p.store
 	}
 	return total
 }
 
-// stageRows are a line per stage of many Pods, and one for all stages.
-func stageRows(what string, pods [][]part) [][]string {
+// stageFigures are those of each stage of many Pods, and of all stages: the own share of each, and
+// what of that was waiting for the store. Quantiles of stages do not add up to those of all.
+func stageFigures(name string, pods [][]stage) []result.Figure {
 	if len(pods) == 0 {
 		return nil
 	}
-	var rows [][]string
-	row := func(stage string, of func([]part) part) {
+	var figures []result.Figure
+	add := func(stageName string, of func([]stage) stage) {
 		var own, store []time.Duration
 		for _, p := range pods {
 			own, store = append(own, of(p).own), append(store, of(p).store)
 		}
-		rows = append(rows, []string{what, stage, ms(quantile(own, 0.5)), ms(quantile(own, 0.99)), ms(quantile(store, 0.5)), ms(quantile(store, 0.99))})
+		figures = append(figures, result.Durations(name+"/"+stageName+"/own", own),
+			result.Durations(name+"/"+stageName+"/store", store))
 	}
 	for i, p := range pods[0] {
-		row(p.stage, func(parts []part) part { return parts[i] })
+		add(p.name, func(stages []stage) stage { return stages[i] })
 	}
-	row("all", sum)
-	return rows
+	add("all", sum)
+	return figures
 }

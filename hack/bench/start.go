@@ -2,76 +2,71 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // milestones of one start, from exec.
 type milestones struct{ api, node, pod time.Duration }
 
-// starts measures `gantry up`: in a new directory, in the same directory when everything had been stopped, and when containers and containerd had run on.
-func (b *bench) starts(ctx context.Context) error {
-	var cold, stopped, ran []milestones
+// start measures `gantry up`, executed several times, from before exec to three milestones: /readyz
+// answers (asked every 5 ms over HTTPS with the administrator's certificate), the node is Ready, a
+// first Pod runs. The Pod is created as soon as the API takes it; its image lies in the data
+// directory as an archive. Three kinds of start: in a new directory (certificates, etcd's files and
+// the image's import included), in the same one after containerd and Pods were stopped, and one
+// that adopts a containerd and Pods that had run on.
+func (b *bench) start(ctx context.Context) ([]result.Figure, error) {
+	var all [3][]milestones
 	for n := range b.times(5) {
-		i, err := b.fresh()
+		i, err := b.newInstance(instance.Options{})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		err = func() error {
-			m, err := b.start(ctx, i, fmt.Sprintf("first-%d", n))
-			if err != nil {
-				return err
-			}
-			cold = append(cold, m)
-			if err := i.Stop(); err != nil {
-				return err
-			}
-			if m, err = b.start(ctx, i, fmt.Sprintf("second-%d", n)); err != nil {
-				return err
-			}
-			ran = append(ran, m)
-			if err := b.stopAll(ctx, i); err != nil {
-				return err
-			}
-			if m, err = b.start(ctx, i, fmt.Sprintf("third-%d", n)); err != nil {
-				return err
-			}
-			stopped = append(stopped, m)
-			return nil
-		}()
-		if removeErr := i.Remove(); err == nil {
-			err = removeErr
+		of, err := b.threeStarts(ctx, i, n)
+		if err = errors.Join(err, i.Remove()); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return err
+		for k, m := range of {
+			all[k] = append(all[k], m)
 		}
 	}
-	row := func(name string, list []milestones) []string {
-		pick := func(of func(milestones) time.Duration) string {
-			var d []time.Duration
-			for _, m := range list {
-				d = append(d, of(m))
-			}
-			return ms(quantile(d, 0.5))
+	var figures []result.Figure
+	for k, kind := range []string{"new directory", "ran on", "stopped"} {
+		var api, node, pod []time.Duration
+		for _, m := range all[k] {
+			api, node, pod = append(api, m.api), append(node, m.node), append(pod, m.pod)
 		}
-		return []string{name, pick(func(m milestones) time.Duration { return m.api }), pick(func(m milestones) time.Duration { return m.node }), pick(func(m milestones) time.Duration { return m.pod })}
+		figures = append(figures, result.Durations(kind+"/readyz", api), result.Durations(kind+"/node Ready", node),
+			result.Durations(kind+"/first Pod Running", pod))
 	}
-	b.page.add(section{
-		Title: "Starting",
-		How: fmt.Sprintf("`gantry up` is executed %d times; the clock starts before exec. /readyz is asked every 5 ms over HTTPS with the administrator's certificate, the node and the Pod are watched. "+
-			"The Pod is created as soon as the API takes it, with an image that lies in the data directory as an archive. *New directory* includes making certificates and etcd's files and importing the image; "+
-			"*stopped* is a start in a directory whose containerd and Pods had been stopped; *ran on* adopts a containerd and Pods that had run on.", b.times(5)),
-		Head:   []string{"Start (median, ms)", "/readyz", "node Ready", "first Pod Running"},
-		Rows:   [][]string{row("new directory", cold), row("stopped", stopped), row("ran on", ran)},
-		Budget: "/readyz ≤ 1,000 ms; node Ready ≤ 2,000 ms; first Pod Running ≤ 3,000 ms with the image unpacked",
-	})
-	return nil
+	return figures, nil
 }
 
-// start starts an instance and takes the times.
-func (b *bench) start(ctx context.Context, i *instance.Instance, pod string) (milestones, error) {
+// threeStarts starts an instance in a new directory, again while its Pods run on, and again after
+// they were stopped.
+func (b *bench) threeStarts(ctx context.Context, i *instance.Instance, n int) (of [3]milestones, err error) {
+	if of[0], err = b.startOnce(ctx, i, fmt.Sprintf("first-%d", n)); err != nil {
+		return of, err
+	}
+	if err := i.Stop(); err != nil {
+		return of, err
+	}
+	if of[1], err = b.startOnce(ctx, i, fmt.Sprintf("second-%d", n)); err != nil {
+		return of, err
+	}
+	if err := b.stopAll(ctx, i); err != nil {
+		return of, err
+	}
+	of[2], err = b.startOnce(ctx, i, fmt.Sprintf("third-%d", n))
+	return of, err
+}
+
+// startOnce starts an instance and returns when it came to each milestone.
+func (b *bench) startOnce(ctx context.Context, i *instance.Instance, pod string) (milestones, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	begin := time.Now()

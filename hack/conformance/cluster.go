@@ -45,8 +45,8 @@ type node struct {
 
 // process is a role of Gantry that runs on a node.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	cmd    *exec.Cmd
+	exited chan struct{}
 }
 
 func (n *node) netns() string            { return "/run/netns/gantry-" + n.name }
@@ -139,13 +139,13 @@ func (n *node) run(name string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...), done: make(chan struct{})}
+	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which ends them in order
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	n.processes = append(n.processes, p)
 	return nil
 }
@@ -204,7 +204,7 @@ func (c *cluster) until(ctx context.Context, within time.Duration, what string, 
 		for _, n := range c.nodes() {
 			for _, p := range n.processes {
 				select {
-				case <-p.done:
+				case <-p.exited:
 					return fmt.Errorf("%s on %s ended: see %s", strings.Join(p.cmd.Args[3:5], " "), n.name, c.logs)
 				default:
 				}
@@ -261,9 +261,9 @@ func (c *cluster) remove() error {
 func (p *process) end() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.done:
+	case <-p.exited:
 	case <-time.After(time.Minute):
 		_ = p.cmd.Process.Kill()
-		<-p.done
+		<-p.exited
 	}
 }

@@ -25,8 +25,8 @@ const host = "registry.k8s.io"
 
 const environment = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// album makes the images that certified tests use, of Debian's packages and upstream's programs.
-type album struct {
+// imageSet makes the images that certified tests use, of Debian's packages and upstream's programs.
+type imageSet struct {
 	tools   *tools
 	pause   string // the program
 	agnhost v1.Image
@@ -34,7 +34,7 @@ type album struct {
 
 // makers are what is made, by the last part of an image's name. Names and tags are those that the suite lists. The last two are for tests of Services that
 // are not certified.
-func (a *album) makers() map[string]images.Make {
+func (a *imageSet) makers() map[string]images.Make {
 	return map[string]images.Make{
 		"agnhost": a.base, "busybox": a.busybox, "nginx": images.Nginx, "nonroot": images.NonRoot, "pause": a.pauseImage,
 		"kitten": a.page("kitten"), "nautilus": a.page("nautilus"), "glibc-dns-testing": a.glibc,
@@ -55,18 +55,18 @@ func read(from, to string, mode os.FileMode) (images.File, error) {
 }
 
 // program is Busybox with one of upstream's programs.
-func (a *album) program(name, at string, bits os.FileMode, config v1.Config) images.Make {
+func (a *imageSet) program(name, at string, bits os.FileMode, config v1.Config) images.Make {
 	return func() (v1.Image, error) {
 		f, err := read(a.tools.path(name), at, bits|0o755)
 		if err != nil {
 			return nil, err
 		}
-		return over(images.Busybox, []images.File{f}, config)
+		return withLayer(images.Busybox, []images.File{f}, config)
 	}
 }
 
-// over is an image with files on top and a configuration of its own.
-func over(base images.Make, files []images.File, config v1.Config) (v1.Image, error) {
+// withLayer is an image with files on top and a configuration of its own.
+func withLayer(base images.Make, files []images.File, config v1.Config) (v1.Image, error) {
 	img, err := base()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func over(base images.Make, files []images.File, config v1.Config) (v1.Image, er
 	return images.WithConfig(img, config)
 }
 
-func (a *album) pauseImage() (v1.Image, error) {
+func (a *imageSet) pauseImage() (v1.Image, error) {
 	f, err := read(a.pause, "/pause", 0o755)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (a *album) pauseImage() (v1.Image, error) {
 	return images.New([]images.File{f}, v1.Config{Entrypoint: []string{"/pause"}})
 }
 
-func (a *album) busybox() (v1.Image, error) {
+func (a *imageSet) busybox() (v1.Image, error) {
 	shell, err := read(a.tools.path("sh"), "/bin/sh", 0o755)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *album) busybox() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return over(images.Busybox, []images.File{shell, bash}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
+	return withLayer(images.Busybox, []images.File{shell, bash}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
 // bash is the shell of images whose tests call programs that Busybox has too: its own shell would run its own.
@@ -102,12 +102,12 @@ var bash = images.File{Path: "bin/sh", Mode: 0o777, Link: "bash"}
 
 var names = images.File{Path: "etc/nsswitch.conf", Mode: 0o644, Body: []byte("passwd: files\ngroup: files\nhosts: files dns\n")}
 
-func (a *album) glibc() (v1.Image, error) {
+func (a *imageSet) glibc() (v1.Image, error) {
 	return images.Debian("glibc-dns-testing", []string{"bash", "bind9-dnsutils", "hostname", "libc-bin"}, []images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
 // base is agnhost, which kitten and nautilus build on.
-func (a *album) base() (v1.Image, error) {
+func (a *imageSet) base() (v1.Image, error) {
 	if a.agnhost != nil {
 		return a.agnhost, nil
 	}
@@ -126,7 +126,7 @@ func (a *album) base() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	for from, to := range map[string]string{a.tools.path("agnhost"): "/agnhost", a.of("agnhost/porter/localhost.crt"): "/localhost.crt", a.of("agnhost/porter/localhost.key"): "/localhost.key"} {
+	for from, to := range map[string]string{a.tools.path("agnhost"): "/agnhost", a.programPath("agnhost/porter/localhost.crt"): "/localhost.crt", a.programPath("agnhost/porter/localhost.key"): "/localhost.key"} {
 		f, err := read(from, to, 0o755)
 		if err != nil {
 			return nil, err
@@ -134,30 +134,32 @@ func (a *album) base() (v1.Image, error) {
 		files = append(files, f)
 	}
 	tools := func() (v1.Image, error) { return images.Debian("agnhost-tools", wants, extra, v1.Config{}) }
-	a.agnhost, err = over(tools, files, config)
+	a.agnhost, err = withLayer(tools, files, config)
 	return a.agnhost, err
 }
 
-// of is a file of upstream's images.
-func (a *album) of(file string) string { return filepath.Join(a.tools.source, "test/images", file) }
+// programPath is a file of upstream's images.
+func (a *imageSet) programPath(file string) string {
+	return filepath.Join(a.tools.source, "test/images", file)
+}
 
 // page is agnhost with a picture and a JSON file.
-func (a *album) page(name string) images.Make {
+func (a *imageSet) page(name string) images.Make {
 	return func() (v1.Image, error) {
 		var files []images.File
 		for _, n := range []string{name + ".jpg", "data.json"} {
-			f, err := read(a.of(name+"/html/"+n), n, 0o644)
+			f, err := read(a.programPath(name+"/html/"+n), n, 0o644)
 			if err != nil {
 				return nil, err
 			}
 			files = append(files, f)
 		}
-		return over(a.base, files, v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}, Env: []string{environment}})
+		return withLayer(a.base, files, v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}, Env: []string{environment}})
 	}
 }
 
 // registryFiles are what agnhost's own registry serves: the pause image, each blob below the first two digits of its digest.
-func (a *album) registryFiles() ([]images.File, error) {
+func (a *imageSet) registryFiles() ([]images.File, error) {
 	img, err := a.pauseImage()
 	if err != nil {
 		return nil, err
@@ -207,8 +209,8 @@ func (a *album) registryFiles() ([]images.File, error) {
 	return files, nil
 }
 
-// library makes the images that the suite lists and returns a registry that serves them, in memory. Images that no certified test uses are left out.
-func (a *album) library(ctx context.Context) (http.Handler, error) {
+// registryHandler makes the images that the suite lists and returns a registry that serves them, in memory. Images that no certified test uses are left out.
+func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	listed, err := output(ctx, "", a.tools.path("e2e.test"), "--list-images")
 	if err != nil {
 		return nil, err
@@ -233,7 +235,7 @@ func (a *album) library(ctx context.Context) (http.Handler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", tag, err)
 		}
-		if img, err = named(img, tag); err != nil {
+		if img, err = withTag(img, tag); err != nil {
 			return nil, fmt.Errorf("image %s: %w", tag, err)
 		}
 		to, err := name.ParseReference(l.Addr().String()+"/"+repository+":"+version, name.Insecure)
@@ -247,8 +249,8 @@ func (a *album) library(ctx context.Context) (http.Handler, error) {
 	return readOnly(handler), nil
 }
 
-// named gives an image its name as a label: images of one content would have one identity and each other's names.
-func named(img v1.Image, tag string) (v1.Image, error) {
+// withTag gives an image its name as a label: images of one content would have one identity and each other's names.
+func withTag(img v1.Image, tag string) (v1.Image, error) {
 	file, err := img.ConfigFile()
 	if err != nil {
 		return nil, err

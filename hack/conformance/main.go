@@ -17,10 +17,10 @@ import (
 
 const pagePath = "docs/compatibility/conformance.md"
 
-var begin = time.Now()
+var startTime = time.Now()
 
 func step(format string, args ...any) {
-	fmt.Printf("%4.0f s  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Printf("%4.0f s  %s\n", time.Since(startTime).Seconds(), fmt.Sprintf(format, args...))
 }
 
 func main() {
@@ -53,7 +53,7 @@ func (o options) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	unlock, err := alone()
+	unlock, err := lockMachine()
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &album{tools: t, pause: filepath.Join(o.bin, "pause")}
-	images, err := a.library(ctx)
+	a := &imageSet{tools: t, pause: filepath.Join(o.bin, "pause")}
+	images, err := a.registryHandler(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,11 +82,11 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return o.judge(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
+	return o.evaluate(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
 }
 
-// alone refuses a second run on this machine: both would have the same namespaces.
-func alone() (unlock func(), err error) {
+// lockMachine refuses a second run on this machine: both would have the same namespaces.
+func lockMachine() (unlock func(), err error) {
 	f, err := os.OpenFile("/run/gantry-conformance.lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func alone() (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// judge runs both parts, prints the table, and writes the page after a whole run.
-func (o options) judge(ctx context.Context, s *suite) error {
+// evaluate runs both parts, prints the table, and writes the page after a whole run.
+func (o options) evaluate(ctx context.Context, s *suite) error {
 	about, err := o.about(ctx, s.tools)
 	if err != nil {
 		return err
@@ -131,11 +131,11 @@ func (o options) judge(ctx context.Context, s *suite) error {
 		}
 		step("wrote %s", pagePath)
 	}
-	return verdict(all, about.Certified, whole)
+	return suiteError(all, about.Certified, whole)
 }
 
-// verdict is an error when a test did not pass, when none ran, or when a whole run left some out.
-func verdict(all []spec, certified int, whole bool) error {
+// suiteError is an error when a test did not pass, when none ran, or when a whole run left some out.
+func suiteError(all []spec, certified int, whole bool) error {
 	failed := 0
 	for _, s := range all {
 		if s.State != "passed" {
@@ -163,5 +163,5 @@ func (o options) about(ctx context.Context, t *tools) (about, error) {
 	if err != nil {
 		return about{}, err
 	}
-	return about{Commit: strings.TrimSpace(commit), Version: t.version, Date: begin, Certified: strings.Count(listed, "- testname:")}, nil
+	return about{Commit: strings.TrimSpace(commit), Version: t.version, Date: startTime, Certified: strings.Count(listed, "- testname:")}, nil
 }

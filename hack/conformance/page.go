@@ -18,8 +18,8 @@ type about struct {
 
 var sigName = regexp.MustCompile(`\[sig-([a-z-]+)\]`)
 
-// tally counts tests of one special interest group.
-type tally struct{ passed, failed int }
+// results counts tests of one special interest group.
+type results struct{ passed, failed int }
 
 // page renders the result of a whole run as docs/compatibility/conformance.md.
 func page(a about, specs []spec) string {
@@ -34,7 +34,7 @@ func page(a about, specs []spec) string {
 
 // table is the count of each group and the names of what did not pass.
 func table(specs []spec) string {
-	groups, all := map[string]*tally{}, tally{}
+	groups, all := map[string]*results{}, results{}
 	var failed []string
 	for _, s := range specs {
 		name := "none"
@@ -42,7 +42,7 @@ func table(specs []spec) string {
 			name = m[1]
 		}
 		if groups[name] == nil {
-			groups[name] = &tally{}
+			groups[name] = &results{}
 		}
 		if s.State == "passed" {
 			groups[name].passed++
@@ -55,7 +55,7 @@ func table(specs []spec) string {
 	}
 	var b strings.Builder
 	b.WriteString("| SIG | passed | failed | total |\n|---|---:|---:|---:|\n")
-	row := func(name string, t tally) {
+	row := func(name string, t results) {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", name, t.passed, t.failed, t.passed+t.failed)
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {

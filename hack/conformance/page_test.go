@@ -46,7 +46,7 @@ func TestVerdict(t *testing.T) {
 		whole bool
 		good  bool
 	}{{[]spec{pass, pass}, true, true}, {[]spec{pass}, false, true}, {[]spec{pass}, true, false}, {nil, false, false}, {[]spec{pass, fail}, true, false}} {
-		if err := verdict(c.all, 2, c.whole); (err == nil) != c.good {
+		if err := suiteError(c.all, 2, c.whole); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -23,7 +23,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	if err := images.Archive(os.Args[1], images.Only(all, os.Args[2:]...)); err != nil {
+	if err := images.Archive(os.Args[1], images.Select(all, os.Args[2:]...)); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}

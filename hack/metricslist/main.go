@@ -30,7 +30,7 @@ const library = "k8s.io/component-base/metrics"
 type source struct {
 	files  []*ast.File
 	values map[string]ast.Expr
-	home   map[string]*ast.File
+	fileOf map[string]*ast.File
 }
 
 func main() {
@@ -73,7 +73,7 @@ func main() {
 
 // read parses the Go files of a directory that a build for Linux takes.
 func read(dir string) (*source, error) {
-	p := &source{values: map[string]ast.Expr{}, home: map[string]*ast.File{}}
+	p := &source{values: map[string]ast.Expr{}, fileOf: map[string]*ast.File{}}
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -94,13 +94,13 @@ func read(dir string) (*source, error) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok && len(v.Names) == len(v.Values) {
 				for i, id := range v.Names {
-					p.values[id.Name], p.home[id.Name] = v.Values[i], f
+					p.values[id.Name], p.fileOf[id.Name] = v.Values[i], f
 				}
 			}
 			if a, ok := n.(*ast.AssignStmt); ok && a.Tok == token.DEFINE && len(a.Lhs) == len(a.Rhs) {
 				for i, e := range a.Lhs {
 					if id, ok := e.(*ast.Ident); ok && p.values[id.Name] == nil {
-						p.values[id.Name], p.home[id.Name] = a.Rhs[i], f
+						p.values[id.Name], p.fileOf[id.Name] = a.Rhs[i], f
 					}
 				}
 			}
@@ -211,12 +211,12 @@ func (r reader) text(e ast.Expr, depth int) (string, bool) {
 		return s, err == nil
 	case *ast.Ident:
 		if v := r.p.values[x.Name]; v != nil {
-			return reader{r.all, r.p, r.p.home[x.Name]}.text(v, depth+1)
+			return reader{r.all, r.p, r.p.fileOf[x.Name]}.text(v, depth+1)
 		}
 	case *ast.SelectorExpr:
 		if of, ok := x.X.(*ast.Ident); ok {
 			if p := r.all[r.imported(of.Name)]; p != nil && p.values[x.Sel.Name] != nil {
-				return reader{r.all, p, p.home[x.Sel.Name]}.text(p.values[x.Sel.Name], depth+1)
+				return reader{r.all, p, p.fileOf[x.Sel.Name]}.text(p.values[x.Sel.Name], depth+1)
 			}
 		}
 	case *ast.BinaryExpr:
@@ -247,7 +247,7 @@ func (r reader) list(e ast.Expr) ([]string, bool) {
 	switch x := e.(type) {
 	case *ast.Ident:
 		if v := r.p.values[x.Name]; v != nil {
-			return reader{r.all, r.p, r.p.home[x.Name]}.list(v)
+			return reader{r.all, r.p, r.p.fileOf[x.Name]}.list(v)
 		}
 		return nil, x.Name == "nil"
 	case *ast.CompositeLit:

@@ -27,7 +27,7 @@ func runAPI(ctx context.Context, o options) (*replay.Report, error) {
 	defer os.RemoveAll(dir)
 	begin := startServer
 	if o.other.server != "" {
-		begin = func(ctx context.Context, dir string) (*server, error) { return startOther(ctx, dir, o.other) }
+		begin = func(ctx context.Context, dir string) (*server, error) { return startReference(ctx, dir, o.other) }
 	}
 	s, err := begin(ctx, dir)
 	if err != nil {
@@ -61,9 +61,9 @@ func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request,
 				continue
 			}
 			r := api.Run(ctx, s.Server, f.Name, c)
-			report.Add(f.Name, r.Level == api.Same, r.Level >= api.SameWhy)
+			report.Add(f.Name, r.Level == api.Same, r.Level >= api.SameReason)
 			if r.Level != api.Same {
-				report.Explain(replay.Unequal{Name: f.Name + "/" + c.Name, Near: r.Level >= api.SameWhy, Err: r.Err, Differences: r.Differences})
+				report.Explain(replay.Unequal{Name: f.Name + "/" + c.Name, Near: r.Level >= api.SameReason, Err: r.Err, Differences: r.Differences})
 			}
 		}
 		fmt.Fprintf(os.Stderr, "%-40s %s\n", f.Name, report.Line(f.Name))

@@ -29,7 +29,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/control"
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pki"
@@ -131,7 +131,7 @@ func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) err
 	}
 	go func() { // a controller that cannot run shows in the cases that wait for it
 		_ = control.Run(ctx, control.Options{
-			Deps: loop.Deps{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca},
+			Deps: controllerruntime.ControllerContext{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca},
 			Only: recordedControllers,
 		})
 	}()

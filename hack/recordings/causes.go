@@ -88,7 +88,7 @@ func causesOf(u replay.Unequal) []cause {
 	}
 	var rest []string
 	for _, l := range lines {
-		if c := lookUp(l); c != nil {
+		if c := findCause(l); c != nil {
 			add(*c)
 		} else {
 			rest = append(rest, l)
@@ -106,7 +106,7 @@ func causesOf(u replay.Unequal) []cause {
 	return out
 }
 
-func lookUp(line string) *cause {
+func findCause(line string) *cause {
 	for i := range causes {
 		if causes[i].match.MatchString(line) {
 			return &causes[i]

@@ -35,7 +35,7 @@ type options struct {
 	binary     string
 	binDir     string
 	kubeconfig string
-	other      program
+	other      referenceProgram
 	parallel   int
 	number     int
 	again      bool
@@ -81,7 +81,7 @@ func run(ctx context.Context, o options, what string) error {
 		return err
 	}
 	defer log.Close()
-	quiet(log)
+	discardLogs(log)
 	var report *replay.Report
 	switch what {
 	case "api":
@@ -97,7 +97,7 @@ func run(ctx context.Context, o options, what string) error {
 	if o.only.String() != "" { // a part is no basis for the page
 		return o.show(report, what)
 	}
-	path := o.kept(what)
+	path := o.reportPath(what)
 	if o.other.server != "" {
 		path = "hack/recordings/newer.json"
 	}
@@ -107,8 +107,8 @@ func run(ctx context.Context, o options, what string) error {
 	return o.show(report, what)
 }
 
-// quiet sends the components' log to a file.
-func quiet(w io.Writer) {
+// discardLogs sends the components' log to a file.
+func discardLogs(w io.Writer) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
 	for k, v := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {

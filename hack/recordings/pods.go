@@ -31,19 +31,19 @@ func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, err
 		switch {
 		case c.StopsKubelet():
 			split = append(split, c)
-		case c.Alone():
+		case c.NeedsOwnInstance():
 			alone = append(alone, c)
 		default:
 			together = append(together, c)
 		}
 	}
 	if len(together)+len(alone) > 0 {
-		if err := r.on(ctx, false, together, alone); err != nil {
+		if err := r.replayOn(ctx, false, together, alone); err != nil {
 			return nil, err
 		}
 	}
 	if len(split) > 0 {
-		if err := r.on(ctx, true, nil, split); err != nil {
+		if err := r.replayOn(ctx, true, nil, split); err != nil {
 			return nil, err
 		}
 	}
@@ -55,14 +55,14 @@ type podReplay struct {
 	options options
 	log     io.Writer
 
-	mu     sync.Mutex
-	report *replay.Report
-	later  []pods.Case // to be lived again
+	mu       sync.Mutex
+	report   *replay.Report
+	deferred []pods.Case // to be lived again
 }
 
-// on starts a cluster, runs cases at once and then one by one, and removes it.
-func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.Case) error {
-	p, err := r.place(ctx, split)
+// replayOn starts a cluster, runs cases at once and then one by one, and removes it.
+func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []pods.Case) error {
+	p, err := r.newInstance(ctx, split)
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.C
 		}
 	}()
 	r.atOnce(ctx, p.cluster, together, r.options.parallel, !r.options.again)
-	if again := r.later; len(again) > 0 {
-		r.later = nil
+	if again := r.deferred; len(again) > 0 {
+		r.deferred = nil
 		r.atOnce(ctx, p.cluster, again, max(r.options.parallel/3, 1), true)
 	}
 	if len(alone) > 0 && !split {
@@ -82,12 +82,12 @@ func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.C
 		}
 	}
 	for _, c := range alone {
-		r.one(ctx, p.cluster, c, !r.options.again)
+		r.replayOne(ctx, p.cluster, c, !r.options.again)
 	}
-	for _, c := range r.later { // their namespaces are gone by now
-		r.one(ctx, p.cluster, c, true)
+	for _, c := range r.deferred { // their namespaces are gone by now
+		r.replayOne(ctx, p.cluster, c, true)
 	}
-	r.later = nil
+	r.deferred = nil
 	return nil
 }
 
@@ -98,22 +98,22 @@ func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []p
 	for _, c := range cases {
 		slots <- struct{}{}
 		wg.Go(func() {
-			r.one(ctx, cluster, c, last)
+			r.replayOne(ctx, cluster, c, last)
 			<-slots
 		})
 	}
 	wg.Wait()
 }
 
-// one lives a case and tells whether it was equal, and notes how equal. One that was not is not noted but lived again later, unless this is its last time:
+// replayOne lives a case and tells whether it was equal, and notes how equal. One that was not is not noted but lived again later, unless this is its last time:
 // a busy machine delays some steps of a life more than others.
-func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case, last bool) (same bool) {
+func (r *podReplay) replayOne(ctx context.Context, cluster *pods.Cluster, c pods.Case, last bool) (same bool) {
 	if ctx.Err() != nil {
 		return false
 	}
 	begin := time.Now()
 	got, err := pods.Run(ctx, cluster, &c)
-	diffs, near := pods.Judge(&c, got)
+	diffs, near := pods.Compare(&c, got)
 	same = err == nil && len(diffs) == 0
 	near = err == nil && near
 	r.mu.Lock()
@@ -125,7 +125,7 @@ func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case,
 		c.ByTurn = slices.ContainsFunc(diffs, func(d replay.Difference) bool {
 			return strings.HasPrefix(d.Path, "history ") || strings.HasPrefix(d.Path, "events ")
 		})
-		r.later = append(r.later, c)
+		r.deferred = append(r.deferred, c)
 	}
 	if !same && last {
 		r.report.Explain(replay.Unequal{Name: c.Area + "/" + c.Name, Near: near, Err: err, Differences: diffs})
@@ -140,12 +140,12 @@ func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case,
 		verdict = "not replayed: " + err.Error()
 	}
 	fmt.Fprintf(os.Stderr, "%-52s %5.1f s  %s\n", c.Area+"/"+c.Name, time.Since(begin).Seconds(), verdict)
-	keep(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
+	saveRecording(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
 	return same
 }
 
-// keep writes what was seen, for people who look into a difference.
-func keep(dir string, got pods.Recording) {
+// saveRecording writes what was seen, for people who look into a difference.
+func saveRecording(dir string, got pods.Recording) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}

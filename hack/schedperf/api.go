@@ -19,18 +19,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
-	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// patience is how long the Pods of one step may take to be bound.
-const patience = 5 * time.Minute
+// timeout is how long the Pods of one step may take to be bound.
+const timeout = 5 * time.Minute
 
-// everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up` does.
+// everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up`
+// does.
 const everyNode = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
 
-// bed is an API server with a scheduler.
-type bed struct {
+// testbed is an API server with a scheduler.
+type testbed struct {
 	client kubernetes.Interface
 	pid    int // of the scheduler
 	o      options
@@ -39,8 +40,8 @@ type bed struct {
 
 func throughAPI(ctx context.Context, o options) ([]row, error) {
 	var rows []row
-	err := o.chosen(func(s shape, nodes int) error {
-		b, err := o.bed(ctx)
+	err := o.chosen(func(s workload, nodes int) error {
+		b, err := o.openTestbed(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,9 +56,9 @@ func throughAPI(ctx context.Context, o options) ([]row, error) {
 	return rows, err
 }
 
-// bed starts an API server and a scheduler of its own, or reaches those that run.
-func (o options) bed(ctx context.Context) (*bed, error) {
-	b := &bed{o: o, pid: o.pid, end: func() error { return nil }}
+// openTestbed starts an API server and a scheduler of its own, or reaches those that run.
+func (o options) openTestbed(ctx context.Context) (*testbed, error) {
+	b := &testbed{o: o, pid: o.pid, end: func() error { return nil }}
 	var cfg *rest.Config
 	if o.kubeconfig != "" {
 		var err error
@@ -75,7 +76,7 @@ func (o options) bed(ctx context.Context) (*bed, error) {
 		b.pid = i.PID("scheduler")
 		if o.profile != "" {
 			b.pid = os.Getpid()
-			if err := b.inside(ctx, i); err != nil {
+			if err := b.attach(ctx, i); err != nil {
 				return nil, errors.Join(err, b.end())
 			}
 		}
@@ -114,8 +115,8 @@ func (o options) own(ctx context.Context) (*instance.Instance, error) {
 	return i, i.StartRole("scheduler")
 }
 
-// inside runs the scheduler in this process, under the profiler.
-func (b *bed) inside(ctx context.Context, i *instance.Instance) error {
+// attach runs the scheduler in this process, under the profiler.
+func (b *testbed) attach(ctx context.Context, i *instance.Instance) error {
 	cfg, err := i.Admin(ctx)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (b *bed) inside(ctx context.Context, i *instance.Instance) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- host.Run(ctx, host.Options{KubeConfig: cfg, Config: conf, Alone: true}) }()
+	go func() { done <- server.Run(ctx, server.Options{KubeConfig: cfg, Config: conf, NoLeaderElection: true}) }()
 	end := b.end
 	b.end = func() error {
 		cancel()
@@ -145,9 +146,10 @@ func (b *bed) inside(ctx context.Context, i *instance.Instance) error {
 	return nil
 }
 
-// run measures one shape: nodes and first Pods are made, then the measured Pods created and awaited.
-func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+// run measures one shape: nodes and first Pods are made, then the measured Pods created and
+// awaited.
+func (b *testbed) run(ctx context.Context, s workload, nodes int) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	if err := b.prepare(ctx, s, nodes); err != nil {
 		return row{}, err
@@ -159,7 +161,7 @@ func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 type part struct{ nodes, from, n int }
 
 // count is how many Pods of a shape are measured.
-func (s *shape) count(o options, nodes int) int {
+func (s *workload) count(o options, nodes int) int {
 	n := s.measured(nodes)
 	if o.pods > 0 {
 		n = o.pods
@@ -171,7 +173,7 @@ func (s *shape) count(o options, nodes int) int {
 }
 
 // measure creates the measured Pods and awaits that they are bound.
-func (b *bed) measure(ctx context.Context, s shape, of part) (row, error) {
+func (b *testbed) measure(ctx context.Context, s workload, of part) (row, error) {
 	stop, err := b.churn(ctx, s, of)
 	if err != nil {
 		return row{}, err
@@ -181,7 +183,7 @@ func (b *bed) measure(ctx context.Context, s shape, of part) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	at := moments{from: of.from, born: make([]time.Time, of.n)}
+	at := moments{from: of.from, created: make([]time.Time, of.n)}
 	began, cpu := time.Now(), cpuOf(b.pid)
 	err = b.each(ctx, of.n, func(i int) error {
 		p := s.makeMeasured(of.from+i, of.nodes)
@@ -190,7 +192,7 @@ func (b *bed) measure(ctx context.Context, s shape, of part) (row, error) {
 				return err
 			}
 		}
-		at.born[i] = time.Now()
+		at.created[i] = time.Now()
 		return b.create(ctx, p)
 	})
 	if err != nil {
@@ -214,16 +216,18 @@ type usage struct {
 	cpu   time.Duration
 }
 
-// moments are when Pods were created, by number from that of the first, and when they were bound, by name.
+// moments are when Pods were created, by number from that of the first, and when they were bound,
+// by name.
 type moments struct {
-	from  int
-	born  []time.Time
-	bound map[string]time.Time
+	from    int
+	created []time.Time
+	bound   map[string]time.Time
 }
 
-// measured sums up when Pods were created and when they were bound. What the scheduler does after the last one is bound counts as its work too.
-func (b *bed) measured(ctx context.Context, name string, at moments, from usage) row {
-	n := len(at.born)
+// measured sums up when Pods were created and when they were bound. What the scheduler does after
+// the last one is bound counts as its work too.
+func (b *testbed) measured(ctx context.Context, name string, at moments, from usage) row {
+	n := len(at.created)
 	r := row{Case: name, Pods: n, Placed: len(at.bound)}
 	took := make([]time.Duration, 0, n)
 	last := from.began
@@ -232,19 +236,20 @@ func (b *bed) measured(ctx context.Context, name string, at moments, from usage)
 		if !ok {
 			continue
 		}
-		took = append(took, bound.Sub(at.born[i]))
+		took = append(took, bound.Sub(at.created[i]))
 		if bound.After(last) {
 			last = bound
 		}
 	}
-	atRest(ctx, b.pid)
+	waitIdle(ctx, b.pid)
 	r.took(took, last.Sub(from.began), cpuOf(b.pid)-from.cpu)
 	r.RSS = rssOf(b.pid)
 	return r
 }
 
-// atRest returns when a process has had little to do for half a second, a hundredth of a core; after five seconds it is given up, as it may have work that never ends.
-func atRest(ctx context.Context, pid int) {
+// waitIdle returns when a process has had little to do for half a second, a hundredth of a core;
+// after five seconds it is given up, as it may have work that never ends.
+func waitIdle(ctx context.Context, pid int) {
 	const look = 500 * time.Millisecond
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -262,9 +267,9 @@ func atRest(ctx context.Context, pid int) {
 	}
 }
 
-func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
+func (b *testbed) prepare(ctx context.Context, s workload, nodes int) error {
 	for _, name := range []string{"sched-0", "sched-1"} {
-		_, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: teams}}, metav1.CreateOptions{})
+		_, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: namespaceLabels}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -295,7 +300,7 @@ func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
 	return err
 }
 
-func (b *bed) node(ctx context.Context, n *v1.Node) error {
+func (b *testbed) node(ctx context.Context, n *v1.Node) error {
 	made, err := b.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -314,7 +319,7 @@ func (b *bed) node(ctx context.Context, n *v1.Node) error {
 	return err
 }
 
-func (b *bed) create(ctx context.Context, p *v1.Pod) error {
+func (b *testbed) create(ctx context.Context, p *v1.Pod) error {
 	p.UID = ""
 	p.Spec.SchedulerName = b.o.scheduler
 	if p.Spec.Priority != nil && *p.Spec.Priority > 0 {
@@ -328,7 +333,7 @@ func (b *bed) create(ctx context.Context, p *v1.Pod) error {
 }
 
 // each runs do for 0..n-1 from several clients; the first error ends it.
-func (b *bed) each(ctx context.Context, n int, do func(int) error) error {
+func (b *testbed) each(ctx context.Context, n int, do func(int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64

@@ -7,10 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkDecide is one decision about a shape that is known, at 5,000 nodes: the snapshot, the ruling, the fact for the journal and the assumption.
+// BenchmarkDecide is one decision about a shape that is known, at 5,000 nodes: the snapshot, the
+// ruling, the fact for the journal and the assumption.
 func BenchmarkDecide(b *testing.B) {
-	for i := range shapes {
-		s := &shapes[i]
+	for i := range workloads {
+		s := &workloads[i]
 		if s.setup != nil || s.evicts {
 			continue
 		}
@@ -20,18 +21,18 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// lap is how many Pods are placed before the cluster is emptied of them.
-const lap = 1000
+// decisionsPerRound is how many Pods are placed before the cluster is emptied of them.
+const decisionsPerRound = 1000
 
-func deciding(b *testing.B, s *shape, nodes int) {
-	m, err := newMind(false)
+func deciding(b *testing.B, s *workload, nodes int) {
+	m, err := newEvaluator(false)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range nodes {
-		m.world.SetNode(s.makeNode(i))
+		m.snapshot.SetNode(s.makeNode(i))
 	}
-	pods := make([]*v1.Pod, min(lap, nodes/2))
+	pods := make([]*v1.Pod, min(decisionsPerRound, nodes/2))
 	for i := range pods {
 		pods[i] = s.makeMeasured(i, nodes)
 	}
@@ -43,12 +44,12 @@ func deciding(b *testing.B, s *shape, nodes int) {
 			b.StopTimer()
 			began := ownCPU()
 			for _, p := range pods {
-				m.world.RemovePod(p.UID)
+				m.snapshot.RemovePod(p.UID)
 			}
 			if _, err := m.decide(b.Context(), pods[0]); err != nil { // the nodes they left are judged anew
 				b.Fatal(err)
 			}
-			m.world.RemovePod(pods[0].UID)
+			m.snapshot.RemovePod(pods[0].UID)
 			spent += ownCPU() - began
 			b.StartTimer()
 		}

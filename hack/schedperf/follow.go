@@ -17,31 +17,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// stall is how long nothing may be bound before the rest is given up.
-const stall = 30 * time.Second
+// stallTimeout is how long nothing may be bound before the rest is given up.
+const stallTimeout = 30 * time.Second
 
 // follower watches Pods of a namespace being bound, from when it is made.
 type follower struct {
-	mu    sync.Mutex
-	old   map[string]time.Time // bound before: of no concern
-	bound map[string]time.Time
-	no    map[string]bool // refused, and not bound since
-	more  chan struct{}   // capacity one: another was bound
+	mu      sync.Mutex
+	old     map[string]time.Time // bound before: of no concern
+	bound   map[string]time.Time
+	refused map[string]bool // refused, and not bound since
+	changed chan struct{}   // capacity one: another was bound
 
 	running sync.WaitGroup
 	stop    func()
 }
 
-func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
+func (b *testbed) watch(ctx context.Context, namespace string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{bound: map[string]time.Time{}, no: map[string]bool{}, more: make(chan struct{}, 1), stop: cancel}
+	f := &follower{bound: map[string]time.Time{}, refused: map[string]bool{}, changed: make(chan struct{}, 1), stop: cancel}
 	pods := b.client.CoreV1().Pods(namespace)
 	list := &cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
 	}
 	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{}) // a watch that a busy server ends is taken up again
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.see, UpdateFunc: func(_, is any) { f.see(is) }})
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.onPod, UpdateFunc: func(_, is any) { f.onPod(is) }})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -57,7 +57,7 @@ func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
 	return f, nil
 }
 
-func (f *follower) see(obj any) {
+func (f *follower) onPod(obj any) {
 	p, ok := obj.(*v1.Pod)
 	if !ok {
 		return
@@ -66,16 +66,16 @@ func (f *follower) see(obj any) {
 	switch {
 	case !f.old[p.Name].IsZero():
 	case p.Spec.NodeName == "" && slices.ContainsFunc(p.Status.Conditions, refused):
-		f.no[p.Name] = true
+		f.refused[p.Name] = true
 	case p.Spec.NodeName != "":
-		delete(f.no, p.Name)
+		delete(f.refused, p.Name)
 		if f.bound[p.Name].IsZero() {
 			f.bound[p.Name] = time.Now()
 		}
 	}
 	f.mu.Unlock()
 	select {
-	case f.more <- struct{}{}:
+	case f.changed <- struct{}{}:
 	default:
 	}
 }
@@ -88,17 +88,18 @@ func refused(c v1.PodCondition) bool {
 func (f *follower) answered() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.bound) + len(f.no)
+	return len(f.bound) + len(f.refused)
 }
 
-// settle returns when n Pods were bound or refused, with those that were bound; when nothing happens any more, what there is.
-func (f *follower) settle(ctx context.Context, n int) map[string]time.Time {
-	timer := time.NewTimer(stall)
+// waitStable returns when n Pods were bound or refused, with those that were bound; when nothing
+// happens any more, what there is.
+func (f *follower) waitStable(ctx context.Context, n int) map[string]time.Time {
+	timer := time.NewTimer(stallTimeout)
 	defer timer.Stop()
 	for f.answered() < n {
 		select {
-		case <-f.more:
-			timer.Reset(stall)
+		case <-f.changed:
+			timer.Reset(stallTimeout)
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
@@ -118,14 +119,14 @@ func (f *follower) count() int {
 
 // wait returns when n Pods were bound, with those that were; an error when it takes too long.
 func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time, err error) {
-	timer := time.NewTimer(stall)
+	timer := time.NewTimer(stallTimeout)
 	defer timer.Stop()
 	for f.count() < n && err == nil {
 		select {
-		case <-f.more:
-			timer.Reset(stall)
+		case <-f.changed:
+			timer.Reset(stallTimeout)
 		case <-timer.C:
-			err = fmt.Errorf("%d of %d Pods bound, no more for %s", f.count(), n, stall)
+			err = fmt.Errorf("%d of %d Pods bound, no more for %s", f.count(), n, stallTimeout)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -135,8 +136,9 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 	return f.bound, err
 }
 
-// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second, until stopped; also what Pods of the shape need.
-func (b *bed) churn(ctx context.Context, s shape, of part) (stop func(), err error) {
+// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second,
+// until stopped; also what Pods of the shape need.
+func (b *testbed) churn(ctx context.Context, s workload, of part) (stop func(), err error) {
 	if s.evicts {
 		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
 	}

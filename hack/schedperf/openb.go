@@ -20,8 +20,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// The trace gives shares of a GPU in thousandths: one GPU is 1000 of this resource, so that shares can be asked for. A share may straddle GPUs here, which the
-// real cluster's device plugin would not allow.
+// The trace gives shares of a GPU in thousandths: one GPU is 1000 of this resource, so that shares
+// can be asked for. A share may straddle GPUs here, which the real cluster's device plugin would
+// not allow.
 const (
 	gpuMilli   = "example.com/gpu-milli"
 	modelLabel = "example.com/gpu-model"
@@ -176,12 +177,12 @@ func openb(ctx context.Context, o options) ([]row, error) {
 }
 
 func (t *trace) inMemory(ctx context.Context, o options, name string) (row, error) {
-	m, err := newMind(o.shadow)
+	m, err := newEvaluator(o.shadow)
 	if err != nil {
 		return row{}, err
 	}
 	for _, n := range t.nodes {
-		m.world.SetNode(n)
+		m.snapshot.SetNode(n)
 	}
 	r := row{Case: name, Nodes: len(t.nodes), Pods: len(t.pods)}
 	each := make([]time.Duration, 0, len(t.pods))
@@ -209,10 +210,11 @@ func (t *trace) inMemory(ctx context.Context, o options, name string) (row, erro
 	return r, nil
 }
 
-// fragments gives the share of all GPU that is free, and the share of that on nodes where less than one CPU is left, which nobody can use.
-func (m *mind) fragments() (free, stranded float64) {
+// fragments gives the share of all GPU that is free, and the share of that on nodes where less than
+// one CPU is left, which nobody can use.
+func (m *evaluator) fragments() (free, stranded float64) {
 	var all, left, lost int64
-	for _, n := range m.world.Freeze().All() {
+	for _, n := range m.snapshot.UpdateSnapshot().All() {
 		has, used := snapshotOf(n)
 		gpu := has.Scalar[gpuMilli]
 		all += gpu

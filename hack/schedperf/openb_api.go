@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// throughAPI lets a scheduler place the trace through an API server. Pods are created in the order of the trace by one client: the order decides what fits.
+// throughAPI lets a scheduler place the trace through an API server. Pods are created in the order
+// of the trace by one client: the order decides what fits.
 func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
-	b, err := o.bed(ctx)
+	b, err := o.openTestbed(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, b.end()) }()
-	if err := b.prepare(ctx, shape{}, 0); err != nil {
+	if err := b.prepare(ctx, workload{}, 0); err != nil {
 		return r, err
 	}
 	if err := b.each(ctx, len(t.nodes), func(i int) error { return b.node(ctx, t.nodes[i].DeepCopy()) }); err != nil {
@@ -38,21 +39,21 @@ func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
 			return r, fmt.Errorf("Pod %s: %w", p.Name, err)
 		}
 	}
-	bound := w.settle(ctx, n)
-	r = b.measured(ctx, "openb, through the API", moments{born: born, bound: bound}, from)
+	bound := w.waitStable(ctx, n)
+	r = b.measured(ctx, "openb, through the API", moments{created: born, bound: bound}, from)
 	r.Nodes = len(t.nodes)
 	r.Note, err = b.fragments(ctx, t)
 	return r, err
 }
 
 // fragments reads how the Pods stand and says what is left of the GPUs.
-func (b *bed) fragments(ctx context.Context, t *trace) (string, error) {
-	m, err := newMind(false)
+func (b *testbed) fragments(ctx context.Context, t *trace) (string, error) {
+	m, err := newEvaluator(false)
 	if err != nil {
 		return "", err
 	}
 	for _, n := range t.nodes {
-		m.world.SetNode(n)
+		m.snapshot.SetNode(n)
 	}
 	list, err := b.client.CoreV1().Pods("sched-1").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -64,7 +65,7 @@ func (b *bed) fragments(ctx context.Context, t *trace) (string, error) {
 			continue
 		}
 		p.UID = types.UID(p.Name)
-		if err := m.world.Assume(p, p.Spec.NodeName); err != nil {
+		if err := m.snapshot.AssumePod(p, p.Spec.NodeName); err != nil {
 			return "", err
 		}
 	}

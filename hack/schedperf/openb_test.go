@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -22,43 +22,44 @@ func sample(t *testing.T) *trace {
 	return all
 }
 
-// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge is asked about every node, and no node is given more than it has.
+// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge
+// is asked about every node, and no node is given more than it has.
 func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
 	all := sample(t)
-	quick, err := newMind(false)
+	quick, err := newEvaluator(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range all.nodes {
-		quick.world.SetNode(n)
+		quick.snapshot.SetNode(n)
 	}
 	placed := 0
 	for _, p := range all.pods {
 		in := quick.in(p)
 		plain := in
-		plain.Memory, plain.Boards = nil, nil
-		a, b := place.One(t.Context(), in), place.One(t.Context(), plain)
-		if different := place.Differences(a, b); len(different) > 0 {
+		plain.Cache, plain.Buffers = nil, nil
+		a, b := schedule.SchedulePod(t.Context(), in), schedule.SchedulePod(t.Context(), plain)
+		if different := schedule.Differences(a, b); len(different) > 0 {
 			t.Fatalf("%s: %v", p.Name, different)
 		}
-		if !a.Fits() {
+		if !a.Scheduled() {
 			continue
 		}
 		placed++
-		if err := quick.world.Assume(p, a.Winner); err != nil {
+		if err := quick.snapshot.AssumePod(p, a.SuggestedHost); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if placed < len(all.pods)/2 {
 		t.Errorf("%d of %d Pods placed", placed, len(all.pods))
 	}
-	for _, n := range quick.world.Freeze().All() {
+	for _, n := range quick.snapshot.UpdateSnapshot().All() {
 		has, used := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested())
 		if used.MilliCPU > has.MilliCPU || used.Memory > has.Memory || used.Scalar[gpuMilli] > has.Scalar[gpuMilli] {
 			t.Errorf("%s is given more than it has", n.Node().Name)
 		}
 	}
-	if c := quick.memory.Counts(); c.Known == 0 || c.Plain > 0 {
+	if c := quick.cache.Counts(); c.Hits == 0 || c.Bypassed > 0 {
 		t.Errorf("the memory was not used: %+v", c)
 	}
 }

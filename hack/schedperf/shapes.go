@@ -10,21 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shape is a case of scheduler_perf: the same templates of nodes and Pods, with fewer Pods where upstream's numbers would take minutes.
-type shape struct {
+// workload is a case of scheduler_perf: the same templates of nodes and Pods, with fewer Pods where
+// upstream's numbers would take minutes.
+type workload struct {
 	name     string
-	zones    int                                                 // of the nodes; 0: no zone label
-	node     func(*v1.Node, int)                                 // changes a node of the common template
-	init     func(nodes int) int                                 // Pods that stand there before the measurement
-	initPod  func(*v1.Pod, int)                                  // changes a Pod of the common template
-	measured func(nodes int) int                                 // Pods measured
-	room     func(nodes int) int                                 // most Pods that can be measured on so many nodes; nil: no bound
-	pod      func(p *v1.Pod, i, nodes int)                       // changes a Pod of the common template
-	waiting  bool                                                // the Pods that stand there first never get a node
-	evicts   bool                                                // measured Pods need others to leave
-	churn    bool                                                // nodes, Pods and Services come and go meanwhile
-	before   func(ctx context.Context, b *bed, nodes int) error  // makes what nodes offer
-	setup    func(ctx context.Context, b *bed, pod string) error // makes what a Pod needs
+	zones    int                                                     // of the nodes; 0: no zone label
+	node     func(*v1.Node, int)                                     // changes a node of the common template
+	init     func(nodes int) int                                     // Pods that stand there before the measurement
+	initPod  func(*v1.Pod, int)                                      // changes a Pod of the common template
+	measured func(nodes int) int                                     // Pods measured
+	room     func(nodes int) int                                     // most Pods that can be measured on so many nodes; nil: no bound
+	pod      func(p *v1.Pod, i, nodes int)                           // changes a Pod of the common template
+	waiting  bool                                                    // the Pods that stand there first never get a node
+	evicts   bool                                                    // measured Pods need others to leave
+	churn    bool                                                    // nodes, Pods and Services come and go meanwhile
+	before   func(ctx context.Context, b *testbed, nodes int) error  // makes what nodes offer
+	setup    func(ctx context.Context, b *testbed, pod string) error // makes what a Pod needs
 }
 
 func per(share float64) func(int) int {
@@ -33,15 +34,15 @@ func per(share float64) func(int) int {
 
 const hostname, zoneKey = v1.LabelHostname, v1.LabelTopologyZone
 
-// teams are the labels of all namespaces of a run.
-var teams = map[string]string{"team": "devops"}
+// namespaceLabels are the labels of all namespaces of a run.
+var namespaceLabels = map[string]string{"team": "devops"}
 
 func term(color, key string) v1.PodAffinityTerm {
 	return v1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": color}}, TopologyKey: key}
 }
 
-func inTeams(t v1.PodAffinityTerm) v1.PodAffinityTerm {
-	t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: teams}
+func inNamespaces(t v1.PodAffinityTerm) v1.PodAffinityTerm {
+	t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: namespaceLabels}
 	return t
 }
 
@@ -52,19 +53,19 @@ func colored(color string, a v1.Affinity) func(*v1.Pod, int) {
 	}
 }
 
-func any3(f func(*v1.Pod, int)) func(*v1.Pod, int, int) {
+func ignoringNodes(f func(*v1.Pod, int)) func(*v1.Pod, int, int) {
 	return func(p *v1.Pod, i, _ int) { f(p, i) }
 }
 
-func near(t v1.PodAffinityTerm) v1.Affinity {
+func podAffinity(t v1.PodAffinityTerm) v1.Affinity {
 	return v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{t}}}
 }
 
-func apart(t v1.PodAffinityTerm) v1.Affinity {
+func antiAffinity(t v1.PodAffinityTerm) v1.Affinity {
 	return v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{t}}}
 }
 
-func rather(t v1.PodAffinityTerm) []v1.WeightedPodAffinityTerm {
+func weightedTerms(t v1.PodAffinityTerm) []v1.WeightedPodAffinityTerm {
 	return []v1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: t}}
 }
 
@@ -75,7 +76,7 @@ func spreading(action v1.UnsatisfiableConstraintAction) func(*v1.Pod, int, int) 
 	}
 }
 
-func asks(cpu string, priority int32) func(*v1.Pod, int) {
+func requesting(cpu string, priority int32) func(*v1.Pod, int) {
 	return func(p *v1.Pod, _ int) {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)
 		p.Spec.Priority = &priority
@@ -83,13 +84,13 @@ func asks(cpu string, priority int32) func(*v1.Pod, int) {
 }
 
 var (
-	preferNear  = colored("red", v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather(term("red", hostname))}})
-	preferApart = colored("yellow", v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather(term("yellow", hostname))}})
-	mustNear    = colored("blue", near(term("blue", zoneKey)))
-	mustApart   = colored("green", apart(term("green", hostname)))
-	nearNS      = colored("blue", near(inTeams(term("blue", zoneKey))))
-	apartNS     = colored("green", apart(inTeams(term("green", hostname))))
-	inZone      = func(p *v1.Pod, _ int) {
+	preferredAffinity           = colored("red", v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weightedTerms(term("red", hostname))}})
+	preferredAntiAffinity       = colored("yellow", v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weightedTerms(term("yellow", hostname))}})
+	requiredAffinity            = colored("blue", podAffinity(term("blue", zoneKey)))
+	requiredAntiAffinity        = colored("green", antiAffinity(term("green", hostname)))
+	affinityOtherNamespaces     = colored("blue", podAffinity(inNamespaces(term("blue", zoneKey))))
+	antiAffinityOtherNamespaces = colored("green", antiAffinity(inNamespaces(term("green", hostname))))
+	inZone                      = func(p *v1.Pod, _ int) {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
 			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: zoneKey, Operator: v1.NodeSelectorOpIn, Values: []string{"zone1", "zone2"}}}}}}}}
 	}
@@ -100,21 +101,21 @@ func mounting(p *v1.Pod, _ int) {
 	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
 }
 
-// shapes are named as in scheduler_perf.
-var shapes = []shape{
+// workloads are named as in scheduler_perf.
+var workloads = []workload{
 	{name: "SchedulingBasic", init: per(0.2), measured: per(2)},
-	{name: "SchedulingNodeAffinity", zones: 1, init: per(1), initPod: inZone, measured: per(2), pod: any3(inZone)},
-	{name: "SchedulingPreferredPodAffinity", init: per(1), initPod: preferNear, measured: per(1), pod: any3(preferNear)},
-	{name: "SchedulingPreferredPodAntiAffinity", init: per(1), initPod: preferApart, measured: per(1), pod: any3(preferApart)},
-	{name: "SchedulingPodAffinity", zones: 1, init: per(1), initPod: mustNear, measured: per(1), pod: any3(mustNear)},
-	{name: "SchedulingPodAntiAffinity", init: per(0.2), initPod: mustApart, measured: per(0.4), room: per(0.8), pod: any3(mustApart)},
-	{name: "RequiredPodAffinityWithNSSelector", zones: 1, init: per(1), initPod: nearNS, measured: per(0.4), pod: any3(nearNS)},
-	{name: "RequiredPodAntiAffinityWithNSSelector", init: per(0.5), initPod: apartNS, measured: per(0.4), room: per(0.5), pod: any3(apartNS)},
+	{name: "SchedulingNodeAffinity", zones: 1, init: per(1), initPod: inZone, measured: per(2), pod: ignoringNodes(inZone)},
+	{name: "SchedulingPreferredPodAffinity", init: per(1), initPod: preferredAffinity, measured: per(1), pod: ignoringNodes(preferredAffinity)},
+	{name: "SchedulingPreferredPodAntiAffinity", init: per(1), initPod: preferredAntiAffinity, measured: per(1), pod: ignoringNodes(preferredAntiAffinity)},
+	{name: "SchedulingPodAffinity", zones: 1, init: per(1), initPod: requiredAffinity, measured: per(1), pod: ignoringNodes(requiredAffinity)},
+	{name: "SchedulingPodAntiAffinity", init: per(0.2), initPod: requiredAntiAffinity, measured: per(0.4), room: per(0.8), pod: ignoringNodes(requiredAntiAffinity)},
+	{name: "RequiredPodAffinityWithNSSelector", zones: 1, init: per(1), initPod: affinityOtherNamespaces, measured: per(0.4), pod: ignoringNodes(affinityOtherNamespaces)},
+	{name: "RequiredPodAntiAffinityWithNSSelector", init: per(0.5), initPod: antiAffinityOtherNamespaces, measured: per(0.4), room: per(0.5), pod: ignoringNodes(antiAffinityOtherNamespaces)},
 	{name: "TopologySpreading", zones: 3, init: per(1), measured: per(1), pod: spreading(v1.DoNotSchedule)},
 	{name: "PreferredTopologySpreading", zones: 3, init: per(1), measured: per(1), pod: spreading(v1.ScheduleAnyway)},
-	{name: "Unschedulable", init: per(0.02), initPod: asks("9", 0), waiting: true, measured: per(2)},
+	{name: "Unschedulable", init: per(0.02), initPod: requesting("9", 0), waiting: true, measured: per(2)},
 	{name: "SchedulingWithMixedChurn", churn: true, measured: per(2)},
-	{name: "PreemptionAsync", init: per(4), initPod: asks("900m", 0), evicts: true, measured: per(0.2), room: per(0.2), pod: any3(asks("3", 10))},
+	{name: "PreemptionAsync", init: per(4), initPod: requesting("900m", 0), evicts: true, measured: per(0.2), room: per(0.2), pod: ignoringNodes(requesting("3", 10))},
 	{name: "SchedulingDaemonset", measured: per(2), pod: func(p *v1.Pod, i, nodes int) {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
 			{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{nodeName(i % nodes)}}}}}}}}
@@ -122,10 +123,10 @@ var shapes = []shape{
 	{name: "SchedulingWhileGated", init: per(2), waiting: true, initPod: func(p *v1.Pod, _ int) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/hold"}}
 	}, measured: per(2)},
-	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), before: drivers, setup: volume, pod: any3(mounting)},
-	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), setup: volume, pod: any3(mounting)},
-	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), before: tookOver, setup: inTree, pod: any3(mounting)},
-	{name: "SchedulingWithResourceClaim", measured: per(0.4), room: per(2), before: equipped, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
+	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), before: drivers, setup: volume, pod: ignoringNodes(mounting)},
+	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), setup: volume, pod: ignoringNodes(mounting)},
+	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), before: csiMigration, setup: inTree, pod: ignoringNodes(mounting)},
+	{name: "SchedulingWithResourceClaim", measured: per(0.4), room: per(2), before: withDevices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "device", ResourceClaimName: &p.Name}}
 		p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device"}}
 	}},
@@ -134,7 +135,7 @@ var shapes = []shape{
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // makeNode is scheduler_perf's node: 4 CPU, 32 GiB, 110 Pods.
-func (s *shape) makeNode(i int) *v1.Node {
+func (s *workload) makeNode(i int) *v1.Node {
 	room := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("32Gi"), v1.ResourcePods: resource.MustParse("110")}
 	n := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{hostname: nodeName(i)}},
@@ -160,7 +161,7 @@ func makePod(namespace, name string) *v1.Pod {
 	}
 }
 
-func (s *shape) makeInit(i int) *v1.Pod {
+func (s *workload) makeInit(i int) *v1.Pod {
 	p := makePod("sched-0", fmt.Sprintf("init-%d", i))
 	if s.initPod != nil {
 		s.initPod(p, i)
@@ -168,7 +169,7 @@ func (s *shape) makeInit(i int) *v1.Pod {
 	return p
 }
 
-func (s *shape) makeMeasured(i, nodes int) *v1.Pod {
+func (s *workload) makeMeasured(i, nodes int) *v1.Pod {
 	p := makePod("sched-1", fmt.Sprintf("pod-%d", i))
 	if s.pod != nil {
 		s.pod(p, i, nodes)

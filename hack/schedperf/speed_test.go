@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// pace places Pods one after another and gives the processor time of each cycle: other work on the machine may delay a cycle, but does not count as its cost.
+// pace places Pods one after another and gives the processor time of each cycle: other work on the
+// machine may delay a cycle, but does not count as its cost.
 func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 	t.Helper()
-	m, err := newMind(false)
+	m, err := newEvaluator(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
+	i := slices.IndexFunc(workloads, func(s workload) bool { return s.name == name })
 	if i < 0 {
 		t.Fatalf("no shape %s", name)
 	}
-	s := &shapes[i]
+	s := &workloads[i]
 	for n := range nodes {
-		m.world.SetNode(s.makeNode(n))
+		m.snapshot.SetNode(s.makeNode(n))
 	}
 	each := make([]time.Duration, 0, pods)
 	for k := range pods {
@@ -35,7 +36,8 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 	return each
 }
 
-// At 300 nodes a hundred cycles take less than a second, with every node scored, for Pods whose verdicts are shared and for those with affinity.
+// At 300 nodes a hundred cycles take less than a second, with every node scored, for Pods whose
+// verdicts are shared and for those with affinity.
 //
 // row: SCH-28
 func TestHundredsOfCyclesPerSecond(t *testing.T) {
@@ -51,7 +53,8 @@ func TestHundredsOfCyclesPerSecond(t *testing.T) {
 	}
 }
 
-// At 5,000 nodes, all of them scored and none left out by sampling, 99 of 100 decisions cost less than 200 ms.
+// At 5,000 nodes, all of them scored and none left out by sampling, 99 of 100 decisions cost less
+// than 200 ms.
 //
 // row: SCO-22
 func TestFiveThousandNodesArePractical(t *testing.T) {

@@ -14,61 +14,68 @@ import (
 
 // row is one measurement.
 type row struct {
-	Case      string  `json:"case"`
-	Nodes     int     `json:"nodes"`
-	Pods      int     `json:"pods"` // measured
-	Placed    int     `json:"placed"`
-	PerSecond float64 `json:"podsPerSecond"`
-	PerCore   float64 `json:"podsPerCoreSecond"` // of the scheduler's processor time
-	P50       float64 `json:"p50Ms"`             // in memory: one decision; through the API: create to bound
-	P99       float64 `json:"p99Ms"`
-	RSS       int64   `json:"rssMiB"`
-	Note      string  `json:"note,omitempty"`
-	Scheduler string  `json:"scheduler,omitempty"` // side by side: who
-	Turn      int     `json:"turn,omitempty"`      // side by side: when, from 1
-	CPU       float64 `json:"cpuSeconds,omitempty"`
+	Case      string
+	Nodes     int
+	Pods      int // measured
+	Placed    int
+	PerSecond float64 // Pods
+	PerCore   float64 // Pods per second of the scheduler's CPU time; in memory decisions, those that no node fits included
+	Min       float64 // ms, as P50
+	P50, P99  float64 // ms; in memory: one decision; through the API: create to bound
+	RSS       int64   // MiB
+	Note      string
+	Scheduler string  // side by side: who
+	Turn      int     // side by side: when, from 1
+	CPU       float64 // seconds
 }
 
 func table(rows []row) string {
 	if len(rows) > 0 && rows[0].Scheduler != "" {
-		return versus(rows)
+		return comparisonTable(rows)
 	}
 	var b strings.Builder
-	b.WriteString("| Case | Nodes | Pods | Placed | Pods/s | Pods per core-second | p50, ms | p99, ms | RSS, MiB | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| Case | Nodes | Pods | Placed | Pods/s | Pods per core-second | p50, ms | p99, ms | RSS, MiB | |\n")
+	b.WriteString("|" + strings.Repeat(" --- |", 10) + "\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %.0f | %.0f | %s | %s | %d | %s |\n", r.Case, r.Nodes, r.Pods, r.Placed, r.PerSecond, r.PerCore, ms(r.P50), ms(r.P99), r.RSS, r.Note)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %.0f | %.0f | %s | %s | %d | %s |\n", r.Case, r.Nodes, r.Pods, r.Placed,
+			r.PerSecond, r.PerCore, ms(r.P50), ms(r.P99), r.RSS, r.Note)
 	}
 	return b.String()
 }
 
-// versus sets each scheduler's turns of a case side by side, with the ratio of all their Pods per core-second.
-func versus(rows []row) string {
+// comparisonTable sets each scheduler's turns of a case side by side, with the ratio of all their Pods per
+// core-second.
+func comparisonTable(rows []row) string {
 	var b strings.Builder
-	ours, other := rows[0].Scheduler, ""
+	first, other := rows[0].Scheduler, ""
 	for _, r := range rows {
-		if r.Scheduler != ours {
+		if r.Scheduler != first {
 			other = r.Scheduler
 		}
 	}
-	fmt.Fprintf(&b, "| Case | Nodes | Pods | %s, Pods per core-second | %s | times | %[1]s, p50, ms | p99, ms | RSS, MiB | %[2]s, p50, ms | p99, ms | RSS, MiB | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", ours, other)
+	fmt.Fprintf(&b, "| Case | Nodes | Pods | %s, Pods per core-second | %s | times ", first, other)
+	fmt.Fprintf(&b, "| %s, p50, ms | p99, ms | RSS, MiB | %s, p50, ms | p99, ms | RSS, MiB | |\n", first, other)
+	b.WriteString("|" + strings.Repeat(" --- |", 13) + "\n")
 	for rest := rows; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].Case == rest[0].Case && rest[n].Nodes == rest[0].Nodes {
 			n++
 		}
-		us, them := turns(rest[:n], ours), turns(rest[:n], other)
+		us, them := resultsOf(rest[:n], first), resultsOf(rest[:n], other)
 		times := "-"
 		if them.rate() > 0 {
 			times = fmt.Sprintf("%.1f", us.rate()/them.rate())
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", rest[0].Case, rest[0].Nodes, rest[0].Pods, strings.Join(us.rates, ", "), strings.Join(them.rates, ", "), times, us.clock(), them.clock(), strings.Join(append(us.notes, them.notes...), "; "))
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", rest[0].Case, rest[0].Nodes, rest[0].Pods,
+			strings.Join(us.rates, ", "), strings.Join(them.rates, ", "), times, us.clock(), them.clock(),
+			strings.Join(append(us.notes, them.notes...), "; "))
 		rest = rest[n:]
 	}
 	return b.String()
 }
 
-// side is what one scheduler did of a case in all its turns.
-type side struct {
+// schedulerResult is what one scheduler did of a case in all its turns.
+type schedulerResult struct {
 	rates, notes []string // a turn each; what went wrong
 	placed       int
 	cpu          float64
@@ -76,8 +83,8 @@ type side struct {
 	rss          int64
 }
 
-func turns(rows []row, who string) side {
-	var s side
+func resultsOf(rows []row, who string) schedulerResult {
+	var s schedulerResult
 	for _, r := range rows {
 		if r.Scheduler != who {
 			continue
@@ -92,7 +99,7 @@ func turns(rows []row, who string) side {
 }
 
 // rate is Pods per second of processor time.
-func (s side) rate() float64 {
+func (s schedulerResult) rate() float64 {
 	if s.cpu == 0 {
 		return 0
 	}
@@ -100,7 +107,7 @@ func (s side) rate() float64 {
 }
 
 // clock are the cells of times and memory: of several turns the least.
-func (s side) clock() string {
+func (s schedulerResult) clock() string {
 	if len(s.p50) == 0 {
 		return "- | - | -"
 	}
@@ -123,7 +130,7 @@ func (r *row) took(each []time.Duration, wall, cpu time.Duration) {
 		}
 		return float64(each[min(int(share*float64(len(each))), len(each)-1)]) / 1e6
 	}
-	r.P50, r.P99 = at(0.50), at(0.99)
+	r.Min, r.P50, r.P99 = at(0), at(0.50), at(0.99)
 	if wall > 0 {
 		r.PerSecond = float64(r.Placed) / wall.Seconds()
 	}
@@ -159,7 +166,8 @@ func rssOf(pid int) int64 {
 	return resident * int64(os.Getpagesize()) >> 20
 }
 
-// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in nanoseconds; 0 when it cannot be read.
+// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in
+// nanoseconds; 0 when it cannot be read.
 func cpuOf(pid int) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // what clock_getcpuclockid(3) makes of a process

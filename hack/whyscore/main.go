@@ -29,7 +29,7 @@ func main() {
 	parallel := flag.Int("parallel", 3, "fixtures at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, choice{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies, Every: *every})
+	err := run(ctx, selection{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies, Every: *every})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "whyscore:", err)
@@ -37,10 +37,10 @@ func main() {
 	}
 }
 
-// choice says which fixtures are run.
-type choice struct{ dir, only, needs string }
+// selection says which fixtures are run.
+type selection struct{ dir, only, needs string }
 
-func run(ctx context.Context, c choice, parallel int, verbose bool, o why.Options) error {
+func run(ctx context.Context, c selection, parallel int, verbose bool, o why.Options) error {
 	re, err := regexp.Compile(c.only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
@@ -94,7 +94,7 @@ func report(s why.Score, verbose bool) {
 	}
 	fmt.Println()
 	for _, t := range s.Tried {
-		if verbose || !s.Remedy || len(s.Vain) > 0 {
+		if verbose || !s.Remedy || len(s.Ineffective) > 0 {
 			fmt.Println("     " + t)
 		}
 	}

@@ -16,51 +16,51 @@ func (b *builder) makeAccess() error {
 	if b.config.Access != nil {
 		var err error
 		a, err = b.config.Access(AccessDeps{
-			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files, Lookup: b.find,
+			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files, Lookup: b.lookupStorage,
 		})
 		if err != nil {
 			return fmt.Errorf("access rules: %w", err)
 		}
 	}
 	if a.Authenticator == nil {
-		a.Authenticator = trustContext{}
+		a.Authenticator = contextAuthenticator{}
 	} else {
-		a.Authenticator = union.New(trustContext{}, a.Authenticator)
+		a.Authenticator = union.New(contextAuthenticator{}, a.Authenticator)
 	}
 	privileged := authorizerfactory.NewPrivilegedGroups("system:masters")
 	if a.Authorizer == nil {
-		a.Authorizer, a.RuleResolver = privileged, noRules{}
+		a.Authorizer, a.RuleResolver = privileged, emptyRuleResolver{}
 	} else {
-		a.Authorizer = mastersFirst{a.Authorizer, privileged}
+		a.Authorizer = privilegedGroups{a.Authorizer, privileged}
 	}
 	if a.RuleResolver == nil {
-		a.RuleResolver = noRules{}
+		a.RuleResolver = emptyRuleResolver{}
 	}
 	b.access = a
 	return nil
 }
 
-// noRules says that nothing can be listed.
-type noRules struct{}
+// emptyRuleResolver says that nothing can be listed.
+type emptyRuleResolver struct{}
 
-func (noRules) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (emptyRuleResolver) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, true, nil
 }
 
-// mastersFirst lets the group of masters do everything and asks the rules about all others, whose reasons it passes on unchanged.
-type mastersFirst struct {
+// privilegedGroups lets the group of masters do everything and asks the rules about all others, whose reasons it passes on unchanged.
+type privilegedGroups struct {
 	authorizer.Authorizer
 	masters authorizer.Authorizer
 }
 
-func (m mastersFirst) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (m privilegedGroups) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if d, reason, err := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
 		return d, reason, err
 	}
 	return m.Authorizer.Authorize(ctx, a)
 }
 
-func (m mastersFirst) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (m privilegedGroups) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if d, _, _ := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
 		return m.masters.ConditionsAwareAuthorize(ctx, a)
 	}

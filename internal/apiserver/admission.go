@@ -38,13 +38,13 @@ func (b *builder) makeAdmission() error {
 	for _, p := range b.access.Plugins {
 		o.Plugins.Register(p.Name, p.Factory)
 	}
-	o.Decorators = append(o.Decorators, unhooked{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, lastWords{}, b.desk)
-	o.RecommendedPluginOrder = ordered(o.Plugins.Registered(), admissionOrder())
+	o.Decorators = append(o.Decorators, webhookSkipDecorator{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, journalNamespaceDecorator{}, b.tracer)
+	o.RecommendedPluginOrder = sortPlugins(o.Plugins.Registered(), admissionOrder())
 	dyn, err := dynamic.NewForConfig(b.loopback)
 	if err != nil {
 		return err
 	}
-	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.authResolver(), b.resolver)}, b.access.Initializers...)
+	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.webhookAuthResolver(), b.resolver)}, b.access.Initializers...)
 	err = o.ApplyTo(b.generic, b.informers, b.client, dyn, feature.DefaultFeatureGate, b.generic.EffectiveVersion, init...)
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
@@ -52,8 +52,8 @@ func (b *builder) makeAdmission() error {
 	return nil
 }
 
-// ordered sorts plugin names by their place in order; the unknown come before the mutating policies.
-func ordered(names, order []string) []string {
+// sortPlugins sorts plugin names by their place in order; the unknown come before the mutating policies.
+func sortPlugins(names, order []string) []string {
 	place := func(n string) int {
 		if i := slices.Index(order, n); i >= 0 {
 			return 2 * i
@@ -73,7 +73,7 @@ func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []strin
 	}
 	for _, p := range all {
 		if c := p.Spec.MatchConstraints; c != nil && slices.ContainsFunc(c.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
-			return within(r.APIGroups, gvr.Group) && within(r.Resources, gvr.Resource)
+			return containsOrWildcard(r.APIGroups, gvr.Group) && containsOrWildcard(r.Resources, gvr.Resource)
 		}) {
 			out = append(out, p.Name)
 		}
@@ -82,19 +82,19 @@ func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []strin
 	return out
 }
 
-// within says that a list of a rule has a value or the star.
-func within(list []string, value string) bool {
+// containsOrWildcard says that a list of a rule has a value or the star.
+func containsOrWildcard(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.Contains(list, "*/*") || slices.Contains(list, value+"/*")
 }
 
-// authResolver is how webhooks are authenticated to.
-func (b *builder) authResolver() webhook.AuthenticationInfoResolverWrapper {
+// webhookAuthResolver is how webhooks are authenticated to.
+func (b *builder) webhookAuthResolver() webhook.AuthenticationInfoResolverWrapper {
 	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, b.loopback, b.generic.TracerProvider)
 }
 
-// makeResolver finds a ready endpoint behind a Service, for webhooks and aggregated API servers: the API server need not be able to reach
+// makeServiceResolver finds a ready endpoint behind a Service, for webhooks and aggregated API servers: the API server need not be able to reach
 // cluster addresses.
-func (b *builder) makeResolver() error {
+func (b *builder) makeServiceResolver() error {
 	slices, err := proxy.NewEndpointSliceIndexerGetter(b.informers.Discovery().V1().EndpointSlices())
 	if err != nil {
 		return err

@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// hooks is a webhook server: /mutate labels the object, /validate notes the labels it sees and refuses Pods named "refused".
-type hooks struct {
+// fakeWebhook is a webhook server: /mutate labels the object, /validate notes the labels it sees and refuses Pods named "refused".
+type fakeWebhook struct {
 	mu   sync.Mutex
 	seen []string
 }
 
-func (h *hooks) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (h *fakeWebhook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -54,8 +54,8 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // row: API-04
 func TestWebhooksMutateThenValidate(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
-	h := &hooks{}
+	ns := newNamespace(t, c)
+	h := &fakeWebhook{}
 	server := httptest.NewTLSServer(h)
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -68,21 +68,21 @@ func TestWebhooksMutateThenValidate(t *testing.T) {
 	}}
 	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}
 	webhooks := c.AdmissionregistrationV1()
-	must[*registrationv1.MutatingWebhookConfiguration](t)(webhooks.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
+	mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(webhooks.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Webhooks: []registrationv1.MutatingWebhook{{
 			Name: "m.example.com", ClientConfig: client("/mutate"), Rules: pods, NamespaceSelector: here,
 			SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{}))
-	must[*registrationv1.ValidatingWebhookConfiguration](t)(webhooks.ValidatingWebhookConfigurations().Create(t.Context(), &registrationv1.ValidatingWebhookConfiguration{
+	mustCreate[*registrationv1.ValidatingWebhookConfiguration](t)(webhooks.ValidatingWebhookConfigurations().Create(t.Context(), &registrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Webhooks: []registrationv1.ValidatingWebhook{{
 			Name: "v.example.com", ClientConfig: client("/validate"), Rules: pods, NamespaceSelector: here,
 			SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{}))
-	until(t, "both webhooks are asked", func() bool {
+	eventually(t, "both webhooks are asked", func() bool {
 		p, err := c.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "warm-"}, Spec: pod("x").Spec,
 		}, metav1.CreateOptions{DryRun: []string{"All"}})
@@ -90,7 +90,7 @@ func TestWebhooksMutateThenValidate(t *testing.T) {
 		defer h.mu.Unlock()
 		return err == nil && p.Labels["mutated"] == "yes" && len(h.seen) > 0
 	})
-	made := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("good"), metav1.CreateOptions{}))
+	made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("good"), metav1.CreateOptions{}))
 	if made.Labels["mutated"] != "yes" || !slices.Contains(h.seen, "good mutated=yes") {
 		t.Errorf("stored with labels %v; the validating webhook saw %v", made.Labels, h.seen)
 	}
@@ -106,9 +106,9 @@ func TestWebhooksMutateThenValidate(t *testing.T) {
 // A policy in CEL refuses by its own words.
 func TestValidatingPolicy(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	policies := c.AdmissionregistrationV1()
-	must[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
+	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: registrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
@@ -118,7 +118,7 @@ func TestValidatingPolicy(t *testing.T) {
 			Validations: []registrationv1.Validation{{Expression: "object.metadata.name != 'wrong'", MessageExpression: "'no ' + object.metadata.name"}},
 		},
 	}, metav1.CreateOptions{}))
-	must[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: ns, ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
@@ -129,7 +129,7 @@ func TestValidatingPolicy(t *testing.T) {
 		_, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{"All"}})
 		return err
 	}
-	until(t, "the policy refuses", func() bool {
+	eventually(t, "the policy refuses", func() bool {
 		err := create("wrong")
 		return err != nil && strings.Contains(err.Error(), "denied request: no wrong")
 	})
@@ -141,9 +141,9 @@ func TestValidatingPolicy(t *testing.T) {
 // A mutating policy in CEL changes what it matches.
 func TestMutatingPolicy(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	policies := c.AdmissionregistrationV1()
-	must[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
+	mustCreate[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: registrationv1.MutatingAdmissionPolicySpec{
 			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
@@ -157,14 +157,14 @@ func TestMutatingPolicy(t *testing.T) {
 			}},
 		},
 	}, metav1.CreateOptions{}))
-	must[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
+	mustCreate[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName:     ns,
 			MatchResources: &registrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
 		},
 	}, metav1.CreateOptions{}))
-	until(t, "the policy labels a ConfigMap", func() bool {
+	eventually(t, "the policy labels a ConfigMap", func() bool {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"own": "kept"}}}
 		got, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), m, metav1.CreateOptions{DryRun: []string{"All"}})
 		return err == nil && got.Labels["policy"] == "m" && got.Labels["own"] == "kept"
@@ -179,13 +179,13 @@ func TestVolumeAttachmentStatus(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "a.example.com", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")}},
 	}
-	must[*storagev1.VolumeAttachment](t)(attachments.Create(t.Context(), a, metav1.CreateOptions{}))
+	mustCreate[*storagev1.VolumeAttachment](t)(attachments.Create(t.Context(), a, metav1.CreateOptions{}))
 	body := []byte(`{"status":{"attached":true}}`)
-	main := must[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}))
+	main := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}))
 	if main.Status.Attached {
 		t.Error("the main endpoint wrote the status")
 	}
-	got := must[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status"))
+	got := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status"))
 	if !got.Status.Attached {
 		t.Error("the status was not written")
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-// things is an API server of one group version with one resource.
-func things(w http.ResponseWriter, req *http.Request) {
+// thingsHandler is an API server of one group version with one resource.
+func thingsHandler(w http.ResponseWriter, req *http.Request) {
 	version := metav1.GroupVersionForDiscovery{GroupVersion: "mortal.example.com/v1", Version: "v1"}
 	group := metav1.APIGroup{Name: "mortal.example.com", Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
 	var out any
@@ -48,14 +48,14 @@ func things(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// serveThings listens at an address; stop ends the server and its connections.
-func serveThings(t *testing.T, address string) (at *net.TCPAddr, stop func()) {
+// serveThingAPI listens at an address; stop ends the server and its connections.
+func serveThingAPI(t *testing.T, address string) (at *net.TCPAddr, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(things))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(thingsHandler))
 	s.Listener.Close()
 	s.Listener = l
 	s.StartTLS()
@@ -66,10 +66,10 @@ func serveThings(t *testing.T, address string) (at *net.TCPAddr, stop func()) {
 // publish makes a Service with one endpoint. That is a name that looks like an address: slices of addresses take no loopback.
 func publish(t *testing.T, c kubernetes.Interface, ns string, port int32) {
 	t.Helper()
-	must[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+	mustCreate[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "things"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}, metav1.CreateOptions{}))
-	must[*discoveryv1.EndpointSlice](t)(c.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
+	mustCreate[*discoveryv1.EndpointSlice](t)(c.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "things-here", Labels: map[string]string{discoveryv1.LabelServiceName: "things"}},
 		AddressType: discoveryv1.AddressTypeFQDN,
 		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: &port}},
@@ -81,16 +81,16 @@ func publish(t *testing.T, c kubernetes.Interface, ns string, port int32) {
 // alone is missing, and all of it heals by itself.
 func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	port, err := ports.Free() // it is listened on again
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, stop := serveThings(t, fmt.Sprintf("127.0.0.1:%d", port))
+	address, stop := serveThingAPI(t, fmt.Sprintf("127.0.0.1:%d", port))
 	publish(t, c, ns, int32(address.Port))
 	services := aggregatorclient.NewForConfigOrDie(s.InProcess(admin())).ApiregistrationV1().APIServices()
 	const name = "v1.mortal.example.com"
-	must[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
+	mustCreate[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: apiregistrationv1.APIServiceSpec{
 			Group: "mortal.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10, InsecureSkipTLSVerify: true,
@@ -99,7 +99,7 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	}, metav1.CreateOptions{}))
 	defer func() { _ = services.Delete(t.Context(), name, metav1.DeleteOptions{}) }()
 	available := func(status apiregistrationv1.ConditionStatus, reason, message string) bool {
-		for _, d := range must[*apiregistrationv1.APIService](t)(services.Get(t.Context(), name, metav1.GetOptions{})).Status.Conditions {
+		for _, d := range mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), name, metav1.GetOptions{})).Status.Conditions {
 			if d.Type == apiregistrationv1.Available {
 				return d.Status == status && d.Reason == reason && regexp.MustCompile(message).MatchString(d.Message)
 			}
@@ -131,9 +131,9 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	}
 	lives := func() {
 		t.Helper()
-		until(t, "the group is available", func() bool { return available("True", "Passed", "^all checks passed$") })
-		until(t, "its resource answers", func() bool { return list() == nil })
-		until(t, "it is discovered", func() bool {
+		eventually(t, "the group is available", func() bool { return available("True", "Passed", "^all checks passed$") })
+		eventually(t, "its resource answers", func() bool { return list() == nil })
+		eventually(t, "it is discovered", func() bool {
 			there, missing := discovered()
 			return there && len(missing) == 0
 		})
@@ -145,20 +145,20 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 		t.Errorf("just after the death: %v, want 503", err)
 	}
 	// It is looked at every half minute, and when something of it changes.
-	must[*apiregistrationv1.APIService](t)(services.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"look":"now"}}}`), metav1.PatchOptions{}))
-	until(t, "the condition says what was tried", func() bool {
+	mustCreate[*apiregistrationv1.APIService](t)(services.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"look":"now"}}}`), metav1.PatchOptions{}))
+	eventually(t, "the condition says what was tried", func() bool {
 		return available("False", "FailedDiscoveryCheck", `^failing or missing response from https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1: Get "https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1": .*connection refused$`)
 	})
-	until(t, "requests are answered 503", func() bool { return apierrors.IsServiceUnavailable(list()) })
-	until(t, "discovery names the one that is missing", func() bool {
+	eventually(t, "requests are answered 503", func() bool { return apierrors.IsServiceUnavailable(list()) })
+	eventually(t, "discovery names the one that is missing", func() bool {
 		_, missing := discovered()
 		return len(missing) == 1 && missing[schema.GroupVersion{Group: "mortal.example.com", Version: "v1"}] != nil
 	})
-	space := must[*corev1.NamespaceList](t)(c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}))
+	space := mustCreate[*corev1.NamespaceList](t)(c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}))
 	if len(space.Items) == 0 {
 		t.Error("other groups do not answer")
 	}
 
-	serveThings(t, address.String())
+	serveThingAPI(t, address.String())
 	lives()
 }

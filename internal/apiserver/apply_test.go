@@ -41,7 +41,7 @@ func kubectlApply(t *testing.T, s *Server, ns, text string) []string {
 // row: API-43
 func TestKubectlApplies(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	const text = `
 {apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, image: "i:1"}]}}
 ---

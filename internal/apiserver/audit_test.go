@@ -40,9 +40,9 @@ func audited(t *testing.T, access func(AccessDeps) (*Access, error)) (s *Server,
 	config.Access = access
 	config.Audit = options.NewAuditOptions()
 	config.Audit.PolicyFile, config.Audit.LogOptions.Path = policy, log
-	s, c, _ = alone(t, config)
+	s, c, _ = startServer(t, config)
 	return s, c, func(match func(*auditv1.Event) bool) (out []auditv1.Event) {
-		f := must[*os.File](t)(os.Open(log))
+		f := mustCreate[*os.File](t)(os.Open(log))
 		defer f.Close()
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			var e auditv1.Event
@@ -64,8 +64,8 @@ func TestAuditStages(t *testing.T) {
 		}, nil
 	})
 	ask := func(user, path string) {
-		g := asGuest(t, s, user)
-		req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody))
+		g := clientAs(t, s, user)
+		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody))
 		if res, err := g.client.Do(req); err == nil {
 			for buf := make([]byte, 512); err == nil; {
 				_, err = res.Body.Read(buf)
@@ -88,7 +88,7 @@ func TestAuditStages(t *testing.T) {
 	} {
 		ask(tt.user, tt.path)
 		var got []auditv1.Stage
-		until(t, "the log has the end of "+tt.path+" by "+tt.user, func() bool {
+		eventually(t, "the log has the end of "+tt.path+" by "+tt.user, func() bool {
 			got = nil
 			for _, e := range events(func(e *auditv1.Event) bool { return e.User.Username == tt.user && e.RequestURI == tt.path }) {
 				got = append(got, e.Stage)
@@ -103,7 +103,7 @@ func TestAuditStages(t *testing.T) {
 
 // A policy with a parameter judges by the parameter, passes over what its matchConditions leave out, and writes its annotations to the audit log.
 func TestPolicyWithParameters(t *testing.T) {
-	_, c, events := audited(t, newDoorman().access)
+	_, c, events := audited(t, newBlockingAuthorizer().access)
 	policies := c.AdmissionregistrationV1()
 	put := func(name, key, value string) error {
 		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: value}}, metav1.CreateOptions{})
@@ -112,7 +112,7 @@ func TestPolicyWithParameters(t *testing.T) {
 	if err := put("limit", "forbidden", "red"); err != nil {
 		t.Fatal(err)
 	}
-	must[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
+	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "colours"},
 		Spec: registrationv1.ValidatingAdmissionPolicySpec{
 			ParamKind: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
@@ -125,14 +125,14 @@ func TestPolicyWithParameters(t *testing.T) {
 			AuditAnnotations: []registrationv1.AuditAnnotation{{Key: "colour", ValueExpression: "'is ' + object.data.colour"}},
 		},
 	}, metav1.CreateOptions{}))
-	must[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "colours"},
 		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: "colours", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
 			ParamRef: &registrationv1.ParamRef{Name: "limit", Namespace: "default", ParameterNotFoundAction: new(registrationv1.DenyAction)},
 		},
 	}, metav1.CreateOptions{}))
-	until(t, "the policy refuses by its parameter", func() bool {
+	eventually(t, "the policy refuses by its parameter", func() bool {
 		err := put("red", "colour", "red")
 		if err == nil {
 			_ = c.CoreV1().ConfigMaps("default").Delete(t.Context(), "red", metav1.DeleteOptions{})
@@ -145,13 +145,13 @@ func TestPolicyWithParameters(t *testing.T) {
 	if err := put("blue", "colour", "blue"); err != nil {
 		t.Errorf("another colour: %v", err)
 	}
-	until(t, "the annotation is in the audit log", func() bool {
+	eventually(t, "the annotation is in the audit log", func() bool {
 		return len(events(func(e *auditv1.Event) bool {
 			return e.ObjectRef != nil && e.Stage == auditv1.StageResponseComplete && e.Annotations["colours/colour"] == "is blue"
 		})) == 1
 	})
-	must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Patch(t.Context(), "limit", types.MergePatchType, []byte(`{"data":{"forbidden":"green"}}`), metav1.PatchOptions{}))
-	until(t, "the policy judges by the parameter as it is now", func() bool {
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Patch(t.Context(), "limit", types.MergePatchType, []byte(`{"data":{"forbidden":"green"}}`), metav1.PatchOptions{}))
+	eventually(t, "the policy judges by the parameter as it is now", func() bool {
 		err := put("green", "colour", "green")
 		if err == nil {
 			_ = c.CoreV1().ConfigMaps("default").Delete(t.Context(), "green", metav1.DeleteOptions{})

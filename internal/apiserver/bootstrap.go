@@ -16,25 +16,25 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 )
 
-// addHooks adds what runs when the server is up: first objects, and what Access asks for.
-func (b *builder) addHooks() error {
-	first := &trial{name: "first-objects"}
+// addPostStartHooks adds what runs when the server is up: first objects, and what Access asks for.
+func (b *builder) addPostStartHooks() error {
+	first := &startupCheck{name: "first-objects"}
 	b.generic.AddReadyzChecks(first)
 	seed := func(ctx genericapiserver.PostStartHookContext) error {
-		first.run(ctx, func() error { return b.seed(ctx) })
-		close(b.seeded)
+		first.run(ctx, func() error { return b.createBootstrapObjects(ctx) })
+		close(b.bootstrapped)
 		return nil // a hook that fails ends the process
 	}
 	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
 		return err
 	}
-	if err := b.addTrust(); err != nil {
+	if err := b.addClusterAuthenticationTrust(); err != nil {
 		return err
 	}
-	if err := b.addRepair(); err != nil {
+	if err := b.addServiceRepair(); err != nil {
 		return err
 	}
-	if err := b.addUpkeep(); err != nil {
+	if err := b.addMaintenanceHooks(); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.access.Hooks)) {
@@ -45,15 +45,15 @@ func (b *builder) addHooks() error {
 	return nil
 }
 
-// seed makes the objects every cluster has.
-func (b *builder) seed(ctx context.Context) error {
+// createBootstrapObjects makes the objects every cluster has.
+func (b *builder) createBootstrapObjects(ctx context.Context) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
-	for _, c := range systemPriorities() {
+	for _, c := range systemPriorityClasses() {
 		_, err := b.client.SchedulingV1().PriorityClasses().Create(ctx, &c, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("priority class %s: %w", c.Name, err)
@@ -62,20 +62,20 @@ func (b *builder) seed(ctx context.Context) error {
 	if err := flowcontrol.Ensure(ctx, b.client.FlowcontrolV1()); err != nil {
 		return err
 	}
-	if err := b.seedServiceCIDR(ctx); err != nil {
+	if err := b.ensureDefaultServiceCIDR(ctx); err != nil {
 		return err
 	}
-	if err := b.seedTrust(ctx); err != nil {
+	if err := b.ensureClusterAuthenticationTrust(ctx); err != nil {
 		return err
 	}
-	if err := b.seedTokenTracking(ctx); err != nil {
+	if err := b.ensureTokenTracking(ctx); err != nil {
 		return err
 	}
-	return b.seedService(ctx)
+	return b.ensureKubernetesService(ctx)
 }
 
-// systemPriorities are the two classes above all that users may make.
-func systemPriorities() []schedulingv1.PriorityClass {
+// systemPriorityClasses are the two classes above all that users may make.
+func systemPriorityClasses() []schedulingv1.PriorityClass {
 	return []schedulingv1.PriorityClass{
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2000001000,

@@ -25,15 +25,15 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
 	"github.com/gantry-project/gantry/internal/apiserver/audit"
-	"github.com/gantry-project/gantry/internal/apiserver/outlet"
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
+	"github.com/gantry-project/gantry/internal/apiserver/requesttrace"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
-	"github.com/gantry-project/gantry/internal/apiserver/story"
+	"github.com/gantry-project/gantry/internal/apiserver/watchbatching"
 )
 
 // builder puts one server together, step by step.
@@ -41,9 +41,9 @@ type builder struct {
 	config Config
 	server *Server
 
-	kinds     []kind.Kind
+	kinds     []resourcedef.Kind
 	scheme    *scheme.Scheme
-	set       *registry.Set
+	set       *registry.StorageSet
 	access    *Access
 	loopback  *restclient.Config
 	client    kubernetes.Interface
@@ -53,38 +53,38 @@ type builder struct {
 	generic   *genericapiserver.Config // what the three servers of the chain copy
 	resolver  aggregator.ServiceResolver
 	advertise netip.Addr
-	helpers
+	requestDeps
 }
 
-// helpers are asked while requests are served.
-type helpers struct {
-	desk      *story.Desk
-	allocator *services.Allocator
-	ports     *nodePorts
-	migrate   changes       // a StorageVersionMigration is new
-	seeded    chan struct{} // closed when the first objects are made, or the server ends
-	outlet    outlet.Outlet
+// requestDeps are asked while requests are served.
+type requestDeps struct {
+	tracer          *requesttrace.Tracer
+	allocator       *services.Allocator
+	nodePortStorage *nodePortStorage
+	migrationSignal changeSignal  // a StorageVersionMigration is new
+	bootstrapped    chan struct{} // closed when the first objects are made, or the server ends
+	watchBatcher    watchbatching.Batcher
 }
 
 // build makes the chain: aggregator, own kinds, custom resources, nothing.
 func (b *builder) build() error {
-	if err := switchFeatures(b.config.Features); err != nil {
+	if err := setFeatureGates(b.config.Features); err != nil {
 		return err
 	}
-	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage, b.makeResolver, b.makeAdmission, b.addHooks} {
+	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage, b.makeServiceResolver, b.makeAdmission, b.addPostStartHooks} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return b.assemble()
+	return b.createServerChain()
 }
 
 func (b *builder) makeScheme() (err error) {
-	if b.allocator, err = newAllocator(b.config, b.find); err != nil {
+	if b.allocator, err = newAllocator(b.config, b.lookupStorage); err != nil {
 		return err
 	}
-	b.migrate, b.seeded = make(changes, 1), make(chan struct{})
-	b.kinds = Kinds(b.config, b.find, b.allocator, b.migrate.Enqueue)
+	b.migrationSignal, b.bootstrapped = make(changeSignal, 1), make(chan struct{})
+	b.kinds = Kinds(b.config, b.lookupStorage, b.allocator, b.migrationSignal.Enqueue)
 	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
 		return err
 	}
@@ -95,13 +95,13 @@ func (b *builder) makeScheme() (err error) {
 	return nil
 }
 
-// find is Lookup for those who are made before the stores.
-func (b *builder) find(group, resource string) rest.StandardStorage {
+// lookupStorage is Lookup for those who are made before the stores.
+func (b *builder) lookupStorage(group, resource string) rest.StandardStorage {
 	return b.set.Lookup(group, resource)
 }
 
 func (b *builder) makeClients() (err error) {
-	b.loopback = b.server.entrance.config(loopbackUser())
+	b.loopback = b.server.inProcess.clientConfig(loopbackUser())
 	b.loopback.UserAgent = "gantry-apiserver"
 	b.loopback.WarningHandler = restclient.NoWarnings{} // who writes both forms of an endpoint need not be told each time
 	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
@@ -123,7 +123,7 @@ func informerName() []informers.SharedInformerOption {
 // makeGeneric fills in what all servers of the chain share.
 func (b *builder) makeGeneric() error {
 	g := genericapiserver.NewConfig(b.scheme.Codecs)
-	g.EffectiveVersion = newEffective(b.config.Features.V136)
+	g.EffectiveVersion = newEffectiveVersion(b.config.Features.V136)
 	g.LoopbackClientConfig = b.loopback
 	b.resources = serverstorage.NewResourceConfig()
 	b.resources.EnableVersions(servedVersions(b.scheme)...)
@@ -132,24 +132,24 @@ func (b *builder) makeGeneric() error {
 	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
-	b.desk = &story.Desk{Authorizer: b.access.Authorizer, Policies: b.mutatingPolicies}
-	g.BuildHandlerChainFunc = b.chain
-	b.openAPI(g, definitions)
+	b.tracer = &requesttrace.Tracer{Authorizer: b.access.Authorizer, MutatingPolicies: b.mutatingPolicies}
+	g.BuildHandlerChainFunc = b.buildHandlerChain
+	b.setOpenAPI(g, openAPIDefinitions)
 	g.SkipOpenAPIInstallation = true // serveOpenAPI does it, and the aggregator merges
-	serving, err := b.serving()
+	serving, err := b.makeSecureServing()
 	if err != nil {
 		return err
 	}
 	g.SecureServing = serving
-	if err := b.address(g); err != nil {
+	if err := b.setExternalAddress(g); err != nil {
 		return err
 	}
-	g.Authentication.Authenticator = b.desk.Authenticator(b.access.Authenticator)
+	g.Authentication.Authenticator = b.tracer.WrapAuthenticator(b.access.Authenticator)
 	g.Authentication.APIAudiences = b.access.Audiences
 	g.Authentication.RequestHeaderConfig = b.access.RequestHeader
-	g.Authorization.Authorizer = b.desk.Authorized(b.access.Authorizer)
+	g.Authorization.Authorizer = b.tracer.WrapAuthorizer(b.access.Authorizer)
 	g.RuleResolver = b.access.RuleResolver
-	g.MaxRequestsInFlight, g.MaxMutatingRequestsInFlight = b.config.InFlight.bounds()
+	g.MaxRequestsInFlight, g.MaxMutatingRequestsInFlight = b.config.MaxInFlight.limits()
 	if b.config.PriorityAndFairness {
 		if g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight == 0 {
 			return errors.New("priority and fairness has nothing to divide: --max-requests-inflight and --max-mutating-requests-inflight are both without bound")
@@ -160,17 +160,17 @@ func (b *builder) makeGeneric() error {
 	return audit.Apply(b.config.Audit, g)
 }
 
-// chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods and the events of watches leave together, outermost,
+// buildHandlerChain is the library's chain; innermost, the client's name is kept for facts about writes of Pods and the events of watches leave together, outermost,
 // writes are followed for those who ask.
-func (b *builder) chain(h http.Handler, c *genericapiserver.Config) http.Handler {
-	return b.desk.Listen(genericapiserver.DefaultBuildHandlerChain(b.gather(rememberAgent(b.spareKeys(h))), c))
+func (b *builder) buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	return b.tracer.WithRequestTrace(genericapiserver.DefaultBuildHandlerChain(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h))), c))
 }
 
-// address settles under which address clients are told to come.
-func (b *builder) address(g *genericapiserver.Config) error {
+// setExternalAddress settles under which address clients are told to come.
+func (b *builder) setExternalAddress(g *genericapiserver.Config) error {
 	b.advertise = b.config.Listen.Advertise
 	if !b.advertise.IsValid() {
-		b.advertise = ownAddress(b.server.listener.Addr())
+		b.advertise = hostAddress(b.server.listener.Addr())
 	}
 	g.PublicAddress = net.IP(b.advertise.AsSlice())
 	g.ExternalAddress = b.config.Listen.External
@@ -179,29 +179,29 @@ func (b *builder) address(g *genericapiserver.Config) error {
 
 // makeStorage opens the way to etcd and makes the storages of all kinds.
 func (b *builder) makeStorage() error {
-	if err := b.openEtcd(); err != nil {
+	if err := b.makeEtcdOptions(); err != nil {
 		return err
 	}
-	if err := b.keepNodePorts(); err != nil {
+	if err := b.persistNodePorts(); err != nil {
 		return err
 	}
 	wrap := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{
-		{Resource: "namespaces"}: core.WrapNamespaces, priorityClasses(): keepSystemClasses,
+		{Resource: "namespaces"}: core.WrapNamespaces, priorityClassResource(): protectSystemPriorityClasses,
 	}
 	for gr, f := range b.access.Wrap {
 		wrap[gr] = f
 	}
 	set, err := registry.Build(b.kinds, registry.Options{
-		Scheme: b.scheme.Scheme, REST: b.generic.RESTOptionsGetter, Journal: b.config.Journal.Sink, Wrap: wrap, Extra: b.config.Kubelets,
+		Scheme: b.scheme.Scheme, RESTOptions: b.generic.RESTOptionsGetter, Journal: b.config.Journal.Sink, Wrap: wrap, Extra: b.config.Kubelets,
 	})
 	if err != nil {
 		return err
 	}
 	b.set = set
 	if to, ok := set.Storages(corev1.SchemeGroupVersion)["pods/binding"].(rest.NamedCreater); ok {
-		set.Add(corev1.SchemeGroupVersion, "bindings", bindings{to})
+		set.Add(corev1.SchemeGroupVersion, "bindings", legacyBindingREST{to})
 	}
-	set.Add(corev1.SchemeGroupVersion, "componentstatuses", componentStatuses{b.server.store.Ping})
+	set.Add(corev1.SchemeGroupVersion, "componentstatuses", componentStatusREST{b.server.store.Ping})
 	if b.config.Journal.Reader != nil {
 		set.Add(journal.GroupVersion, journal.Resource, journal.New(b.config.Journal.Reader, b.config.Journal.Appender))
 	}

@@ -14,34 +14,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 )
 
-// componentStatuses is the old list of what the API server depends on, for `kubectl get cs`. It holds etcd, which is asked anew each time; the
+// componentStatusREST is the old list of what the API server depends on, for `kubectl get cs`. It holds etcd, which is asked anew each time; the
 // scheduler and the controllers run in this process and have no health address of their own to ask.
-type componentStatuses struct {
+type componentStatusREST struct {
 	ping func(context.Context) error
 }
 
 var (
-	_ rest.Getter               = componentStatuses{}
-	_ rest.Lister               = componentStatuses{}
-	_ rest.Scoper               = componentStatuses{}
-	_ rest.SingularNameProvider = componentStatuses{}
-	_ rest.ShortNamesProvider   = componentStatuses{}
+	_ rest.Getter               = componentStatusREST{}
+	_ rest.Lister               = componentStatusREST{}
+	_ rest.Scoper               = componentStatusREST{}
+	_ rest.SingularNameProvider = componentStatusREST{}
+	_ rest.ShortNamesProvider   = componentStatusREST{}
 )
 
 const etcdComponent = "etcd-0"
 
-func (componentStatuses) New() runtime.Object     { return &corev1.ComponentStatus{} }
-func (componentStatuses) NewList() runtime.Object { return &corev1.ComponentStatusList{} }
-func (componentStatuses) Destroy()                {}
-func (componentStatuses) NamespaceScoped() bool   { return false }
-func (componentStatuses) GetSingularName() string { return "componentstatus" }
-func (componentStatuses) ShortNames() []string    { return []string{"cs"} }
+func (componentStatusREST) New() runtime.Object     { return &corev1.ComponentStatus{} }
+func (componentStatusREST) NewList() runtime.Object { return &corev1.ComponentStatusList{} }
+func (componentStatusREST) Destroy()                {}
+func (componentStatusREST) NamespaceScoped() bool   { return false }
+func (componentStatusREST) GetSingularName() string { return "componentstatus" }
+func (componentStatusREST) ShortNames() []string    { return []string{"cs"} }
 
 // Get asks one component.
-func (s componentStatuses) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+func (s componentStatusREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	if name != etcdComponent {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatuses"}, name)
 	}
@@ -49,7 +49,7 @@ func (s componentStatuses) Get(ctx context.Context, name string, _ *metav1.GetOp
 }
 
 // List asks all that match.
-func (s componentStatuses) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s componentStatusREST) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
 	out := &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}}
 	if o != nil && o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set{}) {
 		return out, nil
@@ -61,7 +61,7 @@ func (s componentStatuses) List(ctx context.Context, o *metainternalversion.List
 	return out, nil
 }
 
-func (s componentStatuses) etcd(ctx context.Context) *corev1.ComponentStatus {
+func (s componentStatusREST) etcd(ctx context.Context) *corev1.ComponentStatus {
 	c := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -72,11 +72,11 @@ func (s componentStatuses) etcd(ctx context.Context) *corev1.ComponentStatus {
 }
 
 // ConvertToTable prints a row per component.
-func (componentStatuses) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*metav1.Table, error) {
+func (componentStatusREST) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{
 		ColumnDefinitions: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Status", "Status of the component conditions"),
-			column.Def("Message", "Message of the component conditions"), column.Def("Error", "Error of the component conditions"),
+			printers.NameColumn(), printers.StringColumn("Status", "Status of the component conditions"),
+			printers.StringColumn("Message", "Message of the component conditions"), printers.StringColumn("Error", "Error of the component conditions"),
 		},
 		Rows: []metav1.TableRow{},
 	}

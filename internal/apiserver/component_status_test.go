@@ -24,7 +24,7 @@ func TestComponentStatuses(t *testing.T) {
 	if _, err := c.CoreV1().ComponentStatuses().Get(t.Context(), "x", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("an unknown component: %v", err)
 	}
-	sick := componentStatuses{func(context.Context) error { return errors.New("no leader") }}
+	sick := componentStatusREST{func(context.Context) error { return errors.New("no leader") }}
 	o, err := sick.Get(t.Context(), "etcd-0", nil)
 	if err != nil {
 		t.Fatal(err)

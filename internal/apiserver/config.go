@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/options"
 
-	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
+	"github.com/gantry-project/gantry/internal/apiserver/encryptioncheck"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/features"
@@ -28,8 +28,8 @@ type Config struct {
 	// Audit says what is recorded of requests and where; nil records nothing.
 	Audit *options.AuditOptions
 	// Encryption says how values are encrypted in the store.
-	Encryption encrypt.Options
-	Load
+	Encryption encryptioncheck.Options
+	FlowControl
 	// Features says what is served that is off otherwise.
 	Features features.Features
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
@@ -38,25 +38,25 @@ type Config struct {
 	AggregatorOff, CustomResourcesOff bool
 }
 
-// Load says how much work a server takes on, and whose.
-type Load struct {
+// FlowControl says how much work a server takes on, and whose.
+type FlowControl struct {
 	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
 	// once is bounded. Upstream has it on.
 	PriorityAndFairness bool
-	// InFlight bounds the requests that are worked on at once.
-	InFlight InFlight
+	// MaxInFlight bounds the requests that are worked on at once.
+	MaxInFlight MaxInFlight
 }
 
-// InFlight is how many short requests a server works on at once; further ones are answered 429. Watches and streams do not count, and system:masters
+// MaxInFlight is how many short requests a server works on at once; further ones are answered 429. Watches and streams do not count, and system:masters
 // always get an answer. A negative value is no bound. With priority and fairness the sum of both is divided among the levels, and must be positive.
-type InFlight struct {
-	Reads  int // 400
-	Writes int // 200
+type MaxInFlight struct {
+	NonMutating int // 400
+	Mutating    int // 200
 }
 
-// bounds are the limits as the library takes them: 0 is none.
-func (f InFlight) bounds() (reads, writes int) {
-	return max(cmp.Or(f.Reads, 400), 0), max(cmp.Or(f.Writes, 200), 0)
+// limits are the limits as the library takes them: 0 is none.
+func (f MaxInFlight) limits() (reads, writes int) {
+	return max(cmp.Or(f.NonMutating, 400), 0), max(cmp.Or(f.Mutating, 200), 0)
 }
 
 // Listen is where the server answers.

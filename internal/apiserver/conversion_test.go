@@ -50,8 +50,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {hue: {type: string}, size: {type: integer}}}}}}
 `
 
-// turn is a conversion webhook: what v1 calls colour is hue in v2. It refuses objects that are named "stuck".
-func turn(w http.ResponseWriter, req *http.Request) {
+// conversionHandler is a conversion webhook: what v1 calls colour is hue in v2. It refuses objects that are named "stuck".
+func conversionHandler(w http.ResponseWriter, req *http.Request) {
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -87,8 +87,8 @@ func turn(w http.ResponseWriter, req *http.Request) {
 // A kind of two versions is turned by its webhook both ways, is found by its selectable fields, and scales.
 func TestCustomKindOfTwoVersions(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
-	hook := httptest.NewTLSServer(http.HandlerFunc(turn))
+	ns := newNamespace(t, c)
+	hook := httptest.NewTLSServer(http.HandlerFunc(conversionHandler))
 	defer hook.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -96,7 +96,7 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	definitions := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
-	must[*apiextensionsv1.CustomResourceDefinition](t)(definitions.Create(t.Context(), crd, metav1.CreateOptions{}))
+	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(definitions.Create(t.Context(), crd, metav1.CreateOptions{}))
 	defer func() { _ = definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}) }()
 	objects := dynamic.NewForConfigOrDie(s.InProcess(admin()))
 	in := func(version string) dynamic.ResourceInterface {
@@ -108,7 +108,7 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 		}}, metav1.CreateOptions{})
 		return err
 	}
-	until(t, "the kind is served", func() bool {
+	eventually(t, "the kind is served", func() bool {
 		err := put("v1", "one", "colour", "red")
 		return err == nil || apierrors.IsAlreadyExists(err)
 	})
@@ -116,21 +116,21 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ version, name, field, want string }{{"v2", "one", "hue", "red"}, {"v1", "two", "colour", "blue"}, {"v2", "two", "hue", "blue"}} {
-		got := must[*unstructured.Unstructured](t)(in(tt.version).Get(t.Context(), tt.name, metav1.GetOptions{}))
+		got := mustCreate[*unstructured.Unstructured](t)(in(tt.version).Get(t.Context(), tt.name, metav1.GetOptions{}))
 		if value, _, _ := unstructured.NestedString(got.Object, "spec", tt.field); value != tt.want {
 			t.Errorf("%s of %s in %s: %q, want %q", tt.field, tt.name, tt.version, value, tt.want)
 		}
 	}
-	red := must[*unstructured.UnstructuredList](t)(in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.colour=red"}))
+	red := mustCreate[*unstructured.UnstructuredList](t)(in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.colour=red"}))
 	if len(red.Items) != 1 || red.Items[0].GetName() != "one" {
 		t.Errorf("by colour: %v", red.Items)
 	}
 	if _, err := in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.size=2"}); !apierrors.IsBadRequest(err) {
 		t.Errorf("by a field that is not selectable: %v", err)
 	}
-	must[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"))
-	must[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"status":{"size":4,"selector":"a=b"}}`), metav1.PatchOptions{}, "status"))
-	scale := must[*unstructured.Unstructured](t)(in("v1").Get(t.Context(), "one", metav1.GetOptions{}, "scale"))
+	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"))
+	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"status":{"size":4,"selector":"a=b"}}`), metav1.PatchOptions{}, "status"))
+	scale := mustCreate[*unstructured.Unstructured](t)(in("v1").Get(t.Context(), "one", metav1.GetOptions{}, "scale"))
 	for want, path := range map[any][]string{int64(5): {"spec", "replicas"}, int64(4): {"status", "replicas"}, "a=b": {"status", "selector"}} {
 		if got, _, _ := unstructured.NestedFieldNoCopy(scale.Object, path...); got != want || scale.GetKind() != "Scale" {
 			t.Errorf("%s %s: %v, want %v", scale.GetKind(), strings.Join(path, "."), got, want)
@@ -144,9 +144,9 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 // A group version whose server is away is answered 503, its APIService says why, and the rest of discovery stays whole.
 func TestAggregatedServerIsAway(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	services := aggregatorclient.NewForConfigOrDie(s.InProcess(admin())).ApiregistrationV1().APIServices()
-	must[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
+	mustCreate[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1.away.example.com"},
 		Spec: apiregistrationv1.APIServiceSpec{
 			Group: "away.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10, InsecureSkipTLSVerify: true,
@@ -154,8 +154,8 @@ func TestAggregatedServerIsAway(t *testing.T) {
 		},
 	}, metav1.CreateOptions{}))
 	defer func() { _ = services.Delete(t.Context(), "v1.away.example.com", metav1.DeleteOptions{}) }()
-	until(t, "the condition says what is missing", func() bool {
-		got := must[*apiregistrationv1.APIService](t)(services.Get(t.Context(), "v1.away.example.com", metav1.GetOptions{}))
+	eventually(t, "the condition says what is missing", func() bool {
+		got := mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), "v1.away.example.com", metav1.GetOptions{}))
 		for _, d := range got.Status.Conditions {
 			if d.Type == apiregistrationv1.Available {
 				return d.Status == apiregistrationv1.ConditionFalse && d.Reason == "ServiceNotFound"
@@ -163,7 +163,7 @@ func TestAggregatedServerIsAway(t *testing.T) {
 		}
 		return false
 	})
-	until(t, "requests are answered 503", func() bool {
+	eventually(t, "requests are answered 503", func() bool {
 		err := c.Discovery().RESTClient().Get().AbsPath("/apis/away.example.com/v1/things").Do(t.Context()).Error()
 		return apierrors.IsServiceUnavailable(err)
 	})

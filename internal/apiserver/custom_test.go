@@ -40,8 +40,8 @@ spec:
           status: {type: object, properties: {seen: {type: boolean}}}
 `
 
-// until asks again and again until the answer is yes.
-func until(t *testing.T, what string, ask func() bool) {
+// eventually asks again and again until the answer is yes.
+func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -58,13 +58,13 @@ func until(t *testing.T, what string, ask func() bool) {
 
 func TestCustomResources(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(fooDefinition), crd); err != nil {
 		t.Fatal(err)
 	}
 	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
-	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
+	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
 	foos := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}).Namespace(ns)
 	foo := func(name, size string) *unstructured.Unstructured {
 		spec := map[string]any{}
@@ -73,11 +73,11 @@ func TestCustomResources(t *testing.T) {
 		}
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": name}, "spec": spec}}
 	}
-	until(t, "the kind is served", func() bool {
+	eventually(t, "the kind is served", func() bool {
 		_, err := foos.Create(t.Context(), foo("a", ""), metav1.CreateOptions{})
 		return err == nil || apierrors.IsAlreadyExists(err)
 	})
-	got := must[*unstructured.Unstructured](t)(foos.Get(t.Context(), "a", metav1.GetOptions{}))
+	got := mustCreate[*unstructured.Unstructured](t)(foos.Get(t.Context(), "a", metav1.GetOptions{}))
 	if size, _, _ := unstructured.NestedString(got.Object, "spec", "size"); size != "big" {
 		t.Errorf("default not set: %v", got.Object)
 	}
@@ -85,18 +85,18 @@ func TestCustomResources(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must not be wrong") {
 		t.Errorf("rule: %v", err)
 	}
-	until(t, "discovery lists the kind", func() bool {
+	eventually(t, "discovery lists the kind", func() bool {
 		l, err := c.Discovery().ServerResourcesForGroupVersion("example.com/v1")
 		return err == nil && len(l.APIResources) == 2
 	})
-	until(t, "OpenAPI describes the kind", func() bool {
+	eventually(t, "OpenAPI describes the kind", func() bool {
 		raw, err := c.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis/example.com/v1").DoRaw(t.Context())
 		return err == nil && strings.Contains(string(raw), "How big it is.")
 	})
 	if err := ext.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the kind is gone", func() bool {
+	eventually(t, "the kind is gone", func() bool {
 		_, err := foos.Get(t.Context(), "a", metav1.GetOptions{})
 		_, gone := ext.Get(t.Context(), crd.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err) && apierrors.IsNotFound(gone)
@@ -110,7 +110,7 @@ func TestOpenAPI(t *testing.T) {
 	var index struct {
 		Paths map[string]struct{ ServerRelativeURL string }
 	}
-	raw := must[[]byte](t)(client.Get().AbsPath("/openapi/v3").DoRaw(t.Context()))
+	raw := mustCreate[[]byte](t)(client.Get().AbsPath("/openapi/v3").DoRaw(t.Context()))
 	if err := json.Unmarshal(raw, &index); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", path, len(doc), err)
 		}
 	}
-	old := must[[]byte](t)(client.Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(t.Context()))
+	old := mustCreate[[]byte](t)(client.Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(t.Context()))
 	if !strings.Contains(string(old), "io.k8s.api.core.v1.Pod") || strings.Contains(string(old), "__internal") {
 		t.Errorf("openapi/v2: %d bytes", len(old))
 	}
@@ -157,13 +157,13 @@ spec:
 // stored before a default was there; the status is written apart.
 func TestCustomObjectsArePruned(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(looseDefinition), crd); err != nil {
 		t.Fatal(err)
 	}
 	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
-	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
+	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
 	defer func() { _ = ext.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}) }()
 	looses := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "loose.example.com", Version: "v1", Resource: "looses"}).Namespace(ns)
 	read := func(text string) *unstructured.Unstructured {
@@ -174,20 +174,20 @@ func TestCustomObjectsArePruned(t *testing.T) {
 		return u
 	}
 	ignore := metav1.CreateOptions{FieldValidation: metav1.FieldValidationIgnore}
-	until(t, "the kind is served", func() bool {
+	eventually(t, "the kind is served", func() bool {
 		_, err := looses.Create(t.Context(), read(`metadata: {name: first}`), ignore)
 		return err == nil || apierrors.IsAlreadyExists(err)
 	})
 	// fields are spec and status as JSON.
 	fields := func(u *unstructured.Unstructured) string {
-		raw := must[[]byte](t)(json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]}))
+		raw := mustCreate[[]byte](t)(json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]}))
 		return string(raw)
 	}
 	sent := read(`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2}, closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
 		pod: {apiVersion: v1, kind: Pod, metadata: {name: p, odd: 1}, spec: {anything: 1}}}`)
 	const want = `{"spec":{"closed":{"a":"b"},"free":{"typed":2,"x":{"z":1}},"known":"set","list":[{"id":"unnamed"},{"id":"own"}],` +
 		`"pod":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"anything":1}},"port":80},"status":null}`
-	made := must[*unstructured.Unstructured](t)(looses.Create(t.Context(), sent, ignore))
+	made := mustCreate[*unstructured.Unstructured](t)(looses.Create(t.Context(), sent, ignore))
 	if got := fields(made); got != want || made.Object["top"] != nil {
 		t.Errorf("stored\n%s\nwant\n%s", got, want)
 	}
@@ -206,13 +206,13 @@ func TestCustomObjectsArePruned(t *testing.T) {
 	}
 	made.Object["status"] = map[string]any{"seen": true, "odd": 1}
 	made.Object["spec"] = map[string]any{"known": "other"}
-	seen := must[*unstructured.Unstructured](t)(looses.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))
+	seen := mustCreate[*unstructured.Unstructured](t)(looses.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))
 	if got, want := fields(seen), strings.Replace(want, `"status":null`, `"status":{"seen":true}`, 1); got != want || seen.GetGeneration() != 1 {
 		t.Errorf("after its status was written: generation %d\n%s\nwant\n%s", seen.GetGeneration(), got, want)
 	}
-	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Patch(t.Context(), crd.Name, types.JSONPatchType,
+	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Patch(t.Context(), crd.Name, types.JSONPatchType,
 		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/default","value":{"closed":{"a":"late"}}}]`), metav1.PatchOptions{}))
-	until(t, "an object of before has the new default", func() bool {
+	eventually(t, "an object of before has the new default", func() bool {
 		got, err := looses.Get(t.Context(), "first", metav1.GetOptions{})
 		return err == nil && fields(got) == `{"spec":{"closed":{"a":"late"},"known":"set"},"status":null}`
 	})

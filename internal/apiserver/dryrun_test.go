@@ -17,13 +17,13 @@ import (
 // A dry run on a subresource answers as the write would, and leaves the object and its revision as they are.
 func TestDryRunOfSubresources(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods, sets := c.CoreV1().Pods(ns), c.AppsV1().ReplicaSets(ns)
 	p := pod("p")
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
-	p = must[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
+	p = mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
 	labels := map[string]string{"app": "x"}
-	set := must[*appsv1.ReplicaSet](t)(sets.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.ReplicaSetSpec{
+	set := mustCreate[*appsv1.ReplicaSet](t)(sets.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.ReplicaSetSpec{
 		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod("x").Spec},
 	}}, metav1.CreateOptions{}))
 	all := []string{metav1.DryRunAll}
@@ -61,11 +61,11 @@ func TestDryRunOfSubresources(t *testing.T) {
 		if shown, err := ask(); err != nil || !shown {
 			t.Errorf("%s: the answer shows the write: %v, %v", name, shown, err)
 		}
-		if got := must[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{})); got.ResourceVersion != p.ResourceVersion || got.DeletionTimestamp != nil {
+		if got := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{})); got.ResourceVersion != p.ResourceVersion || got.DeletionTimestamp != nil {
 			t.Errorf("%s wrote: %+v", name, got)
 			p = got
 		}
-		if got := must[*appsv1.ReplicaSet](t)(sets.Get(t.Context(), "s", metav1.GetOptions{})); got.ResourceVersion != set.ResourceVersion {
+		if got := mustCreate[*appsv1.ReplicaSet](t)(sets.Get(t.Context(), "s", metav1.GetOptions{})); got.ResourceVersion != set.ResourceVersion {
 			t.Errorf("%s wrote: %+v", name, got)
 			set = got
 		}
@@ -75,12 +75,12 @@ func TestDryRunOfSubresources(t *testing.T) {
 // A collection is deleted as far as the selector goes, with the grace that was asked for.
 func TestDeleteCollectionBySelector(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	for name, app := range map[string]string{"a": "web", "b": "web", "other": "db"} {
 		p := pod(name)
 		p.Labels, p.Spec.NodeName = map[string]string{"app": app}, "n"
-		must[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
+		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
 	}
 	web := metav1.ListOptions{LabelSelector: "app in (web)"}
 	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}, web); err != nil {
@@ -88,7 +88,7 @@ func TestDeleteCollectionBySelector(t *testing.T) {
 	}
 	graces := func() map[string]int64 {
 		out := map[string]int64{}
-		for _, p := range must[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{})).Items {
+		for _, p := range mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{})).Items {
 			out[p.Name] = -1
 			if p.DeletionGracePeriodSeconds != nil {
 				out[p.Name] = *p.DeletionGracePeriodSeconds
@@ -117,7 +117,7 @@ func TestDeleteCollectionBySelector(t *testing.T) {
 // at once. A deletion whose preconditions do not hold is refused and leaves the object alone.
 func TestDeletionPoliciesAndPreconditions(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	sets := c.AppsV1().ReplicaSets(ns)
 	labels := map[string]string{"app": "x"}
 	for name, tt := range map[string]struct {
@@ -153,7 +153,7 @@ func TestDeletionPoliciesAndPreconditions(t *testing.T) {
 		"another revision": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions { return *metav1.NewRVDeletionPrecondition("1") },
 			refused: "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (", is: apierrors.IsConflict},
 	} {
-		set := must[*appsv1.ReplicaSet](t)(sets.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}, Spec: appsv1.ReplicaSetSpec{
+		set := mustCreate[*appsv1.ReplicaSet](t)(sets.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}, Spec: appsv1.ReplicaSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod("x").Spec},
 		}}, metav1.CreateOptions{}))
 		err := sets.Delete(t.Context(), set.Name, tt.o(set))

@@ -16,12 +16,12 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
+	"github.com/gantry-project/gantry/internal/apiserver/encryptioncheck"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// prefixes are the keys of resources that upstream does not keep under their own name.
-func prefixes() map[schema.GroupResource]string {
+// resourcePrefixes are the keys of resources that upstream does not keep under their own name.
+func resourcePrefixes() map[schema.GroupResource]string {
 	return map[schema.GroupResource]string{
 		{Resource: "replicationcontrollers"}:                "controllers",
 		{Resource: "endpoints"}:                             "services/endpoints",
@@ -31,8 +31,8 @@ func prefixes() map[schema.GroupResource]string {
 	}
 }
 
-// openEtcd makes the way from storages to etcd: protobuf values, upstream's keys.
-func (b *builder) openEtcd() error {
+// makeEtcdOptions makes the way from storages to etcd: protobuf values, upstream's keys.
+func (b *builder) makeEtcdOptions() error {
 	backend := storagebackend.NewDefaultConfig(store.Prefix, nil)
 	backend.Transport = b.server.store.Transport
 	b.etcd = options.NewEtcdOptions(backend)
@@ -42,20 +42,20 @@ func (b *builder) openEtcd() error {
 			encoding.SetResourceEncoding(schema.GroupResource{Group: k.Group, Resource: k.Resource}, gv, schema.GroupVersion{Group: gv.Group, Version: runtime.APIVersionInternal})
 		}
 	}
-	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, prefixes())
+	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, resourcePrefixes())
 	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
-	b.checkHealth()
+	b.addEtcdHealthChecks()
 	b.etcd.EncryptionProviderConfigFilepath, b.etcd.EncryptionProviderConfigAutomaticReload = b.config.Encryption.File, b.config.Encryption.Reload
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	b.generic.RESTOptionsGetter = store.Wrap(b.server.store.Share(b.generic.RESTOptionsGetter), b.desk.Storage)
-	return b.checkKeys(factory)
+	b.generic.RESTOptionsGetter = store.WrapStorage(b.server.store.ShareClient(b.generic.RESTOptionsGetter), b.tracer.WrapStorage)
+	return b.checkEncryptionKeys(factory)
 }
 
-// checkKeys makes sure that the store's values can be read before anybody is served.
-func (b *builder) checkKeys(factory *serverstorage.DefaultStorageFactory) error {
+// checkEncryptionKeys makes sure that the store's values can be read before anybody is served.
+func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFactory) error {
 	if check, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok && b.etcd.SkipHealthEndpoints {
 		b.generic.AddHealthChecks(check) // of key services; the library adds it where it adds etcd's
 		b.generic.AddReadyzChecks(check)
@@ -73,11 +73,11 @@ func (b *builder) checkKeys(factory *serverstorage.DefaultStorageFactory) error 
 		}
 		return store.Prefix + "/" + factory.ResourcePrefix(gr) + "/"
 	}
-	return encrypt.Check(ctx, b.config.Encryption, encrypt.Store{Client: client, Path: path, Open: b.generic.ResourceTransformers})
+	return encryptioncheck.Check(ctx, b.config.Encryption, encryptioncheck.Source{Client: client, Prefix: path, Transformers: b.generic.ResourceTransformers})
 }
 
-// delegate is the shared configuration for one of the other servers of the chain, whose objects are encoded in its own way.
-func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
+// delegateConfig is the shared configuration for one of the other servers of the chain, whose objects are encoded in its own way.
+func (b *builder) delegateConfig(codec runtime.Codec, versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
 	g := *b.generic
 	g.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	g.RESTOptionsGetter = nil
@@ -88,12 +88,12 @@ func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner
 	if err := etcd.ApplyTo(&g); err != nil {
 		return g, etcd, fmt.Errorf("storage: %w", err)
 	}
-	g.RESTOptionsGetter = store.Wrap(b.server.store.Share(g.RESTOptionsGetter), b.desk.Storage)
+	g.RESTOptionsGetter = store.WrapStorage(b.server.store.ShareClient(g.RESTOptionsGetter), b.tracer.WrapStorage)
 	return g, etcd, nil
 }
 
-// checkHealth lets the health endpoints ask an embedded etcd through the client there is; for an external one the library dials its own.
-func (b *builder) checkHealth() {
+// addEtcdHealthChecks lets the health endpoints ask an embedded etcd through the client there is; for an external one the library dials its own.
+func (b *builder) addEtcdHealthChecks() {
 	if !b.server.store.Embedded() {
 		return
 	}
@@ -106,6 +106,6 @@ func (b *builder) checkHealth() {
 	b.generic.AddHealthChecks(healthz.NamedCheck("etcd", ping))
 	b.generic.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", ping))
 	b.generic.AddReadyzChecks(healthz.NamedCheck("watch-cache-progress", func(*http.Request) error {
-		return b.server.store.CachesFollow()
+		return b.server.store.CheckCaches()
 	}))
 }

@@ -2,10 +2,10 @@ package apiserver
 
 import "regexp"
 
-// oddPath says that upstream names a field by a path of its own making. Such paths are kept, as people find them in old answers.
-func oddPath(path string) bool { return upstreamsOwn.MatchString(path) }
+// isUpstreamPath says that upstream names a field by a path of its own making. Such paths are kept, as people find them in old answers.
+func isUpstreamPath(path string) bool { return upstreamPaths.MatchString(path) }
 
-var upstreamsOwn = regexp.MustCompile(`(?:` +
+var upstreamPaths = regexp.MustCompile(`(?:` +
 	// the item of a list is left out
 	`(?:volumes\[\d+\]|sources\[\d+\])\.downwardAPI\.(?:path|mode|fieldRef|resourceFieldRef)|\.projected\.path|\.volumeMounts\.(?:mountPropagation|recursiveReadOnly|subPath)|` +
 	`scopeSelector\.matchExpressions\.(?:scopeName|operator|values)|\.namespace$|\.adminAccess$|` +

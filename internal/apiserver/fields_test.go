@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // How deep a field may lie to be tried, and how many of the fields of Pod templates are: those of Pods are tried all.
@@ -35,7 +35,7 @@ const (
 // testdata/updates.txt, which is upstream's: GANTRY_UPDATE=1 writes it anew, to be read before it is kept.
 func TestEveryField(t *testing.T) {
 	kinds, s := rows(t)
-	byKind := map[string]*kind.Kind{}
+	byKind := map[string]*resourcedef.Kind{}
 	for i := range kinds {
 		if k := &kinds[i]; k.Types.Internal.Kind == "" {
 			byKind[metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()+"/"+k.Kind] = k
@@ -103,7 +103,7 @@ func TestEveryField(t *testing.T) {
 // mutant is one object whose fields are changed one after the other, each change taken back before the next.
 type mutant struct {
 	t       *testing.T
-	k       *kind.Kind
+	k       *resourcedef.Kind
 	obj     runtime.Object // the same, to be changed
 	old     runtime.Object // as it is stored
 	fill    func(runtime.Object)
@@ -180,8 +180,8 @@ func (m *mutant) walk(v reflect.Value, path string, depth int) {
 	v.Set(kept)
 }
 
-// odd are values of a type that fit few fields, or most.
-func odd(t reflect.Type, now reflect.Value) []any {
+// unusualValues are values of a type that fit few fields, or most.
+func unusualValues(t reflect.Type, now reflect.Value) []any {
 	switch now.Interface().(type) {
 	case resource.Quantity:
 		return []any{resource.MustParse("-1"), resource.MustParse("0"), resource.MustParse("1500m"), resource.MustParse("8E")}
@@ -215,7 +215,7 @@ func (m *mutant) try(v reflect.Value, path string) {
 	kept.Set(v)
 	defer v.Set(kept)
 	m.known = nil
-	for _, x := range odd(v.Type(), kept) {
+	for _, x := range unusualValues(v.Type(), kept) {
 		v.Set(reflect.ValueOf(x).Convert(v.Type()))
 		m.look(path, x)
 	}
@@ -269,7 +269,7 @@ func (m *mutant) check(path string, value any) {
 	if r := m.k.Rules.Warn; r != nil {
 		r(ctx, o)
 	}
-	if !m.judged(path, value, m.validate(o)) || sameBut(o, m.old) {
+	if !m.hasNoErrors(path, value, m.validate(o)) || sameBut(o, m.old) {
 		return // refused at once, or nothing that an update could change
 	}
 	now := o.DeepCopyObject() // as who reads the object, changes it and writes it back would send it
@@ -285,13 +285,13 @@ func (m *mutant) check(path string, value any) {
 	} else {
 		errs = m.validate(now)
 	}
-	switch accepted := m.judged(path, value, errs); {
+	switch accepted := m.hasNoErrors(path, value, errs); {
 	case !accepted:
 		what = "refused"
 	case sameBut(now, m.old):
 		what = "ignored"
 	}
-	if was, ok := m.outcome[path]; ok && was != what {
+	if previous, ok := m.outcome[path]; ok && previous != what {
 		what = "mixed"
 	}
 	m.outcome[path] = what
@@ -310,7 +310,7 @@ func (m *mutant) checkStatus(path string, value any) {
 	if p := m.k.Rules.PrepareStatus; p != nil {
 		p(ctx, now, m.old.DeepCopyObject())
 	}
-	m.judged(path, value, m.k.Rules.ValidateStatus(ctx, now, m.old.DeepCopyObject()))
+	m.hasNoErrors(path, value, m.k.Rules.ValidateStatus(ctx, now, m.old.DeepCopyObject()))
 }
 
 func (m *mutant) validate(o runtime.Object) field.ErrorList {
@@ -331,8 +331,8 @@ func sameBut(a, b runtime.Object) bool {
 	return true
 }
 
-// judged says whether nothing was found, and looks at what was.
-func (m *mutant) judged(path string, value any, errs field.ErrorList) bool {
+// hasNoErrors says whether nothing was found, and looks at what was.
+func (m *mutant) hasNoErrors(path string, value any, errs field.ErrorList) bool {
 	for _, e := range errs {
 		if list, ok := strings.CutPrefix(e.Detail, "supported values: "); ok && e.Type == field.ErrorTypeNotSupported {
 			for _, x := range strings.Split(list, ", ") {
@@ -344,7 +344,7 @@ func (m *mutant) judged(path string, value any, errs field.ErrorList) bool {
 		if e.Type == field.ErrorTypeInternal && !strings.Contains(e.Detail, "dual stack") { // upstream's word for two addresses, one of which is none
 			m.t.Errorf("%s = %.40v: %v", path, value, e)
 		}
-		if !exists(reflect.TypeOf(m.obj), e.Field) && !oddPath(e.Field) {
+		if !exists(reflect.TypeOf(m.obj), e.Field) && !isUpstreamPath(e.Field) {
 			m.t.Errorf("%s = %.40v: the error names %q, which is no field of the kind", path, value, e.Field)
 		}
 	}

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
 )
 
@@ -39,8 +39,8 @@ type target struct {
 	raw        []byte
 }
 
-// shooting is what the fuzz test shoots at; requests are dry runs, so it stays as it is.
-type shooting struct {
+// fuzzSession is what the fuzz test shoots at; requests are dry runs, so it stays as it is.
+type fuzzSession struct {
 	once    sync.Once
 	url     string
 	client  *http.Client
@@ -48,16 +48,16 @@ type shooting struct {
 	targets []target
 }
 
-// unfuzzed are served kinds that no stored object stands for: reviews and what the machinery alone writes.
-var unfuzzed = []string{
+// skippedResources are served kinds that no stored object stands for: reviews and what the machinery alone writes.
+var skippedResources = []string{
 	"authentication.k8s.io/v1/SelfSubjectReview", "authentication.k8s.io/v1/TokenReview", "authorization.k8s.io/v1/LocalSubjectAccessReview",
 	"authorization.k8s.io/v1/SelfSubjectAccessReview", "authorization.k8s.io/v1/SelfSubjectRulesReview", "authorization.k8s.io/v1/SubjectAccessReview",
 	"v1/Binding", "v1/Event", "networking.k8s.io/v1/IPAddress", "journal.gantry.dev/v1alpha1/PodJournal",
 }
 
-var shot shooting
+var sharedFuzzSession fuzzSession
 
-func (s *shooting) prepare(t *testing.T) {
+func (s *fuzzSession) prepare(t *testing.T) {
 	s.once.Do(func() {
 		server, c := shared(t)
 		cfg := server.InProcess(admin())
@@ -96,14 +96,14 @@ func (s *shooting) prepare(t *testing.T) {
 		}
 		_, s.scheme = rows(t)
 		for gvk, r := range known {
-			if name := gvk.GroupVersion().String() + "/" + gvk.Kind; slices.Contains(r.Verbs, "create") && !slices.Contains(unfuzzed, name) {
+			if name := gvk.GroupVersion().String() + "/" + gvk.Kind; slices.Contains(r.Verbs, "create") && !slices.Contains(skippedResources, name) {
 				t.Errorf("%s is served and has no object in the table `some`", name)
 			}
 		}
 	})
 }
 
-func (s *shooting) send(method, path, contentType string, body []byte) (int, string) {
+func (s *fuzzSession) send(method, path, contentType string, body []byte) (int, string) {
 	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
 	if err != nil {
 		return http.StatusBadRequest, err.Error()
@@ -126,9 +126,9 @@ func FuzzWrites(f *testing.F) {
 	}
 	f.Add(uint64(738)) // a strategic patch with a list where a merge key belongs
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		shot.prepare(t)
-		g := &gun{rand.New(rand.NewPCG(seed, 1))}
-		x := shot.targets[g.IntN(len(shot.targets))]
+		sharedFuzzSession.prepare(t)
+		g := &requestMutator{rand.New(rand.NewPCG(seed, 1))}
+		x := sharedFuzzSession.targets[g.IntN(len(sharedFuzzSession.targets))]
 		var obj any
 		if err := json.Unmarshal(x.raw, &obj); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func FuzzWrites(f *testing.F) {
 		if method != http.MethodPatch {
 			contentType = []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR}[g.IntN(4)]
 		}
-		body, contentType := shot.encode(t, obj, contentType)
+		body, contentType := sharedFuzzSession.encode(t, obj, contentType)
 		if strings.HasSuffix(contentType, "cbor") || contentType == runtime.ContentTypeProtobuf {
 			g.damage(body)
 		}
@@ -164,7 +164,7 @@ func FuzzWrites(f *testing.F) {
 		} else {
 			path += "?dryRun=All"
 		}
-		code, text := shot.send(method, path, contentType, body)
+		code, text := sharedFuzzSession.send(method, path, contentType, body)
 		if strings.HasPrefix(contentType, "application/apply-patch") && (strings.Contains(text, "failed to create typed patch object") || strings.Contains(text, "failed to convert new object")) {
 			return // the library answers 500 to a configuration that does not fit the schema, upstream too
 		}
@@ -175,7 +175,7 @@ func FuzzWrites(f *testing.F) {
 }
 
 // encode writes an object in a form; what the form cannot carry goes as JSON, and the type says so.
-func (s *shooting) encode(t *testing.T, obj any, contentType string) (body []byte, as string) {
+func (s *fuzzSession) encode(t *testing.T, obj any, contentType string) (body []byte, as string) {
 	t.Helper()
 	text, err := json.Marshal(obj)
 	if err != nil {
@@ -205,11 +205,11 @@ func (s *shooting) encode(t *testing.T, obj any, contentType string) (body []byt
 	return text, runtime.ContentTypeJSON
 }
 
-// gun makes odd values.
-type gun struct{ *rand.Rand }
+// requestMutator makes odd values.
+type requestMutator struct{ *rand.Rand }
 
-// odd are values that fit few fields.
-func (g *gun) odd() any {
+// oddValue are values that fit few fields.
+func (g *requestMutator) oddValue() any {
 	all := []any{
 		nil, "", "a", "A_b", "-", ".", "/", "..", "a/b", "*", " ", "\x00", "é", strings.Repeat("x", 300), "::1", "10.0.0.0/99", "1Gi", "-1m", "1e400",
 		"9223372036854775808", "100%", "-5%", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00Z", "$(A)", "{{.}}", "CREATE", "Never", "Always",
@@ -220,7 +220,7 @@ func (g *gun) odd() any {
 }
 
 // damage changes a byte or a few of every other encoded body.
-func (g *gun) damage(body []byte) {
+func (g *requestMutator) damage(body []byte) {
 	for range g.IntN(2) * g.IntN(4) {
 		if len(body) > 0 {
 			body[g.IntN(len(body))] = byte(g.IntN(256))
@@ -229,11 +229,11 @@ func (g *gun) damage(body []byte) {
 }
 
 // mutate changes one place of a value.
-func (g *gun) mutate(v any) any {
+func (g *requestMutator) mutate(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		if len(x) == 0 || g.IntN(12) == 0 {
-			x[[]string{"name", "spec", "status", "metadata", "finalizers", "ownerReferences", "template", "zz", "nodeName", "resources"}[g.IntN(10)]] = g.odd()
+			x[[]string{"name", "spec", "status", "metadata", "finalizers", "ownerReferences", "template", "zz", "nodeName", "resources"}[g.IntN(10)]] = g.oddValue()
 			return x
 		}
 		keys := make([]string, 0, len(x))
@@ -254,7 +254,7 @@ func (g *gun) mutate(v any) any {
 	case []any:
 		switch {
 		case len(x) == 0 || g.IntN(8) == 0:
-			return append(x, g.odd())
+			return append(x, g.oddValue())
 		case g.IntN(6) == 0:
 			return append(x, x[g.IntN(len(x))])
 		}
@@ -262,11 +262,11 @@ func (g *gun) mutate(v any) any {
 		x[i] = g.mutate(x[i])
 		return x
 	}
-	return g.odd()
+	return g.oddValue()
 }
 
 // rows are the served kinds with their scheme, without a server.
-func rows(t *testing.T) ([]kind.Kind, *scheme.Scheme) {
+func rows(t *testing.T) ([]resourcedef.Kind, *scheme.Scheme) {
 	t.Helper()
 	allocator, err := newAllocator(Config{}, nil)
 	if err != nil {

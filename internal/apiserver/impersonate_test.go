@@ -25,18 +25,18 @@ func TestImpersonationNeedsEachRight(t *testing.T) {
 			return authorizer.DecisionNoOpinion, "", nil
 		})}, nil
 	}
-	s, _, _ := alone(t, c)
-	bob := asGuest(t, s, "bob")
+	s, _, _ := startServer(t, c)
+	bob := clientAs(t, s, "bob")
 	const alice, uid, group, extra = "users/=alice", "uids/=7", "groups/=devs", "userextras/scopes=view"
 	headers := map[string]string{uid: "Impersonate-Uid", group: "Impersonate-Group", extra: "Impersonate-Extra-Scopes"}
 	values := map[string]string{uid: "7", group: "devs", extra: "view"}
 	ask := func(more string) int {
-		req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, bob.url+"/api/v1/namespaces/default/configmaps", http.NoBody))
+		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, bob.url+"/api/v1/namespaces/default/configmaps", http.NoBody))
 		req.Header.Set("Impersonate-User", "alice")
 		if more != "" {
 			req.Header.Set(headers[more], values[more])
 		}
-		res := must[*http.Response](t)(bob.client.Do(req))
+		res := mustCreate[*http.Response](t)(bob.client.Do(req))
 		res.Body.Close()
 		return res.StatusCode
 	}

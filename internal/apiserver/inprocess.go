@@ -19,10 +19,10 @@ const inProcessHost = "http://gantry.in-process"
 // identityKey carries the identity of an in-process client. Nothing that comes over the network can set a context value.
 type identityKey struct{}
 
-// trustContext authenticates requests of in-process clients and passes on all others.
-type trustContext struct{}
+// contextAuthenticator authenticates requests of in-process clients and passes on all others.
+type contextAuthenticator struct{}
 
-func (trustContext) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+func (contextAuthenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	u, ok := req.Context().Value(identityKey{}).(user.Info)
 	if !ok {
 		return nil, false, nil
@@ -30,47 +30,47 @@ func (trustContext) AuthenticateRequest(req *http.Request) (*authenticator.Respo
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// errNotUp is what in-process clients get when the server does not get its handler in time.
-var errNotUp = errors.New("the API server is not up yet")
+// errHandlerNotReady is what in-process clients get when the server does not get its handler in time.
+var errHandlerNotReady = errors.New("the API server is not up yet")
 
-// patience is how long a request waits for a server that is still being built.
-const patience = 5 * time.Second
+// handlerWaitTimeout is how long a request waits for a server that is still being built.
+const handlerWaitTimeout = 5 * time.Second
 
-// entrance is where in-process requests enter; it opens once, when the handler is complete.
-type entrance struct {
+// inProcessHandler is where in-process requests enter; it opens once, when the handler is complete.
+type inProcessHandler struct {
 	handler http.Handler
-	opened  chan struct{}
+	ready   chan struct{}
 }
 
-func newEntrance() *entrance { return &entrance{opened: make(chan struct{})} }
+func newInProcessHandler() *inProcessHandler { return &inProcessHandler{ready: make(chan struct{})} }
 
-// open lets requests in. Call it once.
-func (e *entrance) open(h http.Handler) {
+// set lets requests in. Call it once.
+func (e *inProcessHandler) set(h http.Handler) {
 	e.handler = h
-	close(e.opened)
+	close(e.ready)
 }
 
-// enter waits for the handler.
-func (e *entrance) enter(ctx context.Context) (http.Handler, error) {
+// wait waits for the handler.
+func (e *inProcessHandler) wait(ctx context.Context) (http.Handler, error) {
 	select {
-	case <-e.opened:
+	case <-e.ready:
 		return e.handler, ctx.Err()
 	default:
 	}
-	wait := time.NewTimer(patience)
+	wait := time.NewTimer(handlerWaitTimeout)
 	defer wait.Stop()
 	select {
-	case <-e.opened:
+	case <-e.ready:
 		return e.handler, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-wait.C:
-		return nil, errNotUp
+		return nil, errHandlerNotReady
 	}
 }
 
-// config makes client configuration for an identity.
-func (e *entrance) config(u user.Info) *restclient.Config {
+// clientConfig makes client configuration for an identity.
+func (e *inProcessHandler) clientConfig(u user.Info) *restclient.Config {
 	return &restclient.Config{
 		Host: inProcessHost,
 		QPS:  -1,
@@ -78,19 +78,19 @@ func (e *entrance) config(u user.Info) *restclient.Config {
 			ContentType:        runtime.ContentTypeProtobuf,
 			AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
 		},
-		Transport: &inMemory{entrance: e, user: u},
+		Transport: &inProcessTransport{target: e, user: u},
 	}
 }
 
-// inMemory is a transport that calls the handler chain in this process.
-type inMemory struct {
-	entrance *entrance
-	user     user.Info
+// inProcessTransport is a transport that calls the handler chain in this process.
+type inProcessTransport struct {
+	target *inProcessHandler
+	user   user.Info
 }
 
 // RoundTrip runs the request through the whole chain. The answer streams: it returns at the first flush, or when the handler has ended.
-func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
-	h, err := t.entrance.enter(req.Context())
+func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	h, err := t.target.wait(req.Context())
 	if err != nil {
 		closeBody(req)
 		return nil, err
@@ -98,12 +98,12 @@ func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
 	// As over a network, no value of the caller's context passes; its end does.
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), identityKey{}, t.user))
 	unhook := context.AfterFunc(req.Context(), cancel)
-	w := newPipe(req, cancel)
+	w := newInProcessResponse(req, cancel)
 	go func() {
 		defer cancel()
 		defer unhook()
 		defer closeBody(req)
-		w.finish(serve(h, w, inbound(req, ctx)))
+		w.finish(serveRecovered(h, w, serverRequest(req, ctx)))
 	}()
 	res, err := w.response(req.Context())
 	if req.URL.Query().Get("watch") != "true" {
@@ -111,19 +111,19 @@ func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return nil, hungUp{err}
+		return nil, callerGoneError{err}
 	case err == nil && res.StatusCode == http.StatusTooManyRequests:
 		res.Header.Del("Retry-After") // a server that ends asks to come back; the reflector waits by itself and sees when it is to stop
 	}
 	return res, err
 }
 
-// hungUp is what a watch gets whose caller left before it began. It counts as a refused connection too: reflectors pass over those in silence
+// callerGoneError is what a watch gets whose caller left before it began. It counts as a refused connection too: reflectors pass over those in silence
 // and see that they are to stop, where the bare cancellation would have each of them log an error when the server ends.
-type hungUp struct{ error }
+type callerGoneError struct{ error }
 
 // Unwrap gives both causes.
-func (h hungUp) Unwrap() []error { return []error{h.error, syscall.ECONNREFUSED} }
+func (h callerGoneError) Unwrap() []error { return []error{h.error, syscall.ECONNREFUSED} }
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
@@ -131,8 +131,8 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// inbound is the request as a server sees it.
-func inbound(req *http.Request, ctx context.Context) *http.Request {
+// serverRequest is the request as a server sees it.
+func serverRequest(req *http.Request, ctx context.Context) *http.Request {
 	in := req.Clone(ctx)
 	in.RequestURI = req.URL.RequestURI()
 	in.URL.Scheme, in.URL.Host = "", ""
@@ -145,8 +145,8 @@ func inbound(req *http.Request, ctx context.Context) *http.Request {
 	return in
 }
 
-// serve calls the handler; a panic becomes an error, as a closed connection would.
-func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
+// serveRecovered calls the handler; a panic becomes an error, as a closed connection would.
+func serveRecovered(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errAborted

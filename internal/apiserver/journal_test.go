@@ -18,23 +18,23 @@ import (
 // Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not written is none.
 func TestWritesOfPodsAreStated(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
-	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	bind(t, c, p, "n1")
 	label := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
 	for range 2 { // the second changes nothing
-		must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, label, metav1.PatchOptions{}))
+		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, label, metav1.PatchOptions{}))
 	}
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{DryRun: []string{"All"}}, "status"))
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{DryRun: []string{"All"}}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{}, "status"))
 	for _, grace := range []int64{30, 0} {
 		if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	for _, e := range joint.notes.Read(journal.Query{Namespace: ns, Name: "p"}) {
+	for _, e := range sharedServer.notes.Read(journal.Query{Namespace: ns, Name: "p"}) {
 		if w, ok := e.Fact.(journal.Written); ok {
 			got = append(got, strings.TrimSpace(w.Verb+" "+w.Subresource))
 			if w.User != "admin" || w.Revision == 0 || w.Stored <= 0 || w.Took < w.Stored || !strings.HasPrefix(w.Agent, "apiserver.test/") || e.Ref.UID != string(p.UID) {
@@ -53,8 +53,8 @@ func TestWritesOfPodsAreStated(t *testing.T) {
 // The journal is read and written through the API.
 func TestPodJournals(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
-	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	ns := newNamespace(t, c)
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	client := c.Discovery().RESTClient()
 	base := "/apis/journal.gantry.dev/v1alpha1/namespaces/" + ns + "/podjournals"
 	entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p", UID: string(p.UID)}, Fact: journal.Waiting{}}
@@ -64,9 +64,9 @@ func TestPodJournals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must[[]byte](t)(client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context()))
+	mustCreate[[]byte](t)(client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context()))
 	read := func(query string) (out struct{ Entries []journal.Entry }) {
-		raw := must[[]byte](t)(client.Get().RequestURI(base + "/p" + query).DoRaw(context.Background()))
+		raw := mustCreate[[]byte](t)(client.Get().RequestURI(base + "/p" + query).DoRaw(context.Background()))
 		if err := json.Unmarshal(raw, &out); err != nil {
 			t.Fatal(err)
 		}
@@ -84,12 +84,12 @@ func TestPodJournals(t *testing.T) {
 
 // Entries about Pods are taken while their namespace ends and after it is gone, and nothing is logged about the owners of fields, which a journal has none of.
 func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
-	log := &page{}
+	log := &logBuffer{}
 	klog.SetOutput(log)
 	defer klog.SetOutput(discard{})
 	_, c := shared(t)
-	ns := space(t, c)
-	must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	ns := newNamespace(t, c)
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 	say := func() error {
 		entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p"}, Fact: journal.Waiting{}}
 		body, err := json.Marshal(map[string]any{
@@ -111,13 +111,13 @@ func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
 	if err := say(); err != nil {
 		t.Errorf("in a namespace that ends: %v", err)
 	}
-	left := must[*corev1.Namespace](t)(c.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}))
+	left := mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}))
 	left.Spec.Finalizers = nil
-	must[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), left, metav1.UpdateOptions{}))
+	mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), left, metav1.UpdateOptions{}))
 	if err := say(); err != nil {
 		t.Errorf("in a namespace that is gone: %v", err)
 	}
-	if n := len(joint.notes.Read(journal.Query{Namespace: ns, Name: "p"})); n != 3 {
+	if n := len(sharedServer.notes.Read(journal.Query{Namespace: ns, Name: "p"})); n != 3 {
 		t.Errorf("%d entries are kept, want 3", n)
 	}
 	klog.Flush()

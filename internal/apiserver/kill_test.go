@@ -24,13 +24,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// victimDir is the environment variable that makes the test program a server to be killed: its data
+// serverProcessDir is the environment variable that makes the test program a server to be killed: its data
 // directory. The socket to serve on is its file 3.
-const victimDir = "GANTRY_TEST_VICTIM_DIR"
+const serverProcessDir = "GANTRY_TEST_VICTIM_DIR"
 
-// beVictim serves, and tells on its standard output what watchers within the process hear, until it
+// runServerProcess serves, and tells on its standard output what watchers within the process hear, until it
 // is killed.
-func beVictim(dir string) error {
+func runServerProcess(dir string) error {
 	l, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
 		return err
@@ -43,10 +43,10 @@ func beVictim(dir string) error {
 		return err
 	}
 	var out sync.Mutex
-	w := watchers(kubernetes.NewForConfigOrDie(s.InProcess(admin())), "in process", func(who, name string) {
+	w := watchers(kubernetes.NewForConfigOrDie(s.InProcess(admin())), "in process", func(userName, name string) {
 		out.Lock()
 		defer out.Unlock()
-		fmt.Printf("heard\t%s\t%s\n", who, name)
+		fmt.Printf("heard\t%s\t%s\n", userName, name)
 	})
 	for _, r := range w {
 		go r.RunWithContext(context.Background())
@@ -111,49 +111,71 @@ type listFirst struct{ cache.ListerWatcher }
 func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
 
 // watchers are reflectors of all kinds in both ways, which tell of each object that they hear of.
-func watchers(c kubernetes.Interface, how string, heard func(who, name string)) (all []*cache.Reflector) {
+func watchers(c kubernetes.Interface, how string, heard func(userName, name string)) (all []*cache.Reflector) {
 	for kind, k := range watchedKinds(c) {
 		for way, from := range map[string]cache.ListerWatcher{"listed": listFirst{k.from}, "with initial events": k.from} {
-			who := kind + " " + way + " " + how
-			all = append(all, cache.NewReflectorWithOptions(from, k.example, &ear{told: func(o any) {
+			userName := kind + " " + way + " " + how
+			all = append(all, cache.NewReflectorWithOptions(from, k.example, &recordingStore{record: func(o any) {
 				if m, err := meta.Accessor(o); err == nil {
-					heard(who, m.GetName())
+					heard(userName, m.GetName())
 				}
-			}}, cache.ReflectorOptions{Name: who}))
+			}}, cache.ReflectorOptions{Name: userName}))
 		}
 	}
 	return all
 }
 
-// ear is a reflector's store that keeps nothing.
-type ear struct{ told func(o any) }
+// recordingStore is a reflector's store that keeps nothing.
+type recordingStore struct{ record func(o any) }
 
-func (e *ear) Add(o any) error    { e.told(o); return nil }
-func (e *ear) Update(o any) error { e.told(o); return nil }
-func (e *ear) Delete(any) error   { return nil }
-func (e *ear) Resync() error      { return nil }
-func (e *ear) Replace(all []any, _ string) error {
+func (e *recordingStore) Add(o any) error    { e.record(o); return nil }
+func (e *recordingStore) Update(o any) error { e.record(o); return nil }
+func (e *recordingStore) Delete(any) error   { return nil }
+func (e *recordingStore) Resync() error      { return nil }
+func (e *recordingStore) Replace(all []any, _ string) error {
 	for _, o := range all {
-		e.told(o)
+		e.record(o)
 	}
 	return nil
 }
 
-// victim is a server that is killed and started again, on one socket and one data directory.
-type victim struct {
+// serverProcess is a server that is killed and started again, on one socket and one data directory.
+type serverProcess struct {
 	t      *testing.T
 	socket *os.File
 	dir    string
 	log    *os.File
-	heard  func(who, name string)
+	events func(userName, name string)
 	cmd    *exec.Cmd
-	over   chan struct{} // closed when its output has ended
+	exited chan struct{} // closed when its output has ended
 }
 
-func (v *victim) start() {
+// newVictim starts a server, which is killed at the test's end, and returns its address.
+func newVictim(t *testing.T, heard func(userName, name string)) (*serverProcess, net.Addr) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	socket, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &serverProcess{t: t, socket: socket, dir: t.TempDir(), log: log, events: heard}
+	v.start()
+	t.Cleanup(func() { v.kill() })
+	return v, l.Addr()
+}
+
+func (v *serverProcess) start() {
 	v.t.Helper()
 	v.cmd = exec.Command(os.Args[0], "-test.run=^$")
-	v.cmd.Env = append(os.Environ(), victimDir+"="+v.dir)
+	v.cmd.Env = append(os.Environ(), serverProcessDir+"="+v.dir)
 	v.cmd.ExtraFiles, v.cmd.Stderr = []*os.File{v.socket}, v.log
 	out, err := v.cmd.StdoutPipe()
 	if err != nil {
@@ -162,52 +184,52 @@ func (v *victim) start() {
 	if err := v.cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}
-	v.over = make(chan struct{})
+	v.exited = make(chan struct{})
 	go func() {
-		defer close(v.over)
+		defer close(v.exited)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if f := strings.Split(lines.Text(), "\t"); len(f) == 3 && f[0] == "heard" {
-				v.heard(f[1], f[2])
+				v.events(f[1], f[2])
 			}
 		}
 	}()
 }
 
-func (v *victim) kill() {
+func (v *serverProcess) kill() {
 	_ = v.cmd.Process.Kill()
-	<-v.over
+	<-v.exited
 	_ = v.cmd.Wait()
 }
 
-// hearing is who has heard of what, and waits for it.
-type hearing struct {
-	mu    sync.Mutex
-	moved chan struct{} // closed, and made anew, at each word
-	of    map[string]map[string]bool
+// eventLog is who has heard of what, and waits for it.
+type eventLog struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed, and made anew, at each word
+	byKind  map[string]map[string]bool
 }
 
-func (h *hearing) heard(who, name string) {
+func (h *eventLog) record(userName, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of[name] == nil {
-		h.of[name] = map[string]bool{}
+	if h.byKind[name] == nil {
+		h.byKind[name] = map[string]bool{}
 	}
-	h.of[name][who] = true
-	close(h.moved)
-	h.moved = make(chan struct{})
+	h.byKind[name][userName] = true
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
 // all waits until everybody of a kind has heard of a name, and names who has not.
-func (h *hearing) all(name string, who []string, wait time.Duration) (missing []string) {
+func (h *eventLog) all(name string, userName []string, wait time.Duration) (missing []string) {
 	for end := time.After(wait); ; {
 		h.mu.Lock()
 		missing = nil
-		for _, w := range who {
-			if !h.of[name][w] {
+		for _, w := range userName {
+			if !h.byKind[name][w] {
 				missing = append(missing, w)
 			}
 		}
-		moved := h.moved
+		moved := h.changed
 		h.mu.Unlock()
 		if len(missing) == 0 {
 			return nil
@@ -224,34 +246,15 @@ func (h *hearing) all(name string, who []string, wait time.Duration) (missing []
 // every kind, listed or with initial events, within the process and over HTTPS.
 // row: API-10
 func TestEveryWatcherHearsAfterAKill(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	socket, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(t.TempDir() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hearing{moved: make(chan struct{}), of: map[string]map[string]bool{}}
-	v := &victim{t: t, socket: socket, dir: t.TempDir(), log: log, heard: h.heard}
-	v.start()
-	defer func() { v.kill() }()
-	client := overHTTPSTo(l.Addr())
+	h := &eventLog{changed: make(chan struct{}), byKind: map[string]map[string]bool{}}
+	v, at := newVictim(t, h.record)
+	log := v.log
+	client := overHTTPSTo(at)
 	kinds := watchedKinds(client)
-	for _, r := range watchers(client, "over HTTPS", h.heard) {
+	for _, r := range watchers(client, "over HTTPS", h.record) {
 		go r.RunWithContext(t.Context())
 	}
-	for range 2 * runtime.GOMAXPROCS(0) {
-		go func() {
-			for t.Context().Err() == nil { // keeps a processor busy
-			}
-		}()
-	}
+	beBusy(t)
 	for round := range 5 {
 		name := fmt.Sprintf("round-%d", round)
 		crowd, leave := context.WithCancel(t.Context())
@@ -262,19 +265,29 @@ func TestEveryWatcherHearsAfterAKill(t *testing.T) {
 		leave() // many watches end at a time
 		for kind, k := range kinds {
 			written(t, log.Name(), func() error { return k.create(t.Context(), name+"-last") })
-			var who []string
+			var userName []string
 			for _, how := range []string{"in process", "over HTTPS"} {
-				who = append(who, kind+" listed "+how, kind+" with initial events "+how)
+				userName = append(userName, kind+" listed "+how, kind+" with initial events "+how)
 			}
-			begun := time.Now()
-			if missing := h.all(name+"-last", who, 2*time.Minute); missing != nil {
-				said, _ := os.ReadFile(log.Name())
-				t.Fatalf("round %d: not heard of %s: %s\n%s", round, name, strings.Join(missing, ", "), said)
+			started := time.Now()
+			if missing := h.all(name+"-last", userName, 2*time.Minute); missing != nil {
+				message, _ := os.ReadFile(log.Name())
+				t.Fatalf("round %d: not heard of %s: %s\n%s", round, name, strings.Join(missing, ", "), message)
 			}
-			t.Logf("round %d: all heard of %s after %s", round, kind, time.Since(begun).Round(time.Millisecond))
+			t.Logf("round %d: all heard of %s after %s", round, kind, time.Since(started).Round(time.Millisecond))
 		}
 		v.kill()
 		v.start()
+	}
+}
+
+// beBusy keeps all processors busy until the test ends.
+func beBusy(t *testing.T) {
+	for range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for t.Context().Err() == nil {
+			}
+		}()
 	}
 }
 
@@ -287,8 +300,8 @@ func written(t *testing.T, log string, write func() error) {
 			return
 		}
 		if time.Now().After(end) {
-			said, _ := os.ReadFile(log)
-			t.Fatalf("not written: %v\n%s", err, said)
+			message, _ := os.ReadFile(log)
+			t.Fatalf("not written: %v\n%s", err, message)
 		}
 	}
 }

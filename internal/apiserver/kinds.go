@@ -19,7 +19,6 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/discovery"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/networking"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
@@ -27,17 +26,18 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resource"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storage"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storagemigration"
 )
 
-// lookup finds another kind's store; nil when it is not served.
-type lookup func(group, resource string) rest.StandardStorage
+// storageLookup finds another kind's store; nil when it is not served.
+type storageLookup func(group, resource string) rest.StandardStorage
 
 // newAllocator makes what hands out the addresses and ports of Services.
-func newAllocator(c Config, find lookup) (*services.Allocator, error) {
+func newAllocator(c Config, find storageLookup) (*services.Allocator, error) {
 	low, high := c.Services.NodePortLow, c.Services.NodePortHigh
 	if low == 0 && high == 0 {
 		low, high = 30000, 32767
@@ -46,19 +46,19 @@ func newAllocator(c Config, find lookup) (*services.Allocator, error) {
 	if len(cidrs) == 0 {
 		cidrs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
 	}
-	a, err := services.New(cidrs, low, high, storedServices(find))
+	a, err := services.New(cidrs, low, high, listServices(find))
 	if err != nil {
 		return nil, err
 	}
-	a.Keep(ledger{find}, storedCIDRs(find))
+	a.UseIPAddressStorage(ipAddressStorage{find}, serviceCIDRPrefixes(find))
 	return a, nil
 }
 
 // Kinds are the rows served, in the order discovery lists their groups. A later row replaces an earlier one of the same resource. migrate is called when a
 // StorageVersionMigration was stored.
-func Kinds(c Config, find lookup, allocator *services.Allocator, migrate func()) []kind.Kind {
-	var out []kind.Kind
-	for _, area := range [][]kind.Kind{
+func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate func()) []resourcedef.Kind {
+	var out []resourcedef.Kind
+	for _, area := range [][]resourcedef.Kind{
 		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
 		apps.Kinds(),
 		batch.Kinds(),
@@ -72,14 +72,14 @@ func Kinds(c Config, find lookup, allocator *services.Allocator, migrate func())
 		autoscaling.Kinds(),
 		admissionregistration.Kinds(),
 		rbac.Kinds(), certificates.Kinds(),
-		resource.Kinds(labelsOf(find)), flowcontrol.Kinds(),
+		resource.Kinds(namespaceLabels(find)), flowcontrol.Kinds(),
 		storagemigration.Kinds(migrate),
 		{core.EventsV1()},
 	} {
 		out = append(out, area...)
 	}
 	if c.Features.GenericWorkload {
-		out = append(scheduling.WithGroups(out), scheduling.Beta()...)
+		out = append(scheduling.WithGroups(out), scheduling.BetaKinds()...)
 	}
 	if c.Features.V136 {
 		emulate136(out)
@@ -87,8 +87,8 @@ func Kinds(c Config, find lookup, allocator *services.Allocator, migrate func())
 	return out
 }
 
-// storedServices lists every stored Service, for the allocator to learn what is taken.
-func storedServices(find lookup) func(context.Context) ([]corev1.Service, error) {
+// listServices lists every stored Service, for the allocator to learn what is taken.
+func listServices(find storageLookup) func(context.Context) ([]corev1.Service, error) {
 	return func(ctx context.Context) ([]corev1.Service, error) {
 		obj, err := find("", "services").List(request.WithNamespace(ctx, ""), &metainternalversion.ListOptions{})
 		if err != nil {
@@ -98,8 +98,8 @@ func storedServices(find lookup) func(context.Context) ([]corev1.Service, error)
 	}
 }
 
-// labelsOf reads the labels of a namespace.
-func labelsOf(find lookup) resource.NamespaceLabels {
+// namespaceLabels reads the labels of a namespace.
+func namespaceLabels(find storageLookup) resource.NamespaceLabels {
 	return func(ctx context.Context, namespace string) (map[string]string, error) {
 		obj, err := find("", "namespaces").Get(ctx, namespace, &metav1.GetOptions{})
 		if err != nil {

@@ -107,7 +107,7 @@ func resources(t *testing.T, c kubernetes.Interface) map[schema.GroupVersionKind
 // Every kind can be created, read, listed, patched and deleted.
 func TestKinds(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	known := resources(t, c)
 	dyn := dynamic.NewForConfigOrDie(s.InProcess(admin()))
 	for _, line := range strings.Split(strings.TrimSpace(some), "\n") {
@@ -129,19 +129,19 @@ func TestKinds(t *testing.T) {
 }
 
 func life(t *testing.T, client dynamic.ResourceInterface, obj *unstructured.Unstructured) {
-	made := must[*unstructured.Unstructured](t)(client.Create(t.Context(), obj, metav1.CreateOptions{}))
+	made := mustCreate[*unstructured.Unstructured](t)(client.Create(t.Context(), obj, metav1.CreateOptions{}))
 	if made.GetUID() == "" || made.GetResourceVersion() == "" || made.GetCreationTimestamp().Time.IsZero() || made.GroupVersionKind() != obj.GroupVersionKind() {
 		t.Errorf("created without identity: %v", made.Object["metadata"])
 	}
-	got := must[*unstructured.Unstructured](t)(client.Get(t.Context(), obj.GetName(), metav1.GetOptions{}))
+	got := mustCreate[*unstructured.Unstructured](t)(client.Get(t.Context(), obj.GetName(), metav1.GetOptions{}))
 	if got.GetUID() != made.GetUID() {
 		t.Errorf("uid changed from %s to %s", made.GetUID(), got.GetUID())
 	}
-	list := must[*unstructured.UnstructuredList](t)(client.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + obj.GetName()}))
+	list := mustCreate[*unstructured.UnstructuredList](t)(client.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + obj.GetName()}))
 	if len(list.Items) != 1 {
 		t.Errorf("listed %d times", len(list.Items))
 	}
-	patched := must[*unstructured.Unstructured](t)(client.Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"p":"q"}}}`), metav1.PatchOptions{}))
+	patched := mustCreate[*unstructured.Unstructured](t)(client.Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"p":"q"}}}`), metav1.PatchOptions{}))
 	if patched.GetLabels()["p"] != "q" || patched.GetResourceVersion() == made.GetResourceVersion() {
 		t.Errorf("patch: labels %v, revision %s after %s", patched.GetLabels(), patched.GetResourceVersion(), made.GetResourceVersion())
 	}
@@ -181,12 +181,12 @@ func TestDiscoveryListsSubresources(t *testing.T) {
 // One hub type stands behind events of both groups.
 func TestEventsOfBothGroupsAreTheSameObjects(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "p", Namespace: ns},
 		Reason: "R", Message: "hello", Type: "Normal", Count: 3, Source: corev1.EventSource{Component: "me"},
 	}
-	must[*corev1.Event](t)(c.CoreV1().Events(ns).Create(t.Context(), e, metav1.CreateOptions{}))
+	mustCreate[*corev1.Event](t)(c.CoreV1().Events(ns).Create(t.Context(), e, metav1.CreateOptions{}))
 	got, err := c.EventsV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=p"})
 	if err != nil || len(got.Items) != 1 || got.Items[0].Note != "hello" || got.Items[0].Regarding.Name != "p" || got.Items[0].DeprecatedCount != 3 {
 		t.Errorf("events.k8s.io: %+v, %v", got, err)
@@ -196,14 +196,14 @@ func TestEventsOfBothGroupsAreTheSameObjects(t *testing.T) {
 // row: API-49
 func TestEncodings(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	var made []*corev1.Pod
 	for i, ct := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR} {
 		cfg := s.InProcess(admin())
 		cfg.ContentType, cfg.AcceptContentTypes = ct, ct
 		if ct == runtime.ContentTypeCBOR {
 			cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-			raw := must[[]byte](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient().Get().SetHeader("Accept", ct).
+			raw := mustCreate[[]byte](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient().Get().SetHeader("Accept", ct).
 				AbsPath("/api/v1/namespaces", ns, "pods").DoRaw(t.Context()))
 			if len(raw) < 3 || raw[0] != 0xd9 || raw[1] != 0xd9 || raw[2] != 0xf7 {
 				t.Errorf("no self-described CBOR: % x", raw[:min(len(raw), 8)])
@@ -211,7 +211,7 @@ func TestEncodings(t *testing.T) {
 			continue
 		}
 		p := pod([]string{"json", "protobuf"}[i])
-		made = append(made, must[*corev1.Pod](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})))
+		made = append(made, mustCreate[*corev1.Pod](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})))
 	}
 	if a, b := made[0].Spec.String(), made[1].Spec.String(); a != b {
 		t.Errorf("the same Pod in JSON and protobuf differ:\n%s\n%s", a, b)

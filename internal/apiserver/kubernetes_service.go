@@ -18,22 +18,22 @@ const (
 	defaultServiceCIDR = "10.96.0.0/16"
 )
 
-// port is the port this server listens on.
-func (b *builder) port() int32 {
+// servingPort is the port this server listens on.
+func (b *builder) servingPort() int32 {
 	if a, ok := b.server.listener.Addr().(*net.TCPAddr); ok {
 		return int32(a.Port)
 	}
 	return 443
 }
 
-// seedService makes the kubernetes Service and lets it point at this server.
-func (b *builder) seedService(ctx context.Context) error {
+// ensureKubernetesService makes the kubernetes Service and lets it point at this server.
+func (b *builder) ensureKubernetesService(ctx context.Context) error {
 	labels := map[string]string{"component": "apiserver", "provider": "kubernetes"}
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: kubernetesService, Namespace: metav1.NamespaceDefault, Labels: labels},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: b.serviceIP(), ClusterIPs: []string{b.serviceIP()}, SessionAffinity: corev1.ServiceAffinityNone,
-			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(b.port())}},
+			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(b.servingPort())}},
 		},
 	}
 	if n := b.config.Services.KubernetesNodePort; n > 0 {
@@ -55,14 +55,14 @@ func (b *builder) seedService(ctx context.Context) error {
 	if b.advertise.IsLoopback() {
 		return nil // no Pod could reach it; validation refuses such an endpoint
 	}
-	if err := b.seedEndpoints(ctx); err != nil {
+	if err := b.ensureKubernetesEndpoints(ctx); err != nil {
 		return err
 	}
-	return b.seedSlice(ctx)
+	return b.ensureKubernetesEndpointSlice(ctx)
 }
 
-// seedEndpoints writes the Endpoints of the kubernetes Service.
-func (b *builder) seedEndpoints(ctx context.Context) error {
+// ensureKubernetesEndpoints writes the Endpoints of the kubernetes Service.
+func (b *builder) ensureKubernetesEndpoints(ctx context.Context) error {
 	want := &corev1.Endpoints{ //nolint:staticcheck // upstream writes both forms
 		ObjectMeta: metav1.ObjectMeta{
 			Name: kubernetesService, Namespace: metav1.NamespaceDefault,
@@ -70,7 +70,7 @@ func (b *builder) seedEndpoints(ctx context.Context) error {
 		},
 		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // the legacy kind is the point
 			Addresses: []corev1.EndpointAddress{{IP: b.advertise.String()}},
-			Ports:     []corev1.EndpointPort{{Name: "https", Port: b.port(), Protocol: corev1.ProtocolTCP}},
+			Ports:     []corev1.EndpointPort{{Name: "https", Port: b.servingPort(), Protocol: corev1.ProtocolTCP}},
 		}},
 	}
 	client := b.client.CoreV1().Endpoints(metav1.NamespaceDefault)
@@ -88,8 +88,8 @@ func (b *builder) seedEndpoints(ctx context.Context) error {
 	return nil
 }
 
-// seedSlice writes the EndpointSlice of the kubernetes Service.
-func (b *builder) seedSlice(ctx context.Context) error {
+// ensureKubernetesEndpointSlice writes the EndpointSlice of the kubernetes Service.
+func (b *builder) ensureKubernetesEndpointSlice(ctx context.Context) error {
 	family := discoveryv1.AddressTypeIPv4
 	if b.advertise.Is6() {
 		family = discoveryv1.AddressTypeIPv6
@@ -100,7 +100,7 @@ func (b *builder) seedSlice(ctx context.Context) error {
 		},
 		AddressType: family,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{b.advertise.String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(b.port()), Protocol: new(corev1.ProtocolTCP)}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(b.servingPort()), Protocol: new(corev1.ProtocolTCP)}},
 	}
 	client := b.client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault)
 	old, err := client.Get(ctx, kubernetesService, metav1.GetOptions{})

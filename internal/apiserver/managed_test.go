@@ -35,7 +35,7 @@ func owners(obj map[string]any, fields ...string) []string {
 func TestManagedFields(t *testing.T) {
 	s, c := shared(t)
 	send := sender(t, s.InProcess(admin()))
-	list := "/apis/apps/v1/namespaces/" + space(t, c) + "/deployments"
+	list := "/apis/apps/v1/namespaces/" + newNamespace(t, c) + "/deployments"
 	at := list + "/x"
 	const replicas, paused, observed = "f:spec.f:replicas", "f:spec.f:paused", "f:status.f:observedGeneration"
 	body := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
@@ -72,8 +72,8 @@ func TestManagedFields(t *testing.T) {
 		} else if got := owners(obj, replicas, paused, observed); !slices.Equal(got, step.want) {
 			t.Errorf("%s: %q, want %q", step.name, got, step.want)
 		}
-		if v, was := at1(obj, "metadata.resourceVersion"), at1(last, "metadata.resourceVersion"); (v == was) != step.same {
-			t.Errorf("%s: resource version %v after %v", step.name, v, was)
+		if v, previous := at1(obj, "metadata.resourceVersion"), at1(last, "metadata.resourceVersion"); (v == previous) != step.same {
+			t.Errorf("%s: resource version %v after %v", step.name, v, previous)
 		}
 		for _, e := range at1(obj, "metadata.managedFields").([]any) {
 			if _, err := time.Parse(time.RFC3339, fmt.Sprint(at1(e, "time"))); err != nil {

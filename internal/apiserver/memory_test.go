@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// live is how many bytes of the heap are in use.
-func live() uint64 {
+// heapInUse is how many bytes of the heap are in use.
+func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC() // what finalizers and pools kept
 	var m runtime.MemStats
@@ -25,8 +25,8 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// lives makes Pods that are bound, run and are removed, with the events that they bring.
-func lives(t *testing.T, c kubernetes.Interface, ns, prefix string, n int) {
+// runPodLifecycles makes Pods that are bound, run and are removed, with the events that they bring.
+func runPodLifecycles(t *testing.T, c kubernetes.Interface, ns, prefix string, n int) {
 	t.Helper()
 	var g errgroup.Group
 	g.SetLimit(16)
@@ -74,15 +74,15 @@ func lives(t *testing.T, c kubernetes.Interface, ns, prefix string, n int) {
 // a megabyte for a dozen Pods if it stayed.
 func TestMemoryIsGivenBackAfterALoad(t *testing.T) {
 	const many, bound = 300, 8 << 20
-	s, c, _ := alone(t, testConfig(t.TempDir()))
-	ns := space(t, c)
-	lives(t, c, ns, "first", 30)
+	s, c, _ := startServer(t, testConfig(t.TempDir()))
+	ns := newNamespace(t, c)
+	runPodLifecycles(t, c, ns, "first", 30)
 	s.Store().TrimHistories(time.Now().Add(time.Hour))
-	before := live()
-	lives(t, c, ns, "then", many)
-	loaded := live()
+	before := heapInUse()
+	runPodLifecycles(t, c, ns, "then", many)
+	loaded := heapInUse()
 	s.Store().TrimHistories(time.Now().Add(time.Hour))
-	after := live()
+	after := heapInUse()
 	t.Logf("%d Pods: %d KiB live before, %d right after, %d when history is old", many, before>>10, loaded>>10, after>>10)
 	if after > before+bound {
 		t.Errorf("%d KiB stay", (after-before)>>10)

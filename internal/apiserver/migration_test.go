@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	migrationclient "k8s.io/client-go/kubernetes/typed/storagemigration/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/upgrade"
+	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
 )
 
 func migration(name, group, resource string) *migrationv1.StorageVersionMigration {
@@ -27,7 +27,7 @@ func migration(name, group, resource string) *migrationv1.StorageVersionMigratio
 
 func migrated(t *testing.T, c kubernetes.Interface, name string) (m *migrationv1.StorageVersionMigration) {
 	t.Helper()
-	until(t, "the end of migration "+name, func() bool {
+	eventually(t, "the end of migration "+name, func() bool {
 		var err error
 		m, err = c.StoragemigrationV1().StorageVersionMigrations().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -40,25 +40,25 @@ func migrated(t *testing.T, c kubernetes.Interface, name string) (m *migrationv1
 
 // A migration writes one resource anew and leaves others alone; its conditions say how it went, and can not be taken back.
 func TestStorageVersionMigration(t *testing.T) {
-	s, c, _ := alone(t, testConfig(t.TempDir()))
-	ns := space(t, c)
-	etcd := must[*clientv3.Client](t)(s.Store().Client())
+	s, c, _ := startServer(t, testConfig(t.TempDir()))
+	ns := newNamespace(t, c)
+	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	for kind, obj := range map[string]any{
 		"configmaps": &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: ns, UID: "u-1"}},
 		"secrets":    &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: ns, UID: "u-2"}},
 	} {
-		must[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/"+kind+"/"+ns+"/old", string(must[[]byte](t)(json.Marshal(obj)))))
+		mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/"+kind+"/"+ns+"/old", string(mustCreate[[]byte](t)(json.Marshal(obj)))))
 	}
-	until(t, "the server has seen what was put into its store", func() bool {
+	eventually(t, "the server has seen what was put into its store", func() bool {
 		_, err := c.CoreV1().ConfigMaps(ns).Get(t.Context(), "old", metav1.GetOptions{})
 		return err == nil
 	})
 	form := func(kind string) string {
 		t.Helper()
-		return upgrade.Form(must[*clientv3.GetResponse](t)(etcd.Get(t.Context(), "/registry/"+kind+"/"+ns+"/old")).Kvs[0].Value)
+		return storageversionmigrator.StorageForm(mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), "/registry/"+kind+"/"+ns+"/old")).Kvs[0].Value)
 	}
 	migrations := c.StoragemigrationV1().StorageVersionMigrations()
-	must[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("maps", "", "configmaps"), metav1.CreateOptions{}))
+	mustCreate[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("maps", "", "configmaps"), metav1.CreateOptions{}))
 	m := migrated(t, c, "maps")
 	done, ran := meta.FindStatusCondition(m.Status.Conditions, "Succeeded"), meta.FindStatusCondition(m.Status.Conditions, "Running")
 	if done == nil || ran == nil || done.Reason != "StorageVersionMigrationSucceeded" || ran.Status != metav1.ConditionFalse || ran.Reason != "StorageVersionMigrationInProgress" || m.Status.ResourceVersion == "" {
@@ -115,25 +115,25 @@ func TestMigrationToAnotherKey(t *testing.T) {
 	config := testConfig(filepath.Join(dir, "data"))
 	config.Encryption.File = file
 	keys("one")
-	_, c, stop := alone(t, config)
+	_, c, stop := startServer(t, config)
 	for _, name := range []string{"a", "b"} {
-		must[*corev1.Secret](t)(c.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": name}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": name}}, metav1.CreateOptions{}))
 	}
 	stop()
 	keys("two", "one")
-	s, c, stop := alone(t, config)
+	s, c, stop := startServer(t, config)
 	form := func(s *Server) string {
 		t.Helper()
-		etcd := must[*clientv3.Client](t)(s.Store().Client())
+		etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 		defer etcd.Close()
-		return upgrade.Form(must[*clientv3.GetResponse](t)(etcd.Get(t.Context(), "/registry/secrets/default/a")).Kvs[0].Value)
+		return storageversionmigrator.StorageForm(mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), "/registry/secrets/default/a")).Kvs[0].Value)
 	}
 	if got := form(s); got != "encrypted by aescbc:v1:one" {
 		t.Fatalf("before: %s", got)
 	}
 	migrations := c.StoragemigrationV1().StorageVersionMigrations()
-	must[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("unknown", "example.com", "cups"), metav1.CreateOptions{}))
-	must[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("keys", "", "secrets"), metav1.CreateOptions{}))
+	mustCreate[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("unknown", "example.com", "cups"), metav1.CreateOptions{}))
+	mustCreate[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("keys", "", "secrets"), metav1.CreateOptions{}))
 	if m := migrated(t, c, "keys"); !meta.IsStatusConditionTrue(m.Status.Conditions, "Succeeded") {
 		t.Errorf("%+v", m.Status)
 	}
@@ -142,11 +142,11 @@ func TestMigrationToAnotherKey(t *testing.T) {
 	}
 	stop()
 	keys("two") // the old key is not needed any more
-	_, c, _ = alone(t, config)
-	if got := must[*corev1.Secret](t)(c.CoreV1().Secrets("default").Get(t.Context(), "b", metav1.GetOptions{})); string(got.Data["k"]) != "b" {
+	_, c, _ = startServer(t, config)
+	if got := mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets("default").Get(t.Context(), "b", metav1.GetOptions{})); string(got.Data["k"]) != "b" {
 		t.Errorf("%v", got.Data)
 	}
-	if m := must[*migrationv1.StorageVersionMigration](t)(c.StoragemigrationV1().StorageVersionMigrations().Get(t.Context(), "unknown", metav1.GetOptions{})); time.Since(m.CreationTimestamp.Time) < time.Minute && len(m.Status.Conditions) > 0 {
+	if m := mustCreate[*migrationv1.StorageVersionMigration](t)(c.StoragemigrationV1().StorageVersionMigrations().Get(t.Context(), "unknown", metav1.GetOptions{})); time.Since(m.CreationTimestamp.Time) < time.Minute && len(m.Status.Conditions) > 0 {
 		t.Errorf("a resource that may still come: %+v", m.Status)
 	}
 }

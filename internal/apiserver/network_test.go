@@ -69,7 +69,7 @@ func get(t *testing.T, s *Server, path string, header ...string) (*http.Response
 func TestNetwork(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
-	s, _, _ := alone(t, c)
+	s, _, _ := startServer(t, c)
 	for _, x := range []struct {
 		name   string
 		header []string
@@ -99,7 +99,7 @@ func TestNetwork(t *testing.T) {
 func TestNetworkWatch(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
-	s, k, _ := alone(t, c)
+	s, k, _ := startServer(t, c)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=true", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestNetworkWatch(t *testing.T) {
 	}
 	events := json.NewDecoder(res.Body)
 	for _, name := range []string{"one", "two", "three"} {
-		must[*corev1.ConfigMap](t)(k.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(k.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 		var e struct {
 			Type   string
 			Object corev1.ConfigMap
@@ -141,8 +141,8 @@ func TestInProcessIdentity(t *testing.T) {
 
 // A client made before the server is built waits for it, or for its own end.
 func TestInProcessBeforeStart(t *testing.T) {
-	e := newEntrance()
-	c := kubernetes.NewForConfigOrDie(e.config(admin())).Discovery().RESTClient()
+	e := newInProcessHandler()
+	c := kubernetes.NewForConfigOrDie(e.clientConfig(admin())).Discovery().RESTClient()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := c.Get().AbsPath("/x").DoRaw(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -156,7 +156,7 @@ func TestInProcessBeforeStart(t *testing.T) {
 		}
 		answer <- err
 	}()
-	e.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
+	e.set(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
 	if err := <-answer; err != nil {
 		t.Error(err)
 	}
@@ -245,8 +245,8 @@ func TestExternalEtcd(t *testing.T) {
 	defer etcd.Close()
 	c := testConfig(t.TempDir())
 	c.Etcd = store.Options{Servers: etcd.Transport.ServerList}
-	_, k, stop := alone(t, c)
-	must[*corev1.Pod](t)(k.CoreV1().Pods("default").Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	_, k, stop := startServer(t, c)
+	mustCreate[*corev1.Pod](t)(k.CoreV1().Pods("default").Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	direct, err := etcd.Client()
 	if err != nil {
 		t.Fatal(err)

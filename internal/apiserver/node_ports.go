@@ -15,11 +15,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// portsKey is where the node ports lie that are held, upstream's key.
-const portsKey = store.Prefix + "/ranges/servicenodeports"
+// nodePortRangeKey is where the node ports lie that are held, upstream's key.
+const nodePortRangeKey = store.Prefix + "/ranges/servicenodeports"
 
-// nodePorts keeps the held node ports in the store, where all API servers see them, as a RangeAllocation.
-type nodePorts struct {
+// nodePortStorage keeps the held node ports in the store, where all API servers see them, as a RangeAllocation.
+type nodePortStorage struct {
 	mu        sync.Mutex // one change at a time; others are guarded by the revision
 	client    *clientv3.Client
 	codec     *protobuf.Serializer
@@ -28,35 +28,35 @@ type nodePorts struct {
 	list      func(context.Context) ([]corev1.Service, error)
 }
 
-// keepNodePorts lets the allocator write node ports into the store.
-func (b *builder) keepNodePorts() error {
+// persistNodePorts lets the allocator write node ports into the store.
+func (b *builder) persistNodePorts() error {
 	client, err := b.server.store.Client()
 	if err != nil {
 		return err
 	}
-	b.ports = &nodePorts{
+	b.nodePortStorage = &nodePortStorage{
 		client: client, codec: protobuf.NewSerializer(b.scheme.Scheme, b.scheme.Scheme), decoder: b.scheme.Codecs.UniversalDeserializer(),
-		allocator: b.allocator, list: storedServices(b.find),
+		allocator: b.allocator, list: listServices(b.lookupStorage),
 	}
-	b.allocator.KeepPorts(b.ports)
+	b.allocator.UseNodePortStorage(b.nodePortStorage)
 	return nil
 }
 
-// Take implements services.Ports.
-func (p *nodePorts) Take(ctx context.Context, ports []int) error {
-	return p.change(ctx, func(m *services.PortMap) error {
+// Allocate implements services.NodePortStorage.
+func (p *nodePortStorage) Allocate(ctx context.Context, ports []int) error {
+	return p.update(ctx, func(m *services.PortMap) error {
 		for _, n := range ports {
 			if !m.Set(n, true) {
-				return services.PortTaken(n)
+				return services.PortAllocatedError(n)
 			}
 		}
 		return nil
 	})
 }
 
-// Give implements services.Ports.
-func (p *nodePorts) Give(ctx context.Context, ports []int) error {
-	return p.change(ctx, func(m *services.PortMap) error {
+// Release implements services.NodePortStorage.
+func (p *nodePortStorage) Release(ctx context.Context, ports []int) error {
+	return p.update(ctx, func(m *services.PortMap) error {
 		for _, n := range ports {
 			m.Set(n, false)
 		}
@@ -64,12 +64,12 @@ func (p *nodePorts) Give(ctx context.Context, ports []int) error {
 	})
 }
 
-// change makes a change of what is stored, on what it is at that moment.
-func (p *nodePorts) change(ctx context.Context, f func(*services.PortMap) error) error {
+// update makes a change of what is stored, on what it is at that moment.
+func (p *nodePortStorage) update(ctx context.Context, f func(*services.PortMap) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		m, revision, err := p.read(ctx)
+		m, revision, err := p.load(ctx)
 		if err != nil {
 			return err
 		}
@@ -80,9 +80,9 @@ func (p *nodePorts) change(ctx context.Context, f func(*services.PortMap) error)
 		if err != nil {
 			return err
 		}
-		res, err := p.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(portsKey), "=", revision)).Then(clientv3.OpPut(portsKey, string(value))).Commit()
+		res, err := p.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(nodePortRangeKey), "=", revision)).Then(clientv3.OpPut(nodePortRangeKey, string(value))).Commit()
 		if err != nil {
-			return fmt.Errorf("write %s: %w", portsKey, err)
+			return fmt.Errorf("write %s: %w", nodePortRangeKey, err)
 		}
 		if res.Succeeded {
 			return nil
@@ -90,11 +90,11 @@ func (p *nodePorts) change(ctx context.Context, f func(*services.PortMap) error)
 	}
 }
 
-// read is what is stored, and at which revision (0: nothing is). Without a map of this range the stored Services tell what is held.
-func (p *nodePorts) read(ctx context.Context) (*services.PortMap, int64, error) {
-	res, err := p.client.Get(ctx, portsKey)
+// load is what is stored, and at which revision (0: nothing is). Without a map of this range the stored Services tell what is held.
+func (p *nodePortStorage) load(ctx context.Context) (*services.PortMap, int64, error) {
+	res, err := p.client.Get(ctx, nodePortRangeKey)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", portsKey, err)
+		return nil, 0, fmt.Errorf("read %s: %w", nodePortRangeKey, err)
 	}
 	revision := int64(0)
 	if len(res.Kvs) > 0 {

@@ -13,16 +13,16 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// definitions are the OpenAPI models of the own kinds.
-func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+// openAPIDefinitions are the OpenAPI models of the own kinds.
+func openAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	out := generated.GetOpenAPIDefinitions(ref)
 	maps.Copy(out, journal.Definitions(ref))
 	return out
 }
 
-// openAPI sets up both documents over the models given. Names come from versioned types only, else each would be listed under the internal
+// setOpenAPI sets up both documents over the models given. Names come from versioned types only, else each would be listed under the internal
 // version too.
-func (b *builder) openAPI(g *genericapiserver.Config, models common.GetOpenAPIDefinitions) {
+func (b *builder) setOpenAPI(g *genericapiserver.Config, models common.GetOpenAPIDefinitions) {
 	namer := openapi.NewDefinitionNamer(b.scheme.Served, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(models, namer)
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"

@@ -32,7 +32,7 @@ func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *generic
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
 	for _, p := range paths {
 		if p.Doc != nil {
-			services = append(services, described(p))
+			services = append(services, webServiceFor(p))
 		}
 	}
 	if v2 != nil {
@@ -46,9 +46,9 @@ func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *generic
 		}))
 		handler.NewOpenAPIServiceLazy(doc).RegisterOpenAPIVersionedService("/openapi/v2", s.Handler.NonGoRestfulMux)
 	}
-	p := &perGroup{hash: binaryHash(), groups: map[string]func() http.Handler{}}
+	p := &groupVersionDocuments{hash: binaryHash(), groups: map[string]func() http.Handler{}}
 	for _, ws := range services {
-		p.groups[ws.RootPath()[1:]] = sync.OnceValue(func() http.Handler { return groupDocument(ws, v3) })
+		p.groups[ws.RootPath()[1:]] = sync.OnceValue(func() http.Handler { return groupVersionHandler(ws, v3) })
 	}
 	index, err := p.index()
 	if err != nil {
@@ -63,8 +63,8 @@ func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *generic
 	return nil
 }
 
-// described is a path as the documents know it; it is served elsewhere.
-func described(p Path) *restful.WebService {
+// webServiceFor is a path as the documents know it; it is served elsewhere.
+func webServiceFor(p Path) *restful.WebService {
 	ws := new(restful.WebService).Path(p.Path)
 	ws.Doc(p.Doc.Text)
 	ws.Route(ws.GET("").To(func(*restful.Request, *restful.Response) {}).
@@ -72,8 +72,8 @@ func described(p Path) *restful.WebService {
 	return ws
 }
 
-// groupDocument makes the handler of one group version's document.
-func groupDocument(ws *restful.WebService, v3 *common.OpenAPIV3Config) http.Handler {
+// groupVersionHandler makes the handler of one group version's document.
+func groupVersionHandler(ws *restful.WebService, v3 *common.OpenAPIV3Config) http.Handler {
 	c := restful.NewContainer()
 	c.Add(ws)
 	m := mux.NewPathRecorderMux("openapi-v3 " + ws.RootPath())
@@ -81,14 +81,14 @@ func groupDocument(ws *restful.WebService, v3 *common.OpenAPIV3Config) http.Hand
 	return m
 }
 
-// perGroup serves the OpenAPI v3 documents of group versions. The hash in their addresses is the program's: the documents change with it only.
-type perGroup struct {
+// groupVersionDocuments serves the OpenAPI v3 documents of group versions. The hash in their addresses is the program's: the documents change with it only.
+type groupVersionDocuments struct {
 	hash   string
 	groups map[string]func() http.Handler
 }
 
 // index lists the documents.
-func (p *perGroup) index() (string, error) {
+func (p *groupVersionDocuments) index() (string, error) {
 	out := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for path := range p.groups {
 		u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {p.hash}}.Encode()}
@@ -99,7 +99,7 @@ func (p *perGroup) index() (string, error) {
 }
 
 // ServeHTTP answers with one document. With the right hash clients may keep it for ever; with another one they are sent to the right one.
-func (p *perGroup) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (p *groupVersionDocuments) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimPrefix(req.URL.Path, "/openapi/v3/")
 	document, ok := p.groups[path]
 	if !ok {

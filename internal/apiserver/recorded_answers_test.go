@@ -94,7 +94,7 @@ func replay(t *testing.T, send sendRecorded, x *recordedAnswer) {
 		}
 	}
 	for field, want := range x.Want {
-		if got, should := masked(body[field]), masked(want); got != should {
+		if got, should := maskRunValues(body[field]), maskRunValues(want); got != should {
 			t.Errorf("%s %s: %s\ngot      %s\nupstream %s", x.Path, x.Body, field, got, should)
 		}
 	}
@@ -107,8 +107,8 @@ var (
 	noField = regexp.MustCompile(`,?"(conditions|uid)":(null|"[^"]*")`)
 )
 
-// masked is a part of an answer as text, without what differs from run to run.
-func masked(v any) string {
+// maskRunValues is a part of an answer as text, without what differs from run to run.
+func maskRunValues(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()

@@ -19,9 +19,9 @@ import (
 // fault, text and order of each. A line is a kind of the table `some` and a merge patch over its small object, sent as a creation; what follows `THEN` (after
 // a subresource, if any) is a patch of the object stored before. GANTRY_UPDATE=1 writes the answers anew, to be read before they are kept.
 func TestRefusals(t *testing.T) {
-	shot.prepare(t)
+	sharedFuzzSession.prepare(t)
 	small := map[string]target{}
-	for _, x := range shot.targets {
+	for _, x := range sharedFuzzSession.targets {
 		small[strings.TrimSuffix(x.kind[strings.LastIndex(x.kind, "/")+1:], "/")] = x
 	}
 	raw, err := os.ReadFile("testdata/refusals.txt")
@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 		}
 		got.WriteString(line)
 		sent++ // a name of its own, as finalizers keep some objects for a while
-		for _, answer := range shot.refusal(t, small, fmt.Sprintf("y%d", sent), strings.TrimSpace(line)) {
+		for _, answer := range sharedFuzzSession.refusal(t, small, fmt.Sprintf("y%d", sent), strings.TrimSpace(line)) {
 			fmt.Fprintf(&got, "  %s\n", answer)
 		}
 	}
@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // refusal sends one line of the table and returns the answer, one fault per line.
-func (s *shooting) refusal(t *testing.T, small map[string]target, name, line string) []string {
+func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line string) []string {
 	t.Helper()
 	kind, rest, _ := strings.Cut(line, " ")
 	over, then, isUpdate := strings.Cut(rest, " THEN ")
@@ -81,7 +81,7 @@ func (s *shooting) refusal(t *testing.T, small map[string]target, name, line str
 		t.Fatal(err)
 	}
 	if !isUpdate {
-		return s.answer(t, http.MethodPost, x.list+"?dryRun=All", "application/json", body)
+		return s.requestCauses(t, http.MethodPost, x.list+"?dryRun=All", "application/json", body)
 	}
 	if code, text := s.send(http.MethodPost, x.list, "application/json", body); code != http.StatusCreated {
 		t.Fatalf("%s: %d %s", line, code, text)
@@ -96,11 +96,11 @@ func (s *shooting) refusal(t *testing.T, small map[string]target, name, line str
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	return s.answer(t, http.MethodPatch, path+"?dryRun=All", "application/merge-patch+json", update)
+	return s.requestCauses(t, http.MethodPatch, path+"?dryRun=All", "application/merge-patch+json", update)
 }
 
-// answer sends a request and takes its answer apart: warnings, and each cause with its field.
-func (s *shooting) answer(t *testing.T, method, path, contentType string, body []byte) (out []string) {
+// requestCauses sends a request and takes its answer apart: warnings, and each cause with its field.
+func (s *fuzzSession) requestCauses(t *testing.T, method, path, contentType string, body []byte) (out []string) {
 	t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(string(body)))
 	if err != nil {

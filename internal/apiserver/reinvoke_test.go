@@ -55,7 +55,7 @@ func TestReinvocation(t *testing.T) {
 					SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 				}
 			}
-			must[*registrationv1.MutatingWebhookConfiguration](t)(c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
+			mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
 				ObjectMeta: metav1.ObjectMeta{Name: ns},
 				Webhooks:   []registrationv1.MutatingWebhook{webhook("first", reinvocation(again)), webhook("second", registrationv1.NeverReinvocationPolicy)},
 			}, metav1.CreateOptions{}))
@@ -67,11 +67,11 @@ func TestReinvocation(t *testing.T) {
 	} {
 		for want, again := range map[string]bool{"after": true, "before": false} {
 			t.Run(by.name+"/"+want, func(t *testing.T) {
-				ns := space(t, c)
+				ns := newNamespace(t, c)
 				by.put(t, c, ns, again)
 				var got map[string]string
-				until(t, "both mutate", func() bool {
-					m := must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
+				eventually(t, "both mutate", func() bool {
+					m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
 						ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"own": "kept"}},
 					}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 					got = m.Labels
@@ -107,7 +107,7 @@ func inNamespace(ns string) *metav1.LabelSelector {
 func labelBy(t *testing.T, c kubernetes.Interface, ns, label, value string, again registrationv1.ReinvocationPolicyType) {
 	t.Helper()
 	policies, meta := c.AdmissionregistrationV1(), metav1.ObjectMeta{Name: ns + "-" + label}
-	must[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
+	mustCreate[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: meta,
 		Spec: registrationv1.MutatingAdmissionPolicySpec{
 			MatchConstraints:   &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: newConfigMaps()}}},
@@ -118,7 +118,7 @@ func labelBy(t *testing.T, c kubernetes.Interface, ns, label, value string, agai
 			}},
 		},
 	}, metav1.CreateOptions{}))
-	must[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
+	mustCreate[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: meta,
 		Spec:       registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name, MatchResources: &registrationv1.MatchResources{NamespaceSelector: inNamespace(ns)}},
 	}, metav1.CreateOptions{}))

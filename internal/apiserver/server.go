@@ -20,14 +20,14 @@ import (
 
 // Server is an API server that is built and can be run once.
 type Server struct {
-	entrance *entrance
-	store    *store.Store
-	listener net.Listener
-	find     func(group, resource string) rest.StandardStorage
-	run      func(context.Context) error
-	destroy  func() // ends what the storages run; Run does so by itself
-	ready    chan struct{}
-	closed   sync.Once
+	inProcess     *inProcessHandler
+	store         *store.Store
+	listener      net.Listener
+	lookupStorage func(group, resource string) rest.StandardStorage
+	run           func(context.Context) error
+	destroy       func() // ends what the storages run; Run does so by itself
+	ready         chan struct{}
+	closed        sync.Once
 }
 
 // New opens the store and the port and builds the handler chain. Errors are *PortTaken, *BadFile, *store.InUse, *store.Damaged,
@@ -42,7 +42,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Etcd.Dir == "" && len(c.Etcd.Servers) == 0 && c.DataDir != "" {
 		c.Etcd.Dir = filepath.Join(c.DataDir, "etcd")
 	}
-	s := &Server{entrance: newEntrance(), ready: make(chan struct{})}
+	s := &Server{inProcess: newInProcessHandler(), ready: make(chan struct{})}
 	var err error
 	if s.listener, err = listen(c.Listen); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{config: c, server: s}
-	s.find = b.find
+	s.lookupStorage = b.lookupStorage
 	if err := b.build(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("API server: %w", err)
@@ -68,10 +68,10 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.storeFails(ctx)
+		failed <- s.waitForStoreFailure(ctx)
 		stop()
 	}()
-	go s.announce(ctx)
+	go s.waitUntilReady(ctx)
 	err := s.run(ctx)
 	stop()
 	if lost := <-failed; lost != nil {
@@ -109,15 +109,15 @@ func (s *Server) Store() *store.Store { return s.store }
 
 // InProcess is a client configuration that reaches this server without network, as the user given: the whole handler chain runs, and
 // answers stream. Requests made before the server is built wait for it, for five seconds at most.
-func (s *Server) InProcess(u user.Info) *restclient.Config { return s.entrance.config(u) }
+func (s *Server) InProcess(u user.Info) *restclient.Config { return s.inProcess.clientConfig(u) }
 
-// Follow lists and watches all objects of a kind, as Direct does.
-func (s *Server) Follow(group, resource string) cache.ListerWatcher {
-	return Direct(func() rest.StandardStorage { return s.find(group, resource) })
+// ListerWatcher lists and watches all objects of a kind, as StorageListerWatcher does.
+func (s *Server) ListerWatcher(group, resource string) cache.ListerWatcher {
+	return StorageListerWatcher(func() rest.StandardStorage { return s.lookupStorage(group, resource) })
 }
 
-// storeFails waits until the embedded etcd dies, or returns nil when ctx ends first.
-func (s *Server) storeFails(ctx context.Context) error {
+// waitForStoreFailure waits until the embedded etcd dies, or returns nil when ctx ends first.
+func (s *Server) waitForStoreFailure(ctx context.Context) error {
 	select {
 	case err := <-s.store.Failed():
 		return fmt.Errorf("the embedded etcd stopped: %w: see its last messages above, then start again", err)
@@ -126,8 +126,8 @@ func (s *Server) storeFails(ctx context.Context) error {
 	}
 }
 
-// announce asks /readyz until it says ok.
-func (s *Server) announce(ctx context.Context) {
+// waitUntilReady asks /readyz until it says ok.
+func (s *Server) waitUntilReady(ctx context.Context) {
 	client, err := restclient.HTTPClientFor(s.InProcess(loopbackUser()))
 	if err != nil {
 		return

@@ -21,11 +21,11 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// joint is one server for all tests that do not stop it; each uses namespaces of its own.
-var joint struct {
+// sharedServer is one server for all tests that do not stop it; each uses namespaces of its own.
+var sharedServer struct {
 	sync.Once
 	server *Server
-	notes  *notes
+	notes  *memoryJournal
 	err    error
 	stop   func()
 }
@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("stderrthreshold", "FATAL")
 	_ = flag.Set("alsologtostderr", "false")
 	klog.SetOutput(discard{})
-	if dir := os.Getenv(victimDir); dir != "" {
-		fmt.Fprintln(os.Stderr, beVictim(dir))
+	if dir := os.Getenv(serverProcessDir); dir != "" {
+		fmt.Fprintln(os.Stderr, runServerProcess(dir))
 		os.Exit(1)
 	}
 	code := m.Run()
-	if joint.stop != nil {
-		joint.stop()
+	if sharedServer.stop != nil {
+		sharedServer.stop()
 	}
 	os.Exit(code)
 }
@@ -53,23 +53,23 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 func admin() user.Info { return &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}} }
 
-// notes is a journal for tests.
-type notes struct {
+// memoryJournal is a journal for tests.
+type memoryJournal struct {
 	mu      sync.Mutex
 	entries []journal.Entry
 }
 
-func (n *notes) Put(ref journal.Ref, f journal.Fact) {
+func (n *memoryJournal) Put(ref journal.Ref, f journal.Fact) {
 	n.Append([]journal.Entry{{At: time.Now(), Ref: ref, By: "apiserver", Fact: f}})
 }
 
-func (n *notes) Append(list []journal.Entry) {
+func (n *memoryJournal) Append(list []journal.Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.entries = append(n.entries, list...)
 }
 
-func (n *notes) Read(q journal.Query) (out []journal.Entry) {
+func (n *memoryJournal) Read(q journal.Query) (out []journal.Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range n.entries {
@@ -90,30 +90,30 @@ func testConfig(dir string) Config {
 // shared is the common server, started by the first test that asks.
 func shared(t *testing.T) (*Server, kubernetes.Interface) {
 	t.Helper()
-	joint.Do(func() {
+	sharedServer.Do(func() {
 		dir, err := os.MkdirTemp("", "gantry-apiserver")
 		if err != nil {
-			joint.err = err
+			sharedServer.err = err
 			return
 		}
-		joint.notes = &notes{}
+		sharedServer.notes = &memoryJournal{}
 		c := testConfig(dir)
 		c.Listen.Advertise = netip.MustParseAddr("192.0.2.7")
 		c.Features.CBORServingAndStorage = true
-		c.Journal = Journal{Sink: joint.notes, Reader: joint.notes, Appender: joint.notes}
+		c.Journal = Journal{Sink: sharedServer.notes, Reader: sharedServer.notes, Appender: sharedServer.notes}
 		var stop func() error
-		joint.server, stop, joint.err = launch(c)
-		joint.stop = func() {
+		sharedServer.server, stop, sharedServer.err = launch(c)
+		sharedServer.stop = func() {
 			if stop != nil {
 				_ = stop()
 			}
 			os.RemoveAll(dir)
 		}
 	})
-	if joint.err != nil {
-		t.Fatal(joint.err)
+	if sharedServer.err != nil {
+		t.Fatal(sharedServer.err)
 	}
-	return joint.server, kubernetes.NewForConfigOrDie(joint.server.InProcess(admin()))
+	return sharedServer.server, kubernetes.NewForConfigOrDie(sharedServer.server.InProcess(admin()))
 }
 
 // launch starts a server and returns once it is ready; stop ends it and waits.
@@ -146,8 +146,8 @@ func launch(c Config) (s *Server, stop func() error, err error) {
 	}
 }
 
-// alone runs a server of the test's own.
-func alone(t *testing.T, c Config) (*Server, kubernetes.Interface, func()) {
+// startServer runs a server of the test's own.
+func startServer(t *testing.T, c Config) (*Server, kubernetes.Interface, func()) {
 	t.Helper()
 	s, stop, err := launch(c)
 	if err != nil {
@@ -165,8 +165,8 @@ func alone(t *testing.T, c Config) (*Server, kubernetes.Interface, func()) {
 	return s, kubernetes.NewForConfigOrDie(s.InProcess(admin())), end
 }
 
-// space makes a namespace for the test.
-func space(t *testing.T, c kubernetes.Interface) string {
+// newNamespace makes a namespace for the test.
+func newNamespace(t *testing.T, c kubernetes.Interface) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -183,8 +183,8 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// must fails the test on an error and passes the value on.
-func must[T any](t *testing.T) func(v T, err error) T {
+// mustCreate fails the test on an error and passes the value on.
+func mustCreate[T any](t *testing.T) func(v T, err error) T {
 	t.Helper()
 	return func(v T, err error) T {
 		t.Helper()
@@ -195,13 +195,13 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// page is a log that tests read.
-type page struct {
+// logBuffer is a log that tests read.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (p *page) Write(b []byte) (int, error) {
+func (p *logBuffer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.Write(b)
@@ -209,10 +209,10 @@ func (p *page) Write(b []byte) (int, error) {
 
 // A server that is told to stop does so without errors in its log: its own watches end with it.
 func TestStopsInSilence(t *testing.T) {
-	p := &page{}
+	p := &logBuffer{}
 	klog.SetOutput(p)
 	defer klog.SetOutput(discard{})
-	_, _, end := alone(t, testConfig(t.TempDir()))
+	_, _, end := startServer(t, testConfig(t.TempDir()))
 	end()
 	klog.Flush()
 	p.mu.Lock()
@@ -231,7 +231,7 @@ func TestFirstObjects(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	svc := must[*corev1.Service](t)(c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))
+	svc := mustCreate[*corev1.Service](t)(c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))
 	if svc.Spec.ClusterIP != "10.96.0.1" {
 		t.Errorf("kubernetes has address %s, want the first of the range", svc.Spec.ClusterIP)
 	}

@@ -24,29 +24,29 @@ import (
 	"k8s.io/component-base/metrics/prometheus/compatversion"
 	"k8s.io/component-base/metrics/prometheus/feature"
 
-	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
-	"github.com/gantry-project/gantry/internal/apiserver/outlet"
+	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
+	"github.com/gantry-project/gantry/internal/apiserver/watchbatching"
 	"github.com/gantry-project/gantry/internal/features"
 )
 
-// switchFeatures turns on what is asked for and what the library leaves off. The library's gates are the process's: what one server of it has on, all have.
-func switchFeatures(f features.Features) error {
+// setFeatureGates turns on what is asked for and what the library leaves off. The library's gates are the process's: what one server of it has on, all have.
+func setFeatureGates(f features.Features) error {
 	if f.CBORServingAndStorage && !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
 		if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {
 			return fmt.Errorf("feature CBORServingAndStorage: %w", err)
 		}
 	}
-	tellFeatures(f)
+	recordFeatureMetrics(f)
 	return nil
 }
 
-// tellFeatures fills kubernetes_feature_enabled, with the library's gates and Gantry's own, and version_info.
-func tellFeatures(f features.Features) {
+// recordFeatureMetrics fills kubernetes_feature_enabled, with the library's gates and Gantry's own, and version_info.
+func recordFeatureMetrics(f features.Features) {
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 	ctx := context.Background()
 	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
-	e := newEffective(false)
+	e := newEffectiveVersion(false)
 	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(), e.MinCompatibilityVersion().String()
 	if f.V136 {
 		emulated, least = "1.36", "1.35"
@@ -54,15 +54,15 @@ func tellFeatures(f features.Features) {
 	compatversion.RecordCompatVersionInfo(ctx, "kube", binary, emulated, least)
 }
 
-// serving is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.
-func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
+// makeSecureServing is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.
+func (b *builder) makeSecureServing() (*genericapiserver.SecureServingInfo, error) {
 	f := b.config.Files
-	out := &genericapiserver.SecureServingInfo{Listener: outlet.Listener{Listener: b.server.listener}}
+	out := &genericapiserver.SecureServingInfo{Listener: watchbatching.Listener{Listener: b.server.listener}}
 	var err error
 	if f.Cert == "" {
-		out.Cert, err = selfSigned(b.server.listener.Addr())
+		out.Cert, err = selfSignedCertificate(b.server.listener.Addr())
 	} else {
-		out.Cert, err = keyfile.OpenPair("serving-cert", f.Cert, f.Key)
+		out.Cert, err = certreload.NewCertKeyContent("serving-cert", f.Cert, f.Key)
 	}
 	if err != nil {
 		return nil, &BadFile{What: "serving certificate", Path: f.Cert, Err: err}
@@ -71,7 +71,7 @@ func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
 		if path == "" {
 			continue
 		}
-		ca, err := keyfile.OpenAuthority(name, path)
+		ca, err := certreload.NewCAContent(name, path)
 		if err != nil {
 			return nil, &BadFile{What: "client certificate authority", Path: path, Err: err}
 		}
@@ -84,8 +84,8 @@ func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
 	return out, nil
 }
 
-// selfSigned is a certificate for this run only, for servers that are asked in memory or by tests.
-func selfSigned(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
+// selfSignedCertificate is a certificate for this run only, for servers that are asked in memory or by tests.
+func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func selfSigned(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, erro
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// ownAddress is the address clients on other machines reach this one by.
-func ownAddress(listen net.Addr) netip.Addr {
+// hostAddress is the address clients on other machines reach this one by.
+func hostAddress(listen net.Addr) netip.Addr {
 	if a, ok := listen.(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
 		if ip, ok := netip.AddrFromSlice(a.IP); ok {
 			return ip.Unmap()

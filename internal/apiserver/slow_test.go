@@ -30,9 +30,9 @@ import (
 func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 	const watchers, writes = 100, 300
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	maps := c.CoreV1().ConfigMaps(ns)
-	from := must[*corev1.ConfigMapList](t)(maps.List(t.Context(), metav1.ListOptions{})).ResourceVersion
+	from := mustCreate[*corev1.ConfigMapList](t)(maps.List(t.Context(), metav1.ListOptions{})).ResourceVersion
 	open := func(after string) (watch.Interface, error) {
 		return maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: after})
 	}
@@ -58,7 +58,7 @@ func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 	var wg sync.WaitGroup
 	written := make(chan struct{})
 	for i := range watchers {
-		w := must[watch.Interface](t)(open(from))
+		w := mustCreate[watch.Interface](t)(open(from))
 		wg.Go(func() {
 			if i == 0 {
 				<-written
@@ -70,7 +70,7 @@ func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 	}
 	filler := strings.Repeat("x", 4096) // more in all than what lies between a server and a client that does not read
 	for n := range writes {
-		must[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%04d", n)}, Data: map[string]string{"x": filler}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%04d", n)}, Data: map[string]string{"x": filler}}, metav1.CreateOptions{}))
 	}
 	close(written)
 	wg.Wait()
@@ -79,26 +79,26 @@ func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 // A list in pages whose history is compacted meanwhile says 410, with a token that goes on at what is now.
 func TestPagesAcrossACompaction(t *testing.T) {
 	config := testConfig(t.TempDir())
-	s, c, stop := alone(t, config)
-	ns := space(t, c)
+	s, c, stop := startServer(t, config)
+	ns := newNamespace(t, c)
 	maps := c.CoreV1().ConfigMaps(ns)
 	create := func(name string) *corev1.ConfigMap {
-		return must[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		return mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 	}
 	for _, n := range []string{"a", "b", "d"} {
 		create(n)
 	}
-	page := must[*corev1.ConfigMapList](t)(maps.List(t.Context(), metav1.ListOptions{Limit: 2}))
+	page := mustCreate[*corev1.ConfigMapList](t)(maps.List(t.Context(), metav1.ListOptions{Limit: 2}))
 	if len(page.Items) != 2 || page.Continue == "" {
 		t.Fatalf("a page of %d, continue %q", len(page.Items), page.Continue)
 	}
 	create("c")
 	last := create("e")
-	etcd := must[*clientv3.Client](t)(s.Store().Client())
-	must[*clientv3.CompactResponse](t)(etcd.Compact(t.Context(), number(t, last.ResourceVersion)))
+	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
+	mustCreate[*clientv3.CompactResponse](t)(etcd.Compact(t.Context(), number(t, last.ResourceVersion)))
 	etcd.Close()
 	stop()
-	_, c, _ = alone(t, config) // whose cache remembers no state of before
+	_, c, _ = startServer(t, config) // whose cache remembers no state of before
 	maps = c.CoreV1().ConfigMaps(ns)
 	_, err := maps.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: page.Continue})
 	status := apierrors.APIStatus(nil)
@@ -128,7 +128,7 @@ func TestPagesAcrossACompaction(t *testing.T) {
 // Informers of client-go see all that is written, over a connection that breaks again and again.
 func TestInformersOverABrokenLine(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	cfg := restclient.CopyConfig(s.InProcess(admin()))
 	var mu sync.Mutex
 	var cut []context.CancelFunc
@@ -165,7 +165,7 @@ func TestInformersOverABrokenLine(t *testing.T) {
 	factory.WaitForCacheSync(ctx.Done())
 	const writes = 40
 	for n := range writes {
-		must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m-", n)}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m-", n)}}, metav1.CreateOptions{}))
 		if n%15 == 7 {
 			mu.Lock()
 			for _, c := range cut {
@@ -175,7 +175,7 @@ func TestInformersOverABrokenLine(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	until(t, "the informer has all", func() bool { return len(informer.GetStore().ListKeys()) >= writes })
+	eventually(t, "the informer has all", func() bool { return len(informer.GetStore().ListKeys()) >= writes })
 	mu.Lock()
 	defer mu.Unlock()
 	for n := range writes {
@@ -192,7 +192,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Of those who want to lead by a Lease exactly one does; when it lets go another follows.
 func TestLeaderElectionOfClientGo(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	led := make(chan string, 3)
 	ends := map[string]context.CancelFunc{}
 	var wg sync.WaitGroup
@@ -219,7 +219,7 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 	for range 3 {
 		select {
 		case name := <-led:
-			lease := must[*coordinationv1.Lease](t)(c.CoordinationV1().Leases(ns).Get(t.Context(), "boss", metav1.GetOptions{}))
+			lease := mustCreate[*coordinationv1.Lease](t)(c.CoordinationV1().Leases(ns).Get(t.Context(), "boss", metav1.GetOptions{}))
 			if before[name] || *lease.Spec.HolderIdentity != name || len(led) > 0 {
 				t.Errorf("%s leads; others before: %v", name, before)
 			}
@@ -238,13 +238,13 @@ func TestPlainWatchIsNotCutOff(t *testing.T) {
 	const many = 200
 	config := testConfig(t.TempDir())
 	config.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
-	s, c, _ := alone(t, config)
-	ns := space(t, c)
+	s, c, _ := startServer(t, config)
+	ns := newNamespace(t, c)
 	var readers sync.WaitGroup
 	for _, selector := range []string{"spec.nodeName!=", "spec.nodeName=n", ""} {
 		for _, revision := range []string{"", "0"} {
 			o := metav1.ListOptions{FieldSelector: selector, ResourceVersion: revision}
-			w := must[watch.Interface](t)(overHTTPS(s).CoreV1().Pods(ns).Watch(t.Context(), o))
+			w := mustCreate[watch.Interface](t)(overHTTPS(s).CoreV1().Pods(ns).Watch(t.Context(), o))
 			readers.Go(func() {
 				defer w.Stop()
 				for gone := 0; gone < many; {
@@ -260,6 +260,6 @@ func TestPlainWatchIsNotCutOff(t *testing.T) {
 			})
 		}
 	}
-	lives(t, c, ns, "p", many)
+	runPodLifecycles(t, c, ns, "p", many)
 	readers.Wait()
 }

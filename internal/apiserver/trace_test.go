@@ -32,9 +32,9 @@ import (
 // stored is the revision of every key, beside those that a server renews by itself.
 func stored(t *testing.T, s *Server) map[string]int64 {
 	t.Helper()
-	etcd := must[*clientv3.Client](t)(s.Store().Client())
+	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	defer etcd.Close()
-	got := must[*clientv3.GetResponse](t)(etcd.Get(t.Context(), store.Prefix+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+	got := mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), store.Prefix+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	out := map[string]int64{}
 	for _, kv := range got.Kvs {
 		if key := string(kv.Key); !strings.HasPrefix(key, store.Prefix+"/leases/kube-system/apiserver-") && !strings.HasPrefix(key, store.Prefix+"/masterleases/") {
@@ -45,13 +45,13 @@ func stored(t *testing.T, s *Server) map[string]int64 {
 }
 
 // changedKeys names the keys that differ.
-func changedKeys(was, now map[string]int64) (out []string) {
+func changedKeys(previous, now map[string]int64) (out []string) {
 	for key, revision := range now {
-		if was[key] != revision {
+		if previous[key] != revision {
 			out = append(out, key)
 		}
 	}
-	for key := range was {
+	for key := range previous {
 		if _, ok := now[key]; !ok {
 			out = append(out, "gone: "+key)
 		}
@@ -59,11 +59,11 @@ func changedKeys(was, now map[string]int64) (out []string) {
 	return out
 }
 
-// dry sends dry runs to one server and looks at what they leave.
-type dry struct {
+// traceSession sends dry runs to one server and looks at what they leave.
+type traceSession struct {
 	t       *testing.T
 	server  *Server
-	notes   *notes
+	notes   *memoryJournal
 	url     string
 	client  *http.Client
 	keys    map[string]int64
@@ -74,23 +74,23 @@ type dry struct {
 // call is one request to an endpoint of the resource.
 type call struct{ verb, method, path, query, contentType, body string }
 
-func newDry(t *testing.T, s *Server, n *notes) *dry {
+func newTraceSession(t *testing.T, s *Server, n *memoryJournal) *traceSession {
 	cfg := s.InProcess(admin())
-	return &dry{t: t, server: s, notes: n, url: cfg.Host, client: must[*http.Client](t)(restclient.HTTPClientFor(cfg)),
+	return &traceSession{t: t, server: s, notes: n, url: cfg.Host, client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(cfg)),
 		keys: stored(t, s), worked: map[string]bool{}, refused: map[string]string{}}
 }
 
-func (d *dry) do(method, path, contentType, body string) (int, string) {
-	req := must[*http.Request](d.t)(http.NewRequestWithContext(d.t.Context(), method, d.url+path, bytes.NewReader([]byte(body))))
+func (d *traceSession) do(method, path, contentType, body string) (int, string) {
+	req := mustCreate[*http.Request](d.t)(http.NewRequestWithContext(d.t.Context(), method, d.url+path, bytes.NewReader([]byte(body))))
 	req.Header.Set("Content-Type", contentType)
-	res := must[*http.Response](d.t)(d.client.Do(req))
+	res := mustCreate[*http.Response](d.t)(d.client.Do(req))
 	defer res.Body.Close()
 	text, _ := io.ReadAll(res.Body)
 	return res.StatusCode, string(text)
 }
 
 // send makes the call as a dry run and compares etcd, the journal and the watch cache with what was before.
-func (d *dry) send(resource, item string, c call) {
+func (d *traceSession) send(resource, item string, c call) {
 	d.t.Helper()
 	cached := func() string {
 		if item == "" {
@@ -99,7 +99,7 @@ func (d *dry) send(resource, item string, c call) {
 		_, text := d.do(http.MethodGet, item+"?resourceVersion=0", "application/json", "")
 		return text
 	}
-	before, said := cached(), len(d.notes.Read(journal.Query{}))
+	before, message := cached(), len(d.notes.Read(journal.Query{}))
 	query := "dryRun=All&fieldManager=dry"
 	if strings.Contains(c.body, `"dryRun"`) {
 		query = ""
@@ -118,13 +118,13 @@ func (d *dry) send(resource, item string, c call) {
 	if after := cached(); after != before {
 		d.t.Errorf("%s changed what the watch cache holds:\n%s\n%s", what, before, after)
 	}
-	if n := len(d.notes.Read(journal.Query{})); n != said {
-		d.t.Errorf("%s left %d entries in the journal", what, n-said)
+	if n := len(d.notes.Read(journal.Query{})); n != message {
+		d.t.Errorf("%s left %d entries in the journal", what, n-message)
 	}
 }
 
 // object sends every verb of a resource about one object and about one that is not there.
-func (d *dry) object(r metav1.APIResource, list string, raw []byte) {
+func (d *traceSession) object(r metav1.APIResource, list string, raw []byte) {
 	obj := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &obj.Object); err != nil {
 		d.t.Fatal(err)
@@ -133,7 +133,7 @@ func (d *dry) object(r metav1.APIResource, list string, raw []byte) {
 	with := func(change func(o *unstructured.Unstructured)) string {
 		o := obj.DeepCopy()
 		change(o)
-		return string(must[[]byte](d.t)(o.MarshalJSON()))
+		return string(mustCreate[[]byte](d.t)(o.MarshalJSON()))
 	}
 	label := `{"metadata":{"labels":{"dry":"run"}}}`
 	another := strings.NewReplacer("x-kinds", "z-kinds")
@@ -143,7 +143,7 @@ func (d *dry) object(r metav1.APIResource, list string, raw []byte) {
 	other := another.Replace(string(raw))
 	absent := list + "/" + strings.Replace(obj.GetName(), "x", "z", 1)
 	now := ""
-	until(d.t, "the watch cache has "+item, func() bool {
+	eventually(d.t, "the watch cache has "+item, func() bool {
 		_, now = d.do(http.MethodGet, item, "application/json", "")
 		_, cached := d.do(http.MethodGet, item+"?resourceVersion=0", "application/json", "")
 		return now == cached
@@ -153,7 +153,7 @@ func (d *dry) object(r metav1.APIResource, list string, raw []byte) {
 		d.t.Fatal(err, now)
 	}
 	current.SetLabels(map[string]string{"dry": "run"})
-	put := string(must[[]byte](d.t)(current.MarshalJSON()))
+	put := string(mustCreate[[]byte](d.t)(current.MarshalJSON()))
 	apply := with(func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"dry": "run"}) })
 	js := "application/json"
 	calls := []call{
@@ -181,22 +181,23 @@ func (d *dry) object(r metav1.APIResource, list string, raw []byte) {
 	}
 }
 
-// below are bodies of subresources whose object cannot be read from them; CONNECT endpoints are no writes.
-var below = map[string]string{
+// subresourcePaths are bodies of subresources whose object cannot be read from them; CONNECT endpoints are no writes.
+var subresourcePaths = map[string]string{
 	"pods/binding":             `{"metadata":{"name":"NAME"},"target":{"kind":"Node","name":"n9"}}`,
 	"pods/eviction":            `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"NAME"}}`,
 	"pods/ephemeralcontainers": `{"spec":{"ephemeralContainers":[{"name":"debug","image":"i"}]}}`,
+	"serviceaccounts/token":    `{"spec":{}}`,
 	"pods/resize":              `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"20m"}}}]}}`,
 	"scale":                    `{"spec":{"replicas":7}}`,
 }
 
 // part sends every verb of a subresource.
-func (d *dry) part(r metav1.APIResource, item string) {
+func (d *traceSession) part(r metav1.APIResource, item string) {
 	_, sub, _ := strings.Cut(r.Name, "/")
 	path, name := item+"/"+sub, item[strings.LastIndex(item, "/")+1:]
-	body := below[r.Name]
+	body := subresourcePaths[r.Name]
 	if body == "" {
-		body = below[sub]
+		body = subresourcePaths[sub]
 	}
 	if body == "" {
 		body = `{"metadata":{"labels":{"dry":"run"}}}`
@@ -224,19 +225,23 @@ func (d *dry) part(r metav1.APIResource, item string) {
 	}
 }
 
-// connects are subresources that carry conversations.
-var connects = []string{"attach", "exec", "log", "portforward", "proxy"}
+// connectResources are subresources that carry conversations.
+var connectResources = []string{"attach", "exec", "log", "portforward", "proxy"}
 
 // A dry run of any verb on any served resource and subresource changes no key in etcd, nothing that the watch cache holds and nothing in the journal, and
 // gives no address and no port away.
 func TestADryRunLeavesNoTrace(t *testing.T) {
-	n := &notes{}
-	cfg := testConfig(t.TempDir())
+	dryRuns(t, testConfig(t.TempDir()), func(kubernetes.Interface, string) {})
+}
+
+// dryRuns sends the dry runs to a server of the configuration; before puts further objects into the namespace.
+func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns string)) {
+	n := &memoryJournal{}
 	cfg.Journal = Journal{Sink: n, Reader: n, Appender: n}
 	cfg.Services.CIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/28")}
 	cfg.Services.NodePortLow, cfg.Services.NodePortHigh = 30000, 30003
-	s, c, _ := alone(t, cfg)
-	ns := space(t, c)
+	s, c, _ := startServer(t, cfg)
+	ns := newNamespace(t, c)
 	known, parts := resources(t, c), map[string][]metav1.APIResource{}
 	_, lists, err := c.Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -244,16 +249,18 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			if main, sub, ok := strings.Cut(r.Name, "/"); ok && !slices.Contains(connects, sub) {
+			if main, sub, ok := strings.Cut(r.Name, "/"); ok && !slices.Contains(connectResources, sub) {
 				parts[l.GroupVersion+"/"+main] = append(parts[l.GroupVersion+"/"+main], r)
 			}
 		}
 	}
+	before(c, ns)
 	running(t, c, ns)
-	log := &page{}
+	log := &logBuffer{}
 	klog.SetOutput(log)
 	defer klog.SetOutput(discard{})
-	d := newDry(t, s, n)
+	d := newTraceSession(t, s, n)
+	d.waitUntilIdle("Namespace") // what the server writes after its start
 	for line := range strings.Lines(strings.TrimSpace(some)) {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(line, "NS", ns)), &obj.Object); err != nil {
@@ -271,12 +278,12 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 			list += "/namespaces/" + ns
 		}
 		list += "/" + r.Name
-		raw := must[[]byte](t)(obj.MarshalJSON())
+		raw := mustCreate[[]byte](t)(obj.MarshalJSON())
 		if code, text := d.do(http.MethodPost, list, "application/json", string(raw)); code != http.StatusCreated {
 			t.Errorf("%s: %d %s", list, code, text)
 			continue
 		}
-		d.settle(obj.GetKind())
+		d.waitUntilIdle(obj.GetKind())
 		d.object(r, list, raw)
 		for _, p := range parts[obj.GetAPIVersion()+"/"+r.Name] {
 			d.part(p, list+"/"+obj.GetName())
@@ -289,9 +296,10 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 		if code, text := d.do(http.MethodDelete, list+"/"+obj.GetName()+"?gracePeriodSeconds=0", "application/json", ""); code >= 300 {
 			t.Errorf("delete %s: %d %s", list, code, text)
 		}
-		d.settle(obj.GetKind())
+		d.waitUntilIdle(obj.GetKind())
 	}
 	d.journal(ns)
+	d.reviews(lists, ns)
 	for key, why := range d.refused {
 		if !d.worked[key] {
 			t.Errorf("%s: no dry run was taken: %s", key, why)
@@ -308,13 +316,13 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// busy are kinds after whose writes the server writes by itself.
-var busy = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR", "Service", "Namespace"}
+// busyResources are kinds after whose writes the server writes by itself.
+var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR", "Service", "Namespace"}
 
-// settle takes what is stored now as the start; after writes of busy kinds it waits until nothing was written for a second.
-func (d *dry) settle(kind string) {
+// waitUntilIdle takes what is stored now as the start; after writes of busy kinds it waits until nothing was written for a second.
+func (d *traceSession) waitUntilIdle(kind string) {
 	d.keys = stored(d.t, d.server)
-	for quiet := 0; quiet < 10 && slices.Contains(busy, kind); quiet++ {
+	for quiet := 0; quiet < 10 && slices.Contains(busyResources, kind); quiet++ {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-d.t.Context().Done():
@@ -327,7 +335,7 @@ func (d *dry) settle(kind string) {
 }
 
 // journal sends a batch of entries.
-func (d *dry) journal(ns string) {
+func (d *traceSession) journal(ns string) {
 	body := fmt.Sprintf(`{"apiVersion":"journal.gantry.dev/v1alpha1","kind":"PodJournal","metadata":{"name":"p"},"entries":[{"by":"kubelet","ref":{"namespace":%q,"name":"p"},"kind":"Waiting","fact":{}}]}`, ns)
 	d.send("podjournals", "", call{"create", http.MethodPost, "/apis/journal.gantry.dev/v1alpha1/namespaces/" + ns + "/podjournals", "", "application/json", body})
 }
@@ -339,10 +347,10 @@ func running(t *testing.T, c kubernetes.Interface, ns string) {
 		p := pod(name)
 		p.Labels = map[string]string{"is": name}
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
-		p = must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}))
+		p = mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}))
 		bind(t, c, p, "n1")
 		patch := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
-		must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"))
+		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"))
 		if name == "free" {
 			continue
 		}
@@ -350,17 +358,17 @@ func running(t *testing.T, c kubernetes.Interface, ns string) {
 		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"is": name}},
 		}}
-		b = must[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), b, metav1.CreateOptions{}))
+		b = mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), b, metav1.CreateOptions{}))
 		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1}
 		if name == "guarded" {
 			b.Status.DisruptionsAllowed = 1
 		}
-		must[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}))
+		mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}))
 	}
 }
 
 // gives makes more Services as dry runs than there are addresses and ports; after that real ones still find some.
-func (d *dry) gives(c kubernetes.Interface, ns string) {
+func (d *traceSession) gives(c kubernetes.Interface, ns string) {
 	d.t.Helper()
 	all := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for i := range 40 {

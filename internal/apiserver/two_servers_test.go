@@ -20,14 +20,14 @@ import (
 func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	config := testConfig(t.TempDir())
 	config.Services.NodePortLow, config.Services.NodePortHigh = 30000, 30011
-	s, first, _ := alone(t, config)
+	s, first, _ := startServer(t, config)
 	other := testConfig(t.TempDir())
 	other.Services = config.Services
 	other.Etcd = store.Options{Servers: s.Store().Transport.ServerList}
-	_, second, stop := alone(t, other)
+	_, second, stop := startServer(t, other)
 	servers := []kubernetes.Interface{first, second}
-	ns := space(t, first)
-	until(t, "the other server knows the namespace", func() bool {
+	ns := newNamespace(t, first)
+	eventually(t, "the other server knows the namespace", func() bool {
 		_, err := second.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 		return err == nil
 	})
@@ -75,7 +75,7 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	}
 	made = fill("b")
 	stop()
-	_, servers[1], _ = alone(t, other)
+	_, servers[1], _ = startServer(t, other)
 	asked := newService("asked")
 	asked.Spec.Type, asked.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, made[0].Spec.Ports[0].NodePort
 	if _, err := servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "provided port is already allocated") {
@@ -84,26 +84,26 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	if err := servers[0].CoreV1().Services(ns).Delete(t.Context(), made[0].Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	must[*corev1.Service](t)(servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}))
+	mustCreate[*corev1.Service](t)(servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}))
 }
 
 // What somebody broke in the store is repaired, and the Services tell of it.
 func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	config := testConfig(t.TempDir())
-	s, c, stop := alone(t, config)
-	ns := space(t, c)
+	s, c, stop := startServer(t, config)
+	ns := newNamespace(t, c)
 	n := newService("broken")
 	n.Spec.Type = corev1.ServiceTypeNodePort
-	made := must[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), n, metav1.CreateOptions{}))
+	made := mustCreate[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), n, metav1.CreateOptions{}))
 	twin := made.DeepCopy()
 	twin.ObjectMeta = metav1.ObjectMeta{Name: "twin", Namespace: ns, UID: "u-twin", CreationTimestamp: metav1.Now()}
 	twin.APIVersion, twin.Kind = "v1", "Service"
-	etcd := must[*clientv3.Client](t)(s.Store().Client())
-	must[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin", string(must[[]byte](t)(json.Marshal(twin)))))
-	must[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), "/registry/ipaddresses/"+made.Spec.ClusterIP))
-	must[*clientv3.PutResponse](t)(etcd.Put(t.Context(), portsKey, `{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))
+	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
+	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin", string(mustCreate[[]byte](t)(json.Marshal(twin)))))
+	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), "/registry/ipaddresses/"+made.Spec.ClusterIP))
+	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), nodePortRangeKey, `{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))
 	stop()
-	_, c, _ = alone(t, config)
+	_, c, _ = startServer(t, config)
 	port := made.Spec.Ports[0].NodePort
 	want := map[string]string{
 		"broken ClusterIPNotAllocated":   fmt.Sprintf("Cluster IP [IPv4]: %s is not allocated; repairing", made.Spec.ClusterIP),
@@ -117,9 +117,9 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 			t.Logf("events: %v", got)
 		}
 	}()
-	until(t, "events about both Services", func() bool {
+	eventually(t, "events about both Services", func() bool {
 		got = map[string]string{}
-		for _, e := range must[*corev1.EventList](t)(c.CoreV1().Events(ns).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})).Items {
+		for _, e := range mustCreate[*corev1.EventList](t)(c.CoreV1().Events(ns).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})).Items {
 			got[e.InvolvedObject.Name+" "+e.Reason] = e.Message
 		}
 		for k, text := range want {
@@ -129,5 +129,5 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 		}
 		return true
 	})
-	until(t, "the address has its entry again", func() bool { return entries(t, c)[made.Spec.ClusterIP] == "broken" })
+	eventually(t, "the address has its entry again", func() bool { return entries(t, c)[made.Spec.ClusterIP] == "broken" })
 }

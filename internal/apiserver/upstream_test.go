@@ -45,7 +45,7 @@ func TestAsUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, c := shared(t)
-	send, ns := sender(t, s.InProcess(admin())), space(t, c)
+	send, ns := sender(t, s.InProcess(admin())), newNamespace(t, c)
 	for _, x := range cases {
 		t.Run(x.Name, func(t *testing.T) {
 			at := func(path string) string { return strings.ReplaceAll(path, "NS", ns) }

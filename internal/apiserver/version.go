@@ -16,14 +16,14 @@ const (
 	GitVersion = "v1.37.2"
 )
 
-// effective is the version that API lifetimes are counted by and that /version shows.
-type effective struct {
+// effectiveVersion is the version that API lifetimes are counted by and that /version shows.
+type effectiveVersion struct {
 	compatibility.MutableEffectiveVersion
 	emulated *apiversion.Info
 }
 
-func newEffective(emulates136 bool) effective {
-	e := effective{MutableEffectiveVersion: compatibility.NewEffectiveVersionFromString(APILevel, "", "")}
+func newEffectiveVersion(emulates136 bool) effectiveVersion {
+	e := effectiveVersion{MutableEffectiveVersion: compatibility.NewEffectiveVersionFromString(APILevel, "", "")}
 	if emulates136 {
 		v := compatibility.NewEffectiveVersionFromString(APILevel, "1.36", "1.35")
 		v.SetEmulationVersion(utilversion.MustParse("1.36"))
@@ -33,7 +33,7 @@ func newEffective(emulates136 bool) effective {
 }
 
 // Info is the answer of /version.
-func (e effective) Info() *apiversion.Info {
+func (e effectiveVersion) Info() *apiversion.Info {
 	info := *e.MutableEffectiveVersion.Info()
 	if e.emulated != nil {
 		info = *e.emulated

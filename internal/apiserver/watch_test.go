@@ -73,14 +73,14 @@ func bind(t *testing.T, c kubernetes.Interface, p *corev1.Pod, node string) {
 // row: API-16
 func TestWatchSeesEveryWriteInOrder(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
-	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
+	w := mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
 	defer w.Stop()
-	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
 	bind(t, c, p, "n1")
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status"))
 	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,25 +105,25 @@ func TestWatchSeesEveryWriteInOrder(t *testing.T) {
 // row: API-15
 func TestWatchByNodeName(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	by := func(node string) watch.Interface {
-		return must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}))
+		return mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}))
 	}
 	unassigned, n3, n4 := by(""), by("node-3"), by("node-4")
 	for _, w := range []watch.Interface{unassigned, n3, n4} {
 		defer w.Stop()
 	}
-	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
 	expect(t, unassigned, watch.Added, "a")
 	bind(t, c, p, "node-3")
 	expect(t, unassigned, watch.Deleted, "a")
 	expect(t, n3, watch.Added, "a")
-	q := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("b"), metav1.CreateOptions{}))
+	q := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("b"), metav1.CreateOptions{}))
 	bind(t, c, q, "node-4")
 	expect(t, n4, watch.Added, "b")
 	quiet(t, n3)
-	list := must[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
+	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
 	if len(list.Items) != 1 || list.Items[0].Name != "a" {
 		t.Errorf("listed by node: %d Pods", len(list.Items))
 	}
@@ -132,16 +132,16 @@ func TestWatchByNodeName(t *testing.T) {
 // row: API-10
 func TestWatchResumes(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
-	must[*corev1.Pod](t)(pods.Create(t.Context(), pod("seen"), metav1.CreateOptions{}))
-	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("seen"), metav1.CreateOptions{}))
+	w := mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
 	last := expect(t, w, watch.Added, "seen").ResourceVersion
 	w.Stop()
 	for _, n := range []string{"one", "two", "three"} {
-		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
+		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
 	}
-	w = must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))
+	w = mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))
 	defer w.Stop()
 	for _, n := range []string{"one", "two", "three"} {
 		expect(t, w, watch.Added, n)
@@ -152,12 +152,12 @@ func TestWatchResumes(t *testing.T) {
 // A streaming list sends what there is, then a bookmark that says so, then changes.
 func TestWatchList(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	for i := range 3 {
-		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(fmt.Sprint("p", i)), metav1.CreateOptions{}))
+		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(fmt.Sprint("p", i)), metav1.CreateOptions{}))
 	}
-	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{
+	w := mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{
 		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 	}))
 	defer w.Stop()
@@ -170,17 +170,17 @@ func TestWatchList(t *testing.T) {
 	if p, ok := e.Object.(*corev1.Pod); e.Type != watch.Bookmark || !ok || p.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
 		t.Fatalf("got %s %v, want the bookmark that ends the list", e.Type, e.Object)
 	}
-	must[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
 	expect(t, w, watch.Added, "new")
 }
 
 // An informer hears of each write by the watch it has: nothing is asked for between a Pod's creation and its notice, however many come, so that only the
-// way of one event lies between. What that way takes is measured (`hack/bench.sh -only promises`).
+// way of one event lies between. What that way takes is measured (`hack/bench -only latencies`).
 //
 // row: API-18
 func TestNoticeNeedsNoRequest(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	cfg := restclient.CopyConfig(s.InProcess(admin()))
 	var asked atomic.Int32
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
@@ -201,7 +201,7 @@ func TestNoticeNeedsNoRequest(t *testing.T) {
 	factory.WaitForCacheSync(ctx.Done())
 	before := asked.Load()
 	for n := range 20 {
-		made := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod(fmt.Sprint("p", n)), metav1.CreateOptions{}))
+		made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod(fmt.Sprint("p", n)), metav1.CreateOptions{}))
 		select {
 		case p := <-noticed:
 			if p.UID != made.UID || p.ResourceVersion != made.ResourceVersion {
@@ -219,9 +219,9 @@ func TestNoticeNeedsNoRequest(t *testing.T) {
 // A client that stops ends its request; the watch channel closes.
 func TestWatchEndsWithItsContext(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
-	w := must[watch.Interface](t)(c.CoreV1().Pods(ns).Watch(ctx, metav1.ListOptions{}))
+	w := mustCreate[watch.Interface](t)(c.CoreV1().Pods(ns).Watch(ctx, metav1.ListOptions{}))
 	cancel()
 	select {
 	case _, ok := <-w.ResultChan():
@@ -236,9 +236,9 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 // row: API-09
 func TestResourceVersionIsTheStoresRevision(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
-	a := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("a"), metav1.CreateOptions{}))
-	b := must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
+	ns := newNamespace(t, c)
+	a := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	b := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
 	ra, rb := number(t, a.ResourceVersion), number(t, b.ResourceVersion)
 	if rb <= ra {
 		t.Errorf("revision %d of a later write is not above %d", rb, ra)
@@ -266,12 +266,12 @@ func number(t *testing.T, rv string) int64 {
 // A watch from history that is compacted away says 410, so that the client lists anew. What was acknowledged is there after a restart.
 func TestCompactionAndRestart(t *testing.T) {
 	config := testConfig(t.TempDir())
-	s, c, stop := alone(t, config)
+	s, c, stop := startServer(t, config)
 	pods := c.CoreV1().Pods("default")
-	first := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	first := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
 	last := first
 	for i := range 3 {
-		last = must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i), metav1.PatchOptions{}))
+		last = mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i), metav1.PatchOptions{}))
 	}
 	etcd, err := s.Store().Client()
 	if err != nil {
@@ -283,9 +283,9 @@ func TestCompactionAndRestart(t *testing.T) {
 	etcd.Close()
 	stop()
 
-	_, c, _ = alone(t, config) // with an empty watch cache
+	_, c, _ = startServer(t, config) // with an empty watch cache
 	pods = c.CoreV1().Pods("default")
-	got := must[*corev1.Pod](t)(pods.Get(t.Context(), "a", metav1.GetOptions{}))
+	got := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "a", metav1.GetOptions{}))
 	if got.UID != first.UID || got.ResourceVersion != last.ResourceVersion || got.Labels["n"] != "2" {
 		t.Errorf("after the restart: %+v", got.ObjectMeta)
 	}

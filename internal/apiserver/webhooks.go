@@ -8,24 +8,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// unhooked passes by the plugin of mutating webhooks while there is none: the plugin keeps a copy of each object for the next round all the same.
-type unhooked struct{ configurations cache.SharedIndexInformer }
+// webhookSkipDecorator passes by the plugin of mutating webhooks while there is none: the plugin keeps a copy of each object for the next round all the same.
+type webhookSkipDecorator struct{ configurations cache.SharedIndexInformer }
 
 // Decorate implements admission.Decorator.
-func (u unhooked) Decorate(p admission.Interface, name string) admission.Interface {
+func (u webhookSkipDecorator) Decorate(p admission.Interface, name string) admission.Interface {
 	if m, ok := p.(admission.MutationInterface); ok && name == mutating.PluginName {
-		return bypass{m, u.configurations}
+		return skipWithoutWebhooks{m, u.configurations}
 	}
 	return p
 }
 
-type bypass struct {
+type skipWithoutWebhooks struct {
 	admission.MutationInterface
 	configurations cache.SharedIndexInformer
 }
 
 // Admit implements admission.MutationInterface. The plugin learns of its webhooks from the same informer, later.
-func (b bypass) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (b skipWithoutWebhooks) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if b.configurations.HasSynced() && len(b.configurations.GetIndexer().ListKeys()) == 0 {
 		return nil
 	}

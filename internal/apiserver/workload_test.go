@@ -26,7 +26,7 @@ func workloads(t *testing.T) (kubernetes.Interface, string) {
 	}
 	t.Cleanup(func() { _ = stop() })
 	client := kubernetes.NewForConfigOrDie(s.InProcess(admin()))
-	return client, space(t, client)
+	return client, newNamespace(t, client)
 }
 
 func grouped(name string) *corev1.Pod {
@@ -40,11 +40,11 @@ func grouped(name string) *corev1.Pod {
 
 func TestWithoutTheGateThereAreNoPodGroups(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	if _, err := c.SchedulingV1beta1().PodGroups(ns).List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("PodGroups are listed: %v", err)
 	}
-	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"), metav1.CreateOptions{}))
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"), metav1.CreateOptions{}))
 	if p.Spec.SchedulingGroup != nil {
 		t.Errorf("spec.schedulingGroup stays: %v", p.Spec.SchedulingGroup)
 	}
@@ -56,13 +56,13 @@ func TestPodGroupsAreServedWithTheGate(t *testing.T) {
 	gang := func(n int32) schedulingv1beta1.PodGroupSchedulingPolicy {
 		return schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: n}}
 	}
-	made := must[*schedulingv1beta1.PodGroup](t)(groups.Create(t.Context(), &schedulingv1beta1.PodGroup{
+	made := mustCreate[*schedulingv1beta1.PodGroup](t)(groups.Create(t.Context(), &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang(3), PreemptionPolicy: new(schedulingv1beta1.PreemptNever)},
 	}, metav1.CreateOptions{}))
 	if made.Generation != 1 || made.Spec.DisruptionMode == nil || made.Spec.DisruptionMode.Single == nil || made.Spec.PreemptionPolicy != nil {
 		t.Errorf("made %+v of generation %d", made.Spec, made.Generation)
 	}
-	grown := must[*schedulingv1beta1.PodGroup](t)(groups.Patch(t.Context(), "g", types.MergePatchType, []byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}`), metav1.PatchOptions{}))
+	grown := mustCreate[*schedulingv1beta1.PodGroup](t)(groups.Patch(t.Context(), "g", types.MergePatchType, []byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}`), metav1.PatchOptions{}))
 	if grown.Generation != 2 || grown.Spec.SchedulingPolicy.Gang.MinCount != 2 {
 		t.Errorf("after a change of minCount: %+v", grown)
 	}
@@ -81,11 +81,11 @@ func TestPodGroupsAreServedWithTheGate(t *testing.T) {
 		}
 	}
 	grown.Status.Conditions = []metav1.Condition{{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled", LastTransitionTime: metav1.Now()}}
-	told := must[*schedulingv1beta1.PodGroup](t)(groups.UpdateStatus(t.Context(), grown, metav1.UpdateOptions{}))
+	told := mustCreate[*schedulingv1beta1.PodGroup](t)(groups.UpdateStatus(t.Context(), grown, metav1.UpdateOptions{}))
 	if len(told.Status.Conditions) != 1 || told.Generation != 2 {
 		t.Errorf("status %+v, generation %d", told.Status, told.Generation)
 	}
-	if p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"), metav1.CreateOptions{})); p.Spec.SchedulingGroup == nil {
+	if p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"), metav1.CreateOptions{})); p.Spec.SchedulingGroup == nil {
 		t.Error("spec.schedulingGroup is dropped")
 	}
 	bad := grouped("b")
@@ -105,7 +105,7 @@ func TestWorkloadsKeepTheirTemplates(t *testing.T) {
 		ControllerRef:     &schedulingv1beta1.TypedLocalObjectReference{APIGroup: "batch", Kind: "Job", Name: "j"},
 		PodGroupTemplates: []schedulingv1beta1.PodGroupTemplate{{Name: "a", SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}}}},
 	}}
-	must[*schedulingv1beta1.Workload](t)(all.Create(t.Context(), w, metav1.CreateOptions{}))
+	mustCreate[*schedulingv1beta1.Workload](t)(all.Create(t.Context(), w, metav1.CreateOptions{}))
 	for patch, want := range map[string]string{
 		`[{"op":"replace","path":"/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount","value":4}]`:         "",
 		`[{"op":"replace","path":"/spec/podGroupTemplates/0/priorityClassName","value":"x"}]`:                    "field is immutable",

@@ -26,9 +26,9 @@ func labelled(p *corev1.Pod, k, v string) *corev1.Pod {
 // row: API-07
 func TestCreateStoresProtobufUnderUpstreamsKey(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
-	made := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
-	got := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))
+	ns := newNamespace(t, c)
+	made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	got := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))
 	if made.UID == "" || got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.CreationTimestamp.IsZero() {
 		t.Errorf("created %+v, read %+v", made.ObjectMeta, got.ObjectMeta)
 	}
@@ -53,7 +53,7 @@ func TestCreateStoresProtobufUnderUpstreamsKey(t *testing.T) {
 // row: API-03
 func TestInvalidObjectIsNotStored(t *testing.T) {
 	s, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	p := pod("Bad_Name")
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.name") {
@@ -73,16 +73,16 @@ func TestInvalidObjectIsNotStored(t *testing.T) {
 // row: API-19
 func TestStatusAndSpecAreWrittenApart(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
-	made := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	made := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	both := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":60}}`)
-	p := must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, both, metav1.PatchOptions{}))
+	p := mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, both, metav1.PatchOptions{}))
 	if p.Status.Phase != corev1.PodPending || p.Spec.ActiveDeadlineSeconds == nil || p.Generation != made.Generation+1 {
 		t.Errorf("main endpoint: phase %s, deadline %v, generation %d", p.Status.Phase, p.Spec.ActiveDeadlineSeconds, p.Generation)
 	}
 	other := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":30}}`)
-	q := must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{}, "status"))
+	q := mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{}, "status"))
 	if q.Status.Phase != corev1.PodRunning || *q.Spec.ActiveDeadlineSeconds != 60 || q.Generation != p.Generation {
 		t.Errorf("status endpoint: phase %s, deadline %d, generation %d", q.Status.Phase, *q.Spec.ActiveDeadlineSeconds, q.Generation)
 	}
@@ -91,8 +91,8 @@ func TestStatusAndSpecAreWrittenApart(t *testing.T) {
 // row: API-20
 func TestCustomConditionsAreMergedByType(t *testing.T) {
 	_, c := shared(t)
-	pods := c.CoreV1().Pods(space(t, c))
-	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	pods := c.CoreV1().Pods(newNamespace(t, c))
+	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	conditions := func(p *corev1.Pod) string {
 		var out []string
 		for _, c := range p.Status.Conditions {
@@ -107,8 +107,8 @@ func TestCustomConditionsAreMergedByType(t *testing.T) {
 		{`{"type":"www.example.com/feature-1","status":"False"}`, "PodScheduled=True Ready=False www.example.com/feature-1=False"},
 	} {
 		body := []byte(`{"status":{"conditions":[` + step.body + `]}}`)
-		must[*corev1.Pod](t)(pods.Patch(t.Context(), p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status"))
-		if got := conditions(must[*corev1.Pod](t)(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))); got != step.want {
+		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status"))
+		if got := conditions(mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))); got != step.want {
 			t.Errorf("after %s: %s, want %s", step.body, got, step.want)
 		}
 	}
@@ -116,9 +116,9 @@ func TestCustomConditionsAreMergedByType(t *testing.T) {
 
 func TestPatchesOfAllKinds(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	cms := c.CoreV1().ConfigMaps(ns)
-	must[*corev1.ConfigMap](t)(cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
 	for _, p := range []struct {
 		typ  types.PatchType
 		body string
@@ -137,13 +137,13 @@ func TestPatchesOfAllKinds(t *testing.T) {
 
 func TestServerSideApply(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	cms := c.CoreV1().ConfigMaps(ns)
-	apply := func(who, value string, force bool) (*corev1.ConfigMap, error) {
+	apply := func(userName, value string, force bool) (*corev1.ConfigMap, error) {
 		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":%q}}`, value)
-		return cms.Patch(t.Context(), "x", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: who, Force: &force})
+		return cms.Patch(t.Context(), "x", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: userName, Force: &force})
 	}
-	must[*corev1.ConfigMap](t)(apply("one", "1", false))
+	mustCreate[*corev1.ConfigMap](t)(apply("one", "1", false))
 	_, err := apply("two", "2", false)
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `conflict with "one": .data.a`) {
 		t.Errorf("got %v, want a conflict that names the owner and the field", err)
@@ -156,9 +156,9 @@ func TestServerSideApply(t *testing.T) {
 // The status endpoint does not take ownership of fields it ignores, nor the main one of status.
 func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	body := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Failed"}}`)
-	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "one"}))
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "one"}))
 	for _, f := range p.ManagedFields {
 		if strings.Contains(f.FieldsV1.GetRawString(), "f:status") {
 			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.GetRawString())
@@ -171,9 +171,9 @@ func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
 
 func TestDryRunWritesNothing(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	if p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), dry)); p.UID == "" {
+	if p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), dry)); p.UID == "" {
 		t.Error("the answer is not what would be stored")
 	}
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -185,15 +185,15 @@ func TestDryRunWritesNothing(t *testing.T) {
 // row: API-34
 func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	p := pod("p")
 	p.Finalizers = []string{"example.com/hold"}
-	must[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
 	if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got := must[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{}))
+	got := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{}))
 	if got.DeletionTimestamp == nil {
 		t.Error("no deletionTimestamp")
 	}
@@ -201,7 +201,7 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
 		t.Errorf("got %v, want a refusal of a new finalizer", err)
 	}
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	if _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}
@@ -210,8 +210,8 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 // row: API-22
 func TestIdentityIsImmutable(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
-	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	ns := newNamespace(t, c)
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	p.UID = "other"
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), p, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("PUT with another uid: %v, want a conflict", err)
@@ -221,12 +221,12 @@ func TestIdentityIsImmutable(t *testing.T) {
 // row: API-30
 func TestIdentityIsTheUID(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
-	a := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	ns := newNamespace(t, c)
+	a := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	b := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	if a.UID == b.UID {
 		t.Error("a new Pod of the same name has the old uid")
 	}
@@ -235,16 +235,16 @@ func TestIdentityIsTheUID(t *testing.T) {
 // row: API-35
 func TestDeleteCollectionByPhase(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	for _, n := range []string{"good", "failed"} {
-		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
+		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
 	}
-	must[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
 	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
 		t.Fatal(err)
 	}
-	list := must[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{}))
+	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{}))
 	if len(list.Items) != 1 || list.Items[0].Name != "good" {
 		t.Errorf("left: %d Pods", len(list.Items))
 	}
@@ -252,7 +252,7 @@ func TestDeleteCollectionByPhase(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
+	ns := newNamespace(t, c)
 	l := map[string]string{"a": "b"}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "d"},
@@ -262,14 +262,14 @@ func TestScale(t *testing.T) {
 		},
 	}
 	deployments := c.AppsV1().Deployments(ns)
-	must[*appsv1.Deployment](t)(deployments.Create(t.Context(), d, metav1.CreateOptions{}))
-	sc := must[*autoscalingv1.Scale](t)(deployments.GetScale(t.Context(), "d", metav1.GetOptions{}))
+	mustCreate[*appsv1.Deployment](t)(deployments.Create(t.Context(), d, metav1.CreateOptions{}))
+	sc := mustCreate[*autoscalingv1.Scale](t)(deployments.GetScale(t.Context(), "d", metav1.GetOptions{}))
 	if sc.Spec.Replicas != 2 || sc.Status.Selector != "a=b" {
 		t.Errorf("scale: %+v", sc)
 	}
 	sc.Spec.Replicas = 7
-	must[*autoscalingv1.Scale](t)(deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}))
-	got := must[*appsv1.Deployment](t)(deployments.Get(t.Context(), "d", metav1.GetOptions{}))
+	mustCreate[*autoscalingv1.Scale](t)(deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}))
+	got := mustCreate[*appsv1.Deployment](t)(deployments.Get(t.Context(), "d", metav1.GetOptions{}))
 	if *got.Spec.Replicas != 7 || got.Generation != 2 {
 		t.Errorf("replicas %d, generation %d", *got.Spec.Replicas, got.Generation)
 	}
@@ -305,9 +305,9 @@ func TestFieldSelectorsUnknown(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	_, c := shared(t)
-	ns := space(t, c)
-	must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), labelled(pod("p"), "a", "b"), metav1.CreateOptions{}))
-	raw := must[[]byte](t)(c.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", ns, "pods").
+	ns := newNamespace(t, c)
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), labelled(pod("p"), "a", "b"), metav1.CreateOptions{}))
+	raw := mustCreate[[]byte](t)(c.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", ns, "pods").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))
 	var table metav1.Table
 	if err := json.Unmarshal(raw, &table); err != nil {
@@ -327,7 +327,7 @@ func TestTables(t *testing.T) {
 
 // What a body has twice, or what nobody knows, is refused, warned of or passed over as the request asks, in JSON and in YAML, whatever the verb.
 func TestFieldValidation(t *testing.T) {
-	shot.prepare(t)
+	sharedFuzzSession.prepare(t)
 	const list, item = "/api/v1/namespaces/fuzz/configmaps", "/api/v1/namespaces/fuzz/configmaps/x"
 	asJSON := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","a":"2"},"odd":1}`
 	asYAML := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: \"1\"\n  a: \"2\"\nodd: 1\n"
@@ -354,7 +354,7 @@ func TestFieldValidation(t *testing.T) {
 		if tt.method == http.MethodPost { // x is there
 			tt.body = strings.NewReplacer(`"name":"x"`, `"name":"new"`, "name: x", "name: new").Replace(tt.body)
 		}
-		got := shot.answer(t, tt.method, tt.path+"?dryRun=All&fieldValidation="+tt.directive, "application/"+tt.contentType, []byte(tt.body))
+		got := sharedFuzzSession.requestCauses(t, tt.method, tt.path+"?dryRun=All&fieldValidation="+tt.directive, "application/"+tt.contentType, []byte(tt.body))
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s %s %q:\n%q\nwant\n%q", tt.method, tt.contentType, tt.directive, got, tt.want)
 		}

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/network"
 )
@@ -55,7 +55,7 @@ func stopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int
 }
 
 func newClean(io IO) *cobra.Command {
-	p := &place{}
+	p := &instanceOptions{}
 	data := false
 	c := &cobra.Command{
 		Use:   "clean",
@@ -99,7 +99,7 @@ func newClean(io IO) *cobra.Command {
 }
 
 // clean takes everything away that is not data. Every step is tried; what failed is joined.
-func (p *place) clean(ctx context.Context, out *progress) error {
+func (p *instanceOptions) clean(ctx context.Context, out *progress) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var errs []error
@@ -113,7 +113,7 @@ func (p *place) clean(ctx context.Context, out *progress) error {
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.containerdConfig()) })
 	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.dataDir, "kubelet")) })
 	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.dataDir)) })
-	step("routes and network policies", func() error { return p.cleanNet(ctx) })
+	step("routes and network policies", func() error { return p.cleanNetwork(ctx) })
 	step("network", func() error { return network.Clean(ctx, p.networkConfig()) })
 	step("cgroups", p.cleanCgroups)
 	return errors.Join(errs...)
@@ -122,7 +122,7 @@ func (p *place) clean(ctx context.Context, out *progress) error {
 // unmountBelow unmounts everything below dir, deepest first.
 func unmountBelow(dir string) error {
 	m := mount.Mounter{}
-	points, err := m.Under(dir)
+	points, err := m.MountPoints(dir)
 	if err != nil {
 		return err
 	}

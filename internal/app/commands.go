@@ -9,7 +9,7 @@ import (
 // commands are Gantry's subcommands; one row each, in the order of help.
 func commands(io IO) []*cobra.Command {
 	return []*cobra.Command{
-		newUp(io),
+		newUpCommand(io),
 		newServer(io),
 		withUnit(io, newKubelet(io)),
 		newManifests(io),

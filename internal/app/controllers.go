@@ -21,24 +21,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
-	certificates "github.com/gantry-project/gantry/internal/apiserver/auth/signing"
 	"github.com/gantry-project/gantry/internal/control"
-	"github.com/gantry-project/gantry/internal/control/loop"
-	"github.com/gantry-project/gantry/internal/control/taintevict"
+	certificates "github.com/gantry-project/gantry/internal/control/certificatesigning"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/control/tainteviction"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // controllersOptions say how the controllers reach the API server.
 type controllersOptions struct {
-	config  *rest.Config // reads everything
-	as      func(account string) *rest.Config
-	caFile  string   // published to every namespace; empty means the configuration's own
-	signer  pki.Pair // authority that signs certificate requests; empty signs none
-	ranges  loop.NodeRanges
-	journal journal.Sink
-	without []string            // controllers that do not run
-	pods    cache.ListerWatcher // of a server in this process; nil means by the configuration
+	config    *rest.Config // reads everything
+	configFor func(account string) *rest.Config
+	caFile    string   // published to every namespace; empty means the configuration's own
+	signer    pki.Pair // authority that signs certificate requests; empty signs none
+	ranges    controllerruntime.NodeRanges
+	journal   journal.Sink
+	without   []string            // controllers that do not run
+	pods      cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
 
 // runControllers runs every controller until ctx ends.
@@ -56,18 +56,18 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 			return err
 		}
 	}
-	options := []informers.SharedInformerOption{informers.WithTransform(unmanaged)}
+	options := []informers.SharedInformerOption{informers.WithTransform(stripManagedFields)}
 	if name, err := cache.NewInformerName("kube-controller-manager"); err == nil { // else others of this process are measured by it
 		defer name.Release()
 		options = append(options, informers.WithInformerName(name))
 	}
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	shared.InformerFor(&corev1.Pod{}, o.podInformer)
-	runs := []func(context.Context) error{func(ctx context.Context) error { return o.control(ctx, client, shared, ca) }}
+	runs := []func(context.Context) error{func(ctx context.Context) error { return o.controllersConfig(ctx, client, shared, ca) }}
 	if o.signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
 		requests.Informer() // known before the factory starts
-		signing, err := kubernetes.NewForConfig(unthrottled(o.as("certificate-controller"), "certificate-controller"))
+		signing, err := kubernetes.NewForConfig(unthrottled(o.configFor("certificate-controller"), "certificate-controller"))
 		if err != nil {
 			return err
 		}
@@ -75,22 +75,22 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.signer.Cert, Key: o.signer.Key})
 		})
 	}
-	return together(ctx, runs...)
+	return runAll(ctx, runs...)
 }
 
 // podInformer is the Pods that the controllers share.
 func (o controllersOptions) podInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	if o.pods == nil {
-		return loop.Joint(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers))
+		return controllerruntime.ShareHandlers(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers))
 	}
-	return loop.Joint(cache.NewSharedIndexInformer(o.pods, &corev1.Pod{}, resync, indexers))
+	return controllerruntime.ShareHandlers(cache.NewSharedIndexInformer(o.pods, &corev1.Pod{}, resync, indexers))
 }
 
-// unmanaged leaves out who manages which field: no controller asks but taintevict of nodes whose taints do not tell their time, and a write
+// stripManagedFields leaves out who manages which field: no controller asks but taintevict of nodes whose taints do not tell their time, and a write
 // without it changes nothing about it.
-func unmanaged(obj any) (any, error) {
-	if n, ok := obj.(*corev1.Node); ok && taintevict.Undated(n) {
+func stripManagedFields(obj any) (any, error) {
+	if n, ok := obj.(*corev1.Node); ok && tainteviction.HasUndatedTaint(n) {
 		return obj, nil
 	}
 	if m, err := meta.Accessor(obj); err == nil && m.GetManagedFields() != nil {
@@ -99,12 +99,12 @@ func unmanaged(obj any) (any, error) {
 	return obj, nil
 }
 
-func (o controllersOptions) control(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
+func (o controllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
 	return control.Run(ctx, control.Options{
 		Without: o.without,
-		Deps:    loop.Deps{Client: client, Informers: shared, Journal: o.journal, RootCA: ca, NodeRanges: o.ranges},
+		Deps:    controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.journal, RootCA: ca, NodeRanges: o.ranges},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
-			cfg := unthrottled(o.as(account), account)
+			cfg := unthrottled(o.configFor(account), account)
 			c, err := kubernetes.NewForConfig(cfg)
 			if err != nil {
 				return nil, nil, err
@@ -115,8 +115,8 @@ func (o controllersOptions) control(ctx context.Context, client kubernetes.Inter
 	})
 }
 
-// inMemory gives each controller its own identity inside this process.
-func inMemory(server *apiserver.Server) func(account string) *rest.Config {
+// inProcessConfig gives each controller its own identity inside this process.
+func inProcessConfig(server *apiserver.Server) func(account string) *rest.Config {
 	return func(account string) *rest.Config {
 		return server.InProcess(&user.DefaultInfo{
 			Name:   serviceaccount.MakeUsername(metav1.NamespaceSystem, account),
@@ -125,8 +125,8 @@ func inMemory(server *apiserver.Server) func(account string) *rest.Config {
 	}
 }
 
-// byToken gives each controller its own identity by a token of its service account, which is made when it is missing.
-func byToken(cfg *rest.Config) func(account string) *rest.Config {
+// tokenConfig gives each controller its own identity by a token of its service account, which is made when it is missing.
+func tokenConfig(cfg *rest.Config) func(account string) *rest.Config {
 	return func(account string) *rest.Config {
 		own := rest.AnonymousClientConfig(cfg)
 		t := &accountToken{config: cfg, account: account}
@@ -148,7 +148,7 @@ type accountToken struct {
 // tokenLife is what is asked for; a token is replaced at half of its life.
 const tokenLife = time.Hour
 
-func (a *accountToken) get(ctx context.Context) (string, error) {
+func (a *accountToken) current(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.token != "" && time.Until(a.expiry) > tokenLife/2 {
@@ -182,7 +182,7 @@ type tokenTransport struct {
 
 // RoundTrip adds the token.
 func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	token, err := t.token.get(req.Context())
+	token, err := t.token.current(req.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -30,15 +30,15 @@ func TestConventionalFiles(t *testing.T) {
 		k := &kubeletCommand{root: c.root}
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.StringVar(&k.role.kubeconfig, "kubeconfig", "", "")
-		f.StringVar(&k.node.from.File, "config", "", "")
+		f.StringVar(&k.node.configSources.File, "config", "", "")
 		if c.kubeconfig != "" {
 			if err := f.Set("kubeconfig", c.kubeconfig); err != nil {
 				t.Fatal(err)
 			}
 		}
-		k.conventional(f)
-		if k.role.kubeconfig != c.wantKubeconfig || k.node.from.File != c.wantConfig {
-			t.Errorf("%q, %q; want %q, %q", k.role.kubeconfig, k.node.from.File, c.wantKubeconfig, c.wantConfig)
+		k.conventionalPaths(f)
+		if k.role.kubeconfig != c.wantKubeconfig || k.node.configSources.File != c.wantConfig {
+			t.Errorf("%q, %q; want %q, %q", k.role.kubeconfig, k.node.configSources.File, c.wantKubeconfig, c.wantConfig)
 		}
 	}
 	if c, _, err := Root(IO{io.Discard, io.Discard}).Find([]string{"kubelet"}); err != nil || c.Flags().Lookup("kubeconfig") == nil || c.Flags().Lookup("config") == nil {

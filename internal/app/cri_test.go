@@ -14,8 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/crictl"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
-	"github.com/gantry-project/gantry/internal/cri/ctl"
 )
 
 const fakeImage = "registry.test/team/web:1"
@@ -218,18 +218,18 @@ func TestWrongCallsOfTheRuntime(t *testing.T) {
 // row: CRI-32
 func TestRequestInTheLogsForm(t *testing.T) {
 	t.Parallel()
-	got := ctl.Text(&runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+	got := crictl.Text(&runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web-7d8", Namespace: "prod", Uid: "5af1"}, Hostname: "web-7d8", LogDirectory: "/var/log/pods/prod_web-7d8_5af1",
 		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"prod.svc.cluster.local"}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/kubepods/burstable/pod5af1", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		}},
 	}})
-	words := strings.Join(strings.Fields(strings.ReplaceAll(got, ":", ": ")), " ") // prototext varies its white space on purpose
+	message := strings.Join(strings.Fields(strings.ReplaceAll(got, ":", ": ")), " ") // prototext varies its white space on purpose
 	want := `RunPodSandboxRequest { config: { metadata: { name: "web-7d8" uid: "5af1" namespace: "prod" } hostname: "web-7d8" log_directory: "/var/log/pods/prod_web-7d8_5af1" ` +
 		`dns_config: { servers: "10.96.0.10" searches: "prod.svc.cluster.local" } linux: { cgroup_parent: "/kubepods/burstable/pod5af1" security_context: { namespace_options: { pid: CONTAINER } } } } }`
-	if words != want {
-		t.Errorf("the request reads\n%s\nwant\n%s", words, want)
+	if message != want {
+		t.Errorf("the request reads\n%s\nwant\n%s", message, want)
 	}
 }
 
@@ -238,36 +238,36 @@ func TestRequestInTheLogsForm(t *testing.T) {
 // row: CRI-34
 func TestSidesCompared(t *testing.T) {
 	t.Parallel()
-	at := func(name, uid string, phase corev1.PodPhase, notes map[string]string) ctl.Seen {
-		return seenPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("u-" + uid), Annotations: notes}, Status: corev1.PodStatus{Phase: phase}})
+	at := func(name, uid string, phase corev1.PodPhase, notes map[string]string) crictl.PodRecord {
+		return podSeen(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("u-" + uid), Annotations: notes}, Status: corev1.PodStatus{Phase: phase}})
 	}
 	box := func(name, uid string, state runtimeapi.PodSandboxState) *runtimeapi.PodSandbox {
 		return &runtimeapi.PodSandbox{Metadata: &runtimeapi.PodSandboxMetadata{Namespace: "shop", Name: name, Uid: "u-" + uid}, State: state}
 	}
 	ready, not := runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	mirror := map[string]string{corev1.MirrorPodAnnotationKey: "u-file"}
-	sides := []ctl.Side{
-		{Name: "API", Pods: []ctl.Seen{at("both", "1", "Running", nil), at("lost", "2", "Running", nil), at("ended", "3", "Succeeded", nil), at("young", "4", "Pending", nil), at("etcd-n1", "5", "Running", mirror)}},
-		{Name: "KUBELET", Pods: []ctl.Seen{at("both", "1", "Running", nil), at("lost", "2", "Running", nil), at("etcd-n1", "file", "Running", nil)}},
+	sides := []crictl.Source{
+		{Name: "API", Pods: []crictl.PodRecord{at("both", "1", "Running", nil), at("lost", "2", "Running", nil), at("ended", "3", "Succeeded", nil), at("young", "4", "Pending", nil), at("etcd-n1", "5", "Running", mirror)}},
+		{Name: "KUBELET", Pods: []crictl.PodRecord{at("both", "1", "Running", nil), at("lost", "2", "Running", nil), at("etcd-n1", "file", "Running", nil)}},
 		runtimeSide([]*runtimeapi.PodSandbox{box("both", "1", ready), box("both", "1", not), box("forced", "9", ready), box("old", "8", not), box("etcd-n1", "file", ready)}),
 	}
 	var got []string
-	for _, d := range ctl.Compare(sides) {
+	for _, d := range crictl.Compare(sides) {
 		got = append(got, fmt.Sprint(d.Name, d.States))
 	}
 	if want := "[forced[- - Ready] lost[Running Running -]]"; fmt.Sprint(got) != want {
 		t.Errorf("differences %v, want %s", got, want)
 	}
-	sides[1] = ctl.Side{Name: "KUBELET", Why: "connection refused"}
+	sides[1] = crictl.Source{Name: "KUBELET", Error: "connection refused"}
 	got = nil
-	for _, d := range ctl.Compare(sides) {
+	for _, d := range crictl.Compare(sides) {
 		got = append(got, fmt.Sprint(d.Name, d.States))
 	}
 	if want := "[forced[- ? Ready] lost[Running ? -]]"; fmt.Sprint(got) != want {
 		t.Errorf("without the kubelet: %v, want %s", got, want)
 	}
 	var out bytes.Buffer
-	if err := ctl.WriteDifferences(&out, sides, ctl.Compare(sides)); err != nil {
+	if err := crictl.WriteDifferences(&out, sides, crictl.Compare(sides)); err != nil {
 		t.Fatal(err)
 	}
 	if rows := cells(out.String()); fmt.Sprint(rows[0]) != "[NAMESPACE NAME POD UID API KUBELET RUNTIME]" {

@@ -16,12 +16,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/cri"
-	"github.com/gantry-project/gantry/internal/cri/ctl"
+	"github.com/gantry-project/gantry/internal/cri/crictl"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 func newCRIDiff(r *criCommand) *cobra.Command {
-	e := &eye{out: r.Out}
+	e := &inspector{out: r.Out}
 	c := &cobra.Command{
 		Use: "diff", Short: "List Pods that API server, kubelet and runtime do not all know", Args: cobra.NoArgs,
 		Long: "diff asks the API server, the kubelet (through the API server) and this machine's runtime which Pods they have, and lists those that one of them does not\n" +
@@ -36,26 +36,26 @@ func newCRIDiff(r *criCommand) *cobra.Command {
 				}
 				boot = machine.BootID
 			}
-			return r.ask(c.Context(), func(k *cri.Client) error { return r.diff(c.Context(), e, k, boot) })
+			return r.withRuntime(c.Context(), func(k *cri.Client) error { return r.diff(c.Context(), e, k, boot) })
 		},
 	}
 	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
-	c.Flags().StringVar(&r.place.nodeName, "node-name", "", "name of this node (default: the host's name, or that of the Node this machine is)")
+	c.Flags().StringVar(&r.instance.nodeName, "node-name", "", "name of this node (default: the host's name, or that of the Node this machine is)")
 	return c
 }
 
-func (r *criCommand) diff(ctx context.Context, e *eye, k *cri.Client, boot string) error {
-	if path := kubeconfigIn(r.place.dataDir); e.kubeconfig == "" && readable(path) {
+func (r *criCommand) diff(ctx context.Context, e *inspector, k *cri.Client, boot string) error {
+	if path := kubeconfigIn(r.instance.dataDir); e.kubeconfig == "" && readable(path) {
 		e.kubeconfig = path
 	}
-	client, err := e.open()
+	client, err := e.newClient()
 	if err != nil {
 		return err
 	}
-	if r.place.nodeName, err = nodeHere(ctx, client, r.place.nodeName, boot); err != nil {
+	if r.instance.nodeName, err = findLocalNode(ctx, client, r.instance.nodeName, boot); err != nil {
 		return err
 	}
-	server, err := apiSide(ctx, client, r.place.nodeName)
+	server, err := apiSide(ctx, client, r.instance.nodeName)
 	if err != nil {
 		return err
 	}
@@ -63,25 +63,25 @@ func (r *criCommand) diff(ctx context.Context, e *eye, k *cri.Client, boot strin
 	if err != nil {
 		return err
 	}
-	sides := []ctl.Side{server, kubeletSide(ctx, client, r.place.nodeName), runtimeSide(boxes)}
+	sides := []crictl.Source{server, kubeletSide(ctx, client, r.instance.nodeName), runtimeSide(boxes)}
 	for _, s := range sides {
-		if s.Why != "" {
-			fmt.Fprintf(r.Err, "%s could not be asked: %s\n", s.Name, s.Why)
+		if s.Error != "" {
+			fmt.Fprintf(r.Err, "%s could not be asked: %s\n", s.Name, s.Error)
 		}
 	}
-	list := ctl.Compare(sides)
+	list := crictl.Compare(sides)
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(r.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n", r.place.nodeName)
+		_, err := fmt.Fprintf(r.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n", r.instance.nodeName)
 		return err
 	}
-	if err := ctl.WriteDifferences(r.Out, sides, list); err != nil {
+	if err := crictl.WriteDifferences(r.Out, sides, list); err != nil {
 		return err
 	}
-	return fmt.Errorf("API server, kubelet and runtime do not know the same Pods of node %s: %d differ", r.place.nodeName, len(list))
+	return fmt.Errorf("API server, kubelet and runtime do not know the same Pods of node %s: %d differ", r.instance.nodeName, len(list))
 }
 
-// nodeHere is the Node that the name says, or, where there is none and boot is not empty, the only one whose kubelet runs on the machine of that boot.
-func nodeHere(ctx context.Context, client kubernetes.Interface, name, boot string) (string, error) {
+// findLocalNode is the Node that the name says, or, where there is none and boot is not empty, the only one whose kubelet runs on the machine of that boot.
+func findLocalNode(ctx context.Context, client kubernetes.Interface, name, boot string) (string, error) {
 	_, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return name, err
@@ -105,8 +105,8 @@ func nodeHere(ctx context.Context, client kubernetes.Interface, name, boot strin
 	return "", withFix(err, "this machine has several nodes: give one with --node-name, of %s", strings.Join(here, ", "))
 }
 
-// seenPod is a Pod as the API and the kubelet show it. The runtime knows a static Pod by the hash of its file, which its mirror tells.
-func seenPod(p *corev1.Pod) ctl.Seen {
+// podSeen is a Pod as the API and the kubelet show it. The runtime knows a static Pod by the hash of its file, which its mirror tells.
+func podSeen(p *corev1.Pod) crictl.PodRecord {
 	uid := string(p.UID)
 	if hash := p.Annotations[corev1.MirrorPodAnnotationKey]; hash != "" {
 		uid = hash
@@ -115,48 +115,48 @@ func seenPod(p *corev1.Pod) ctl.Seen {
 	if p.DeletionTimestamp != nil {
 		state += ", ending"
 	}
-	return ctl.Seen{UID: uid, Namespace: p.Namespace, Name: p.Name, State: state, Needed: p.Status.Phase == corev1.PodRunning}
+	return crictl.PodRecord{UID: uid, Namespace: p.Namespace, Name: p.Name, State: state, Needed: p.Status.Phase == corev1.PodRunning}
 }
 
-func apiSide(ctx context.Context, client kubernetes.Interface, node string) (ctl.Side, error) {
-	s := ctl.Side{Name: "API"}
+func apiSide(ctx context.Context, client kubernetes.Interface, node string) (crictl.Source, error) {
+	s := crictl.Source{Name: "API"}
 	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
 	if err != nil {
 		return s, err
 	}
 	for i := range list.Items {
-		s.Pods = append(s.Pods, seenPod(&list.Items[i]))
+		s.Pods = append(s.Pods, podSeen(&list.Items[i]))
 	}
 	return s, nil
 }
 
-func kubeletSide(ctx context.Context, client kubernetes.Interface, node string) ctl.Side {
-	s := ctl.Side{Name: "KUBELET"}
+func kubeletSide(ctx context.Context, client kubernetes.Interface, node string) crictl.Source {
+	s := crictl.Source{Name: "KUBELET"}
 	raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("pods").DoRaw(ctx)
 	if err != nil {
-		s.Why = fmt.Sprintf("%v (--node-name says which node this is)", err)
+		s.Error = fmt.Sprintf("%v (--node-name says which node this is)", err)
 		return s
 	}
 	list := &corev1.PodList{}
 	if err := runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), raw, list); err != nil {
-		s.Why = err.Error()
+		s.Error = err.Error()
 		return s
 	}
 	for i := range list.Items {
-		s.Pods = append(s.Pods, seenPod(&list.Items[i]))
+		s.Pods = append(s.Pods, podSeen(&list.Items[i]))
 	}
 	return s
 }
 
-func runtimeSide(boxes []*runtimeapi.PodSandbox) ctl.Side {
-	s := ctl.Side{Name: "RUNTIME"}
+func runtimeSide(boxes []*runtimeapi.PodSandbox) crictl.Source {
+	s := crictl.Source{Name: "RUNTIME"}
 	for _, b := range boxes {
 		m, ready := b.GetMetadata(), b.State == runtimeapi.PodSandboxState_SANDBOX_READY
 		state := "NotReady"
 		if ready {
 			state = "Ready"
 		}
-		s.Pods = append(s.Pods, ctl.Seen{UID: m.GetUid(), Namespace: m.GetNamespace(), Name: m.GetName(), State: state, Needed: ready})
+		s.Pods = append(s.Pods, crictl.PodRecord{UID: m.GetUid(), Namespace: m.GetNamespace(), Name: m.GetName(), State: state, Needed: ready})
 	}
 	return s
 }

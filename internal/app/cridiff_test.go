@@ -22,8 +22,8 @@ func TestTheNodeThatThisMachineIs(t *testing.T) {
 		{"host", "9", "", "name this machine's node with --node-name; kubectl get nodes lists them"},
 		{"host", "3", "", "this machine has several nodes: give one with --node-name, of a, b"},
 	} {
-		got, err := nodeHere(t.Context(), client, c.name, c.boot)
-		var r remedied
+		got, err := findLocalNode(t.Context(), client, c.name, c.boot)
+		var r errorWithFix
 		if errors.As(err, &r); got != c.want || r.fix != c.fix || (err == nil) != (c.fix == "") {
 			t.Errorf("%s, boot %q: %q, %v (%s)", c.name, c.boot, got, err, r.fix)
 		}

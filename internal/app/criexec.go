@@ -28,7 +28,7 @@ func (r *criCommand) logs() *cobra.Command {
 			if since > 0 {
 				o.Since = time.Now().Add(-since)
 			}
-			return r.ask(c.Context(), func(k *cri.Client) error { return r.readLog(c.Context(), k, args[0], o) })
+			return r.withRuntime(c.Context(), func(k *cri.Client) error { return r.readLog(c.Context(), k, args[0], o) })
 		},
 	}
 	f := c.Flags()
@@ -48,7 +48,7 @@ func (r *criCommand) readLog(ctx context.Context, k *cri.Client, id string, o lo
 	if s.LogPath == "" {
 		return fmt.Errorf("the runtime keeps no log of container %s", s.Id)
 	}
-	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.Out, Err: r.Err, Running: func(ctx context.Context) (bool, error) {
+	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.Out, Err: r.Err, IsRunning: func(ctx context.Context) (bool, error) {
 		now, err := k.Runtime().ContainerStatus(ctx, s.Id, false)
 		return now.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, err
 	}})
@@ -60,7 +60,7 @@ func (r *criCommand) exec() *cobra.Command {
 		Use: "exec [-it] CONTAINER-ID COMMAND…", Short: "Run a command in a container", Args: cobra.MinimumNArgs(2),
 		Example: "  sudo gantry cri exec -it 3f2a sh\n  sudo gantry cri exec -s 3f2a hostname",
 		RunE: func(c *cobra.Command, args []string) error {
-			return r.ask(c.Context(), func(k *cri.Client) error {
+			return r.withRuntime(c.Context(), func(k *cri.Client) error {
 				s, err := container(c.Context(), k.Runtime(), args[0])
 				if err != nil {
 					return err
@@ -109,16 +109,16 @@ func (r *criCommand) stream(ctx context.Context, k *cri.Client, q *runtimeapi.Ex
 	if !q.Tty {
 		o.Stderr = r.Err
 	} else if size := t.GetSize(); size != nil {
-		o.TerminalSizeQueue = sizes{t.MonitorSize(size)}
+		o.TerminalSizeQueue = terminalSizes{t.MonitorSize(size)}
 	}
 	return t.Safe(func() error { return e.StreamWithContext(ctx, o) })
 }
 
-// sizes tells the runtime of changes of the terminal's size.
-type sizes struct{ queue term.TerminalSizeQueue }
+// terminalSizes tells the runtime of changes of the terminal's size.
+type terminalSizes struct{ queue term.TerminalSizeQueue }
 
 // Next implements remotecommand.TerminalSizeQueue; nil is the end.
-func (s sizes) Next() *remotecommand.TerminalSize {
+func (s terminalSizes) Next() *remotecommand.TerminalSize {
 	next := s.queue.Next()
 	if next == nil {
 		return nil

@@ -17,20 +17,20 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 	"github.com/gantry-project/gantry/internal/doctor"
 	"github.com/gantry-project/gantry/internal/network"
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 const (
 	dnsMetrics = "127.0.0.1:9153"
 	dnsPort    = 53
 	resolvConf = "/etc/resolv.conf"
-	// behindStub is what systemd-resolved knows when /etc/resolv.conf names only its own stub on loopback, which Pods cannot reach.
-	behindStub = "/run/systemd/resolve/resolv.conf"
+	// resolvedConf is what systemd-resolved knows when /etc/resolv.conf names only its own stub on loopback, which Pods cannot reach.
+	resolvedConf = "/run/systemd/resolve/resolv.conf"
 )
 
 // dnsFlags are the DNS server's.
 type dnsFlags struct {
-	on        bool
+	enabled   bool
 	bind      string
 	upstreams []string
 	stubs     []string
@@ -46,18 +46,18 @@ func (o *dnsFlags) flags(f *pflag.FlagSet, prefix string) {
 
 // upFlags are those of `gantry up`.
 func (o *dnsFlags) upFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "dns", true, "answer the cluster's names at the tenth address of the Services' range; false when another DNS does, or nobody")
-	o.besideFlags(f)
+	f.BoolVar(&o.enabled, "dns", true, "answer the cluster's names at the tenth address of the Services' range; false when another DNS does, or nobody")
+	o.standaloneFlags(f)
 }
 
 // nodeFlags are those of `gantry kubelet`.
 func (o *dnsFlags) nodeFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "dns", true, "with --network-kubeconfig and --cluster-cidr, answer the cluster's names to this node's Pods, as clusterDNS of the KubeletConfiguration; false leaves that to other nodes")
-	o.besideFlags(f)
+	f.BoolVar(&o.enabled, "dns", true, "with --network-kubeconfig and --cluster-cidr, answer the cluster's names to this node's Pods, as clusterDNS of the KubeletConfiguration; false leaves that to other nodes")
+	o.standaloneFlags(f)
 }
 
-// besideFlags are those of a server that runs beside a kubelet.
-func (o *dnsFlags) besideFlags(f *pflag.FlagSet) {
+// standaloneFlags are those of a server that runs beside a kubelet.
+func (o *dnsFlags) standaloneFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bind, "dns-bind-address", "", "address[:port] where other nodes ask this one's DNS server (default: the gateway of the Pod network, port 53)")
 	o.flags(f, "dns-")
 }
@@ -86,30 +86,30 @@ func (o *dnsFlags) settings(prefix string) (base plan.Settings, alone bool, err 
 }
 
 // clusterDNS is the address Pods ask: the tenth of the Services' range; none when DNS is off or the range too small.
-func (o *dnsFlags) clusterDNS(p *place) (netip.Addr, bool) {
+func (o *dnsFlags) clusterDNS(p *instanceOptions) (netip.Addr, bool) {
 	ranges, err := p.serviceRanges()
-	if !o.on || err != nil {
+	if !o.enabled || err != nil {
 		return netip.Addr{}, false
 	}
 	return plan.ClusterAddress(ranges[0])
 }
 
-// gateway is where the node's DNS server answers on its own Pod network of these ranges, in the family of a; none where it has no such range.
-func gateway(own []netip.Prefix, a netip.Addr) netip.AddrPort {
+// bridgeResolver is where the node's DNS server answers on its own Pod network of these ranges, in the family of a; none where it has no such range.
+func bridgeResolver(own []netip.Prefix, a netip.Addr) netip.AddrPort {
 	for _, r := range own {
 		if r.Addr().Is4() == a.Is4() {
-			return netip.AddrPortFrom(lease.Gateway(r), dnsPort)
+			return netip.AddrPortFrom(ipam.Gateway(r), dnsPort)
 		}
 	}
 	return netip.AddrPort{}
 }
 
 // dns runs the DNS server of `gantry up`: on the bridge of its own Pod network, else on the node's address.
-func (u *upCommand) dns(ctx context.Context, c cluster) error {
+func (u *upCommand) dns(ctx context.Context, c runningCluster) error {
 	f := &u.node.dns
-	at, ok := f.clusterDNS(&u.place)
+	at, ok := f.clusterDNS(&u.instanceOptions)
 	if !ok {
-		if f.on {
+		if f.enabled {
 			u.out.step("warning: no DNS: --service-cluster-ip-range %s has no tenth address", u.serviceCIDR)
 		}
 		<-ctx.Done()
@@ -119,39 +119,39 @@ func (u *upCommand) dns(ctx context.Context, c cluster) error {
 		API: c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}}), Domain: u.node.loaded.Config.ClusterDomain,
 		Node: u.nodeName, Listen: dns.Listen{Cluster: at},
 	}
-	if c.engine.network && !u.given() { // a range that the Node will be given is not known yet
+	if c.engine.network && !u.rangeFromNode() { // a range that the Node will be given is not known yet
 		own, err := network.ParseRanges(u.podCIDR)
 		if err != nil {
 			return err
 		}
-		o.Listen.Link, o.Listen.Bind = u.bridge, gateway(own, at)
+		o.Listen.Link, o.Listen.Bind = u.bridge, bridgeResolver(own, at)
 	} else if ip, err := netip.ParseAddr(u.nodeIP); err == nil && !ip.IsLoopback() {
 		o.Listen.Bind = netip.AddrPortFrom(ip, dnsPort)
 	}
 	return f.serve(ctx, o, u.out.step)
 }
 
-// names runs the DNS server of a node that joined, at the gateway of its Pods: by the Service kube-dns each node's proxy leads them to their own server, and to
+// serveNames runs the DNS server of a node that joined, at the gateway of its Pods: by the Service kube-dns each node's proxy leads them to their own server, and to
 // another's where that has ended. Its answers go on while the API server is away.
-func (k *kubeletCommand) names(ctx context.Context, api *rest.Config, own []netip.Prefix) error {
+func (k *kubeletCommand) serveNames(ctx context.Context, api *rest.Config, own []netip.Prefix) error {
 	f, config := &k.node.dns, k.node.loaded.Config
 	at := netip.Addr{}
 	if len(config.ClusterDNS) > 0 {
 		at, _ = netip.ParseAddr(config.ClusterDNS[0]) // checked with the configuration
 	}
-	if !f.on || !at.IsValid() {
-		if f.on {
-			k.say("no DNS server of this node's own: the KubeletConfiguration names no clusterDNS")
+	if !f.enabled || !at.IsValid() {
+		if f.enabled {
+			k.logf("no DNS server of this node's own: the KubeletConfiguration names no clusterDNS")
 		}
 		<-ctx.Done()
 		return nil
 	}
-	return f.serve(ctx, dns.Options{API: api, Domain: config.ClusterDomain, Node: k.nodeName, Listen: dns.Listen{Cluster: at, Bind: gateway(own, at)}, Withdraw: true}, k.say)
+	return f.serve(ctx, dns.Options{API: api, Domain: config.ClusterDomain, Node: k.nodeName, Listen: dns.Listen{Cluster: at, Bind: bridgeResolver(own, at)}, Withdraw: true}, k.logf)
 }
 
 // serve runs the server of a node by o and the flags until ctx ends. Where no address is named and none can be had, that is said, and all else goes on.
-func (f *dnsFlags) serve(ctx context.Context, o dns.Options, say func(string, ...any)) (err error) {
-	if o.Base, o.Alone, err = f.settings("dns-"); err != nil {
+func (f *dnsFlags) serve(ctx context.Context, o dns.Options, logf func(string, ...any)) (err error) {
+	if o.Base, o.NoUpstreams, err = f.settings("dns-"); err != nil {
 		return err
 	}
 	if f.bind != "" {
@@ -163,12 +163,12 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, say func(string, ..
 	}
 	o.ResolvConf = resolvConf
 	o.Publish = o.Listen.Bind.IsValid() && o.Listen.Bind.Addr().Is4() == o.Listen.Cluster.Is4() && !o.Listen.Bind.Addr().IsLoopback()
-	if o.Web, err = sideListen("DNS server", f.metrics, dnsMetrics, "dns-metrics-bind-address"); err != nil {
+	if o.HTTPListener, err = listenAuxiliary("DNS server", f.metrics, dnsMetrics, "dns-metrics-bind-address"); err != nil {
 		return err
 	}
 	s, err := dns.New(ctx, o)
 	if err != nil && f.bind == "" {
-		say("warning: no DNS: %v (another DNS server may have the port: choose an address with --dns-bind-address, or --dns=false)", err)
+		logf("warning: no DNS: %v (another DNS server may have the port: choose an address with --dns-bind-address, or --dns=false)", err)
 		<-ctx.Done()
 		return nil
 	}
@@ -180,7 +180,7 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, say func(string, ..
 
 // dnsCommand is the DNS server alone.
 type dnsCommand struct {
-	role
+	roleOptions
 	dnsFlags
 	cluster, domain, link, resolv, node string
 	publish                             bool
@@ -188,7 +188,7 @@ type dnsCommand struct {
 
 // newDNS is the DNS server alone.
 func newDNS(io IO) *cobra.Command {
-	d := &dnsCommand{role: role{elects: true}}
+	d := &dnsCommand{roleOptions: roleOptions{electable: true}}
 	c := d.command(&cobra.Command{
 		Use: "dns", Short: "Run the cluster's DNS server alone, against any Kubernetes API server",
 		Long: "dns answers the cluster's names with CoreDNS's kubernetes plugin and asks upstream about others. The ConfigMap kube-system/kube-dns\n" +
@@ -214,7 +214,7 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	o := dns.Options{API: cfg, Domain: strings.TrimSuffix(d.domain, "."), Base: base, Alone: alone, ResolvConf: d.resolv, Node: d.node, Listen: dns.Listen{Link: d.link, Release: true}}
+	o := dns.Options{API: cfg, Domain: strings.TrimSuffix(d.domain, "."), Base: base, NoUpstreams: alone, ResolvConf: d.resolv, Node: d.node, Listen: dns.Listen{Link: d.link, Release: true}}
 	if d.cluster != "" {
 		if o.Listen.Cluster, err = netip.ParseAddr(d.cluster); err != nil {
 			return usageError{fmt.Errorf("--cluster-dns: %w", err)}
@@ -241,7 +241,7 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 	if o.Publish && o.Listen.Bind.Addr().IsLoopback() {
 		return usageError{fmt.Errorf("--bind-address %s: an endpoint may not be a loopback address; choose another, or --publish=false", bind)}
 	}
-	if o.Web, err = sideListen("DNS server", d.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
+	if o.HTTPListener, err = listenAuxiliary("DNS server", d.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
 		return err
 	}
 	s, err := dns.New(ctx, o)
@@ -251,8 +251,8 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 	return s.Run(ctx)
 }
 
-// podResolvConf is the resolver file that Pods get: not one that names only loopback addresses when systemd-resolved has a better one.
-func podResolvConf(read func(string) ([]byte, error)) string {
+// podResolverFile is the resolver file that Pods get: not one that names only loopback addresses when systemd-resolved has a better one.
+func podResolverFile(read func(string) ([]byte, error)) string {
 	text, err := read(resolvConf)
 	if err != nil {
 		return resolvConf
@@ -262,8 +262,8 @@ func podResolvConf(read func(string) ([]byte, error)) string {
 			return resolvConf
 		}
 	}
-	if text, err := read(behindStub); err == nil && len(plan.Nameservers(string(text), nil)) > 0 {
-		return behindStub
+	if text, err := read(resolvedConf); err == nil && len(plan.Nameservers(string(text), nil)) > 0 {
+		return resolvedConf
 	}
 	return resolvConf
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/gantry-project/gantry/internal/doctor"
 )
 
-// doctorPatience is how long the doctor waits for one answer.
-const doctorPatience = 5 * time.Second
+// doctorTimeout is how long the doctor waits for one answer.
+const doctorTimeout = 5 * time.Second
 
 // doctorCommand looks at this machine and at a cluster.
 type doctorCommand struct {
-	eye
-	place     place
-	exec      string
-	container string
-	quiet     bool
+	inspector
+	instance     instanceOptions
+	exec         string
+	container    string
+	problemsOnly bool
 }
 
 func newDoctor(io IO) *cobra.Command {
-	d := &doctorCommand{eye: eye{out: io.Out}}
+	d := &doctorCommand{inspector: inspector{out: io.Out}}
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look over this machine, its container runtime and the nodes of the cluster: what is wrong and what to do",
@@ -40,23 +40,23 @@ func newDoctor(io IO) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d.kubeconfig = d.kubeconfigToAsk(c.Flags().Changed("data-dir"))
+		d.kubeconfig = d.kubeconfigPath(c.Flags().Changed("data-dir"))
 		return d.run(c.Context())
 	}
 	d.flags(c, "text (default), json")
 	f := c.Flags()
-	d.place.dataFlag(f)
-	f.StringVar(&d.place.runtime, "container-runtime-endpoint", "", "CRI socket of this machine's runtime (default: that of the instance in DATA-DIR)")
+	d.instance.dataFlag(f)
+	f.StringVar(&d.instance.runtime, "container-runtime-endpoint", "", "CRI socket of this machine's runtime (default: that of the instance in DATA-DIR)")
 	f.StringVar(&d.exec, "exec", "", "a running Pod of this machine, pod/NAME: try each hop of kubectl exec into it")
 	f.StringVarP(&d.container, "container", "c", "", "its container (default: the first)")
-	f.BoolVarP(&d.quiet, "quiet", "q", false, "leave out what is well")
+	f.BoolVarP(&d.problemsOnly, "quiet", "q", false, "leave out what is well")
 	return c
 }
 
-// kubeconfigToAsk is --kubeconfig, else that of the instance whose directory was named; empty leaves the choice to what
+// kubeconfigPath is --kubeconfig, else that of the instance whose directory was named; empty leaves the choice to what
 // every command takes.
-func (d *doctorCommand) kubeconfigToAsk(named bool) string {
-	if own := kubeconfigIn(d.place.dataDir); d.kubeconfig == "" && named && readable(own) {
+func (d *doctorCommand) kubeconfigPath(named bool) string {
+	if own := kubeconfigIn(d.instance.dataDir); d.kubeconfig == "" && named && readable(own) {
 		return own
 	}
 	return d.kubeconfig
@@ -74,22 +74,22 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	if d.output != "" && d.output != "text" && d.output != "json" {
 		return usageError{fmt.Errorf("-o %s: must be text or json", d.output)}
 	}
-	if err := d.place.complete(); err != nil {
+	if err := d.instance.complete(); err != nil {
 		return err
 	}
-	facts, err := d.look(ctx)
+	facts, err := d.gatherFacts(ctx)
 	if err != nil {
 		return err
 	}
 	found := doctor.Examine(facts)
-	if d.quiet {
-		kept := []doctor.Finding{}
+	if d.problemsOnly {
+		oldest := []doctor.Finding{}
 		for _, f := range found {
-			if f.Level > doctor.Fine {
-				kept = append(kept, f)
+			if f.Level > doctor.OK {
+				oldest = append(oldest, f)
 			}
 		}
-		found = kept
+		found = oldest
 	}
 	if d.output == "json" {
 		enc := json.NewEncoder(d.out)
@@ -104,10 +104,10 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	return err
 }
 
-// look gathers all facts there are from here.
-func (d *doctorCommand) look(ctx context.Context) (doctor.Facts, error) {
+// gatherFacts gathers all facts there are from here.
+func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 	f := doctor.Facts{Now: time.Now()}
-	s := &sightseer{place: &d.place, boot: bootID()}
+	s := &doctorGatherer{instance: &d.instance, boot: bootID()}
 	f.Machine = s.machine()
 	f.Runtime = s.runtime(ctx)
 	f.Certificates = s.certificates()
@@ -122,7 +122,7 @@ func (d *doctorCommand) look(ctx context.Context) (doctor.Facts, error) {
 		d.namespace = namespace
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS, cfg.Timeout = -1, doctorPatience
+	cfg.QPS, cfg.Timeout = -1, doctorTimeout
 	f.API = s.api(ctx, cfg)
 	f.Scheduler = s.scheduler(ctx, cfg)
 	client, err := kubernetes.NewForConfig(cfg)
@@ -140,7 +140,7 @@ func (d *doctorCommand) look(ctx context.Context) (doctor.Facts, error) {
 		if err != nil {
 			return f, err
 		}
-		f.Hops = s.hops(ctx, client, execTarget{d.namespace, name, d.container})
+		f.ExecHops = s.execHops(ctx, client, execTarget{d.namespace, name, d.container})
 	}
 	return f, nil
 }

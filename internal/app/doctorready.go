@@ -11,7 +11,7 @@ import (
 // failingChecks asks an API server which checks of its /readyz fail, and each of them why. None is
 // also the answer of a server that does not say.
 func failingChecks(ctx context.Context, client *http.Client, server string) []doctor.FailingCheck {
-	all, err := fetch(ctx, client, server+"/readyz?verbose")
+	all, err := httpGet(ctx, client, server+"/readyz?verbose")
 	if err != nil || all.code != http.StatusInternalServerError {
 		return nil
 	}
@@ -23,7 +23,7 @@ func failingChecks(ctx context.Context, client *http.Client, server string) []do
 		}
 		name, _, _ = strings.Cut(name, " ")
 		c := doctor.FailingCheck{Name: name, Reason: "it gives no reason"}
-		if one, err := fetch(ctx, client, server+"/readyz/"+name); err == nil && one.code != http.StatusOK {
+		if one, err := httpGet(ctx, client, server+"/readyz/"+name); err == nil && one.code != http.StatusOK {
 			c.Reason = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(one.body)), "internal server error:"))
 		}
 		out = append(out, c)

@@ -11,28 +11,28 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/doctor"
-	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // scheduler asks the scheduler of this instance; nil when it has none that serves. It shows a client certificate and
 // never a token: the port signs itself, so that nobody knows who listens.
-func (s *sightseer) scheduler(ctx context.Context, cfg *rest.Config) *doctor.Scheduler {
-	address := schedulerAddress(s.place.dataDir, net.JoinHostPort("127.0.0.1", strconv.Itoa(host.Port)))
+func (s *doctorGatherer) scheduler(ctx context.Context, cfg *rest.Config) *doctor.Scheduler {
+	address := schedulerAddress(s.instance.dataDir, net.JoinHostPort("127.0.0.1", strconv.Itoa(server.Port)))
 	if address == "" {
 		return nil
 	}
-	conn, err := (&net.Dialer{Timeout: doctorPatience}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Timeout: doctorTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil
 	}
 	_ = conn.Close() // it was only to see whether somebody is there
-	own := &rest.Config{Host: "https://" + address, Timeout: doctorPatience,
+	own := &rest.Config{Host: "https://" + address, Timeout: doctorTimeout,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CertData: cfg.CertData, KeyData: cfg.KeyData}}
 	client, err := rest.HTTPClientFor(own)
 	if err != nil {
 		return &doctor.Scheduler{Address: address, Err: err}
 	}
-	got, err := fetch(ctx, client, own.Host+"/metrics")
+	got, err := httpGet(ctx, client, own.Host+"/metrics")
 	if err == nil && got.code != http.StatusOK {
 		err = fmt.Errorf("/metrics answered %d", got.code)
 	}

@@ -20,7 +20,7 @@ type etcdCommand struct {
 	io      IO
 	dataDir string
 	json    bool
-	keeping
+	storageOptions
 }
 
 func newEtcd(io IO) *cobra.Command {
@@ -41,8 +41,8 @@ func newEtcd(io IO) *cobra.Command {
 // dir is where the instance keeps its embedded etcd.
 func (e *etcdCommand) dir() string { return filepath.Join(e.dataDir, "etcd") }
 
-// with runs do on the store.
-func (e *etcdCommand) with(ctx context.Context, do func(*store.Store) error) error {
+// withStore runs do on the store.
+func (e *etcdCommand) withStore(ctx context.Context, do func(*store.Store) error) error {
 	if err := e.complete(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (e *etcdCommand) snapshot() *cobra.Command {
 		Use: "save FILE", Short: "Write the whole store to a new file, while Gantry runs or not", Args: exactlyOne("the name of a new file"),
 		Example: "  sudo gantry etcd snapshot save /backup/monday.db\n  gantry etcd snapshot save monday.db --etcd-servers https://10.0.0.5:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key",
 		RunE: func(c *cobra.Command, args []string) error {
-			return e.with(c.Context(), func(s *store.Store) error {
+			return e.withStore(c.Context(), func(s *store.Store) error {
 				if err := s.Save(c.Context(), args[0]); err != nil {
 					return err
 				}
@@ -112,13 +112,13 @@ func (e *etcdCommand) restore() *cobra.Command {
 				return err
 			}
 			defer lock.release()
-			kept, err := store.Restore(store.Recovery{Snapshot: args[0], Dir: e.dir(), SkipHashCheck: skip, Now: time.Now()})
+			oldest, err := store.Restore(store.RestoreOptions{Snapshot: args[0], Dir: e.dir(), SkipHashCheck: skip, Now: time.Now()})
 			if err != nil {
 				return e.explain(err)
 			}
 			fmt.Fprintf(e.io.Out, "restored %s into %s\n", args[0], e.dir())
-			if kept != "" {
-				fmt.Fprintf(e.io.Out, "the former store is kept in %s; remove it when all is well\n", kept)
+			if oldest != "" {
+				fmt.Fprintf(e.io.Out, "the former store is kept in %s; remove it when all is well\n", oldest)
 			}
 			return nil
 		},
@@ -143,7 +143,7 @@ func (e *etcdCommand) status() *cobra.Command {
 	c := &cobra.Command{
 		Use: "status", Short: "Say how large the store is, which revision it has, whether it takes writes", Args: cobra.NoArgs, Example: "  sudo gantry etcd status\n  sudo gantry etcd status --json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return e.with(c.Context(), func(s *store.Store) error {
+			return e.withStore(c.Context(), func(s *store.Store) error {
 				members, err := s.Members(c.Context())
 				if err != nil {
 					return err
@@ -171,7 +171,7 @@ func (e *etcdCommand) compact() *cobra.Command {
 		Long:    "compact drops the earlier versions of all keys. The API server does so every 5 minutes by itself. Watches that resume from before are told to list anew.",
 		Example: "  sudo gantry etcd compact\n  sudo gantry etcd compact --revision 120000",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return e.with(c.Context(), func(s *store.Store) error {
+			return e.withStore(c.Context(), func(s *store.Store) error {
 				at, err := s.Compact(c.Context(), revision)
 				if err != nil {
 					return err
@@ -191,7 +191,7 @@ func (e *etcdCommand) defrag() *cobra.Command {
 		Long:    "defrag rewrites the database file. Requests to the API wait meanwhile, about a second per GiB. Run compact before it to make room.",
 		Example: "  sudo gantry etcd compact && sudo gantry etcd defrag",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return e.with(c.Context(), func(s *store.Store) error {
+			return e.withStore(c.Context(), func(s *store.Store) error {
 				before, err := s.Members(c.Context())
 				if err != nil {
 					return err

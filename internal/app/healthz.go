@@ -19,7 +19,7 @@ func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration, checks 
 		return nil
 	}
 	address := net.JoinHostPort(c.HealthzBindAddress, strconv.Itoa(int(*c.HealthzPort)))
-	return plain{address, "kubelet's health", "healthzPort"}.serve(ctx, checks)
+	return insecureListener{address, "kubelet's health", "healthzPort"}.serve(ctx, checks)
 }
 
 // readOnly serves what reads on readOnlyPort, to everybody and without TLS, until ctx ends; port 0 serves nothing.
@@ -28,17 +28,17 @@ func readOnly(ctx context.Context, c *kubeletconfig.KubeletConfiguration, pages 
 		<-ctx.Done()
 		return nil
 	}
-	return plain{net.JoinHostPort(c.Address, strconv.Itoa(int(c.ReadOnlyPort))), "kubelet's read-only port", "readOnlyPort"}.serve(ctx, pages)
+	return insecureListener{net.JoinHostPort(c.Address, strconv.Itoa(int(c.ReadOnlyPort))), "kubelet's read-only port", "readOnlyPort"}.serve(ctx, pages)
 }
 
-// plain is a port without TLS.
-type plain struct {
+// insecureListener is a port without TLS.
+type insecureListener struct {
 	address, what string
 	field         string // of the configuration, that names the port
 }
 
 // serve serves pages until ctx ends.
-func (p plain) serve(ctx context.Context, pages http.Handler) error {
+func (p insecureListener) serve(ctx context.Context, pages http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.address)
 	if err != nil {
 		return withFix(fmt.Errorf("%s on %s: %w", p.what, p.address, err), "set another %s, or 0 for none", p.field)

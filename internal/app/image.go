@@ -13,7 +13,7 @@ import (
 
 func newImage(io IO) *cobra.Command {
 	image := &cobra.Command{Use: "image", Short: "Bring images to this node without a registry", Example: "  gantry image import web.tar"}
-	p := &place{}
+	p := &instanceOptions{}
 	imports := &cobra.Command{
 		Use:   "import FILE…",
 		Short: "Import docker or OCI archives into this instance's containerd",
@@ -27,7 +27,7 @@ func newImage(io IO) *cobra.Command {
 			}
 			return importAll(c.Context(), files, io.Out, func(ctx context.Context, file string) ([]string, error) {
 				names, err := containerd.ImportFile(ctx, p.containerdConfig(), file)
-				return names, withFix(err, "check the file, and that `gantry up` runs with --data-dir %s%s", p.dataDir, runningHere())
+				return names, withFix(err, "check the file, and that `gantry up` runs with --data-dir %s%s", p.dataDir, runningInstances())
 			})
 		},
 	}

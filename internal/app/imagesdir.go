@@ -19,45 +19,45 @@ const (
 	archiveFailed   = "ImageArchiveFailed"
 )
 
-// importNews keeps what was told of archives until somebody can write events: the first are imported before the node
+// importQueue keeps what was told of archives until somebody can write events: the first are imported before the node
 // speaks to an API server.
-type importNews struct {
-	mu   sync.Mutex
-	list []containerd.ImportedArchive
-	bell chan struct{} // something is in the list; capacity one
+type importQueue struct {
+	mu      sync.Mutex
+	pending []containerd.ImportedArchive
+	wakeup  chan struct{} // something is in the list; capacity one
 }
 
-func newImportNews() *importNews { return &importNews{bell: make(chan struct{}, 1)} }
+func newImportQueue() *importQueue { return &importQueue{wakeup: make(chan struct{}, 1)} }
 
-// put never blocks.
-func (n *importNews) put(i containerd.ImportedArchive) {
+// add never blocks.
+func (n *importQueue) add(i containerd.ImportedArchive) {
 	n.mu.Lock()
-	n.list = append(n.list, i)
+	n.pending = append(n.pending, i)
 	n.mu.Unlock()
 	select {
-	case n.bell <- struct{}{}:
+	case n.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-func (n *importNews) take() []containerd.ImportedArchive {
+func (n *importQueue) drain() []containerd.ImportedArchive {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := n.list
-	n.list = nil
+	out := n.pending
+	n.pending = nil
 	return out
 }
 
-// tell says each import in the log and as an event of the Node, until ctx ends.
-func (n *importNews) tell(ctx context.Context, events record.EventRecorder, node string) {
+// publish says each import in the log and as an event of the Node, until ctx ends.
+func (n *importQueue) publish(ctx context.Context, events record.EventRecorder, node string) {
 	about := &v1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.bell:
+		case <-n.wakeup:
 		}
-		for _, i := range n.take() {
+		for _, i := range n.drain() {
 			if i.Err != nil {
 				klog.FromContext(ctx).Error(i.Err, "An image archive is not imported", "file", i.File)
 				events.Event(about, v1.EventTypeWarning, archiveFailed, i.Err.Error())
@@ -73,7 +73,7 @@ func (n *importNews) tell(ctx context.Context, events record.EventRecorder, node
 // reason for the node to stop.
 func (e *engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
 	var all sync.WaitGroup
-	all.Go(func() { e.images.tell(ctx, events, node) })
+	all.Go(func() { e.images.publish(ctx, events, node) })
 	if e.child != nil {
 		fault := func(err error) { klog.FromContext(ctx).Error(err, "Image archives wait") }
 		if err := e.child.FollowImages(ctx, fault); err != nil {

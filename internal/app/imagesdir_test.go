@@ -13,12 +13,12 @@ import (
 
 // What was imported before anybody listened is told as well, and a broken archive by name.
 func TestImportsOfTheImagesDirectoryAreEvents(t *testing.T) {
-	n, r := newImportNews(), record.NewFakeRecorder(10)
-	n.put(containerd.ImportedArchive{File: "/d/images/a.tar", Names: []string{"reg.test/a:1", "reg.test/b:1"}})
-	n.put(containerd.ImportedArchive{File: "/d/images/broken.tar", Err: errors.New("image archive /d/images/broken.tar: unexpected EOF")})
+	n, r := newImportQueue(), record.NewFakeRecorder(10)
+	n.add(containerd.ImportedArchive{File: "/d/images/a.tar", Names: []string{"reg.test/a:1", "reg.test/b:1"}})
+	n.add(containerd.ImportedArchive{File: "/d/images/broken.tar", Err: errors.New("image archive /d/images/broken.tar: unexpected EOF")})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { n.tell(ctx, r, "n1"); close(ended) }()
+	go func() { n.publish(ctx, r, "n1"); close(ended) }()
 	for _, want := range []string{
 		"Normal ImageArchiveImported Imported reg.test/a:1, reg.test/b:1 from /d/images/a.tar",
 		"Warning ImageArchiveFailed image archive /d/images/broken.tar: unexpected EOF",

@@ -16,7 +16,7 @@ import (
 )
 
 // nodeServing serves the kubelet's port with the instance's certificate and asks the API server who may do what.
-func nodeServing(p *place, client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
+func nodeServing(p *instanceOptions, client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
 	pair, ca := files.NodeServing, files.CA.Cert
 	if c.TLSCertFile != "" {
 		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
@@ -24,25 +24,25 @@ func nodeServing(p *place, client kubernetes.Interface, files *pki.Files, c *kub
 	if c.Authentication.X509.ClientCAFile != "" {
 		ca = c.Authentication.X509.ClientCAFile
 	}
-	return portIdentity{place: p, client: client, config: c, pair: pair, ca: ca}.tls()
+	return portIdentity{instance: p, client: client, config: c, pair: pair, ca: ca}.tls()
 }
 
 // kubeletCommand is a node of any cluster.
 type kubeletCommand struct {
-	place
-	node     nodeFlags
-	role     role
-	clientCA string
-	pair     pki.Pair
-	first    string // kubeconfig to get the own one with
-	root     string // of the conventional files; empty but in tests
-	network  string // kubeconfig of who may see other nodes and network policies
-	say      func(string, ...any)
+	instanceOptions
+	node                nodeFlags
+	role                roleOptions
+	clientCA            string
+	pair                pki.Pair
+	bootstrapKubeconfig string // kubeconfig to get the own one with
+	root                string // of the conventional files; empty but in tests
+	network             string // kubeconfig of who may see other nodes and network policies
+	logf                func(string, ...any)
 }
 
 func newKubelet(io IO) *cobra.Command {
 	k := &kubeletCommand{}
-	k.role.without = func(ctx context.Context) error { return k.runAlone(ctx, newProgress(io.Err)) }
+	k.role.without = func(ctx context.Context) error { return k.runStandalone(ctx, newProgress(io.Err)) }
 	c := k.role.command(&cobra.Command{
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
 		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " + kubeletConfigFile + " when they are there.\n" +
@@ -51,7 +51,7 @@ func newKubelet(io IO) *cobra.Command {
 	}, func(ctx context.Context, cfg *rest.Config) error { return k.run(ctx, cfg, newProgress(io.Err)) })
 	f := c.Flags()
 	k.dataFlag(f)
-	k.place.nodeFlags(f)
+	k.instanceOptions.nodeFlags(f)
 	k.node.kubeletFlags(f)
 	k.node.dns.nodeFlags(f)
 	f.StringVar(&k.network, "network-kubeconfig", "", "kubeconfig that may do what docs/examples/network-agent-rbac.yaml says, so that Pods of other nodes are reached, policies enforced and names answered here; a file that is not there is written when the request for its certificate is approved (default: neither)")
@@ -60,19 +60,19 @@ func newKubelet(io IO) *cobra.Command {
 	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
 	f.StringVar(&k.pair.Cert, "tls-cert-file", "", "serving certificate of the kubelet's port (default: a self-signed one)")
 	f.StringVar(&k.pair.Key, "tls-private-key-file", "", "its key")
-	f.StringVar(&k.first, "bootstrap-kubeconfig", "", "kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is not there yet")
+	f.StringVar(&k.bootstrapKubeconfig, "bootstrap-kubeconfig", "", "kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is not there yet")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		k.conventional(c.Flags())
-		if k.first == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
+		k.conventionalPaths(c.Flags())
+		if k.bootstrapKubeconfig == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
 			return nil
 		}
 		if err := k.complete(); err != nil {
 			return err
 		}
-		return k.bootstrap(c.Context(), k.first, k.role.kubeconfig)
+		return k.bootstrap(c.Context(), k.bootstrapKubeconfig, k.role.kubeconfig)
 	}
-	k.node.from.Flags = &kubeconfig.Flags{}
-	k.node.from.Flags.Register(f)
+	k.node.configSources.Flags = &kubeconfig.Flags{}
+	k.node.configSources.Flags.Register(f)
 	return c
 }
 
@@ -82,22 +82,22 @@ const (
 	kubeletConfigFile = "/var/lib/kubelet/config.yaml"
 )
 
-// conventional takes the files of the conventional places when they are there and no others are named.
-func (k *kubeletCommand) conventional(f *pflag.FlagSet) {
+// conventionalPaths takes the files of the conventional places when they are there and no others are named.
+func (k *kubeletCommand) conventionalPaths(f *pflag.FlagSet) {
 	take := func(flag string, to *string, file string) {
 		if !f.Changed(flag) && *to == "" && readable(k.root+file) {
 			*to = k.root + file
 		}
 	}
 	take("kubeconfig", &k.role.kubeconfig, kubeletKubeconfig)
-	take("config", &k.node.from.File, kubeletConfigFile)
+	take("config", &k.node.configSources.File, kubeletConfigFile)
 }
 
 func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progress) error {
 	if err := k.complete(); err != nil {
 		return err
 	}
-	if err := k.node.load(&k.place); err != nil {
+	if err := k.node.loadConfig(&k.instanceOptions); err != nil {
 		return err
 	}
 	if err := requireRoot("gantry kubelet"); err != nil {
@@ -114,14 +114,14 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		return err
 	}
 	defer lock.release()
-	sink, stop, err := shippedJournal(ctx, cfg, speaker{"kubelet", k.nodeName})
+	sink, stop, err := newRemoteJournal(ctx, cfg, journalSource{"kubelet", k.nodeName})
 	if err != nil {
 		return err
 	}
 	defer stop()
 	var renew func(context.Context)
 	if k.node.loaded.Config.RotateCertificates {
-		if cfg, renew, err = k.rotated(cfg); err != nil {
+		if cfg, renew, err = k.rotatingConfig(cfg); err != nil {
 			return err
 		}
 	}
@@ -137,13 +137,13 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		identity.run = append(identity.run, renew)
 	}
 	k.policies = k.policies && k.network != ""
-	k.say = out.step
+	k.logf = out.step
 	e, err := k.startEngine(ctx, sink, out.step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(ctx, &k.place, e, client)
+	role, err := k.node.role(ctx, &k.instanceOptions, e, client)
 	if err != nil {
 		return err
 	}
@@ -159,19 +159,19 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		case <-ctx.Done():
 		}
 	}()
-	return together(ctx, x.run, func(ctx context.Context) error {
-		return k.podNetwork(ctx, netAgent{place: &k.place, engine: e, own: client, facts: sink, say: out.step}, cfg)
+	return runAll(ctx, x.run, func(ctx context.Context) error {
+		return k.podNetwork(ctx, networkAgent{instance: &k.instanceOptions, engine: e, own: client, facts: sink, logf: out.step}, cfg)
 	})
 }
 
 // podNetwork runs the part of the Pod network that needs to see other nodes and policies.
-func (k *kubeletCommand) podNetwork(ctx context.Context, a netAgent, cfg *rest.Config) error {
+func (k *kubeletCommand) podNetwork(ctx context.Context, a networkAgent, cfg *rest.Config) error {
 	if k.network != "" {
-		say := newly(a.say)
-		a.wide = sync.OnceValues(func() (*rest.Config, error) {
-			wide, err := letIn(ctx, letInAgain, func(ctx context.Context) (*rest.Config, error) {
-				if k.unknown(time.Now()) {
-					if err := networkCredentials(ctx, cfg, k, say); err != nil {
+		logf := skipRepeated(a.logf)
+		a.clusterClient = sync.OnceValues(func() (*rest.Config, error) {
+			wide, err := waitForCredentials(ctx, credentialsRetryPeriod, func(ctx context.Context) (*rest.Config, error) {
+				if k.lacksCredentials(time.Now()) {
+					if err := networkCredentials(ctx, cfg, k, logf); err != nil {
 						return nil, err
 					}
 				}
@@ -181,13 +181,13 @@ func (k *kubeletCommand) podNetwork(ctx context.Context, a netAgent, cfg *rest.C
 			if err != nil {
 				return nil, err
 			}
-			again, err := k.renewal(cfg, say)
+			again, err := k.renewal(cfg, logf)
 			if again != nil {
-				go renewing(again)(ctx)
+				go runRenewal(again)(ctx)
 			}
 			return wide, err
 		})
-		a.names = k.names
+		a.serveNames = k.serveNames
 	}
 	return a.run(ctx)
 }
@@ -195,7 +195,7 @@ func (k *kubeletCommand) podNetwork(ctx context.Context, a netAgent, cfg *rest.C
 // identity is what the port is served with: the named pair, or a self-signed one.
 func (k *kubeletCommand) identity(client kubernetes.Interface) (nodeTLS, error) {
 	c := k.node.loaded.Config
-	id := portIdentity{place: &k.place, client: client, config: c, pair: k.pair, ca: k.clientCA}
+	id := portIdentity{instance: &k.instanceOptions, client: client, config: c, pair: k.pair, ca: k.clientCA}
 	if id.pair.Cert == "" {
 		id.pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
 	}

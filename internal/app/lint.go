@@ -8,31 +8,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gantry-project/gantry/internal/lint"
+	"github.com/gantry-project/gantry/internal/probelint"
 )
 
-// linter is the lint subcommand.
-type linter struct {
-	eye
+// lintCommand is the lint subcommand.
+type lintCommand struct {
+	inspector
 	in       io.Reader
 	files    []string
 	all      bool
 	failOn   string
-	measured lint.Measured
+	measured probelint.Measured
 }
 
-// linted is one object with what was found.
-type linted struct {
-	Source    string         `json:"source"`
-	Kind      string         `json:"kind"`
-	Namespace string         `json:"namespace,omitempty"`
-	Name      string         `json:"name,omitempty"`
-	Alike     int            `json:"alike,omitempty"` // other Pods of the same owner and text
-	Findings  []lint.Finding `json:"findings"`
+// lintResult is one object with what was found.
+type lintResult struct {
+	Source     string              `json:"source"`
+	Kind       string              `json:"kind"`
+	Namespace  string              `json:"namespace,omitempty"`
+	Name       string              `json:"name,omitempty"`
+	Duplicates int                 `json:"alike,omitempty"` // other Pods of the same owner and text
+	Findings   []probelint.Finding `json:"findings"`
 }
 
 func newLint(io IO) *cobra.Command {
-	l := &linter{eye: eye{out: io.Out}}
+	l := &lintCommand{inspector: inspector{out: io.Out}}
 	c := &cobra.Command{
 		Use:   "lint [pod/NAME ...]",
 		Short: "Judge probes before they hurt: in files, or of Pods that run",
@@ -57,31 +57,31 @@ func newLint(io IO) *cobra.Command {
 
 func ruleHelp() string {
 	var b strings.Builder
-	for _, r := range lint.Rules() {
+	for _, r := range probelint.Rules() {
 		fmt.Fprintf(&b, "  %-26s%s\n", r.ID, r.About)
 	}
 	fmt.Fprintf(&b, "  %-26s%s\n", "unknown-field", "a field that a Pod does not have, like a misspelt probe")
 	return b.String()
 }
 
-func (l *linter) run(ctx context.Context, args []string) error {
-	if err := l.check(args); err != nil {
+func (l *lintCommand) run(ctx context.Context, args []string) error {
+	if err := l.validateFlags(args); err != nil {
 		return err
 	}
-	var input batch
+	var input lintBatch
 	var err error
 	if len(l.files) > 0 {
 		input, err = readFiles(l.files, l.in)
 	} else {
-		input, err = l.live(ctx, args)
+		input, err = l.readCluster(ctx, args)
 	}
 	if err != nil {
 		return err
 	}
-	var out []linted
+	var out []lintResult
 	for _, w := range input.workloads {
-		found := lint.Check(lint.In{Workload: w.Workload, Services: input.services, Measured: l.measured})
-		out = append(out, linted{Source: w.Source, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Alike: w.alike, Findings: append([]lint.Finding{}, found...)})
+		found := probelint.Check(probelint.In{Workload: w.Workload, Services: input.services, Measured: l.measured})
+		out = append(out, lintResult{Source: w.Source, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Duplicates: w.duplicates, Findings: append([]probelint.Finding{}, found...)})
 	}
 	if l.output == "json" {
 		err = writeJSON(l.out, out)
@@ -91,10 +91,10 @@ func (l *linter) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return l.verdict(out)
+	return l.exitError(out)
 }
 
-func (l *linter) check(args []string) error {
+func (l *lintCommand) validateFlags(args []string) error {
 	switch {
 	case len(l.files) > 0 && (len(args) > 0 || l.all):
 		return usageError{fmt.Errorf("files (-f) and Pods of the API server cannot be judged in one call")}
@@ -102,7 +102,7 @@ func (l *linter) check(args []string) error {
 		return usageError{fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\"")}
 	case len(args) > 0 && l.all:
 		return usageError{fmt.Errorf("--all and Pods by name exclude each other")}
-	case l.failOn != "none" && lint.Severity(l.failOn).Rank() == 0:
+	case l.failOn != "none" && probelint.Severity(l.failOn).Rank() == 0:
 		return usageError{fmt.Errorf("--fail-on %q: must be error, warning, info or none", l.failOn)}
 	case l.output != "" && l.output != "text" && l.output != "json":
 		return usageError{fmt.Errorf("output %q: must be text or json", l.output)}
@@ -112,15 +112,15 @@ func (l *linter) check(args []string) error {
 	return nil
 }
 
-// verdict is the error that makes the exit code 1.
-func (l *linter) verdict(all []linted) error {
+// exitError is the error that makes the exit code 1.
+func (l *lintCommand) exitError(all []lintResult) error {
 	if l.failOn == "none" {
 		return nil
 	}
 	n := 0
 	for _, o := range all {
 		for _, f := range o.Findings {
-			if f.Severity.Rank() >= lint.Severity(l.failOn).Rank() {
+			if f.Severity.Rank() >= probelint.Severity(l.failOn).Rank() {
 				n++
 			}
 		}
@@ -131,16 +131,16 @@ func (l *linter) verdict(all []linted) error {
 	return withFix(fmt.Errorf("%s as bad as --fail-on %s or worse", plural(n, "finding"), l.failOn), "correct them, or call with --fail-on none to only look")
 }
 
-func writeLint(w io.Writer, all []linted) error {
-	counts := map[lint.Severity]int{}
+func writeLint(w io.Writer, all []lintResult) error {
+	counts := map[probelint.Severity]int{}
 	var b strings.Builder
 	for _, o := range all {
 		if len(o.Findings) == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s", o.Source, strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " "))
-		if o.Alike > 0 {
-			fmt.Fprintf(&b, " (and %s like it)", plural(o.Alike, "Pod"))
+		if o.Duplicates > 0 {
+			fmt.Fprintf(&b, " (and %s like it)", plural(o.Duplicates, "Pod"))
 		}
 		b.WriteByte('\n')
 		for _, f := range o.Findings {
@@ -152,7 +152,7 @@ func writeLint(w io.Writer, all []linted) error {
 			fmt.Fprintf(&b, "\n      %s\n      → %s\n", f.Message, f.Fix)
 		}
 	}
-	fmt.Fprintf(&b, "%s judged: %s, %s, %d info\n", plural(len(all), "object"), plural(counts[lint.Error], "error"), plural(counts[lint.Warning], "warning"), counts[lint.Info])
+	fmt.Fprintf(&b, "%s judged: %s, %s, %d info\n", plural(len(all), "object"), plural(counts[probelint.Error], "error"), plural(counts[probelint.Warning], "warning"), counts[probelint.Info])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -81,7 +81,7 @@ func TestLintJSON(t *testing.T) {
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var got []linted
+	var got []lintResult
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func TestLintLivePodsByOwner(t *testing.T) {
 	}
 	alone := of("c", 3*time.Second)
 	alone.OwnerReferences = nil
-	got := unlike([]corev1.Pod{of("a", 8*time.Second), of("b", 20*time.Second), alone})
-	if len(got) != 2 || got[0].alike != 1 || got[0].Replicas != 2 || got[0].Started["c"] != 20*time.Second || got[1].Started["c"] != 3*time.Second {
+	got := distinctWorkloads([]corev1.Pod{of("a", 8*time.Second), of("b", 20*time.Second), alone})
+	if len(got) != 2 || got[0].duplicates != 1 || got[0].Replicas != 2 || got[0].Started["c"] != 20*time.Second || got[1].Started["c"] != 3*time.Second {
 		t.Errorf("%+v", got)
 	}
 }

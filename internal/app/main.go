@@ -77,21 +77,21 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// remedied is an error that carries what a person can do about it.
-type remedied struct {
+// errorWithFix is an error that carries what a person can do about it.
+type errorWithFix struct {
 	err error
 	fix string
 }
 
-func (r remedied) Error() string { return r.err.Error() }
-func (r remedied) Unwrap() error { return r.err }
+func (r errorWithFix) Error() string { return r.err.Error() }
+func (r errorWithFix) Unwrap() error { return r.err }
 
 // withFix attaches a remedy to an error; nil stays nil.
 func withFix(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return remedied{err, fmt.Sprintf(format, args...)}
+	return errorWithFix{err, fmt.Sprintf(format, args...)}
 }
 
 // report prints an error as one sentence with its remedy and chooses the exit code.
@@ -100,7 +100,7 @@ func report(w io.Writer, err error) int {
 		return exitOK
 	}
 	fmt.Fprintf(w, "gantry: %v\n", err)
-	var r remedied
+	var r errorWithFix
 	if errors.As(err, &r) {
 		fmt.Fprintf(w, "  → %s\n", r.fix)
 	}

@@ -14,12 +14,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // manifests makes a control plane that a kubelet runs as static Pods.
 type manifests struct {
-	place
+	instanceOptions
 	image, out, program string
 	schedulerPort       int
 }
@@ -46,7 +46,7 @@ func newManifests(io IO) *cobra.Command {
 	f.StringVar(&m.image, "image", "", "image with the program gantry (required)")
 	f.StringVar(&m.program, "program", "/gantry", "path of the program in the image")
 	f.StringVar(&m.out, "out", "/etc/kubernetes/manifests", "directory for the manifests")
-	f.IntVar(&m.schedulerPort, "scheduler-port", host.Port, "port of the scheduler's health and metrics; 0 serves none")
+	f.IntVar(&m.schedulerPort, "scheduler-port", server.Port, "port of the scheduler's health and metrics; 0 serves none")
 	return c
 }
 

@@ -21,55 +21,55 @@ import (
 
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
-	"github.com/gantry-project/gantry/internal/cri/ingest"
+	"github.com/gantry-project/gantry/internal/cri/pullprogress"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
+	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
-	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/linux/proc"
-	"github.com/gantry-project/gantry/internal/linux/slice"
+	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
 )
 
 // engine is the container runtime and the network of a node.
 type engine struct {
-	child  *containerd.Child // nil when the runtime is somebody else's
-	client *cri.Client
-	store  *ingest.Store // tells how far pulls are
-	meter  *metrics.Metrics
+	child   *containerd.Child // nil when the runtime is somebody else's
+	client  *cri.Client
+	store   *pullprogress.Store // tells how far pulls are
+	metrics *metrics.Metrics
 	// network tells that Pods are on Gantry's own network.
-	network bool
-	awaits  func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
-	gate    net.Listener // where new Pods wait for their network policies; nil: nowhere
-	images  *importNews
-	say     func(string, ...any)
+	network        bool
+	networkReady   func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
+	policyListener net.Listener // where new Pods wait for their network policies; nil: nowhere
+	images         *importQueue
+	logf           func(string, ...any)
 }
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
-func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(string, ...any)) (*engine, error) {
-	e := &engine{meter: metrics.New(), images: newImportNews(), say: say}
-	sink = e.meter.Sink(sink)
+func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink, logf func(string, ...any)) (*engine, error) {
+	e := &engine{metrics: metrics.New(), images: newImportQueue(), logf: logf}
+	sink = e.metrics.Sink(sink)
 	endpoint := p.runtime
 	if endpoint == "" {
-		if err := p.ownEngine(ctx, e, say); err != nil {
+		if err := p.ownEngine(ctx, e, logf); err != nil {
 			return nil, err
 		}
 		endpoint = e.child.Endpoint()
 	}
-	var err error
-	e.client, err = cri.Dial(ctx, cri.Options{
-		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, Calls: e.meter.RuntimeCall,
-		Messages: sandboxRequests(),
-	})
+	dial := cri.Options{
+		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, OnCall: e.metrics.RuntimeCall,
+		OnMessage: sandboxRequests(),
+	}
+	err := e.handshake(ctx, dial)
 	if err == nil {
-		e.store, err = ingest.Open(ingest.Options{Endpoint: cmp.Or(p.cri.ImageEndpoint, endpoint)})
+		e.store, err = pullprogress.Open(pullprogress.Options{Endpoint: cmp.Or(p.cri.ImageEndpoint, endpoint)})
 	}
 	if err != nil {
 		e.close()
@@ -79,33 +79,33 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 }
 
 // ownEngine makes network and containerd side by side.
-func (p *place) ownEngine(ctx context.Context, e *engine, say func(string, ...any)) error {
-	made := make(chan error, 1)
-	go func() { made <- p.makeNetwork(ctx, e, say) }()
+func (p *instanceOptions) ownEngine(ctx context.Context, e *engine, logf func(string, ...any)) error {
+	created := make(chan error, 1)
+	go func() { created <- p.makeNetwork(ctx, e, logf) }()
 	cfg := p.containerdConfig()
 	cfg.OnEvent = func(ev containerd.Event) {
 		switch {
 		case ev.Err != nil:
-			say("containerd %s: %v", ev.What, ev.Err)
+			logf("containerd %s: %v", ev.Kind, ev.Err)
 		default:
-			say("containerd %s (pid %d, %s)", ev.What, ev.PID, ev.Took.Round(time.Millisecond))
+			logf("containerd %s (pid %d, %s)", ev.Kind, ev.PID, ev.Took.Round(time.Millisecond))
 		}
 	}
-	cfg.OnImport = e.images.put
+	cfg.OnImport = e.images.add
 	var err error
 	e.child, err = containerd.Start(ctx, cfg)
-	if networkErr := <-made; networkErr != nil {
+	if networkErr := <-created; networkErr != nil {
 		err = errors.Join(err, fmt.Errorf("Pod network: %w", networkErr))
 	}
 	if err != nil {
 		e.close()
 	}
-	return missingFix(err)
+	return withMissingFix(err)
 }
 
-// missingFix turns what the machine lacks into an error with its remedy.
-func missingFix(err error) error {
-	var missing *containerd.Missing
+// withMissingFix turns what the machine lacks into an error with its remedy.
+func withMissingFix(err error) error {
+	var missing *containerd.PreflightError
 	if errors.As(err, &missing) {
 		what := missing.What
 		if missing.Err != nil {
@@ -116,12 +116,12 @@ func missingFix(err error) error {
 	return err
 }
 
-// lacks says what the node's network waits for, nil when for nothing.
-func (e *engine) lacks() error {
-	if e.awaits == nil {
+// networkNotReady says what the node's network waits for, nil when for nothing.
+func (e *engine) networkNotReady() error {
+	if e.networkReady == nil {
 		return nil
 	}
-	return e.awaits()
+	return e.networkReady()
 }
 
 // close leaves containerd and all containers running.
@@ -132,61 +132,61 @@ func (e *engine) close() {
 	if e.store != nil {
 		_ = e.store.Close()
 	}
-	if e.gate != nil {
-		_ = e.gate.Close()
+	if e.policyListener != nil {
+		_ = e.policyListener.Close()
 	}
 	if e.child != nil {
 		e.child.Close()
 	}
 }
 
-func (p *place) containerdConfig() containerd.Config {
+func (p *instanceOptions) containerdConfig() containerd.Config {
 	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.cniConfDir}
 }
 
 // cgroupRoot holds every cgroup of the instance.
-func (p *place) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir) }
+func (p *instanceOptions) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir) }
 
 // nodeRole is a kubelet and what it stands on.
 type nodeRole struct {
-	place        *place
-	engine       *engine
-	config       *kubeletconfig.KubeletConfiguration
-	client       kubernetes.Interface
-	journal      journal.Sink
-	tls          nodeTLS
-	labels       map[string]string
-	taints       []v1.Taint
-	noJoin       bool // --register-node=false
-	external     bool // --cloud-provider=external
-	alone        bool // without an API server
-	plugins      credentials.Files
-	slices       *slice.Manager // with the systemd driver
-	housekeeping time.Duration
+	instance         *instanceOptions
+	engine           *engine
+	config           *kubeletconfig.KubeletConfiguration
+	client           kubernetes.Interface
+	journal          journal.Sink
+	tls              nodeTLS
+	labels           map[string]string
+	taints           []v1.Taint
+	skipRegistration bool // --register-node=false
+	external         bool // --cloud-provider=external
+	standalone       bool // without an API server
+	plugins          credentialprovider.Files
+	slices           *systemdcgroup.Manager // with the systemd driver
+	housekeeping     time.Duration
 }
 
-// parts are the running pieces of a node.
-type parts struct {
-	kubelet *kubelet.Kubelet
-	server  *serve.Server
-	report  *nodestatus.Reporter
-	close   func()
-	config  *kubeletconfig.KubeletConfiguration
-	api     *nodeAPI
-	tls     nodeTLS
-	end     *ending
+// nodeComponents are the running pieces of a node.
+type nodeComponents struct {
+	kubelet  *kubelet.Kubelet
+	server   *server.Server
+	report   *nodestatus.Reporter
+	close    func()
+	config   *kubeletconfig.KubeletConfiguration
+	api      *nodeAPI
+	tls      nodeTLS
+	shutdown *nodeShutdown
 }
 
 // resources is how Pods' cgroups are named and sized.
 func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
 	return kubeletresource.Options{
-		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.place.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
+		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
 	}
 }
 
 // build joins the kubelet with its hands.
-func (n *nodeRole) build() (*parts, error) {
-	p := n.place
+func (n *nodeRole) build() (*nodeComponents, error) {
+	p := n.instance
 	tree, err := n.tree()
 	if err != nil {
 		return nil, err
@@ -204,25 +204,25 @@ func (n *nodeRole) build() (*parts, error) {
 		return nil, err
 	}
 	allocatable := n.allocatable()
-	end := &ending{alone: n.alone}
+	end := &nodeShutdown{standalone: n.standalone}
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
-		Plugins:   n.plugins,
-		Resources: n.resources(tree),
-		Journal:   api.sink(),
-		Static:    kubelet.Static{Rules: podRules(), Alone: n.alone},
-		Ports:     kubelet.Ports{HostIPs: p.nodeIPs, Cgroups: cgroups{tree, n.slices, api.meter}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.store, n.engine.registryDir()}},
+		Plugins:      n.plugins,
+		Resources:    n.resources(tree),
+		Journal:      api.sink(),
+		StaticPods:   kubelet.StaticPods{Rules: podRules(), Standalone: n.standalone},
+		Dependencies: kubelet.Dependencies{HostIPs: p.nodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics}, Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf, ProbeRuntime: n.engine.client.ProbeRuntime(), Metrics: api.metrics, Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.nodeName, n.config)
-	signs := n.engine.client.Signs()
+	signs := n.engine.client.Signals()
 	report, err := nodestatus.New(nodestatus.Options{
-		Events: recorder,
-		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
+		Events: recorder, Started: api.startup,
+		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
 			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
 			Addresses: p.nodeAddresses(),
@@ -231,7 +231,7 @@ func (n *nodeRole) build() (*parts, error) {
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: func() error { return errors.Join(end.healthy(), n.engine.lacks()) }, Doubt: signs.Doubt, ImagesMoved: signs.Images},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(), Allocatable: allocatable, Healthy: func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) }, RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
 		Timing: nodestatus.Timing{
 			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
 			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
@@ -240,19 +240,19 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.join(end, k, recorder, report)
+	n.attachShutdown(end, k, recorder, report)
 	api.events = recorder
 	o := n.tls.options
 	o.Address = n.config.Address
-	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
+	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.ProbeRuntime()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
-	o.Pages.Forwarded, o.Pages.Sockets = k.Forwarded, k.Sockets
-	server, err := serve.New(o)
+	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
+	server, err := server.New(o)
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report, stopEvents, n.config, api, n.tls, end}, nil
+	return &nodeComponents{k, server, report, stopEvents, n.config, api, n.tls, end}, nil
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
@@ -292,18 +292,18 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 	reserved := kubeletresource.Reserved{System: list(n.config.SystemReserved), Kube: list(n.config.KubeReserved)}
 	return func(capacity v1.ResourceList) v1.ResourceList {
 		r := reserved
-		r.Eviction = kubeconfig.Kept(n.config.EvictionHard, capacity)
+		r.Eviction = kubeconfig.EvictionReserved(n.config.EvictionHard, capacity)
 		return kubeletresource.Allocatable(capacity, r)
 	}
 }
 
 // run works until ctx ends.
-func (x *parts) run(ctx context.Context) error {
+func (x *nodeComponents) run(ctx context.Context) error {
 	defer x.close()
 	for _, fresh := range x.tls.run {
 		go fresh(ctx)
 	}
-	return together(ctx,
+	return runAll(ctx,
 		func(ctx context.Context) error {
 			if !*x.config.EnableServer {
 				<-ctx.Done()
@@ -313,26 +313,26 @@ func (x *parts) run(ctx context.Context) error {
 		},
 		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, x.config, x.server.ReadOnlyHandler()) },
-		func(ctx context.Context) error { return x.api.keeper.Run(ctx) },
+		func(ctx context.Context) error { return x.api.logRotator.Run(ctx) },
 		func(ctx context.Context) error { x.api.evict(ctx); return nil },
 		func(ctx context.Context) error {
-			if x.end.alone {
+			if x.shutdown.standalone {
 				<-ctx.Done()
 				return nil
 			}
 			return x.report.Run(ctx)
 		},
-		func(ctx context.Context) error { x.end.keeper.Run(ctx); <-ctx.Done(); return nil },
+		func(ctx context.Context) error { x.shutdown.manager.Run(ctx); <-ctx.Done(); return nil },
 		func(ctx context.Context) error {
-			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.place.nodeName)
+			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.instance.nodeName)
 			return nil
 		},
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
 	)
 }
 
-// together runs all until one fails or ctx ends, and then ends the others.
-func together(ctx context.Context, runs ...func(context.Context) error) error {
+// runAll runs all until one fails or ctx ends, and then ends the others.
+func runAll(ctx context.Context, runs ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make(chan error, len(runs))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -15,14 +16,14 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
-	"github.com/gantry-project/gantry/internal/kubelet/evict/local"
-	"github.com/gantry-project/gantry/internal/kubelet/logs/keep"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction/localstorage"
+	"github.com/gantry-project/gantry/internal/kubelet/logs/rotation"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/measure"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumestats"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/pod/usage"
@@ -30,45 +31,55 @@ import (
 
 // nodeAPI is what the kubelet's port shows beside Pods: counters, measurements, logs.
 type nodeAPI struct {
-	n       *nodeRole
-	meter   *metrics.Metrics
-	keeper  *keep.Keeper
-	collect *stats.Collector
-	events  record.EventRecorder
-	kubelet *kubelet.Kubelet // from attach on
-	started time.Time
-	cgroups int // version of the hierarchy
+	n          *nodeRole
+	metrics    *metrics.Metrics
+	logRotator *rotation.Manager
+	collect    *stats.Collector
+	events     record.EventRecorder
+	kubelet    *kubelet.Kubelet // from attach on
+	started    time.Time
+	cgroups    int // version of the hierarchy
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
 func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
-	policy, err := keep.PolicyOf(n.config)
+	policy, err := rotation.PolicyOf(n.config)
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, meter: n.engine.meter, started: time.Now(), cgroups: tree.Version()}
-	engine, resources := n.engine.client.Probing(), n.resources(tree)
-	a.keeper = keep.New(keep.Deps{
+	a := &nodeAPI{n: n, metrics: n.engine.metrics, started: time.Now(), cgroups: tree.Version()}
+	engine, resources := n.engine.client.ProbeRuntime(), n.resources(tree)
+	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: measure.New(statFS)},
+		NodeName: n.instance.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
 			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
 		},
-		Places: stats.Places{
-			Root: filepath.Join(n.place.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(), PodPath: resources.PodPath,
+		Paths: stats.Paths{
+			Root: filepath.Join(n.instance.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(), PodPath: resources.PodPath,
 		},
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil
 }
 
+// startup shows how long the node's start took, counted from the machine's.
+func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
+	s := metrics.Startup{Kubelet: a.started, Attempt: attempt, Registered: registered, Ready: ready}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		s.Boot = time.Now().Add(-time.Duration(info.Uptime) * time.Second)
+	}
+	a.metrics.Started(s)
+}
+
 // sink has counters and log keeper hear the kubelet's facts on their way to the journal.
-func (a *nodeAPI) sink() journal.Sink { return a.meter.Sink(a.keeper.Sink(a.n.journal)) }
+func (a *nodeAPI) sink() journal.Sink { return a.metrics.Sink(a.logRotator.Sink(a.n.journal)) }
 
 func (a *nodeAPI) pods() []*v1.Pod {
 	if a.kubelet == nil {
@@ -85,36 +96,36 @@ func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
 }
 
 // attach gives the kubelet, once it is made, and fills in what the server shows.
-func (a *nodeAPI) attach(k *kubelet.Kubelet, o *serve.Options) {
+func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.kubelet = k
-	a.meter.Attach(metrics.Sources{
-		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods, Missed: k.Missed, Stuck: a.stuck, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+	a.metrics.Attach(metrics.Sources{
+		NodeName: a.n.instance.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods, MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
 		runtime.SetBlockProfileRate(1)
 	}
-	o.Metrics, o.Stats = a.meter.Handler(), a
-	o.Healthz = func() error { return a.meter.Alive(time.Now()) }
-	o.Pages = serve.Pages{
-		Cadvisor: stats.Handler(a.collect.Whole, stats.Cadvisor), Resource: stats.Handler(a.collect.Brief, stats.Resource), Probes: a.meter.ProbesHandler(),
-		Checkpoints: filepath.Join(a.n.place.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery, Idle: c.StreamingConnectionIdleTimeout.Duration,
-		Off: off(c), Count: a.meter.Request,
+	o.Metrics, o.Stats = a.metrics.Handler(), a
+	o.Healthz = func() error { return a.metrics.PLEGHealthy(time.Now()) }
+	o.Endpoints = server.Endpoints{
+		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory, stats.Resource), Probes: a.metrics.ProbesHandler(),
+		Checkpoints: filepath.Join(a.n.instance.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery, Idle: c.StreamingConnectionIdleTimeout.Duration,
+		Disabled: disabledEndpoints(c), Observe: a.metrics.Request,
 	}
 }
 
-// off is what the configuration switches off.
-func off(c *kubeletconfig.KubeletConfiguration) serve.Off {
-	return serve.Off{
+// disabledEndpoints is what the configuration switches off.
+func disabledEndpoints(c *kubeletconfig.KubeletConfiguration) server.Disabled {
+	return server.Disabled{
 		Debugging: !*c.EnableDebuggingHandlers, SystemLogs: !*c.EnableSystemLogHandler, Profiling: !*c.EnableProfilingHandler, DebugFlags: !*c.EnableDebugFlagsHandler,
 	}
 }
 
 // Summary answers /stats/summary.
 func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, error) {
-	take := a.collect.Whole
+	take := a.collect.Full
 	if brief {
-		take = a.collect.Brief
+		take = a.collect.CPUAndMemory
 	}
 	s, err := take(ctx)
 	if err != nil {
@@ -126,8 +137,8 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // evict ends Pods that take more of the disk than their limits allow, until ctx ends.
 func (a *nodeAPI) evict(ctx context.Context) {
 	if *a.n.config.LocalStorageCapacityIsolation {
-		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, Journal: a.n.journal, End: func(uid types.UID, end podplan.End) bool {
-			_, ok := a.kubelet.EndPod(uid, end)
+		localstorage.Watch(ctx, localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events, Journal: a.sink(), KillPod: func(uid types.UID, end podplan.Termination) bool {
+			_, ok := a.kubelet.KillPod(uid, end)
 			return ok
 		}})
 	}
@@ -136,10 +147,10 @@ func (a *nodeAPI) evict(ctx context.Context) {
 
 // volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is measured and the runtime is not asked.
 func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
-	if !slices.ContainsFunc(a.pods(), claims) {
+	if !slices.ContainsFunc(a.pods(), usesClaims) {
 		return nil
 	}
-	s, err := a.collect.Whole(ctx)
+	s, err := a.collect.Full(ctx)
 	if err != nil {
 		return nil
 	}
@@ -162,16 +173,16 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 	return out
 }
 
-// claims tells whether a Pod has a volume of a claim.
-func claims(p *v1.Pod) bool {
+// usesClaims tells whether a Pod has a volume of a claim.
+func usesClaims(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// stuck are the steps of Pods that hang.
-func (a *nodeAPI) stuck() []metrics.Stuck {
+// stuckSteps are the steps of Pods that hang.
+func (a *nodeAPI) stuckSteps() []metrics.Stuck {
 	var out []metrics.Stuck
-	for _, s := range a.kubelet.Stuck() {
-		out = append(out, metrics.Stuck{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, UID: string(s.UID), Path: string(s.Path), Step: s.What, Since: s.Since})
+	for _, s := range a.kubelet.StuckPods() {
+		out = append(out, metrics.Stuck{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, UID: string(s.UID), Path: string(s.State), Step: s.What, Since: s.Since})
 	}
 	return out
 }
@@ -192,7 +203,7 @@ func (a *nodeAPI) logs(context.Context) []metrics.Log {
 
 // machineReader reads the machine for stats.
 type machineReader struct {
-	disks *measure.Asker[usage.Disk] // a file server that is away keeps nobody for long
+	disks *volumestats.Measurer[usage.Disk] // a file server that is away keeps nobody for long
 }
 
 func (machineReader) Node() (stats.Sample, error) {
@@ -207,11 +218,13 @@ func (machineReader) Node() (stats.Sample, error) {
 	}, nil
 }
 
-func (machineReader) Cards(pid int) ([]usage.Card, error)    { return proc.Cards("/", pid) }
-func (machineReader) DefaultCard() string                    { return proc.DefaultCard("/") }
+func (machineReader) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
+	return proc.NetworkInterfaces("/", pid)
+}
+func (machineReader) DefaultInterface() string               { return proc.DefaultInterface("/") }
 func (machineReader) Space(dir string) (usage.Space, error)  { return proc.Space(dir) }
 func (machineReader) BlockSize(path string) (uint64, error)  { return proc.BlockSize(path) }
-func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Ask(path) }
+func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Measure(path) }
 
 func statFS(path string) (usage.Disk, error) {
 	d, err := proc.StatFS(path)

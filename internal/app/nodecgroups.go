@@ -8,16 +8,21 @@ import (
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
-	"github.com/gantry-project/gantry/internal/linux/slice"
+	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
 )
 
 // cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so when the two would differ, and reaches systemd when that
-// is to keep the cgroups; nil with cgroupfs.
-func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfiguration) (*slice.Manager, error) {
-	f, err := e.client.Features(ctx)
+// is to keep the cgroups; nil with cgroupfs. It waits for a runtime that is away.
+func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
+	var f cri.Features
+	err := e.whileAway(ctx, func() (err error) {
+		f, err = e.client.Features(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err), "see the runtime's log; `gantry doctor` names what it lacks")
 	}
@@ -26,14 +31,14 @@ func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfi
 		return nil, err
 	}
 	if warning != "" {
-		e.say("warning: %s", warning)
+		e.logf("warning: %s", warning)
 		klog.FromContext(ctx).Info(warning)
 	}
 	c.CgroupDriver = string(driver)
 	if driver != kubeletresource.Systemd {
 		return nil, nil
 	}
-	m, err := slice.Dial(slice.Options{Unified: unifiedCgroups()})
+	m, err := systemdcgroup.Dial(systemdcgroup.Options{Unified: unifiedCgroups()})
 	if err != nil {
 		return nil, withFix(fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
 			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) and restart it")
@@ -48,23 +53,23 @@ func unifiedCgroups() bool {
 
 // tree is the instance's part of the hierarchy.
 func (n *nodeRole) tree() (*cgroup.Tree, error) {
-	return cgroup.Open(cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.place.cgroupRoot()}.Top()})
+	return cgroup.Open(cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot()}.RootCgroup()})
 }
 
-// cgroups lets the kubelet write to the instance's tree; systemd is asked first where it owns that.
-type cgroups struct {
-	tree   *cgroup.Tree
-	slices *slice.Manager
-	meter  *metrics.Metrics // nil: nobody counts
+// cgroupManager lets the kubelet write to the instance's tree; systemd is asked first where it owns that.
+type cgroupManager struct {
+	tree    *cgroup.Tree
+	slices  *systemdcgroup.Manager
+	metrics *metrics.Metrics // nil: nobody counts
 }
 
 // Ensure makes a cgroup with values.
-func (c cgroups) Ensure(path string, v kubeletresource.Values) error {
+func (c cgroupManager) Ensure(path string, v kubeletresource.Values) error {
 	operation, begun := "create", time.Now()
 	if c.tree.Exists(path) {
 		operation = "update"
 	}
-	defer func() { c.meter.Cgroup(operation, time.Since(begun)) }()
+	defer func() { c.metrics.Cgroup(operation, time.Since(begun)) }()
 	if c.slices != nil {
 		if err := c.slices.Ensure(path, cgroup.Values(v)); err != nil {
 			return err
@@ -74,9 +79,9 @@ func (c cgroups) Ensure(path string, v kubeletresource.Values) error {
 }
 
 // Remove ends what is in a cgroup and removes it.
-func (c cgroups) Remove(path string) error {
+func (c cgroupManager) Remove(path string) error {
 	begun := time.Now()
-	defer func() { c.meter.Cgroup("destroy", time.Since(begun)) }()
+	defer func() { c.metrics.Cgroup("destroy", time.Since(begun)) }()
 	if c.slices != nil {
 		if err := c.slices.Remove(path); err != nil {
 			return err
@@ -86,12 +91,12 @@ func (c cgroups) Remove(path string) error {
 }
 
 // List names the cgroups directly below one.
-func (c cgroups) List(parent string) ([]string, error) { return c.tree.List(parent) }
+func (c cgroupManager) List(parent string) ([]string, error) { return c.tree.List(parent) }
 
 // cleanCgroups removes the instance's cgroups, whichever driver made them.
-func (p *place) cleanCgroups() error {
+func (p *instanceOptions) cleanCgroups() error {
 	for _, driver := range []kubeletresource.Driver{kubeletresource.Cgroupfs, kubeletresource.Systemd} {
-		top := kubeletresource.Options{Driver: driver, Root: p.cgroupRoot()}.Top()
+		top := kubeletresource.Options{Driver: driver, Root: p.cgroupRoot()}.RootCgroup()
 		tree, err := cgroup.Open(cgroup.Options{Root: top})
 		if err != nil {
 			return err
@@ -99,9 +104,9 @@ func (p *place) cleanCgroups() error {
 		if !tree.Exists(top) {
 			continue
 		}
-		c := cgroups{tree: tree}
+		c := cgroupManager{tree: tree}
 		if driver == kubeletresource.Systemd {
-			if c.slices, err = slice.Dial(slice.Options{Unified: tree.Version() == 2}); err != nil {
+			if c.slices, err = systemdcgroup.Dial(systemdcgroup.Options{Unified: tree.Version() == 2}); err != nil {
 				return err
 			}
 			defer c.slices.Close()

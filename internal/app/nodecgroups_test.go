@@ -39,8 +39,8 @@ func fakeEngine(t *testing.T, driver string) (*engine, *crifake.Fake, *[]string)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	var said []string
-	return &engine{client: client, say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}, f, &said
+	var output []string
+	return &engine{client: client, logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
 }
 
 // The runtime's driver is taken; one that the configuration names otherwise is warned of, and systemd that is not there is a refusal.
@@ -66,7 +66,7 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		if x.refuses != "" && x.bus != "" && readable("/run/systemd/private") {
 			continue // the host has a systemd
 		}
-		e, _, said := fakeEngine(t, x.runtime)
+		e, _, output := fakeEngine(t, x.runtime)
 		c := &kubeletconfig.KubeletConfiguration{CgroupDriver: x.configured}
 		m, err := e.cgroupDriver(t.Context(), c)
 		if x.refuses != "" {
@@ -78,7 +78,7 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		if err != nil || c.CgroupDriver != x.want || (m != nil) != (x.want == "systemd") {
 			t.Errorf("%+v: %q, %v, %v", x, c.CgroupDriver, m, err)
 		}
-		if text := strings.Join(*said, "\n"); (text == "") != (x.says == "") || !strings.Contains(text, x.says) {
+		if text := strings.Join(*output, "\n"); (text == "") != (x.says == "") || !strings.Contains(text, x.says) {
 			t.Errorf("%+v: said %q", x, text)
 		}
 		if m != nil {
@@ -118,9 +118,9 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &place{dataDir: t.TempDir(), nodeName: "n1", nodeIP: "192.0.2.1"}
-	n := &nodeFlags{from: kubeconfig.Sources{File: file}, housekeeping: time.Second}
-	if err := n.load(p); err != nil {
+	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "n1", nodeIP: "192.0.2.1"}
+	n := &nodeFlags{configSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
+	if err := n.loadConfig(p); err != nil {
 		t.Fatal(err)
 	}
 	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.runtime})
@@ -130,7 +130,7 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	defer client.Close()
 	room := v1.ResourceList{v1.ResourcePods: resource.MustParse("110"), v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("3Gi")}
 	api := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
-	role, err := n.role(t.Context(), p, &engine{client: client, say: t.Logf}, api)
+	role, err := n.role(t.Context(), p, &engine{client: client, logf: t.Logf}, api)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	}
 	k, err := kubelet.New(kubelet.Options{
 		Client: api, NodeName: "n1", Config: role.config, Runtime: client.Runtime(), Images: client.Images(), RootDir: t.TempDir(), LogDir: t.TempDir(),
-		Resources: role.resources(tree), Ports: kubelet.Ports{Cgroups: flatCgroups{}, Mounts: mount.Plain{}},
+		Resources: role.resources(tree), Dependencies: kubelet.Dependencies{Cgroups: flatCgroups{}, Mounts: mount.DirMounter{}},
 	})
 	if err != nil {
 		t.Fatal(err)

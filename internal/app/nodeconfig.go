@@ -16,22 +16,22 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cri"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
-	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 // configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins with kubelet-.
 func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
-	f.StringVar(&n.from.File, prefix+"config", "", "KubeletConfiguration file")
-	f.StringVar(&n.from.Dir, prefix+"config-dir", "", "directory of *.conf files merged over the KubeletConfiguration file in lexical order")
-	f.StringVar(&n.from.Preset, prefix+"config-preset", "", "settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
+	f.StringVar(&n.configSources.File, prefix+"config", "", "KubeletConfiguration file")
+	f.StringVar(&n.configSources.Dir, prefix+"config-dir", "", "directory of *.conf files merged over the KubeletConfiguration file in lexical order")
+	f.StringVar(&n.configSources.Preset, prefix+"config-preset", "", "settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
 	f.StringVar(&n.plugins.File, "image-credential-provider-config", "", "CredentialProviderConfig file, or a directory of them")
 	f.StringVar(&n.plugins.Dir, "image-credential-provider-bin-dir", "", "directory of the credential provider plugins' programs")
 	n.set = f
 }
 
-// load reads the configuration and lets it fill in what the command line left open. It is called once, before anything starts.
-func (n *nodeFlags) load(p *place) error {
+// loadConfig reads the configuration and lets it fill in what the command line left open. It is called once, before anything starts.
+func (n *nodeFlags) loadConfig(p *instanceOptions) error {
 	own, err := p.ownKubeletConfig()
 	if err != nil {
 		return err
@@ -42,8 +42,8 @@ func (n *nodeFlags) load(p *place) error {
 	if at, ok := n.dns.clusterDNS(p); ok {
 		own.ClusterDNS = []string{at.String()}
 	}
-	n.from.Own = own
-	loaded, err := kubeconfig.Load(n.from)
+	n.configSources.Own = own
+	loaded, err := kubeconfig.Load(n.configSources)
 	if err != nil {
 		return withFix(fmt.Errorf("kubelet configuration: %w", err), "correct what the message names; kubelet.config.k8s.io/v1beta1 documents all fields")
 	}
@@ -60,18 +60,18 @@ func (n *nodeFlags) load(p *place) error {
 	p.cri = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
 	n.registerNode = *c.RegisterNode
 	n.loaded = loaded
-	return hostFits(c)
+	return applyHostSettings(c)
 }
 
-// tellIdle names in the log what is set without effect; it is called when the log is open.
-func (n *nodeFlags) tellIdle() {
-	if len(n.loaded.Idle) > 0 {
-		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.loaded.Idle)
+// logIgnoredFields names in the log what is set without effect; it is called when the log is open.
+func (n *nodeFlags) logIgnoredFields() {
+	if len(n.loaded.Inert) > 0 {
+		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.loaded.Inert)
 	}
 }
 
 // ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own directory and leaves the host alone.
-func (p *place) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) {
+func (p *instanceOptions) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) {
 	adj, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
@@ -83,12 +83,12 @@ func (p *place) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) 
 	return &kubeletconfig.KubeletConfiguration{
 		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0), OOMScoreAdj: ptr.To(int32(score)),
 		PodLogsDir: filepath.Join(p.dataDir, "kubelet", "logs"), ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
-		ResolverConfig: ptr.To(podResolvConf(os.ReadFile)),
+		ResolverConfig: ptr.To(podResolverFile(os.ReadFile)),
 	}, nil
 }
 
-// hostFits refuses a host that the configuration does not want, and takes the wanted out-of-memory score.
-func hostFits(c *kubeletconfig.KubeletConfiguration) error {
+// applyHostSettings refuses a host that the configuration does not want, and takes the wanted out-of-memory score.
+func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 	if *c.FailSwapOn {
 		swaps, err := os.ReadFile("/proc/swaps")
 		if err != nil && !os.IsNotExist(err) {
@@ -113,9 +113,9 @@ func hostFits(c *kubeletconfig.KubeletConfiguration) error {
 }
 
 // diskOf measures the file system that a path is on.
-func diskOf(path string) (image.Disk, error) {
+func diskOf(path string) (images.Disk, error) {
 	d, err := proc.StatFS(path)
-	return image.Disk{Capacity: int64(d.CapacityBytes), Available: int64(d.AvailableBytes)}, err
+	return images.Disk{Capacity: int64(d.CapacityBytes), Available: int64(d.AvailableBytes)}, err
 }
 
 // servingFields puts what the configuration says of TLS onto the kubelet's port.

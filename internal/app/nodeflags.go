@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
-	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
-	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream has one.
 type nodeFlags struct {
-	from            kubeconfig.Sources
-	plugins         credentials.Files
+	configSources   kubeconfig.Sources
+	plugins         credentialprovider.Files
 	set             *pflag.FlagSet
 	loaded          *kubeconfig.Loaded // from load on
 	labels          map[string]string
@@ -29,7 +29,7 @@ type nodeFlags struct {
 	schedulerConfig string
 	schedulerPort   int
 	shadowCheck     bool
-	record          recorder
+	record          decisionRecorder
 	proxy           proxyFlags
 	dns             dnsFlags
 	housekeeping    time.Duration
@@ -43,7 +43,7 @@ func (n *nodeFlags) flags(f *pflag.FlagSet) {
 	n.proxy.flags(f)
 	n.dns.upFlags(f)
 	f.BoolVar(&n.shadowCheck, "shadow-check", false, "let the scheduler rule twice, from memory and by asking every plugin about every node, and report any difference")
-	f.IntVar(&n.schedulerPort, "scheduler-port", host.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
+	f.IntVar(&n.schedulerPort, "scheduler-port", server.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
 func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
@@ -55,8 +55,8 @@ func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 }
 
 // role makes the description of a node from the flags.
-func (n *nodeFlags) role(ctx context.Context, p *place, e *engine, client kubernetes.Interface) (*nodeRole, error) {
-	n.tellIdle()
+func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine, client kubernetes.Interface) (*nodeRole, error) {
+	n.logIgnoredFields()
 	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (n *nodeFlags) role(ctx context.Context, p *place, e *engine, client kubern
 		return nil, usageError{fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider)}
 	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{place: p, engine: e, config: n.loaded.Config, client: client, slices: slices, housekeeping: n.housekeeping, labels: n.labels, taints: taints, noJoin: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
+	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices, housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
 }
 
 // parseTaints reads key=value:effect, key:effect.

@@ -19,24 +19,24 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // nodeTLS is how the kubelet's own port is served and who may ask it.
 type nodeTLS struct {
-	options serve.Options               // TLS, Authenticator and Authorizer are set
+	options server.Options              // TLS, Authenticator and Authorizer are set
 	run     []func(context.Context)     // what keeps certificates fresh
 	expiry  func() map[string]time.Time // of certificates, by use
 }
 
 // portIdentity is what the kubelet's port stands on.
 type portIdentity struct {
-	place  *place
-	client kubernetes.Interface
-	config *kubeletconfig.KubeletConfiguration
-	pair   pki.Pair // unless the configuration has requests made
-	ca     string   // file of the authorities of clients; empty believes no certificate
+	instance *instanceOptions
+	client   kubernetes.Interface
+	config   *kubeletconfig.KubeletConfiguration
+	pair     pki.Pair // unless the configuration has requests made
+	ca       string   // file of the authorities of clients; empty believes no certificate
 }
 
 // tls joins certificates, whom to believe and whom to ask.
@@ -49,8 +49,8 @@ func (p portIdentity) tls() (nodeTLS, error) {
 			return out, err
 		}
 		conf.GetCertificate = requested.Certificate
-		out.run = append(out.run, renewing(requested))
-		out.expiry = func() map[string]time.Time { return dated("server", requested.Expiry()) }
+		out.run = append(out.run, runRenewal(requested))
+		out.expiry = func() map[string]time.Time { return certificateExpiry("server", requested.Expiry()) }
 	} else {
 		pair, err := certs.FromFiles(p.pair.Cert, p.pair.Key)
 		if err != nil {
@@ -58,13 +58,13 @@ func (p portIdentity) tls() (nodeTLS, error) {
 		}
 		conf.GetCertificate = pair.Certificate
 		out.run = append(out.run, pair.Run)
-		out.expiry = func() map[string]time.Time { return dated("server", pair.Expiry()) }
+		out.expiry = func() map[string]time.Time { return certificateExpiry("server", pair.Expiry()) }
 	}
 	if err := servingFields(conf, p.config); err != nil {
 		return out, err
 	}
 	c := p.config
-	d := serve.Delegation{
+	d := server.Delegation{
 		Client: p.client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
 		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration, DenyTTL: c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
 		Anonymous: *c.Authentication.Anonymous.Enabled, NoTokens: !*c.Authentication.Webhook.Enabled,
@@ -78,20 +78,20 @@ func (p portIdentity) tls() (nodeTLS, error) {
 		d.ClientCA = believed.Pool
 		out.run = append(out.run, believed.Run)
 	}
-	out.options = serve.Options{TLS: conf}
-	out.options.Authenticator, out.options.Authorizer = serve.Delegated(d)
+	out.options = server.Options{TLS: conf}
+	out.options.Authenticator, out.options.Authorizer = server.Delegated(d)
 	return out, nil
 }
 
-func dated(use string, at time.Time) map[string]time.Time {
+func certificateExpiry(use string, at time.Time) map[string]time.Time {
 	if at.IsZero() {
 		return nil
 	}
 	return map[string]time.Time{use: at}
 }
 
-// renewing asks for a certificate and its successors until ctx ends.
-func renewing(r *certs.Requested) func(context.Context) {
+// runRenewal asks for a certificate and its successors until ctx ends.
+func runRenewal(r *certs.CSRCertificate) func(context.Context) {
 	return func(ctx context.Context) {
 		r.Start()
 		<-ctx.Done()
@@ -100,22 +100,22 @@ func renewing(r *certs.Requested) func(context.Context) {
 }
 
 // requested is a serving certificate for the node's address and name (serverTLSBootstrap).
-func (p portIdentity) requested() (*certs.Requested, error) {
-	dir := filepath.Join(p.place.dataDir, "kubelet-pki")
+func (p portIdentity) requested() (*certs.CSRCertificate, error) {
+	dir := filepath.Join(p.instance.dataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return certs.Serving(certs.Request{
-		NodeName: p.place.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return p.client, nil },
+	return certs.Serving(certs.CSROptions{
+		NodeName: p.instance.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return p.client, nil },
 		Addresses: func() []v1.NodeAddress {
-			return append(p.place.nodeAddresses(), v1.NodeAddress{Type: v1.NodeHostName, Address: p.place.nodeName})
+			return append(p.instance.nodeAddresses(), v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.nodeName})
 		},
 	})
 }
 
 // selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a configured one. It is for the node's name and
 // addresses, and made anew when they change.
-func (p *place) selfSigned() (pki.Pair, error) {
+func (p *instanceOptions) selfSigned() (pki.Pair, error) {
 	dir := filepath.Join(p.dataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki.Pair{}, err
@@ -127,7 +127,7 @@ func (p *place) selfSigned() (pki.Pair, error) {
 			ips = append(ips, ip)
 		}
 	}
-	if certifies(pair.Cert, p.nodeName, ips) {
+	if certificateValidFor(pair.Cert, p.nodeName, ips) {
 		return pair, nil
 	}
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, ips, nil)
@@ -140,8 +140,8 @@ func (p *place) selfSigned() (pki.Pair, error) {
 	return pair, os.WriteFile(pair.Key, keyPEM, 0o600)
 }
 
-// certifies tells whether the first certificate of a file is for the name and all the addresses.
-func certifies(file, name string, ips []net.IP) bool {
+// certificateValidFor tells whether the first certificate of a file is for the name and all the addresses.
+func certificateValidFor(file, name string, ips []net.IP) bool {
 	list, err := cert.CertsFromFile(file)
 	if err != nil || list[0].VerifyHostname(name) != nil {
 		return false
@@ -149,9 +149,9 @@ func certifies(file, name string, ips []net.IP) bool {
 	return !slices.ContainsFunc(ips, func(ip net.IP) bool { return list[0].VerifyHostname(ip.String()) != nil })
 }
 
-// rotated is the API server's client configuration with a certificate that is renewed before it ends (rotateCertificates), and what renews it. A kubeconfig
+// rotatingConfig is the API server's client configuration with a certificate that is renewed before it ends (rotateCertificates), and what renews it. A kubeconfig
 // without a certificate stays as it is.
-func (p *place) rotated(cfg *rest.Config) (*rest.Config, func(context.Context), error) {
+func (p *instanceOptions) rotatingConfig(cfg *rest.Config) (*rest.Config, func(context.Context), error) {
 	own := rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(own); err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func (p *place) rotated(cfg *rest.Config) (*rest.Config, func(context.Context), 
 		return nil, nil, err
 	}
 	fresh := rest.CopyConfig(cfg)
-	requested, err := certs.Client(certs.Request{
+	requested, err := certs.Client(certs.CSROptions{
 		NodeName: p.nodeName, Dir: dir, CertPEM: own.CertData, KeyPEM: own.KeyData,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(fresh, "kubelet") },
 	})
@@ -173,11 +173,11 @@ func (p *place) rotated(cfg *rest.Config) (*rest.Config, func(context.Context), 
 	}
 	// client-go reads named files again by itself, and closes connections made with the old certificate.
 	fresh.CertData, fresh.KeyData, fresh.CertFile, fresh.KeyFile = nil, nil, requested.Path(), requested.Path()
-	return fresh, renewing(requested), nil
+	return fresh, runRenewal(requested), nil
 }
 
 // bootstrap makes the kubeconfig of a new node with the credentials of another (--bootstrap-kubeconfig): it has a client certificate signed and names it.
-func (p *place) bootstrap(ctx context.Context, from, to string) error {
+func (p *instanceOptions) bootstrap(ctx context.Context, from, to string) error {
 	cfg, _, err := restConfig(from)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (p *place) bootstrap(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	requested, err := certs.Client(certs.Request{
+	requested, err := certs.Client(certs.CSROptions{
 		NodeName: p.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(cfg, "kubelet-bootstrap") },
 	})
 	if err != nil {
@@ -196,7 +196,7 @@ func (p *place) bootstrap(ctx context.Context, from, to string) error {
 	defer requested.Stop()
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
-	for !requested.Have() {
+	for !requested.HasCertificate() {
 		select {
 		case <-look.C:
 		case <-ctx.Done():

@@ -9,8 +9,8 @@ import (
 
 // A kubelet without a configured pair serves with one for its name and its addresses; another address brings another one.
 func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
-	p := &place{dataDir: t.TempDir(), nodeName: "node-1", nodeIP: "10.1.2.3", otherIP: "fd00::3"}
-	made := func() string {
+	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "node-1", nodeIP: "10.1.2.3", otherIP: "fd00::3"}
+	created := func() string {
 		t.Helper()
 		pair, err := p.selfSigned()
 		if err != nil {
@@ -31,12 +31,12 @@ func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 		}
 		return string(raw)
 	}
-	first := made()
-	if made() != first {
+	first := created()
+	if created() != first {
 		t.Error("made anew without a reason")
 	}
 	p.nodeIP = "10.1.2.4"
-	if made() == first {
+	if created() == first {
 		t.Error("kept though the address is another")
 	}
 }

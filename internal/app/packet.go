@@ -14,19 +14,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/explain"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// packetTold is a packet's way, with why its Service has nobody when that is what stops it.
-type packetTold struct {
-	packet.Walk
+// packetAnswer is a packet's way, with why its Service has nobody when that is what stops it.
+type packetAnswer struct {
+	packet.Result
 	Why *explain.Answer `json:"why,omitempty"`
 }
 
 // newPacket is `gantry trace packet`.
 func newPacket(io IO) *cobra.Command {
-	e := &eye{out: io.Out}
+	e := &inspector{out: io.Out}
 	var from, to, protocol, domain string
 	c := &cobra.Command{
 		Use:   "packet --from pod/NAME --to service/NAME:PORT",
@@ -44,7 +44,7 @@ func newPacket(io IO) *cobra.Command {
 			if e.output != "" && e.output != "text" && e.output != "json" {
 				return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
 			}
-			client, err := e.open()
+			client, err := e.newClient()
 			if err != nil {
 				return err
 			}
@@ -66,39 +66,39 @@ func newPacket(io IO) *cobra.Command {
 	return c
 }
 
-func (e *eye) packet(ctx context.Context, client kubernetes.Interface, ask packet.Ask, domain string) error {
-	w, err := packetWorld(ctx, client)
+func (e *inspector) packet(ctx context.Context, client kubernetes.Interface, ask packet.Request, domain string) error {
+	w, err := readPacketState(ctx, client)
 	if err != nil {
 		return withFix(err, "be somebody who may list pods, services, endpointslices and nodes")
 	}
 	w.Domain = domain
-	told := packetTold{Walk: packet.Go(w, ask)}
-	if askSockets(ctx, client, &w, told.Pods) {
-		told.Walk = packet.Go(w, ask)
+	reported := packetAnswer{Result: packet.Trace(w, ask)}
+	if readSockets(ctx, client, &w, reported.Pods) {
+		reported.Result = packet.Trace(w, ask)
 	}
-	if namespace, name, ok := strings.Cut(told.Service, "/"); ok && told.Reason == packet.NoEndpoints {
+	if namespace, name, ok := strings.Cut(reported.Service, "/"); ok && reported.Reason == packet.NoEndpoints {
 		other := *e
 		other.namespace = namespace
 		if why, _, err := other.answer(ctx, "service/"+name); err == nil {
-			told.Why = &why
+			reported.Why = &why
 		}
 	}
 	if e.output == "json" {
-		return writeJSON(e.out, told)
+		return writeJSON(e.out, reported)
 	}
-	if err := told.WriteText(e.out); err != nil {
+	if err := reported.WriteText(e.out); err != nil {
 		return err
 	}
-	if told.Why == nil {
+	if reported.Why == nil {
 		return nil
 	}
 	fmt.Fprintln(e.out)
-	return told.Why.WriteText(e.out, time.Now())
+	return reported.Why.WriteText(e.out, time.Now())
 }
 
-// packetWorld reads what packets meet. Of policies and namespaces, what the asker may not see is left out.
-func packetWorld(ctx context.Context, client kubernetes.Interface) (packet.World, error) {
-	var w packet.World
+// readPacketState reads what packets meet. Of policies and namespaces, what the asker may not see is left out.
+func readPacketState(ctx context.Context, client kubernetes.Interface) (packet.ClusterState, error) {
+	var w packet.ClusterState
 	all := metav1.ListOptions{ResourceVersion: "0"}
 	pods, err := client.CoreV1().Pods("").List(ctx, all)
 	if err != nil {
@@ -121,10 +121,10 @@ func packetWorld(ctx context.Context, client kubernetes.Interface) (packet.World
 		w.Policies = pointers(list.Items)
 	}
 	if len(w.Policies) > 0 {
-		w.Judge = packet.Enforced{}
+		w.Policy = packet.NetworkPolicies{}
 	}
 	if list, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
-		w.Spaces = pointers(list.Items)
+		w.Namespaces = pointers(list.Items)
 	}
 	return w, nil
 }
@@ -137,11 +137,11 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// askedSockets is of how many Pods sockets are asked for.
-const askedSockets = 16
+// maxSocketQueries is of how many Pods sockets are asked for.
+const maxSocketQueries = 16
 
-// askSockets learns from their kubelets where processes of Pods, NAMESPACE/NAME, listen; it tells whether anything was learnt.
-func askSockets(ctx context.Context, client kubernetes.Interface, w *packet.World, names []string) bool {
+// readSockets learns from their kubelets where processes of Pods, NAMESPACE/NAME, listen; it tells whether anything was learnt.
+func readSockets(ctx context.Context, client kubernetes.Interface, w *packet.ClusterState, names []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if w.Sockets == nil {
@@ -151,7 +151,7 @@ func askSockets(ctx context.Context, client kubernetes.Interface, w *packet.Worl
 	for i, full := range names {
 		namespace, name, _ := strings.Cut(full, "/")
 		key := types.NamespacedName{Namespace: namespace, Name: name}
-		if _, known := w.Sockets[key]; known || i >= askedSockets {
+		if _, known := w.Sockets[key]; known || i >= maxSocketQueries {
 			continue
 		}
 		node := nodeOf(w.Pods, key)
@@ -159,7 +159,7 @@ func askSockets(ctx context.Context, client kubernetes.Interface, w *packet.Worl
 			continue
 		}
 		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("listening", namespace, name).DoRaw(ctx)
-		var found serve.Sockets
+		var found server.Sockets
 		if err == nil && json.Unmarshal(raw, &found) == nil {
 			w.Sockets[key], learnt = found.Listening, true
 		}
@@ -177,13 +177,13 @@ func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
 }
 
 // servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the asker may not see it.
-func servicePackets(ctx context.Context, client kubernetes.Interface, x *corev1.Service) *packet.World {
-	w, err := packetWorld(ctx, client)
+func servicePackets(ctx context.Context, client kubernetes.Interface, x *corev1.Service) *packet.ClusterState {
+	w, err := readPacketState(ctx, client)
 	if err != nil {
 		return nil
 	}
 	for _, ask := range explain.ServicePackets(x) {
-		askSockets(ctx, client, &w, packet.Go(w, ask).Pods)
+		readSockets(ctx, client, &w, packet.Trace(w, ask).Pods)
 	}
 	return &w
 }

@@ -83,14 +83,14 @@ func TestOneInstancePerDataDirectory(t *testing.T) {
 }
 
 func TestPlaceRefusesWhatCannotBe(t *testing.T) {
-	for want, set := range map[string]func(*place){
-		"--node-name":                func(p *place) { p.nodeName = "A_b" },
-		"--node-ip":                  func(p *place) { p.nodeIP = "nowhere" },
-		"--bind-address":             func(p *place) { p.bindAddress = "all" },
-		"--secure-port":              func(p *place) { p.securePort = 70000 },
-		"--service-cluster-ip-range": func(p *place) { p.serviceCIDR = "10.96" },
+	for want, set := range map[string]func(*instanceOptions){
+		"--node-name":                func(p *instanceOptions) { p.nodeName = "A_b" },
+		"--node-ip":                  func(p *instanceOptions) { p.nodeIP = "nowhere" },
+		"--bind-address":             func(p *instanceOptions) { p.bindAddress = "all" },
+		"--secure-port":              func(p *instanceOptions) { p.securePort = 70000 },
+		"--service-cluster-ip-range": func(p *instanceOptions) { p.serviceCIDR = "10.96" },
 	} {
-		p := place{dataDir: t.TempDir(), nodeName: "n"}
+		p := instanceOptions{dataDir: t.TempDir(), nodeName: "n"}
 		set(&p)
 		err := p.complete()
 		var usage usageError
@@ -134,9 +134,9 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := &place{dataDir: t.TempDir(), kubeletPort: 10250}
-		n := &nodeFlags{from: kubeconfig.Sources{File: path}}
-		err := n.load(p)
+		p := &instanceOptions{dataDir: t.TempDir(), kubeletPort: 10250}
+		n := &nodeFlags{configSources: kubeconfig.Sources{File: path}}
+		err := n.loadConfig(p)
 		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got, "KubeletConfiguration") {
 			t.Errorf("%q: %s", content, got)
 		}

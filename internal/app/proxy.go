@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/gantry-project/gantry/internal/control/nodecidr"
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/control/nodeipam"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/proxy"
 	"github.com/gantry-project/gantry/internal/proxy/config"
-	"github.com/gantry-project/gantry/internal/proxy/kernel"
-	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
+	"github.com/gantry-project/gantry/internal/proxy/nftables"
+	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -32,30 +32,30 @@ const (
 
 // proxyFlags are the proxy's in `gantry up`.
 type proxyFlags struct {
-	on               bool
-	balancers        balancerFlag
+	enabled          bool
+	balancers        loadBalancerFlag
 	file             string
 	healthz, metrics string
 }
 
 func (o *proxyFlags) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "proxy", true, "lead Services' traffic to their endpoints; false when another proxy does, or nobody")
+	f.BoolVar(&o.enabled, "proxy", true, "lead Services' traffic to their endpoints; false when another proxy does, or nobody")
 	o.balancers.flags(f)
 	f.StringVar(&o.file, "proxy-config", "", "KubeProxyConfiguration file")
 	f.StringVar(&o.healthz, "proxy-healthz-bind-address", proxyHealthz, "address of the proxy's health; empty serves none")
 	f.StringVar(&o.metrics, "proxy-metrics-bind-address", proxyMetrics, "address of the proxy's metrics; empty serves none")
 }
 
-// balancerFlag tells whether Services of type LoadBalancer get the nodes' addresses.
-type balancerFlag struct{ on bool }
+// loadBalancerFlag tells whether Services of type LoadBalancer get the nodes' addresses.
+type loadBalancerFlag struct{ enabled bool }
 
-func (b *balancerFlag) flags(f *pflag.FlagSet) {
-	f.BoolVar(&b.on, "service-load-balancer", true, "grant Services of type LoadBalancer without loadBalancerClass the nodes' addresses; false when another controller makes load balancers")
+func (b *loadBalancerFlag) flags(f *pflag.FlagSet) {
+	f.BoolVar(&b.enabled, "service-load-balancer", true, "grant Services of type LoadBalancer without loadBalancerClass the nodes' addresses; false when another controller makes load balancers")
 }
 
 // without names the controllers that are not to run.
-func (b balancerFlag) without() []string {
-	if b.on {
+func (b loadBalancerFlag) without() []string {
+	if b.enabled {
 		return nil
 	}
 	return []string{"servicelb"}
@@ -75,10 +75,10 @@ func proxyFamilies() []rules.Family {
 // proxyTables opens the tables of an instance for each family.
 func proxyTables(id string, settings func(rules.Family) rules.Settings) ([]proxy.Table, error) {
 	var out []proxy.Table
-	line := new(wire.Line)
+	line := new(nfnetlink.Conn)
 	for _, f := range proxyFamilies() {
 		s := settings(f)
-		t, err := kernel.Open(line, f, proxyTable(id), rules.Table(s))
+		t, err := nftables.Open(line, f, proxyTable(id), rules.NewTableFrame(s))
 		if err != nil {
 			return nil, withFix(err, "install nftables 1.0.1 or newer (Debian: apt-get install nftables) and run as root")
 		}
@@ -98,10 +98,10 @@ func cleanProxy(ctx context.Context, id string) error {
 
 // listen opens the ports for health and metrics into o.
 func (f *proxyFlags) listen(o *proxy.Options) (err error) {
-	if o.Healthz, err = sideListen("proxy", f.healthz, proxyHealthz, "proxy-healthz-bind-address"); err != nil {
+	if o.Healthz, err = listenAuxiliary("proxy", f.healthz, proxyHealthz, "proxy-healthz-bind-address"); err != nil {
 		return err
 	}
-	if o.Metrics, err = sideListen("proxy", f.metrics, proxyMetrics, "proxy-metrics-bind-address"); err != nil && o.Healthz != nil {
+	if o.Metrics, err = listenAuxiliary("proxy", f.metrics, proxyMetrics, "proxy-metrics-bind-address"); err != nil && o.Healthz != nil {
 		_ = o.Healthz.Close()
 	}
 	return err
@@ -112,8 +112,8 @@ func proxyUser() user.Info {
 }
 
 // proxy runs the proxy of `gantry up`. On Gantry's own Pod network, what comes from its bridge is Pods', and cluster IPs are asked for there alone.
-func (u *upCommand) proxy(ctx context.Context, c cluster) error {
-	if !u.node.proxy.on {
+func (u *upCommand) proxy(ctx context.Context, c runningCluster) error {
+	if !u.node.proxy.enabled {
 		<-ctx.Done()
 		return nil
 	}
@@ -121,14 +121,14 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 	if err != nil {
 		return err
 	}
-	if others := ofItsOwnProcess(loaded); len(others) > 0 {
+	if others := processOnlyFields(loaded); len(others) > 0 {
 		klog.FromContext(ctx).Info("Fields of the proxy's configuration that have no effect in gantry up, where the node's and the server's settings count", "fields", strings.Join(others, ", "))
 	}
 	client, err := proxyClient(c.server.InProcess(proxyUser()), loaded, "proxy")
 	if err != nil {
 		return err
 	}
-	if loaded.ByNode() && c.engine.network && !u.given() {
+	if loaded.ByNode() && c.engine.network && !u.rangeFromNode() {
 		loaded.NodeRanges, err = network.ParseRanges(u.podCIDR)
 	} else {
 		err = nodeRanges(ctx, loaded, client, u.nodeName)
@@ -139,9 +139,9 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 	tables, err := proxyTables(instance.ID(u.dataDir), func(f rules.Family) rules.Settings {
 		s := loaded.Settings(f)
 		if c.engine.network {
-			s.Confine = []string{u.bridge}
+			s.ConfineInterfaces = []string{u.bridge}
 			if loaded.DetectLocalMode == "" && loaded.ClusterCIDR == "" {
-				s.Local = rules.Local{Interface: u.bridge}
+				s.LocalDetector = rules.LocalTrafficDetector{Interface: u.bridge}
 			}
 		}
 		return s
@@ -153,7 +153,7 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 		return err
 	}
 	o := proxyOptions(loaded)
-	o.Client, o.Node, o.Tables, o.Journal = client, u.nodeName, tables, c.log.Speaker("proxy", u.nodeName)
+	o.Client, o.Node, o.Tables, o.Journal = client, u.nodeName, tables, c.log.SinkFor("proxy", u.nodeName)
 	u.node.proxy.addresses(loaded)
 	if err := u.node.proxy.listen(&o); err != nil {
 		return err
@@ -172,7 +172,7 @@ func nodeRanges(ctx context.Context, loaded *config.Loaded, client kubernetes.In
 	}
 	klog.FromContext(ctx).Info("The proxy waits for spec.podCIDRs of its Node", "node", node)
 	ranges, err := rangesOf(ctx, client, node)
-	loaded.NodeRanges = nodecidr.Parse(ranges)
+	loaded.NodeRanges = nodeipam.Parse(ranges)
 	return err
 }
 
@@ -181,15 +181,15 @@ func loadProxyConfig(file string) (*config.Loaded, error) {
 	if err != nil {
 		return nil, withFix(err, "correct the field that the message names; kubeproxy.config.k8s.io/v1alpha1 documents all")
 	}
-	if len(loaded.Idle) > 0 {
-		klog.Background().Info("Fields of the proxy's configuration that have no effect in Gantry", "fields", strings.Join(loaded.Idle, ", "))
+	if len(loaded.IgnoredFields) > 0 {
+		klog.Background().Info("Fields of the proxy's configuration that have no effect in Gantry", "fields", strings.Join(loaded.IgnoredFields, ", "))
 	}
 	return loaded, nil
 }
 
 // proxyCommand is the proxy alone.
 type proxyCommand struct {
-	role
+	roleOptions
 	proxyFlags
 	node, dataDir string
 	clusterCIDR   string
@@ -200,7 +200,7 @@ type proxyCommand struct {
 
 // newProxy is the proxy alone; its flags are named as upstream's.
 func newProxy(io IO) *cobra.Command {
-	p := &proxyCommand{role: role{elects: true}}
+	p := &proxyCommand{roleOptions: roleOptions{electable: true}}
 	p.without = func(ctx context.Context) error {
 		if p.clean {
 			return p.cleanUp(ctx, newProgress(io.Out))
@@ -275,7 +275,7 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "proxy", node: p.node})
+	sink, stop, err := newRemoteJournal(ctx, cfg, journalSource{component: "proxy", node: p.node})
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	keepPace(ctx)
+	runGCPacer(ctx)
 	return one.Run(ctx)
 }
 

@@ -23,7 +23,7 @@ import (
 
 // proxyOptions are those of the proxy's options that its configuration gives.
 func proxyOptions(l *config.Loaded) proxy.Options {
-	return proxy.Options{Full: l.NFTables.SyncPeriod.Duration, MinSync: l.NFTables.MinSyncPeriod.Duration, Resync: l.ConfigSyncPeriod.Duration, Profiling: l.EnableProfiling}
+	return proxy.Options{FullSyncPeriod: l.NFTables.SyncPeriod.Duration, MinSyncPeriod: l.NFTables.MinSyncPeriod.Duration, ResyncPeriod: l.ConfigSyncPeriod.Duration, Profiling: l.EnableProfiling}
 }
 
 // addresses takes the configuration's addresses of health and metrics where flags do not say others. With a bindAddress of IPv6 the usual ones are too.
@@ -44,8 +44,8 @@ func (f *proxyFlags) addresses(l *config.Loaded) {
 	}
 }
 
-// ofItsOwnProcess are the fields that are set and have an effect only where the proxy is a process of its own.
-func ofItsOwnProcess(l *config.Loaded) (out []string) {
+// processOnlyFields are the fields that are set and have an effect only where the proxy is a process of its own.
+func processOnlyFields(l *config.Loaded) (out []string) {
 	for field, set := range map[string]bool{
 		"clientConnection.kubeconfig": l.ClientConnection.Kubeconfig != "", "hostnameOverride": l.HostnameOverride != "", "oomScoreAdj": l.OOMScoreAdj != nil,
 	} {
@@ -106,7 +106,7 @@ func setConntrack(ctx context.Context, root string, l *config.Loaded) error {
 	for _, s := range l.Conntrack(cores) {
 		changed, err := setSysctl(filepath.Join(root, s.Path), s)
 		switch {
-		case err != nil && s.Given:
+		case err != nil && s.Configured:
 			errs = append(errs, withFix(fmt.Errorf("%s: %w", s.Field, err), "set it on the host, or write 0 to leave it as it is"))
 		case err != nil:
 			log.Info("Connection tracking is left as it is", "field", s.Field, "value", s.Value, "err", err)
@@ -124,7 +124,7 @@ func setSysctl(path string, s config.Sysctl) (changed bool, err error) {
 		return false, err
 	}
 	now, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err == nil && (now == s.Value || s.Least && now > s.Value) {
+	if err == nil && (now == s.Value || s.Minimum && now > s.Value) {
 		return false, nil
 	}
 	return true, os.WriteFile(path, []byte(strconv.Itoa(s.Value)), 0o640)

@@ -16,30 +16,30 @@ import (
 	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/gantry-project/gantry/internal/scheduler/host"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// recorder is where the scheduler's decisions are written down.
-type recorder struct {
+// decisionRecorder is where the scheduler's decisions are written down.
+type decisionRecorder struct {
 	flag  string // with dashes
 	path  string
 	limit string
 
-	mu   sync.Mutex
-	file *os.File // nil: closed, or the limit was reached
-	left int64    // bytes
+	mu        sync.Mutex
+	file      *os.File // nil: closed, or the limit was reached
+	bytesLeft int64    // bytes
 }
 
 // flags adds the flag name, and name-limit.
-func (r *recorder) flags(f *pflag.FlagSet, name string) {
+func (r *decisionRecorder) flags(f *pflag.FlagSet, name string) {
 	r.flag = "--" + name
 	f.StringVar(&r.path, name, "", "file to append every decision of the scheduler to, with all it was made from, for \"gantry scheduler replay\"; holds nodes and Pods whole, and costs time on each cycle")
 	f.StringVar(&r.limit, name+"-limit", "64Mi", "size of that file at which recording stops")
 }
 
-// open opens the file; it gives nil when none is wanted. What is in the file stays and counts.
-func (r *recorder) open() (func(*replay.Decision), error) {
+// openFile opens the file; it gives nil when none is wanted. What is in the file stays and counts.
+func (r *decisionRecorder) openFile() (func(*replay.Decision), error) {
 	if r.path == "" {
 		return nil, nil
 	}
@@ -54,16 +54,16 @@ func (r *recorder) open() (func(*replay.Decision), error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.flag, errors.Join(err, r.close()))
 	}
-	r.left = limit.Value() - size
+	r.bytesLeft = limit.Value() - size
 	last := make([]byte, 1)
 	if _, err := r.file.ReadAt(last, size-1); size > 0 && err == nil && last[0] != '\n' { // cut off by a crash: the damage stays in its line
 		r.write([]byte("\n"))
 	}
-	return r.put, nil
+	return r.record, nil
 }
 
-// put writes a decision down, or stops for good when it does not fit or cannot be written.
-func (r *recorder) put(d *replay.Decision) {
+// record writes a decision down, or stops for good when it does not fit or cannot be written.
+func (r *decisionRecorder) record(d *replay.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
@@ -77,11 +77,11 @@ func (r *recorder) put(d *replay.Decision) {
 	r.write(line)
 }
 
-func (r *recorder) write(line []byte) {
+func (r *decisionRecorder) write(line []byte) {
 	stop := func(why string, err error) {
 		klog.Background().Info("Recording of decisions stopped: "+why, "file", r.path, "limit", r.limit, "err", errors.Join(err, r.close()))
 	}
-	if r.left -= int64(len(line)); r.left < 0 {
+	if r.bytesLeft -= int64(len(line)); r.bytesLeft < 0 {
 		stop("the next one would pass the limit ("+r.flag+"-limit)", nil)
 		return
 	}
@@ -91,7 +91,7 @@ func (r *recorder) write(line []byte) {
 }
 
 // close is what open needs to be undone; it may be called twice.
-func (r *recorder) close() error {
+func (r *decisionRecorder) close() error {
 	if r.file == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (r *recorder) close() error {
 	return err
 }
 
-func (r *recorder) end() {
+func (r *decisionRecorder) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.close(); err != nil {
@@ -108,15 +108,15 @@ func (r *recorder) end() {
 	}
 }
 
-// replayer is the replay subcommand.
-type replayer struct {
+// replayCommand is the replay subcommand.
+type replayCommand struct {
 	IO
-	other string // path of another configuration
-	quiet bool
+	other           string // path of another configuration
+	differencesOnly bool
 }
 
 func newReplay(io IO) *cobra.Command {
-	r := &replayer{IO: io}
+	r := &replayCommand{IO: io}
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
@@ -140,15 +140,15 @@ func newReplay(io IO) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args[0], c.InOrStdin()) },
 	}
 	c.Flags().StringVar(&r.other, "config", "", "KubeSchedulerConfiguration file to compare with the recorded configuration")
-	c.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "print only decisions that are different or passed over")
+	c.Flags().BoolVarP(&r.differencesOnly, "quiet", "q", false, "print only decisions that are different or passed over")
 	return c
 }
 
-func (r *replayer) run(ctx context.Context, path string, in io.Reader) error {
+func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) error {
 	var other *schedulerconfig.KubeSchedulerConfiguration
 	if r.other != "" {
 		var err error
-		if other, err = host.ReadConfig(r.other); err != nil {
+		if other, err = server.ReadConfig(r.other); err != nil {
 			return withFix(usageError{err}, configFix)
 		}
 	}
@@ -160,7 +160,7 @@ func (r *replayer) run(ctx context.Context, path string, in io.Reader) error {
 		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
-	sum := tally{}
+	sum := replayCounts{}
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -170,7 +170,7 @@ func (r *replayer) run(ctx context.Context, path string, in io.Reader) error {
 		end := err != nil
 		if len(bytes.TrimSpace(line)) > 0 {
 			err := r.line(ctx, line, other, &sum)
-			if bad := (replay.OtherError{}); errors.As(err, &bad) {
+			if bad := (replay.OtherConfigError{}); errors.As(err, &bad) {
 				return withFix(usageError{fmt.Errorf("--config %s: %w", r.other, bad)}, configFix)
 			}
 			if err != nil {
@@ -191,10 +191,10 @@ func (r *replayer) run(ctx context.Context, path string, in io.Reader) error {
 	return ctx.Err()
 }
 
-// tally counts verdicts.
-type tally struct{ all, different, skipped int }
+// replayCounts counts verdicts.
+type replayCounts struct{ all, different, skipped int }
 
-func (r *replayer) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration, sum *tally) error {
+func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration, sum *replayCounts) error {
 	d, err := replay.Read(line)
 	if err != nil {
 		return err
@@ -203,11 +203,11 @@ func (r *replayer) line(ctx context.Context, line []byte, other *schedulerconfig
 	if err != nil {
 		return err
 	}
-	var v replay.Verdict
+	var v replay.Comparison
 	if other == nil {
-		v, err = c.Again(ctx)
+		v, err = c.Replay(ctx)
 	} else {
-		v, err = c.Against(ctx, other)
+		v, err = c.CompareConfig(ctx, other)
 	}
 	if err != nil {
 		return err
@@ -216,9 +216,9 @@ func (r *replayer) line(ctx context.Context, line []byte, other *schedulerconfig
 	switch {
 	case v.Skipped != "":
 		sum.skipped++
-	case !v.Same():
+	case !v.Equal():
 		sum.different++
-	case r.quiet:
+	case r.differencesOnly:
 		return nil
 	}
 	_, err = fmt.Fprintln(r.Out, v.Line())

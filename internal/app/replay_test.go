@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
-	schedulerplace "github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	schedulerplace "github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -30,29 +30,29 @@ func decided(t *testing.T) *replay.Decision {
 	holds.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: 900 << 20}}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i",
 		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}}}
-	judges, err := plugins.Judges(config.DefaultSchedulerName, nil)
+	schedulerPlugins, err := plugins.DefaultPluginSet(config.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := replay.Taken{In: schedulerplace.In{Pod: p, World: snapshot.Of([]*v1.Node{holds, node("large", "8")}, nil), Judges: judges}}
-	taken.Fact = schedulerplace.One(t.Context(), taken.In).Fact()
-	if taken.Config, err = replay.Configured(config.Default(), 0); err != nil {
+	taken := replay.Inputs{Input: schedulerplace.Input{Pod: p, Snapshot: snapshot.Of([]*v1.Node{holds, node("large", "8")}, nil), Plugins: schedulerPlugins}}
+	taken.Result = schedulerplace.SchedulePod(t.Context(), taken.Input).Fact()
+	if taken.Config, err = replay.ProfileConfig(config.Default(), 0); err != nil {
 		t.Fatal(err)
 	}
-	return replay.Take(taken)
+	return replay.Record(taken)
 }
 
 func TestReplay(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "decisions")
-	r := &recorder{path: file, limit: "1Mi"}
-	put, err := r.open()
+	r := &decisionRecorder{path: file, limit: "1Mi"}
+	put, err := r.openFile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(decided(t))
 	put(decided(t))
-	r.end()
+	r.stop()
 	put(decided(t)) // nothing is written any more
 	whole, err := os.ReadFile(file)
 	if err != nil {
@@ -99,12 +99,12 @@ func TestReplay(t *testing.T) {
 			}
 		})
 	}
-	again := &recorder{path: cut, limit: "1Mi"} // what is cut off stays in its line
-	if put, err = again.open(); err != nil {
+	again := &decisionRecorder{path: cut, limit: "1Mi"} // what is cut off stays in its line
+	if put, err = again.openFile(); err != nil {
 		t.Fatal(err)
 	}
 	put(decided(t))
-	again.end()
+	again.stop()
 	if raw, err := os.ReadFile(cut); err != nil || strings.Count(string(raw), "\n") != 3 {
 		t.Errorf("want the cut line ended and one more: %q, %v", raw, err)
 	}
@@ -117,8 +117,8 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{path: file, limit: resource.NewQuantity(int64(2*len(line)+1), resource.DecimalSI).String()}
-	put, err := r.open()
+	r := &decisionRecorder{path: file, limit: resource.NewQuantity(int64(2*len(line)+1), resource.DecimalSI).String()}
+	put, err := r.openFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +129,11 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 		t.Errorf("%d bytes of two decisions with %d, open: %v, %v", len(raw), 2*len(line), r.file != nil, err)
 	}
 	for _, limit := range []string{"", "-1", "much"} {
-		if _, err := (&recorder{flag: "--record-decisions", path: file, limit: limit}).open(); err == nil || !strings.Contains(err.Error(), "--record-decisions-limit") {
+		if _, err := (&decisionRecorder{flag: "--record-decisions", path: file, limit: limit}).openFile(); err == nil || !strings.Contains(err.Error(), "--record-decisions-limit") {
 			t.Errorf("%q: %v", limit, err)
 		}
 	}
-	if put, err := (&recorder{}).open(); put != nil || err != nil {
+	if put, err := (&decisionRecorder{}).openFile(); put != nil || err != nil {
 		t.Errorf("without a file: %v", err)
 	}
 }

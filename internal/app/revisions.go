@@ -22,48 +22,48 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// past reads the history of one object.
-type past struct {
-	objects dynamic.ResourceInterface
-	what    string
-	pod     bool
-	name    string
+// objectHistory reads the history of one object.
+type objectHistory struct {
+	objects     dynamic.ResourceInterface
+	description string
+	isPod       bool
+	name        string
 }
 
 // revisions tells who wrote what of an object.
-func (e *eye) revisions(ctx context.Context, arg string) error {
-	client, err := e.open()
+func (e *inspector) revisions(ctx context.Context, arg string) error {
+	client, err := e.newClient()
 	if err != nil {
 		return err
 	}
-	p, err := e.past(client, arg)
+	p, err := e.objectHistoryOf(client, arg)
 	if err != nil {
 		return err
 	}
-	h := trace.Historian{What: p.what}
-	if p.pod {
+	h := trace.HistoryInput{What: p.description}
+	if p.isPod {
 		h.Entries, err = readJournal(ctx, client, e.namespace, p.name)
 		if err != nil && !errors.Is(err, errNoJournal) && !apierrors.IsForbidden(err) {
 			return err
 		}
 	}
-	if h.States, h.Kept, err = p.states(ctx); err != nil {
+	if h.States, h.OldestRevision, err = p.states(ctx); err != nil {
 		return err
 	}
 	if len(h.States) == 0 && len(h.Entries) == 0 {
-		return withFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.what), "check name and namespace (-n)")
+		return withFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.description), "check name and namespace (-n)")
 	}
 	switch e.output {
 	case "", "timeline":
-		return h.Tell().WriteText(e.out)
+		return h.History().WriteText(e.out)
 	case "json":
-		return writeJSON(e.out, h.Tell())
+		return writeJSON(e.out, h.History())
 	}
 	return usageError{fmt.Errorf("output %q: must be timeline or json with --revisions", e.output)}
 }
 
-// past finds the resource that KIND/NAME means.
-func (e *eye) past(client kubernetes.Interface, arg string) (*past, error) {
+// objectHistoryOf finds the resource that KIND/NAME means.
+func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*objectHistory, error) {
 	kind, name, ok := strings.Cut(arg, "/")
 	if !ok {
 		kind, name = "pods", arg
@@ -94,18 +94,18 @@ func (e *eye) past(client kubernetes.Interface, arg string) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &past{name: name, pod: gvr.Group == "" && gvr.Resource == "pods", what: strings.ToLower(gvk.Kind) + "/" + name, objects: dyn.Resource(gvr)}
+	p := &objectHistory{name: name, isPod: gvr.Group == "" && gvr.Resource == "pods", description: strings.ToLower(gvk.Kind) + "/" + name, objects: dyn.Resource(gvr)}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		p.objects, p.what = dyn.Resource(gvr).Namespace(e.namespace), p.what+" in "+e.namespace
+		p.objects, p.description = dyn.Resource(gvr).Namespace(e.namespace), p.description+" in "+e.namespace
 	}
 	return p, nil
 }
 
-func (p *past) only() string { return "metadata.name=" + p.name }
+func (p *objectHistory) fieldSelector() string { return "metadata.name=" + p.name }
 
 // states reads the object at each revision that the store still keeps, and from which revision on it keeps them.
-func (p *past) states(ctx context.Context) ([]trace.State, int64, error) {
-	now, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.only()})
+func (p *objectHistory) states(ctx context.Context) ([]trace.State, int64, error) {
+	now, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector()})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,28 +113,28 @@ func (p *past) states(ctx context.Context) ([]trace.State, int64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("revision %q: %w", now.GetResourceVersion(), err)
 	}
-	kept, first, err := p.oldest(ctx, end)
+	oldest, first, err := p.oldest(ctx, end)
 	if err != nil {
 		return nil, 0, err
 	}
 	var out []trace.State
 	if first != nil {
-		out = append(out, state(first))
+		out = append(out, traceState(first))
 	}
-	if len(now.Items) > 0 && len(out) > 0 && state(&now.Items[0]).Revision == out[0].Revision {
-		return out, kept, nil
+	if len(now.Items) > 0 && len(out) > 0 && traceState(&now.Items[0]).Revision == out[0].Revision {
+		return out, oldest, nil
 	}
-	more, err := p.since(ctx, kept, end, now)
-	return append(out, more...), kept, err
+	more, err := p.since(ctx, oldest, end, now)
+	return append(out, more...), oldest, err
 }
 
 // oldest finds the oldest revision at which the store can still be read, by halving, and the object as it was then.
-func (p *past) oldest(ctx context.Context, end int64) (int64, *unstructured.Unstructured, error) {
+func (p *objectHistory) oldest(ctx context.Context, end int64) (int64, *unstructured.Unstructured, error) {
 	low, high := int64(1), end // low-1 is taken to be gone, high is kept
 	var first *unstructured.Unstructured
 	for low <= high {
 		mid := (low + high) / 2
-		list, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.only(), ResourceVersion: strconv.FormatInt(mid, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		list, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(), ResourceVersion: strconv.FormatInt(mid, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		switch {
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			low = mid + 1
@@ -150,21 +150,21 @@ func (p *past) oldest(ctx context.Context, end int64) (int64, *unstructured.Unst
 	return low, first, nil
 }
 
-// longestWait bounds how long the past is read.
-const longestWait = 10 * time.Second
+// maxHistoryWait bounds how long the past is read.
+const maxHistoryWait = 10 * time.Second
 
 // since reads every write after a revision up to the state there is now.
-func (p *past) since(ctx context.Context, kept, end int64, now *unstructured.UnstructuredList) ([]trace.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, longestWait)
+func (p *objectHistory) since(ctx context.Context, oldest, end int64, now *unstructured.UnstructuredList) ([]trace.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxHistoryWait)
 	defer cancel()
-	w, err := p.objects.Watch(ctx, metav1.ListOptions{FieldSelector: p.only(), ResourceVersion: strconv.FormatInt(kept, 10), AllowWatchBookmarks: true, TimeoutSeconds: new(int64(3))})
+	w, err := p.objects.Watch(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(), ResourceVersion: strconv.FormatInt(oldest, 10), AllowWatchBookmarks: true, TimeoutSeconds: new(int64(3))})
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
 	defer w.Stop()
 	goal := end
 	if len(now.Items) > 0 {
-		goal = state(&now.Items[0]).Revision
+		goal = traceState(&now.Items[0]).Revision
 	}
 	var out []trace.State
 	for e := range w.ResultChan() {
@@ -172,19 +172,19 @@ func (p *past) since(ctx context.Context, kept, end int64, now *unstructured.Uns
 		if !ok || e.Type == watch.Error {
 			return out, fmt.Errorf("read the history: %w", apierrors.FromObject(e.Object))
 		}
-		s := state(obj)
+		s := traceState(obj)
 		if e.Type != watch.Bookmark {
-			s.Gone = e.Type == watch.Deleted
+			s.Deleted = e.Type == watch.Deleted
 			out = append(out, s)
 		}
-		if s.Revision >= goal || s.Gone && len(now.Items) == 0 {
+		if s.Revision >= goal || s.Deleted && len(now.Items) == 0 {
 			break
 		}
 	}
 	return out, nil
 }
 
-func state(obj *unstructured.Unstructured) trace.State {
+func traceState(obj *unstructured.Unstructured) trace.State {
 	n, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
 		n = 0

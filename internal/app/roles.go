@@ -19,7 +19,7 @@ import (
 
 // newServer is the API server alone.
 func newServer(io IO) *cobra.Command {
-	p, l := &place{}, &logging{}
+	p, l := &instanceOptions{}, &logging{}
 	c := &cobra.Command{
 		Use: "server", Short: "Run the API server alone, with etcd inside or outside; needs no privileges",
 		Example: "  gantry server --data-dir ~/gantry\n  gantry server --etcd-servers https://10.0.0.5:2379",
@@ -39,7 +39,7 @@ func newServer(io IO) *cobra.Command {
 	return c
 }
 
-func (p *place) runServer(ctx context.Context, l *logging, out *progress) error {
+func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progress) error {
 	if err := requirePort(p.bindAddress, p.securePort, "--secure-port"); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 		return err
 	}
 	defer closeLog()
-	keepPace(ctx)
+	runGCPacer(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(p.dataDir, "journal")})
 	if err != nil {
 		return err
@@ -78,26 +78,26 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 		case <-ctx.Done():
 		}
 	}()
-	go p.tend(ctx, server, out)
+	go p.maintain(ctx, server, out)
 	return server.Run(ctx)
 }
 
-// role is a component that runs against an API server it reaches by kubeconfig.
-type role struct {
-	kubeconfig string
-	elect      bool
-	elects     bool                           // has an election of its own
-	without    func(context.Context) error    // what it does without an API server; nil: nothing
-	health     *leaderelection.HealthzAdaptor // is told of the lease; may be nil
+// roleOptions is a component that runs against an API server it reaches by kubeconfig.
+type roleOptions struct {
+	kubeconfig  string
+	leaderElect bool
+	electable   bool                           // has an election of its own
+	without     func(context.Context) error    // what it does without an API server; nil: nothing
+	health      *leaderelection.HealthzAdaptor // is told of the lease; may be nil
 	logging
 }
 
-func (r *role) command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
+func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	f := c.Flags()
 	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (required)")
-	if !r.elects {
-		f.BoolVar(&r.elect, "leader-elect", true, "work only while holding the lease, so that several may run")
+	if !r.electable {
+		f.BoolVar(&r.leaderElect, "leader-elect", true, "work only while holding the lease, so that several may run")
 	}
 	r.logging.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -124,9 +124,9 @@ func (r *role) command(c *cobra.Command, run func(ctx context.Context, cfg *rest
 	return c
 }
 
-// lead runs work while this process holds the lease of that name in kube-system; it returns when the lease is lost or ctx ends.
-func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work func(context.Context) error) error {
-	if !r.elect {
+// runElected runs work while this process holds the lease of that name in kube-system; it returns when the lease is lost or ctx ends.
+func (r *roleOptions) runElected(ctx context.Context, cfg *rest.Config, name string, work func(context.Context) error) error {
+	if !r.leaderElect {
 		return work(ctx)
 	}
 	client, err := kubernetes.NewForConfig(cfg)
@@ -158,9 +158,9 @@ func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work fun
 }
 
 func newControllers(io IO) *cobra.Command {
-	r := &role{}
-	ca, signer, net, services := "", pki.Pair{}, podNet{}, ""
-	balancers, port := balancerFlag{}, controllersPort{}
+	r := &roleOptions{}
+	ca, signer, net, services := "", pki.Pair{}, podNetworkOptions{}, ""
+	balancers, port := loadBalancerFlag{}, controllersPort{}
 	c := r.command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
@@ -168,7 +168,7 @@ func newControllers(io IO) *cobra.Command {
 		if err := net.check(); err != nil {
 			return err
 		}
-		if r.elect {
+		if r.leaderElect {
 			r.health = leaderelection.NewLeaderHealthzAdaptor(leaseTimeout)
 			port.lease = r.health
 		}
@@ -179,13 +179,13 @@ func newControllers(io IO) *cobra.Command {
 			return err
 		}
 		defer func() { cancel(); <-stopped }()
-		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
-			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "controllers"})
+		return r.runElected(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
+			sink, stop, err := newRemoteJournal(ctx, cfg, journalSource{component: "controllers"})
 			if err != nil {
 				return err
 			}
 			defer stop()
-			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, signer: signer, ranges: net.ranges(services), journal: sink, without: balancers.without()})
+			return runControllers(ctx, controllersOptions{config: cfg, configFor: tokenConfig(cfg), caFile: ca, signer: signer, ranges: net.ranges(services), journal: sink, without: balancers.without()})
 		})
 	})
 	balancers.flags(c.Flags())

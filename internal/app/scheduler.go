@@ -23,13 +23,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
-	"github.com/gantry-project/gantry/internal/scheduler/host"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // newScheduler is the scheduler alone.
 func newScheduler(io IO) *cobra.Command {
-	r, flags, record := &role{elects: true}, &host.Flags{}, &recorder{}
+	r, flags, record := &roleOptions{electable: true}, &server.Flags{}, &decisionRecorder{}
 	run := func(ctx context.Context, client *rest.Config) error {
 		o, err := flags.Options()
 		if err != nil {
@@ -38,17 +38,17 @@ func newScheduler(io IO) *cobra.Command {
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(schedulerShare)
 		}
-		sink, stop, err := shippedJournal(ctx, client, speaker{by: "scheduler"})
+		sink, stop, err := newRemoteJournal(ctx, client, journalSource{component: "scheduler"})
 		if err != nil {
 			return err
 		}
 		defer stop()
 		o.KubeConfig, o.Journal = client, sink
-		if o.Record, err = record.open(); err != nil {
+		if o.Record, err = record.openFile(); err != nil {
 			return err
 		}
-		defer record.end()
-		if err = host.Run(ctx, o); host.PortTaken(err) {
+		defer record.stop()
+		if err = server.Run(ctx, o); server.IsPortTaken(err) {
 			return withFix(err, "choose another port with --secure-port, or 0 for none")
 		}
 		return err
@@ -72,7 +72,7 @@ func newScheduler(io IO) *cobra.Command {
 
 // clientOfConfig reaches the API server that a configuration file names in clientConnection.kubeconfig.
 func clientOfConfig(file string) (*rest.Config, error) {
-	cfg, err := host.ReadConfig(file)
+	cfg, err := server.ReadConfig(file)
 	if err != nil {
 		return nil, withFix(err, configFix)
 	}
@@ -90,8 +90,8 @@ const schedulerShare = 300
 const configFix = "name a readable file, and correct the field that the message names; kubescheduler.config.k8s.io/v1 documents all"
 
 // schedule runs the scheduler of `gantry up`: every node is scored unless a file says otherwise, and nobody else schedules.
-func (u *upCommand) schedule(ctx context.Context, c cluster) error {
-	cfg, err := host.ReadConfig(u.node.schedulerConfig)
+func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
+	cfg, err := server.ReadConfig(u.node.schedulerConfig)
 	if err != nil {
 		return withFix(err, configFix)
 	}
@@ -105,26 +105,26 @@ func (u *upCommand) schedule(ctx context.Context, c cluster) error {
 			return fmt.Errorf("PodGroups for the plugin %s: %w", coscheduling.Name, err)
 		}
 	}
-	o := host.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, Alone: true, Journal: c.log.Speaker("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.gates.Features}
-	if o.Record, err = u.node.record.open(); err != nil {
+	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true, Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.gates.Features}
+	if o.Record, err = u.node.record.openFile(); err != nil {
 		return err
 	}
-	defer u.node.record.end()
+	defer u.node.record.stop()
 	if u.node.schedulerPort != 0 {
-		if o.Listen, err = u.schedulerListen(c); err != nil {
+		if o.Serving, err = u.schedulerListen(c); err != nil {
 			return err
 		}
 	}
-	if o.Listen != nil {
-		notePort(u.dataDir, schedulerPart, o.Listen.Listener.Addr().String())
+	if o.Serving != nil {
+		recordPartAddress(u.dataDir, schedulerPart, o.Serving.Listener.Addr().String())
 	} else {
-		notePort(u.dataDir, schedulerPart, "")
+		recordPartAddress(u.dataDir, schedulerPart, "")
 	}
-	return host.Run(ctx, o)
+	return server.Run(ctx, o)
 }
 
 // schedulerListen is where the scheduler of `gantry up` serves. A default port that another cluster on this machine has is no reason not to start.
-func (u *upCommand) schedulerListen(c cluster) (*host.Listen, error) {
+func (u *upCommand) schedulerListen(c runningCluster) (*server.ServingOptions, error) {
 	ca, err := os.ReadFile(c.files.CA.Cert)
 	if err != nil {
 		return nil, err
@@ -133,20 +133,20 @@ func (u *upCommand) schedulerListen(c cluster) (*host.Listen, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		fix := "choose another port with --scheduler-port, or 0 for none"
-		if u.node.schedulerPort != host.Port {
+		if u.node.schedulerPort != server.Port {
 			return nil, withFix(fmt.Errorf("scheduler: health and metrics: %w", err), "%s", fix)
 		}
 		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at, "fix", fix)
 		return nil, nil
 	}
-	return &host.Listen{Address: at, Listener: l, ClientCA: ca}, nil
+	return &server.ServingOptions{Address: at, Listener: l, ClientCA: ca}, nil
 }
 
 // enables tells whether any profile uses a plugin.
 func enables(cfg *schedulerconfig.KubeSchedulerConfiguration, plugin string) bool {
 	for _, p := range cfg.Profiles {
 		sets := []schedulerconfig.PluginSet{p.Plugins.MultiPoint}
-		for _, point := range config.Points {
+		for _, point := range config.ExtensionPoints {
 			sets = append(sets, *point.Of(p.Plugins))
 		}
 		for _, s := range sets {

@@ -22,7 +22,7 @@ import (
 )
 
 // certificates makes or renews everything below DATA-DIR/pki.
-func (p *place) certificates() (*pki.Files, error) {
+func (p *instanceOptions) certificates() (*pki.Files, error) {
 	files, err := pki.Ensure(filepath.Join(p.dataDir, "pki"), pki.Options{
 		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(), ExtraNames: append(p.nodeIPs(), "127.0.0.1", "localhost"),
 	})
@@ -33,7 +33,7 @@ func (p *place) certificates() (*pki.Files, error) {
 }
 
 // kubeconfigs writes the administrator's kubeconfig and those of the components, each 0600.
-func (p *place) kubeconfigs(files *pki.Files) error {
+func (p *instanceOptions) kubeconfigs(files *pki.Files) error {
 	ca, err := os.ReadFile(files.CA.Cert)
 	if err != nil {
 		return err
@@ -48,8 +48,8 @@ func (p *place) kubeconfigs(files *pki.Files) error {
 		{filepath.Join(p.dataDir, "controllers.kubeconfig"), files.ControllerManager, p.serverURL()},
 		{filepath.Join(p.dataDir, "kubelet.kubeconfig"), files.Node, p.serverURL()},
 		// For nodes that join, to be copied there.
-		{filepath.Join(p.dataDir, "network.kubeconfig"), files.Network, p.outsideURL()},
-		{filepath.Join(p.dataDir, "proxy.kubeconfig"), files.Proxy, p.outsideURL()},
+		{filepath.Join(p.dataDir, "network.kubeconfig"), files.Network, p.advertisedURL()},
+		{filepath.Join(p.dataDir, "proxy.kubeconfig"), files.Proxy, p.advertisedURL()},
 	} {
 		cert, err := os.ReadFile(k.pair.Cert)
 		if err != nil {
@@ -67,7 +67,7 @@ func (p *place) kubeconfigs(files *pki.Files) error {
 }
 
 // newServer builds the API server of this instance.
-func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
 	services, err := p.serviceRanges()
 	if err != nil {
 		return nil, usageError{err}
@@ -96,15 +96,15 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 			Kubelet: kubelets, KubeletInsecure: insecure, LoopbackNodes: alone,
 			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
 		},
-		Journal: apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:  auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, Load: apiserver.Load{PriorityAndFairness: p.fair, InFlight: p.inFlight()}, Features: p.gates.Features,
+		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
+		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption, FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()}, Features: p.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
 }
 
 // serverError attaches the remedy that belongs to a start that failed.
-func (p *place) serverError(err error) error {
+func (p *instanceOptions) serverError(err error) error {
 	var port *apiserver.PortTaken
 	var damaged *store.Damaged
 	switch {

@@ -20,22 +20,22 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/gantry-project/gantry/internal/journal/ring"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 )
 
-// errAlone answers whoever asks for an API server where there is none.
-var errAlone = errors.New("this node runs without an API server; name one with --kubeconfig")
+// errStandalone answers whoever asks for an API server where there is none.
+var errStandalone = errors.New("this node runs without an API server; name one with --kubeconfig")
 
-type nobody struct{}
+type noAPIServer struct{}
 
-func (nobody) RoundTrip(*http.Request) (*http.Response, error) { return nil, errAlone }
+func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, errStandalone }
 
-// runAlone is a node without an API server: it runs static Pods and answers on its port and on a socket in its data directory.
-func (k *kubeletCommand) runAlone(ctx context.Context, out *progress) error {
+// runStandalone is a node without an API server: it runs static Pods and answers on its port and on a socket in its data directory.
+func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error {
 	if err := k.complete(); err != nil {
 		return err
 	}
-	if err := k.node.load(&k.place); err != nil {
+	if err := k.node.loadConfig(&k.instanceOptions); err != nil {
 		return err
 	}
 	c := k.node.loaded.Config
@@ -55,22 +55,22 @@ func (k *kubeletCommand) runAlone(ctx context.Context, out *progress) error {
 		return err
 	}
 	defer log.Close()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://no-api-server.invalid", Transport: nobody{}})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://no-api-server.invalid", Transport: noAPIServer{}})
 	if err != nil {
 		return err
 	}
-	sink := log.Speaker("kubelet", k.nodeName)
+	sink := log.SinkFor("kubelet", k.nodeName)
 	e, err := k.startEngine(ctx, sink, out.step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(ctx, &k.place, e, client)
+	role, err := k.node.role(ctx, &k.instanceOptions, e, client)
 	if err != nil {
 		return err
 	}
-	role.journal, role.alone = sink, true
-	if role.tls.options, err = aloneServing(k.nodeName, k.nodeIP, k.aloneCA()); err != nil {
+	role.journal, role.standalone = sink, true
+	if role.tls.options, err = standaloneServing(k.nodeName, k.nodeIP, k.standaloneCA()); err != nil {
 		return err
 	}
 	x, err := role.build()
@@ -79,49 +79,49 @@ func (k *kubeletCommand) runAlone(ctx context.Context, out *progress) error {
 	}
 	socket := filepath.Join(k.dataDir, "kubelet.sock")
 	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.nodeName, socket)
-	return together(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
+	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }
 
-func (k *kubeletCommand) aloneCA() string {
+func (k *kubeletCommand) standaloneCA() string {
 	if k.clientCA != "" {
 		return k.clientCA
 	}
 	return k.node.loaded.Config.Authentication.X509.ClientCAFile
 }
 
-// aloneServing lets in who has a certificate of the authority, and root over the socket; they may do all. There is nobody to ask about tokens and rights.
-func aloneServing(name, ip, ca string) (serve.Options, error) {
+// standaloneServing lets in who has a certificate of the authority, and root over the socket; they may do all. There is nobody to ask about tokens and rights.
+func standaloneServing(name, ip, ca string) (server.Options, error) {
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.ParseIP(ip)}, nil)
 	if err != nil {
-		return serve.Options{}, fmt.Errorf("serving certificate: %w", err)
+		return server.Options{}, fmt.Errorf("serving certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return serve.Options{}, fmt.Errorf("serving certificate: %w", err)
+		return server.Options{}, fmt.Errorf("serving certificate: %w", err)
 	}
-	o := serve.Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
-	who := aloneIdentity{}
+	o := server.Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	who := standaloneAuthenticator{}
 	if ca != "" {
 		pool, err := cert.NewPool(ca)
 		if err != nil {
-			return serve.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err), "name a PEM file with --client-ca-file")
+			return server.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err), "name a PEM file with --client-ca-file")
 		}
 		o.TLS.ClientCAs = pool
 		verify := x509request.DefaultVerifyOptions()
 		verify.Roots = pool
 		who.certificates = x509request.New(verify, x509request.CommonNameUserConversion)
 	}
-	o.Authenticator, o.Authorizer = who, everything{}
+	o.Authenticator, o.Authorizer = who, alwaysAllow{}
 	return o, nil
 }
 
-// overSocket marks requests that came over the socket, which only root can open.
-type overSocket struct{}
+// socketContextKey marks requests that came over the socket, which only root can open.
+type socketContextKey struct{}
 
-type aloneIdentity struct{ certificates authenticator.Request }
+type standaloneAuthenticator struct{ certificates authenticator.Request }
 
-func (a aloneIdentity) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	if r.Context().Value(overSocket{}) != nil {
+func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if r.Context().Value(socketContextKey{}) != nil {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}, true, nil
 	}
 	if a.certificates == nil {
@@ -130,9 +130,9 @@ func (a aloneIdentity) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	return a.certificates.AuthenticateRequest(r)
 }
 
-type everything struct{}
+type alwaysAllow struct{}
 
-func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func (alwaysAllow) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionAllow, "", nil
 }
 
@@ -151,7 +151,7 @@ func serveSocket(ctx context.Context, path string, h http.Handler) error {
 	}
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 30 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, overSocket{}, true) },
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, socketContextKey{}, true) },
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()

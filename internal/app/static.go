@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
-	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 )
 
 // podRules are the API server's rules for Pods, which static Pods are held to without one.

@@ -58,32 +58,32 @@ func withUnit(io IO, c *cobra.Command) *cobra.Command {
 
 // unit is the unit that starts this program with the flags that were given.
 func unit(program string, flags *pflag.FlagSet) string {
-	words := []string{program, "kubelet"}
+	message := []string{program, "kubelet"}
 	flags.Visit(func(f *pflag.Flag) {
 		if f.Name == "print-unit" {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			words = append(words, "--"+f.Name, strings.Join(list.GetSlice(), ","))
+			message = append(message, "--"+f.Name, strings.Join(list.GetSlice(), ","))
 			return
 		}
 		switch value := f.Value.String(); f.Value.Type() {
 		case "bool":
-			words = append(words, "--"+f.Name+"="+value)
+			message = append(message, "--"+f.Name+"="+value)
 		case "stringToString", "mapStringString":
-			words = append(words, "--"+f.Name, strings.Trim(value, "[]"))
+			message = append(message, "--"+f.Name, strings.Trim(value, "[]"))
 		default:
-			words = append(words, "--"+f.Name, value)
+			message = append(message, "--"+f.Name, value)
 		}
 	})
-	for i, w := range words {
-		words[i] = unitWord(w)
+	for i, w := range message {
+		message[i] = unitQuote(w)
 	}
-	return fmt.Sprintf(unitText, strings.Join(words, " "))
+	return fmt.Sprintf(unitText, strings.Join(message, " "))
 }
 
-// unitWord quotes a word of a command line as systemd reads it: % and $ stand for themselves when doubled. systemd.service(5)
-func unitWord(w string) string {
+// unitQuote quotes a word of a command line as systemd reads it: % and $ stand for themselves when doubled. systemd.service(5)
+func unitQuote(w string) string {
 	w = strings.NewReplacer("%", "%%", "$", "$$").Replace(w)
 	if w != "" && !strings.ContainsAny(w, " \t\n\"'\\;") {
 		return w

@@ -70,7 +70,7 @@ func TestPrintedUnit(t *testing.T) {
 	if want := `/opt/gantry/bin/gantry kubelet --data-dir "/var/lib/my gantry" --node-ip 192.0.2.1 --node-labels a=b --register-node=false --register-with-taints x=y:NoSchedule`; start != want {
 		t.Errorf("%s", start)
 	}
-	if got := unitWord(`50% of $HOME`); got != `"50%% of $$HOME"` {
+	if got := unitQuote(`50% of $HOME`); got != `"50%% of $$HOME"` {
 		t.Errorf("%s", got)
 	}
 	analyze, err := exec.LookPath("systemd-analyze")

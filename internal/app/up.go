@@ -20,7 +20,7 @@ import (
 
 // upCommand is everything on this machine.
 type upCommand struct {
-	place
+	instanceOptions
 	logging
 	node     nodeFlags
 	stopPods bool
@@ -28,7 +28,7 @@ type upCommand struct {
 	out      *progress
 }
 
-func newUp(io IO) *cobra.Command {
+func newUpCommand(io IO) *cobra.Command {
 	u := &upCommand{}
 	c := &cobra.Command{
 		Use:   "up",
@@ -46,7 +46,7 @@ func newUp(io IO) *cobra.Command {
 	f := c.Flags()
 	u.dataFlag(f)
 	u.serverFlags(f)
-	u.place.nodeFlags(f)
+	u.instanceOptions.nodeFlags(f)
 	u.node.flags(f)
 	u.logging.flags(f)
 	f.BoolVar(&u.clean, "clean", false, "take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
@@ -68,7 +68,7 @@ func (u *upCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer closeLog()
-	keepPace(ctx)
+	runGCPacer(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.dataDir, "journal")})
 	if err != nil {
 		return withFix(err, "make it writable, or remove it: it only explains the past")
@@ -99,7 +99,7 @@ func (u *upCommand) check() error {
 	if err := requirePort(u.bindAddress, u.securePort, "--secure-port"); err != nil {
 		return err
 	}
-	if err := u.node.load(&u.place); err != nil {
+	if err := u.node.loadConfig(&u.instanceOptions); err != nil {
 		return err
 	}
 	return requirePort(u.bindAddress, u.kubeletPort, "--kubelet-port")
@@ -109,7 +109,7 @@ func (u *upCommand) check() error {
 func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
 	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
 	go func() {
-		e, err := u.startEngine(ctx, log.Speaker("kubelet", u.nodeName), u.out.step)
+		e, err := u.startEngine(ctx, log.SinkFor("kubelet", u.nodeName), u.out.step)
 		engines <- e
 		engineErr <- err
 	}()
@@ -125,7 +125,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	defer stopServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serverCtx) }()
-	go u.tend(serverCtx, server, u.out)
+	go u.maintain(serverCtx, server, u.out)
 	select {
 	case <-server.Ready():
 		u.out.step("API server ready at %s", u.serverURL())
@@ -137,14 +137,14 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	}
 	e, err := <-engines, <-engineErr
 	if err == nil {
-		err = u.work(ctx, cluster{server, files, e, log, served})
-		err = errors.Join(err, u.leave(ctx, e))
+		err = u.runComponents(ctx, runningCluster{server, files, e, log, served})
+		err = errors.Join(err, u.stopAllPods(ctx, e))
 	}
 	u.out.step("stopping")
 	stopServer()
 	err = errors.Join(err, <-served)
 	if u.clean {
-		err = errors.Join(err, u.place.clean(context.WithoutCancel(ctx), u.out))
+		err = errors.Join(err, u.instanceOptions.clean(context.WithoutCancel(ctx), u.out))
 	}
 	u.out.step("stopped")
 	return err
@@ -157,8 +157,8 @@ func closeEngine(e *engine) error {
 	return nil
 }
 
-// cluster is what has come up: the API server with its files, the container engine, the journal. served tells when the server has ended.
-type cluster struct {
+// runningCluster is what has come up: the API server with its files, the container engine, the journal. served tells when the server has ended.
+type runningCluster struct {
 	server *apiserver.Server
 	files  *pki.Files
 	engine *engine
@@ -166,26 +166,26 @@ type cluster struct {
 	served chan error
 }
 
-// work runs what stands on the API server until ctx ends or one of them fails.
-func (u *upCommand) work(ctx context.Context, c cluster) error {
+// runComponents runs what stands on the API server until ctx ends or one of them fails.
+func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 	server, files, log, served := c.server, c.files, c.log, c.served
 	nodeClient, err := clientFor(server.InProcess(nodeUser(u.nodeName)), "kubelet")
 	if err != nil {
 		return err
 	}
-	role, err := u.node.role(ctx, &u.place, c.engine, nodeClient)
+	role, err := u.node.role(ctx, &u.instanceOptions, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
-	role.journal = log.Speaker("kubelet", u.nodeName)
-	if role.tls, err = nodeServing(&u.place, nodeClient, files, u.node.loaded.Config); err != nil {
+	role.journal = log.SinkFor("kubelet", u.nodeName)
+	if role.tls, err = nodeServing(&u.instanceOptions, nodeClient, files, u.node.loaded.Config); err != nil {
 		return err
 	}
 	x, err := role.build()
 	if err != nil {
 		return err
 	}
-	return together(ctx,
+	return runAll(ctx,
 		func(ctx context.Context) error { return x.run(ctx) },
 		func(ctx context.Context) error {
 
@@ -194,13 +194,13 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNet.ranges(u.serviceCIDR), journal: log.Speaker("controllers", ""), without: u.node.proxy.balancers.without(), pods: server.Follow("", "pods")})
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), configFor: inProcessConfig(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNetworkOptions.ranges(u.serviceCIDR), journal: log.SinkFor("controllers", ""), without: u.node.proxy.balancers.without(), pods: server.ListerWatcher("", "pods")})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },
-		func(ctx context.Context) error { return u.networkOf(ctx, c, nodeClient) },
+		func(ctx context.Context) error { return u.runNetworkAgent(ctx, c, nodeClient) },
 		func(ctx context.Context) error { return u.dns(ctx, c) },
-		func(ctx context.Context) error { return u.announce(ctx, x) },
+		func(ctx context.Context) error { return u.reportReady(ctx, x) },
 		func(ctx context.Context) error {
 			select {
 			case err := <-served:
@@ -216,7 +216,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 	)
 }
 
-func (u *upCommand) announce(ctx context.Context, x *parts) error {
+func (u *upCommand) reportReady(ctx context.Context, x *nodeComponents) error {
 	select {
 	case <-x.report.Ready():
 		u.out.step("node ready: %s (%s)", u.nodeName, u.nodeIP)
@@ -226,8 +226,8 @@ func (u *upCommand) announce(ctx context.Context, x *parts) error {
 	return nil
 }
 
-// leave lets Pods run on, or stops them when that was asked for.
-func (u *upCommand) leave(ctx context.Context, e *engine) error {
+// stopAllPods lets Pods run on, or stops them when that was asked for.
+func (u *upCommand) stopAllPods(ctx context.Context, e *engine) error {
 	if !u.stopPods && !u.clean {
 		e.close()
 		return nil

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
-	"github.com/gantry-project/gantry/internal/apiserver/upgrade"
 )
 
 func (e *etcdCommand) upgrade() *cobra.Command {
@@ -41,7 +41,7 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 			cfg.QPS = -1
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return e.with(ctx, func(s *store.Store) error {
+			return e.withStore(ctx, func(s *store.Store) error {
 				u, done, err := e.upgrader(s, cfg)
 				if err != nil {
 					return err
@@ -49,13 +49,13 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 				defer done()
 				u.DryRun = dry
 				reports, err := u.Run(ctx)
-				if told := e.tellUpgrade(reports, dry); told != nil {
-					return told
+				if reported := e.printUpgrade(reports, dry); reported != nil {
+					return reported
 				}
 				if err != nil {
 					return withFix(err, "see that the API server runs and the user may list and patch everything, then run it again: it goes on where it was")
 				}
-				if slices.ContainsFunc(reports, func(r upgrade.Report) bool { return r.Left > 0 }) {
+				if slices.ContainsFunc(reports, func(r storageversionmigrator.Report) bool { return r.Failed > 0 }) {
 					return withFix(errors.New("some objects could not be written"), "correct or delete those named above, then run it again")
 				}
 				return nil
@@ -68,7 +68,7 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 	return c
 }
 
-func (e *etcdCommand) upgrader(s *store.Store, cfg *rest.Config) (*upgrade.Upgrader, func(), error) {
+func (e *etcdCommand) upgrader(s *store.Store, cfg *rest.Config) (*storageversionmigrator.Migrator, func(), error) {
 	if s.Embedded() {
 		return nil, nil, withFix(fmt.Errorf("no API server runs in %s", e.dataDir), "start it: the API server writes the objects")
 	}
@@ -87,8 +87,8 @@ func (e *etcdCommand) upgrader(s *store.Store, cfg *rest.Config) (*upgrade.Upgra
 		done()
 		return nil, nil, err
 	}
-	u := &upgrade.Upgrader{Etcd: etcd, Discovery: known, Objects: objects, Prefix: apiserver.KeyPrefix}
-	u.Told = func(r upgrade.Report) {
+	u := &storageversionmigrator.Migrator{Etcd: etcd, Discovery: known, Objects: objects, Prefix: apiserver.KeyPrefix}
+	u.OnProgress = func(r storageversionmigrator.Report) {
 		if !r.Done {
 			fmt.Fprintf(e.io.Err, "%s: %d looked at, %d written anew\n", r.Resource, r.Objects, r.Written)
 		}
@@ -96,7 +96,7 @@ func (e *etcdCommand) upgrader(s *store.Store, cfg *rest.Config) (*upgrade.Upgra
 	return u, done, nil
 }
 
-func (e *etcdCommand) tellUpgrade(reports []upgrade.Report, dry bool) error {
+func (e *etcdCommand) printUpgrade(reports []storageversionmigrator.Report, dry bool) error {
 	if e.json {
 		return writeJSON(e.io.Out, reports)
 	}

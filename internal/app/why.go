@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// askable are the kinds that why knows, by every name people give them.
-func askable() map[string]string {
+// kindAliases are the kinds that why knows, by every name people give them.
+func kindAliases() map[string]string {
 	return map[string]string{
 		"pod": "pod", "pods": "pod", "po": "pod",
 		"deployment": "deployment", "deployments": "deployment", "deploy": "deployment", "deployment.apps": "deployment",
@@ -33,13 +33,13 @@ func askable() map[string]string {
 	}
 }
 
-// asked takes KIND/NAME apart; a name alone is a Pod's.
-func asked(arg string) (kind, name string, err error) {
+// parseSubject takes KIND/NAME apart; a name alone is a Pod's.
+func parseSubject(arg string) (kind, name string, err error) {
 	kind, name, slash := strings.Cut(arg, "/")
 	if !slash {
 		return "pod", arg, nil
 	}
-	known, ok := askable()[strings.ToLower(kind)]
+	known, ok := kindAliases()[strings.ToLower(kind)]
 	if !ok {
 		return "", "", usageError{fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, daemonset, job, cronjob, service, node or pvc", kind)}
 	}
@@ -50,34 +50,34 @@ func asked(arg string) (kind, name string, err error) {
 }
 
 // answer asks about a Pod or an object that makes Pods.
-func (e *eye) answer(ctx context.Context, arg string) (explain.Answer, time.Time, error) {
+func (e *inspector) answer(ctx context.Context, arg string) (explain.Answer, time.Time, error) {
 	now := time.Now()
-	kind, name, err := asked(arg)
+	kind, name, err := parseSubject(arg)
 	if err != nil {
 		return explain.Answer{}, now, err
 	}
 	if kind == "pod" {
-		in, err := e.gather(ctx, name)
+		in, err := e.gatherInput(ctx, name)
 		if err != nil {
 			return explain.Answer{}, now, err
 		}
 		return explain.Why(in), in.Now, nil
 	}
-	client, err := e.open()
+	client, err := e.newClient()
 	if err != nil {
 		return explain.Answer{}, now, err
 	}
 	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: e.namespace}
-	if err := e.subject(ctx, client, &s); err != nil {
+	if err := e.readSubject(ctx, client, &s); err != nil {
 		return explain.Answer{}, now, err
 	}
 	return explain.WhyObject(s), now, nil
 }
 
-// subject reads an object, what it made and what is around it.
-func (e *eye) subject(ctx context.Context, client kubernetes.Interface, s *explain.Subject) error {
+// readSubject reads an object, what it made and what is around it.
+func (e *inspector) readSubject(ctx context.Context, client kubernetes.Interface, s *explain.Subject) error {
 	var err error
-	if s.Object, err = read(ctx, client, s); apierrors.IsNotFound(err) {
+	if s.Object, err = readObject(ctx, client, s); apierrors.IsNotFound(err) {
 		where := ""
 		if s.Kind != "node" {
 			where = " in namespace " + s.Namespace
@@ -86,31 +86,31 @@ func (e *eye) subject(ctx context.Context, client kubernetes.Interface, s *expla
 	} else if err != nil {
 		return err
 	}
-	s.Cluster, s.Around = surroundings(ctx, client), nearby(ctx, client, s.Namespace)
-	e.made(ctx, client, s)
+	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, client), readNamespaceContext(ctx, client, s.Namespace)
+	e.readOwned(ctx, client, s)
 	if list, err := client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil && s.Kind == "pvc" {
 		for i := range list.Items {
 			s.Classes = append(s.Classes, &list.Items[i])
 		}
 	}
 	if x, ok := s.Object.(*corev1.Service); ok {
-		s.World = servicePackets(ctx, client, x)
+		s.PacketState = servicePackets(ctx, client, x)
 	}
-	if p := explain.Worst(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
+	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
-		if err := e.facts(ctx, client, &in); err != nil {
+		if err := e.readJournalFacts(ctx, client, &in); err != nil {
 			return err
 		}
-		if err := e.around(ctx, client, &in); err != nil {
+		if err := e.readPodObjects(ctx, client, &in); err != nil {
 			return err
 		}
-		in.Words = lastWords(ctx, client, p)
-		s.Worst = &in
+		in.LastLogs = readLastLogs(ctx, client, p)
+		s.WorstPod = &in
 	}
 	return nil
 }
 
-func read(ctx context.Context, client kubernetes.Interface, s *explain.Subject) (runtime.Object, error) {
+func readObject(ctx context.Context, client kubernetes.Interface, s *explain.Subject) (runtime.Object, error) {
 	o := metav1.GetOptions{}
 	switch s.Kind {
 	case "deployment":
@@ -136,8 +136,8 @@ func read(ctx context.Context, client kubernetes.Interface, s *explain.Subject) 
 	return nil, fmt.Errorf("kind %q cannot be read", s.Kind)
 }
 
-// made finds what the object made, down to its Pods, and the events about them. What the asker may not see is left out.
-func (e *eye) made(ctx context.Context, client kubernetes.Interface, s *explain.Subject) {
+// readOwned finds what the object made, down to its Pods, and the events about them. What the asker may not see is left out.
+func (e *inspector) readOwned(ctx context.Context, client kubernetes.Interface, s *explain.Subject) {
 	object, err := metav1Object(s.Object)
 	if err != nil {
 		return
@@ -170,18 +170,18 @@ func (e *eye) made(ctx context.Context, client kubernetes.Interface, s *explain.
 	if events, err := client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
 		s.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool { return !owners[x.InvolvedObject.UID] })
 	}
-	if s.Cluster == nil {
+	if s.ClusterContext == nil {
 		return
 	}
-	for _, p := range s.Cluster.Pods {
-		if belongs(p, s, owners) {
+	for _, p := range s.ClusterContext.Pods {
+		if belongsTo(p, s, owners) {
 			s.Pods = append(s.Pods, p)
 		}
 	}
 }
 
-// belongs tells whether a Pod is one the answer is about.
-func belongs(p *corev1.Pod, s *explain.Subject, owners map[types.UID]bool) bool {
+// belongsTo tells whether a Pod is one the answer is about.
+func belongsTo(p *corev1.Pod, s *explain.Subject, owners map[types.UID]bool) bool {
 	switch o := s.Object.(type) {
 	case *corev1.Node:
 		return p.Spec.NodeName == o.Name

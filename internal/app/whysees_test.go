@@ -60,16 +60,16 @@ func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 		}
 		return out.String()
 	}
-	if told := ask(true); !strings.Contains(told, "rival") || !strings.Contains(told, "secret-node") {
-		t.Errorf("who sees all is told\n%s", told)
+	if reported := ask(true); !strings.Contains(reported, "rival") || !strings.Contains(reported, "secret-node") {
+		t.Errorf("who sees all is told\n%s", reported)
 	}
-	told := ask(false)
+	reported := ask(false)
 	for _, secret := range []string{"secret-node", "others", "rival", "secret-class"} {
-		if strings.Contains(told, secret) {
-			t.Errorf("%s is told:\n%s", secret, told)
+		if strings.Contains(reported, secret) {
+			t.Errorf("%s is told:\n%s", secret, reported)
 		}
 	}
-	if !strings.Contains(told, "Insufficient cpu") {
-		t.Errorf("told\n%s", told)
+	if !strings.Contains(reported, "Insufficient cpu") {
+		t.Errorf("told\n%s", reported)
 	}
 }

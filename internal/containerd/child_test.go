@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
-	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 
 const busybox = "docker.io/library/busybox:1.28"
 
-// node is a runtime with Gantry's network, as `gantry up` makes it.
-type node struct {
+// testNode is a runtime with Gantry's network, as `gantry up` makes it.
+type testNode struct {
 	t   *testing.T
 	cfg containerd.Config
 	net network.Config
@@ -45,20 +45,20 @@ type node struct {
 
 	mu     sync.Mutex
 	events []containerd.Event
-	bell   chan struct{}
+	wakeup chan struct{}
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t *testing.T) *testNode {
 	t.Helper()
 	bin := binaries.Dir(t)
 	dir := t.TempDir()
-	n := &node{t: t, bell: make(chan struct{}, 100)}
+	n := &testNode{t: t, wakeup: make(chan struct{}, 100)}
 	n.cfg = containerd.Config{DataDir: dir, BinDir: bin, OnEvent: func(e containerd.Event) {
 		n.mu.Lock()
 		n.events = append(n.events, e)
 		n.mu.Unlock()
-		t.Logf("%s pid=%d took=%s %v", e.What, e.PID, e.Took.Round(time.Millisecond), e.Err)
-		n.bell <- struct{}{}
+		t.Logf("%s pid=%d took=%s %v", e.Kind, e.PID, e.Took.Round(time.Millisecond), e.Err)
+		n.wakeup <- struct{}{}
 	}}
 	second := instance.ID(dir)
 	third := (int(second[0])*7+int(second[1]))%200 + 1
@@ -89,7 +89,7 @@ func newNode(t *testing.T) *node {
 }
 
 // assertNothingLeft looks for processes, mounts and directories of the instance.
-func (n *node) assertNothingLeft() {
+func (n *testNode) assertNothingLeft() {
 	state := instance.StateDir(n.cfg.DataDir)
 	if _, err := os.Stat(state); err == nil {
 		n.t.Errorf("%s is left", state)
@@ -108,7 +108,7 @@ func (n *node) assertNothingLeft() {
 	}
 }
 
-func (n *node) start() *containerd.Child {
+func (n *testNode) start() *containerd.Child {
 	n.t.Helper()
 	c, err := containerd.Start(n.t.Context(), n.cfg)
 	if err != nil {
@@ -119,13 +119,13 @@ func (n *node) start() *containerd.Child {
 }
 
 // await returns the next event of a kind, dropping others.
-func (n *node) await(kind containerd.EventKind) containerd.Event {
+func (n *testNode) await(kind containerd.EventKind) containerd.Event {
 	n.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
 		n.mu.Lock()
 		for i, e := range n.events {
-			if e.What == kind {
+			if e.Kind == kind {
 				n.events = n.events[i+1:]
 				n.mu.Unlock()
 				return e
@@ -133,15 +133,15 @@ func (n *node) await(kind containerd.EventKind) containerd.Event {
 		}
 		n.mu.Unlock()
 		select {
-		case <-n.bell:
+		case <-n.wakeup:
 		case <-deadline:
 			n.t.Fatalf("containerd was not %s within 20 s", kind)
 		}
 	}
 }
 
-// client speaks CRI.
-type client struct {
+// runtimeClient speaks CRI.
+type runtimeClient struct {
 	runtimeapi.RuntimeServiceClient
 	img runtimeapi.ImageServiceClient
 	t   *testing.T
@@ -151,17 +151,17 @@ type client struct {
 	groups *cgroup.Tree
 }
 
-func (n *node) client() client {
+func (n *testNode) client() runtimeClient {
 	n.t.Helper()
 	conn, err := grpc.NewClient(n.cfg.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { conn.Close() })
-	return client{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir, n.groups.Root(), n.groups}
+	return runtimeClient{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir, n.groups.Root(), n.groups}
 }
 
-func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, *runtimeapi.PodSandboxConfig) {
+func (c runtimeClient) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, *runtimeapi.PodSandboxConfig) {
 	c.t.Helper()
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name}, Hostname: name,
@@ -183,12 +183,12 @@ func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, 
 	return r.PodSandboxId, config
 }
 
-func (c client) container(sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
+func (c runtimeClient) container(sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
 	c.t.Helper()
 	return c.containerOf(busybox, sandbox, config, command...)
 }
 
-func (c client) containerOf(image, sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
+func (c runtimeClient) containerOf(image, sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
 	c.t.Helper()
 	cc := &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: image}, Command: command, LogPath: "main.log",
@@ -206,7 +206,7 @@ func (c client) containerOf(image, sandbox string, config *runtimeapi.PodSandbox
 	return made.ContainerId
 }
 
-func (c client) remove(sandbox string) {
+func (c runtimeClient) remove(sandbox string) {
 	c.t.Helper()
 	if _, err := c.StopPodSandbox(c.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
 		c.t.Fatal(err)
@@ -216,7 +216,7 @@ func (c client) remove(sandbox string) {
 	}
 }
 
-func (c client) ip(sandbox string) string {
+func (c runtimeClient) ip(sandbox string) string {
 	c.t.Helper()
 	r, err := c.PodSandboxStatus(c.t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox})
 	if err != nil {
@@ -225,7 +225,7 @@ func (c client) ip(sandbox string) string {
 	return r.Status.Network.Ip
 }
 
-func (c client) pid(container string) string {
+func (c runtimeClient) pid(container string) string {
 	c.t.Helper()
 	r, err := c.ContainerStatus(c.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: container, Verbose: true})
 	if err != nil {
@@ -236,10 +236,10 @@ func (c client) pid(container string) string {
 	return pid
 }
 
-func (n *node) importBusybox(c *containerd.Child) {
+func (n *testNode) importBusybox(c *containerd.Child) {
 	n.t.Helper()
 	file := filepath.Join(n.t.TempDir(), "busybox.tar")
-	if err := images.Archive(file, images.Only(images.Standard(), busybox)); err != nil {
+	if err := images.Archive(file, images.Select(images.Standard(), busybox)); err != nil {
 		n.t.Fatal(err)
 	}
 	names, err := c.ImportImage(n.t.Context(), file)
@@ -280,10 +280,10 @@ func TestRuntimeOutlivesItsOwner(t *testing.T) {
 	n.importBusybox(first)
 	cri := n.client()
 
-	begin := time.Now()
+	startedAt := time.Now()
 	web, config := cri.sandbox("web", &runtimeapi.PortMapping{HostPort: 0, ContainerPort: 80})
 	main := cri.container(web, config, "sh", "-c", "echo hello > /index.html; exec httpd -f -p 80 -h /")
-	t.Logf("sandbox and container: %s", time.Since(begin).Round(time.Millisecond))
+	t.Logf("sandbox and container: %s", time.Since(startedAt).Round(time.Millisecond))
 	if got := fetch(t, "http://"+cri.ip(web)+"/"); got != "hello\n" {
 		t.Errorf("the Pod answers %q", got)
 	}
@@ -439,7 +439,7 @@ func TestStopSignalOfTheImageIsSent(t *testing.T) {
 	if _, err := images.Nginx(); err != nil {
 		t.Skipf("Debian's packages cannot be fetched: %v", err)
 	}
-	if err := images.Archive(filepath.Join(dir, "nginx.tar"), images.Only(images.Standard(), nginx)); err != nil {
+	if err := images.Archive(filepath.Join(dir, "nginx.tar"), images.Select(images.Standard(), nginx)); err != nil {
 		t.Fatal(err)
 	}
 	n.start().Close()
@@ -465,7 +465,7 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Archive(filepath.Join(dir, "busybox.tar"), images.Only(images.Standard(), busybox)); err != nil {
+	if err := images.Archive(filepath.Join(dir, "busybox.tar"), images.Select(images.Standard(), busybox)); err != nil {
 		t.Fatal(err)
 	}
 	n.start().Close()
@@ -491,10 +491,10 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "broken.tar"), []byte("no archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan containerd.ImportedArchive, 10)
-	n.cfg.OnImport = func(i containerd.ImportedArchive) { told <- i }
+	imported := make(chan containerd.ImportedArchive, 10)
+	n.cfg.OnImport = func(i containerd.ImportedArchive) { imported <- i }
 	child := n.start() // a broken archive keeps nothing from starting
-	if i := <-told; i.File != filepath.Join(dir, "broken.tar") || i.Err == nil || !strings.Contains(i.Err.Error(), "mend the archive or take it out of "+dir) {
+	if i := <-imported; i.File != filepath.Join(dir, "broken.tar") || i.Err == nil || !strings.Contains(i.Err.Error(), "mend the archive or take it out of "+dir) {
 		t.Errorf("a broken archive: %+v", i)
 	}
 
@@ -523,7 +523,7 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if i := <-told; i.File != f.Name() || i.Err != nil || len(i.Names) != 1 || status() == nil {
+	if i := <-imported; i.File != f.Name() || i.Err != nil || len(i.Names) != 1 || status() == nil {
 		t.Errorf("a late archive: %+v", i)
 	}
 	cancel()
@@ -551,7 +551,7 @@ func TestStartNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestStartRepeatsWhatContainerdSays(t *testing.T) {
+func TestStartErrorCarriesContainerdLog(t *testing.T) {
 	n := newNode(t)
 	db := filepath.Join(n.cfg.DataDir, "containerd/root/io.containerd.metadata.v1.bolt/meta.db")
 	if err := os.MkdirAll(filepath.Dir(db), 0o700); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 )
 
 // Clean removes what an instance left behind, and nothing of anybody else: its containerd, its containers with their cgroups, its shims, mounts,
@@ -24,7 +24,7 @@ func Clean(ctx context.Context, cfg Config) error {
 	}
 	var errs []error
 	if proc := cfg.running(); proc != nil {
-		errs = append(errs, proc.end(ctx, stopGrace))
+		errs = append(errs, proc.terminate(ctx, stopGrace))
 		proc.release()
 	}
 	errs = append(errs, cfg.deleteContainers(ctx), cfg.killShims(), cfg.unmountAll())
@@ -59,7 +59,7 @@ func (c Config) deleteContainers(ctx context.Context) error {
 func (c Config) killShims() error {
 	var errs []error
 	for _, pid := range pids() {
-		if !argumentPair(pid, "-address", c.socket()) {
+		if !hasArgument(pid, "-address", c.socket()) {
 			continue
 		}
 		p, err := openProcess(pid)
@@ -70,7 +70,7 @@ func (c Config) killShims() error {
 			errs = append(errs, fmt.Errorf("kill shim %d: %w", pid, err))
 		} else {
 			select {
-			case <-p.gone:
+			case <-p.exited:
 			case <-time.After(5 * time.Second):
 				errs = append(errs, fmt.Errorf("shim %d does not end after SIGKILL", pid))
 			}
@@ -86,7 +86,7 @@ func (c Config) unmountAll() error {
 	if err != nil {
 		return fmt.Errorf("list mounts: %w", err)
 	}
-	var ours []string
+	var overrides []string
 	for line := range strings.Lines(string(raw)) {
 		fields := strings.Fields(line)
 		if len(fields) < 5 {
@@ -95,14 +95,14 @@ func (c Config) unmountAll() error {
 		at := unescape.Replace(fields[4])
 		for _, dir := range []string{realPath(c.StateDir), realPath(c.root())} {
 			if strings.HasPrefix(at, dir+"/") {
-				ours = append(ours, at)
+				overrides = append(overrides, at)
 			}
 		}
 	}
 	var errs []error
-	for i := len(ours) - 1; i >= 0; i-- {
-		if err := unix.Unmount(ours[i], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", ours[i], err))
+	for i := len(overrides) - 1; i >= 0; i-- {
+		if err := unix.Unmount(overrides[i], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", overrides[i], err))
 		}
 	}
 	return errors.Join(errs...)

@@ -8,7 +8,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 )
 
 // PauseImage is the name of the image that holds a Pod's namespaces. It is made from BinDir/pause at the first start and never pulled.
@@ -45,7 +45,7 @@ type Config struct {
 
 // Event is something that happened to containerd.
 type Event struct {
-	What EventKind
+	Kind EventKind
 	PID  int
 	// Took is the time from start to the first CRI answer (Started, Adopted, Restarted).
 	Took time.Duration

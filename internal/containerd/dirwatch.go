@@ -13,16 +13,16 @@ import (
 
 // dirWatch tells when a file of a directory may be complete. The directory need not exist yet, and may be removed and made again; its parent must exist.
 type dirWatch struct {
-	dir     string
-	file    *os.File
-	changed chan error // nil: look now; an error ends it; at most one waits
-	end     sync.Once
+	dir       string
+	file      *os.File
+	changed   chan error // nil: look now; an error ends it; at most one waits
+	closeOnce sync.Once
 
-	own, parent int // watches; own is -1 while the directory is not there
+	selfWatch, parentWatch int // watches; own is -1 while the directory is not there
 }
 
-// complete are the events after which a file may be whole. IN_CREATE is for links; a file that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
-const complete = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_CREATE | unix.IN_ATTRIB
+// writeCompleteMask are the events after which a file may be whole. IN_CREATE is for links; a file that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
+const writeCompleteMask = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_CREATE | unix.IN_ATTRIB
 
 func newDirWatch(dir string) (*dirWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -30,24 +30,24 @@ func newDirWatch(dir string) (*dirWatch, error) {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
 	w := &dirWatch{dir: filepath.Clean(dir), file: os.NewFile(uintptr(fd), "inotify"), changed: make(chan error, 1)}
-	if w.parent, err = unix.InotifyAddWatch(fd, filepath.Dir(w.dir), unix.IN_CREATE|unix.IN_MOVED_TO); err != nil {
+	if w.parentWatch, err = unix.InotifyAddWatch(fd, filepath.Dir(w.dir), unix.IN_CREATE|unix.IN_MOVED_TO); err != nil {
 		w.close()
 		return nil, os.NewSyscallError("inotify_add_watch "+filepath.Dir(w.dir), err)
 	}
-	w.enter(fd)
+	w.addWatch(fd)
 	go w.read(fd)
 	return w, nil
 }
 
-func (w *dirWatch) close() { w.end.Do(func() { _ = w.file.Close() }) }
+func (w *dirWatch) close() { w.closeOnce.Do(func() { _ = w.file.Close() }) }
 
-// enter watches the directory itself, if it is there.
-func (w *dirWatch) enter(fd int) {
-	own, err := unix.InotifyAddWatch(fd, w.dir, complete|unix.IN_ONLYDIR)
+// addWatch watches the directory itself, if it is there.
+func (w *dirWatch) addWatch(fd int) {
+	own, err := unix.InotifyAddWatch(fd, w.dir, writeCompleteMask|unix.IN_ONLYDIR)
 	if err != nil {
 		own = -1
 	}
-	w.own = own
+	w.selfWatch = own
 }
 
 func (w *dirWatch) read(fd int) {
@@ -61,7 +61,7 @@ func (w *dirWatch) read(fd int) {
 			}
 			return
 		}
-		if w.digest(fd, buffer[:n]) {
+		if w.handleEvents(fd, buffer[:n]) {
 			select {
 			case w.changed <- nil:
 			default: // a look is asked for already
@@ -70,8 +70,8 @@ func (w *dirWatch) read(fd int) {
 	}
 }
 
-// digest reads events; it is true when one of them asks for a look.
-func (w *dirWatch) digest(fd int, raw []byte) (look bool) {
+// handleEvents reads events; it is true when one of them asks for a look.
+func (w *dirWatch) handleEvents(fd int, raw []byte) (look bool) {
 	for len(raw) >= unix.SizeofInotifyEvent {
 		watch, mask := int(int32(binary.NativeEndian.Uint32(raw))), binary.NativeEndian.Uint32(raw[4:])
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(raw[12:]))
@@ -80,12 +80,12 @@ func (w *dirWatch) digest(fd int, raw []byte) (look bool) {
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			look = true
-		case watch == w.parent && name == filepath.Base(w.dir):
-			w.enter(fd)
+		case watch == w.parentWatch && name == filepath.Base(w.dir):
+			w.addWatch(fd)
 			look = true
-		case watch == w.own && mask&unix.IN_IGNORED != 0:
-			w.own = -1
-		case watch == w.own && isArchive(name):
+		case watch == w.selfWatch && mask&unix.IN_IGNORED != 0:
+			w.selfWatch = -1
+		case watch == w.selfWatch && isArchive(name):
 			look = true
 		}
 	}

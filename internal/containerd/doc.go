@@ -5,6 +5,6 @@
 //
 // In: directories (Config). Out: a CRI socket, images imported from files, events about the child (started, adopted, died).
 //
-// config.go writes its configuration, preflight.go names what is missing, start.go starts or adopts, watch.go restarts, image.go imports,
+// config.go writes its configuration, preflight.go names what is missing, start.go starts or adopts, watch.go restarts, images.go imports,
 // clean.go removes what an instance left behind. To add a containerd plugin: a blank import in main.go, its setting in config.go.
 package containerd

@@ -104,6 +104,9 @@ func (c Config) awaitImages(ctx context.Context, names []string) error {
 			if err == nil && r.Image != nil {
 				break
 			}
+			if away(err) {
+				return fmt.Errorf("image %s is imported; whether CRI lists it: %w", name, err)
+			}
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("image %s is imported but CRI does not list it: %w", name, ctx.Err())

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// Running are the data directories of the instances on this machine whose containerd takes connections from this user,
+// RunningInstances are the data directories of the instances on this machine whose containerd takes connections from this user,
 // sorted. Those with a state directory of their own choice are not found.
-func Running() []string { return runningIn(filepath.Dir(instance.StateDir("/"))) }
+func RunningInstances() []string { return runningIn(filepath.Dir(instance.StateDir("/"))) }
 
 func runningIn(dir string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "containerd.toml"))

@@ -11,35 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing is something the machine or the installation lacks; Fix is what a person does about it.
-type Missing struct {
+// PreflightError is something the machine or the installation lacks; Fix is what a person does about it.
+type PreflightError struct {
 	What string
 	Fix  string
 	Err  error
 }
 
-func (m *Missing) Error() string {
+func (m *PreflightError) Error() string {
 	if m.Err != nil {
 		return fmt.Sprintf("%s: %v; %s", m.What, m.Err, m.Fix)
 	}
 	return m.What + "; " + m.Fix
 }
 
-func (m *Missing) Unwrap() error { return m.Err }
+func (m *PreflightError) Unwrap() error { return m.Err }
 
-// longestSocketPath is the kernel's limit on sun_path without the final zero byte; shims add "/s/<64 hex digits>".
-const longestSocketPath = 107
+// maxSocketPath is the kernel's limit on sun_path without the final zero byte; shims add "/s/<64 hex digits>".
+const maxSocketPath = 107
 
 // preflight checks everything that would otherwise fail later and darker.
 func (c Config) preflight() (host, error) {
 	checks := []func() error{
-		privileges,
-		func() error { return program(c.BinDir, "runc") },
-		func() error { return program(c.BinDir, "containerd-shim-runc-v2") },
-		func() error { return program(c.BinDir, "pause") },
-		func() error { return shortEnough(c.StateDir) },
-		seccomp,
-		cgroups,
+		checkPrivileges,
+		func() error { return checkProgram(c.BinDir, "runc") },
+		func() error { return checkProgram(c.BinDir, "containerd-shim-runc-v2") },
+		func() error { return checkProgram(c.BinDir, "pause") },
+		func() error { return checkSocketPath(c.StateDir) },
+		checkSeccomp,
+		checkCgroups,
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
@@ -50,11 +50,11 @@ func (c Config) preflight() (host, error) {
 	return host{mayLowerOOMScore: hasCapability(unix.CAP_SYS_RESOURCE), snapshotter: snapshotter}, err
 }
 
-func privileges() error {
+func checkPrivileges() error {
 	if os.Geteuid() == 0 && hasCapability(unix.CAP_SYS_ADMIN) {
 		return nil
 	}
-	return &Missing{What: "running containers needs root with CAP_SYS_ADMIN", Fix: "run gantry with sudo, or point --container-runtime-endpoint at a runtime that runs already"}
+	return &PreflightError{What: "running containers needs root with CAP_SYS_ADMIN", Fix: "run gantry with sudo, or point --container-runtime-endpoint at a runtime that runs already"}
 }
 
 func hasCapability(capability uint) bool {
@@ -66,42 +66,42 @@ func hasCapability(capability uint) bool {
 	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
-func program(dir, name string) error {
+func checkProgram(dir, name string) error {
 	path := filepath.Join(dir, name)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return &Missing{What: fmt.Sprintf("%s is not in %s", name, dir), Fix: "put the files of the release side by side, or build them with `make build`"}
+		return &PreflightError{What: fmt.Sprintf("%s is not in %s", name, dir), Fix: "put the files of the release side by side, or build them with `make build`"}
 	case err != nil:
-		return &Missing{What: path, Fix: "make it readable", Err: err}
+		return &PreflightError{What: path, Fix: "make it readable", Err: err}
 	case info.Mode()&0o111 == 0:
-		return &Missing{What: path + " is not executable", Fix: "chmod +x " + path}
+		return &PreflightError{What: path + " is not executable", Fix: "chmod +x " + path}
 	}
 	return nil
 }
 
-func shortEnough(stateDir string) error {
+func checkSocketPath(stateDir string) error {
 	longest := filepath.Join(stateDir, "s", strings.Repeat("0", 64))
-	if len(longest) <= longestSocketPath {
+	if len(longest) <= maxSocketPath {
 		return nil
 	}
-	return &Missing{What: fmt.Sprintf("the state directory %s is %d bytes too long for unix sockets", stateDir, len(longest)-longestSocketPath), Fix: "choose a shorter one"}
+	return &PreflightError{What: fmt.Sprintf("the state directory %s is %d bytes too long for unix sockets", stateDir, len(longest)-maxSocketPath), Fix: "choose a shorter one"}
 }
 
-func seccomp() error {
+func checkSeccomp() error {
 	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); errors.Is(err, unix.EINVAL) {
-		return &Missing{What: "this kernel has no seccomp, which Pods use by default", Fix: "use a kernel built with CONFIG_SECCOMP_FILTER"}
+		return &PreflightError{What: "this kernel has no seccomp, which Pods use by default", Fix: "use a kernel built with CONFIG_SECCOMP_FILTER"}
 	}
 	return nil
 }
 
-func cgroups() error {
+func checkCgroups() error {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return nil
 	}
 	for _, controller := range []string{"cpu", "memory", "pids", "devices"} {
 		if _, err := os.Stat("/sys/fs/cgroup/" + controller); err != nil {
-			return &Missing{What: "no cgroup file system with the " + controller + " controller at /sys/fs/cgroup", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
+			return &PreflightError{What: "no cgroup file system with the " + controller + " controller at /sys/fs/cgroup", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 		}
 	}
 	return nil

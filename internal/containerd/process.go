@@ -18,9 +18,10 @@ import (
 
 // process is a running containerd, started by us or found. The pidfd names it even after its number is used again.
 type process struct {
-	pid  int
-	fd   *os.File
-	gone chan struct{}
+	pid    int
+	fd     *os.File
+	exited chan struct{}
+	exit   <-chan *os.ProcessState // how it ended; nil for a process that was found
 }
 
 // openProcess takes hold of a pid. It fails when there is no such process.
@@ -29,7 +30,7 @@ func openProcess(pid int) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	p := &process{pid: pid, fd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{})}
+	p := &process{pid: pid, fd: os.NewFile(uintptr(fd), "pidfd"), exited: make(chan struct{})}
 	go p.wait()
 	return p, nil
 }
@@ -46,7 +47,7 @@ func (p *process) wait() {
 		return err == nil && n > 0
 	})
 	if err == nil {
-		close(p.gone)
+		close(p.exited)
 	}
 }
 
@@ -67,15 +68,15 @@ func (p *process) signal(s syscall.Signal) error {
 	return sent
 }
 
-// end asks the process to stop and kills it when ctx is over or after grace.
-func (p *process) end(ctx context.Context, grace time.Duration) error {
+// terminate asks the process to stop and kills it when ctx is over or after grace.
+func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	if err := p.signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("stop containerd (process %d): %w", p.pid, err)
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return nil
 	case <-ctx.Done():
 	case <-timer.C:
@@ -84,7 +85,7 @@ func (p *process) end(ctx context.Context, grace time.Duration) error {
 		return fmt.Errorf("kill containerd (process %d): %w", p.pid, err)
 	}
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return nil
 	case <-time.After(10 * time.Second):
 		return fmt.Errorf("containerd (process %d) does not end after SIGKILL: it waits inside the kernel; see /proc/%d/stack", p.pid, p.pid)
@@ -109,7 +110,12 @@ func (c Config) spawn() (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	go func() { _ = cmd.Wait() }() // reaps it; how it ended stands in its log
+	exit := make(chan *os.ProcessState, 1)
+	p.exit = exit
+	go func() {
+		_ = cmd.Wait() // reaps it; what it says of its end stands in its log
+		exit <- cmd.ProcessState
+	}()
 	if err := c.writePID(p.pid); err != nil {
 		return nil, errors.Join(err, p.signal(unix.SIGKILL))
 	}
@@ -117,10 +123,10 @@ func (c Config) spawn() (*process, error) {
 }
 
 // environment is what containerd is given of ours: with the instance's own shim and runc first in PATH.
-func (c Config) environment(ours []string) []string {
+func (c Config) environment(overrides []string) []string {
 	path := c.BinDir
-	out := make([]string, 0, len(ours)+1)
-	for _, v := range ours {
+	out := make([]string, 0, len(overrides)+1)
+	for _, v := range overrides {
 		rest, is := strings.CutPrefix(v, "PATH=")
 		switch {
 		case !is:
@@ -176,18 +182,18 @@ func startTime(pid int) (string, error) {
 // running finds this instance's containerd, by its pid file or, when that is lost, by its command line. nil means none runs.
 func (c Config) running() *process {
 	if raw, err := os.ReadFile(c.pidFile()); err == nil {
-		words := strings.Fields(string(raw))
-		if len(words) == 2 {
-			if pid, err := strconv.Atoi(words[0]); err == nil {
-				if p := c.take(pid, words[1]); p != nil {
+		fields := strings.Fields(string(raw))
+		if len(fields) == 2 {
+			if pid, err := strconv.Atoi(fields[0]); err == nil {
+				if p := c.adoptProcess(pid, fields[1]); p != nil {
 					return p
 				}
 			}
 		}
 	}
 	for _, pid := range pids() {
-		if argumentPair(pid, "--config", c.file()) {
-			if p := c.take(pid, ""); p != nil {
+		if hasArgument(pid, "--config", c.file()) {
+			if p := c.adoptProcess(pid, ""); p != nil {
 				return p
 			}
 		}
@@ -195,13 +201,13 @@ func (c Config) running() *process {
 	return nil
 }
 
-// take opens a process if it is the one meant: it started at start (or start is empty) and still runs.
-func (c Config) take(pid int, start string) *process {
+// adoptProcess opens a process if it is the one meant: it started at start (or start is empty) and still runs.
+func (c Config) adoptProcess(pid int, start string) *process {
 	p, err := openProcess(pid)
 	if err != nil {
 		return nil
 	}
-	if now, err := startTime(pid); err != nil || start != "" && now != start || !argumentPair(pid, "--config", c.file()) {
+	if now, err := startTime(pid); err != nil || start != "" && now != start || !hasArgument(pid, "--config", c.file()) {
 		p.release()
 		return nil
 	}
@@ -222,8 +228,8 @@ func pids() []int {
 	return out
 }
 
-// argumentPair tells whether the process was started with this flag and this value.
-func argumentPair(pid int, flag, value string) bool {
+// hasArgument tells whether the process was started with this flag and this value.
+func hasArgument(pid int, flag, value string) bool {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.Contains(raw, []byte("\x00"+flag+"\x00"+value+"\x00"))
 }

@@ -16,13 +16,13 @@ func TestTheShimIsFoundInPath(t *testing.T) {
 	if strings.Contains(string(text), "runtime_path") || !strings.Contains(string(text), "BinaryName = '/opt/gantry/runc'") {
 		t.Errorf("the configuration names the shim by its path, or not runc:\n%s", text)
 	}
-	for ours, want := range map[string]string{
+	for overrides, want := range map[string]string{
 		"PATH=/usr/bin:/bin HOME=/root": "HOME=/root PATH=/opt/gantry:/usr/bin:/bin",
 		"HOME=/root":                    "HOME=/root PATH=/opt/gantry",
 		"PATH= PATHS=x":                 "PATHS=x PATH=/opt/gantry",
 	} {
-		if got := strings.Join(c.environment(strings.Fields(ours)), " "); got != want {
-			t.Errorf("%q becomes %q, want %q", ours, got, want)
+		if got := strings.Join(c.environment(strings.Fields(overrides)), " "); got != want {
+			t.Errorf("%q becomes %q, want %q", overrides, got, want)
 		}
 	}
 }

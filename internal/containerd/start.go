@@ -24,7 +24,7 @@ const stopGrace = 5 * time.Second
 type Child struct {
 	cfg         Config
 	snapshotter string
-	images      *archives
+	images      *archiveImporter
 	cancel      context.CancelFunc
 	watching    sync.WaitGroup
 
@@ -32,8 +32,10 @@ type Child struct {
 	proc *process
 }
 
-// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers and the pause image is
-// there. ctx bounds the start alone; the child runs on until Stop. Errors of type *Missing name what the machine lacks.
+// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers
+// and the pause image is there. A containerd that dies meanwhile is started again for as long as ctx lasts, and OnEvent
+// is told of each Failed attempt; one that ends by itself before CRI answers is an error. ctx bounds the start alone;
+// the child runs on until Stop. Errors of type *PreflightError name what the machine lacks.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -50,28 +52,14 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("containerd's configuration: %w", err)
 	}
-	begin := time.Now()
-	proc, err := cfg.adopt(ctx, config)
+	startedAt := time.Now()
+	c := &Child{cfg: cfg, snapshotter: host.snapshotter}
+	c.images = c.archives()
+	what, err := c.begin(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	what := Adopted
-	if proc == nil {
-		what = Started
-		if proc, err = cfg.launch(ctx, config); err != nil {
-			return nil, err
-		}
-	}
-	c := &Child{cfg: cfg, snapshotter: host.snapshotter, proc: proc}
-	c.images = c.archives()
-	if err := errors.Join(c.ensurePause(ctx), c.images.scan(ctx)); err != nil {
-		if what == Started {
-			err = errors.Join(err, proc.end(ctx, stopGrace))
-		}
-		proc.release()
-		return nil, err
-	}
-	cfg.tell(Event{What: what, PID: proc.pid, Took: time.Since(begin)})
+	cfg.notify(Event{Kind: what, PID: c.proc.pid, Took: time.Since(startedAt)})
 	watchCtx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.watching.Add(1)
@@ -107,7 +95,7 @@ func (c *Child) Stop(ctx context.Context) error {
 	c.watching.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := c.proc.end(ctx, stopGrace)
+	err := c.proc.terminate(ctx, stopGrace)
 	if err == nil {
 		err = removeFiles(c.cfg.pidFile(), c.cfg.socket(), c.cfg.socket()+".ttrpc")
 	}
@@ -115,7 +103,7 @@ func (c *Child) Stop(ctx context.Context) error {
 	return err
 }
 
-func (c Config) tell(e Event) {
+func (c Config) notify(e Event) {
 	if c.OnEvent != nil {
 		c.OnEvent(e)
 	}
@@ -131,7 +119,7 @@ func (c Config) makeDirs() error {
 		}
 	}
 	if _, err := os.Stat("/etc/hosts"); err != nil {
-		return &Missing{What: "/etc/hosts cannot be read, and containerd gives each Pod a copy", Fix: "create it: echo '127.0.0.1 localhost' > /etc/hosts", Err: err}
+		return &PreflightError{What: "/etc/hosts cannot be read, and containerd gives each Pod a copy", Fix: "create it: echo '127.0.0.1 localhost' > /etc/hosts", Err: err}
 	}
 	return nil
 }
@@ -143,9 +131,9 @@ func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 		return nil, nil
 	}
 	written, err := os.ReadFile(c.file())
-	if _, gone := os.Stat(c.socket()); gone == nil && err == nil && bytes.Equal(written, config) {
-		patience, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err = c.ready(patience, proc)
+	if _, statErr := os.Stat(c.socket()); statErr == nil && err == nil && bytes.Equal(written, config) {
+		timeout, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err = c.waitReady(timeout, proc)
 		cancel()
 		if err == nil {
 			return proc, nil
@@ -156,7 +144,7 @@ func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 		}
 	}
 	defer proc.release()
-	return nil, proc.end(ctx, stopGrace)
+	return nil, proc.terminate(ctx, stopGrace)
 }
 
 // launch starts containerd and waits until CRI answers.
@@ -172,22 +160,23 @@ func (c Config) launch(ctx context.Context, config []byte) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	patience, cancel := context.WithTimeout(ctx, c.ReadyTimeout)
+	timeout, cancel := context.WithTimeout(ctx, c.ReadyTimeout)
 	defer cancel()
-	if err := c.ready(patience, proc); err != nil {
-		err = fmt.Errorf("%w%s", err, c.lastWords(logged))
-		return nil, errors.Join(err, proc.end(ctx, time.Second))
+	if err := c.waitReady(timeout, proc); err != nil {
+		defer proc.release()
+		err = fmt.Errorf("%w%s", err, c.lastLogLines(logged))
+		return nil, errors.Join(err, proc.terminate(ctx, time.Second))
 	}
 	return proc, nil
 }
 
-// ready asks for CRI's version until it is told, the process ends or ctx is over.
-func (c Config) ready(ctx context.Context, proc *process) error {
+// waitReady asks for CRI's version until it is told, the process ends or ctx is over.
+func (c Config) waitReady(ctx context.Context, proc *process) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-proc.gone:
+		case <-proc.exited:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -204,8 +193,13 @@ func (c Config) ready(ctx context.Context, proc *process) error {
 			return nil
 		}
 		select {
-		case <-proc.gone:
-			return fmt.Errorf("containerd ended while it started; its log is %s", c.logFile())
+		case <-proc.exited: // ctx is over then, too
+			return c.ended(proc)
+		default:
+		}
+		select {
+		case <-proc.exited:
+			return c.ended(proc)
 		case <-ctx.Done():
 			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s", c.socket(), err, c.logFile(), c.root())
 		case <-time.After(3 * time.Millisecond): // the socket is open before CRI is
@@ -224,8 +218,8 @@ func (c Config) dial() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// lastWords are the errors containerd logged since the offset.
-func (c Config) lastWords(since int64) string {
+// lastLogLines are the errors containerd logged since the offset.
+func (c Config) lastLogLines(since int64) string {
 	f, err := os.Open(c.logFile())
 	if err != nil {
 		return ""
@@ -238,11 +232,11 @@ func (c Config) lastWords(since int64) string {
 	if err != nil {
 		return ""
 	}
-	return whatFailed(string(raw), c.root())
+	return failureReason(string(raw), c.root())
 }
 
-// whatFailed is the cause in containerd's log: the first part that did not load drags the others with it.
-func whatFailed(log, root string) string {
+// failureReason is the cause in containerd's log: the first part that did not load drags the others with it.
+func failureReason(log, root string) string {
 	var last string
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)

@@ -8,16 +8,16 @@ import (
 
 // A containerd that keeps dying young is started again after a growing pause; one that lived this long is started again at once.
 const (
-	ripeAge   = 10 * time.Second
-	firstLag  = 100 * time.Millisecond
-	lastLag   = 10 * time.Second
-	neverDied = time.Duration(-1)
+	stableAge         = 10 * time.Second
+	firstRestartDelay = 100 * time.Millisecond
+	maxRestartDelay   = 10 * time.Second
+	noRestartYet      = time.Duration(-1)
 )
 
 // watch starts containerd again whenever it dies, until ctx ends.
 func (c *Child) watch(ctx context.Context, config []byte) {
 	defer c.watching.Done()
-	born, lag := time.Now(), neverDied
+	born, delay := time.Now(), noRestartYet
 	for {
 		c.mu.Lock()
 		proc := c.proc
@@ -25,11 +25,11 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-proc.gone:
+		case <-proc.exited:
 		}
-		c.cfg.tell(Event{What: Died, PID: proc.pid, Err: fmt.Errorf("containerd (process %d) ended after %s; its log is %s", proc.pid, time.Since(born).Round(time.Millisecond), c.cfg.logFile())})
-		lag = nextLag(lag, time.Since(born))
-		next := c.revive(ctx, config, lag)
+		c.cfg.notify(Event{Kind: Died, PID: proc.pid, Err: fmt.Errorf("containerd (process %d) ended after %s; its log is %s", proc.pid, time.Since(born).Round(time.Millisecond), c.cfg.logFile())})
+		delay = nextRestartDelay(delay, time.Since(born))
+		next := c.restart(ctx, config, delay)
 		if next == nil {
 			return
 		}
@@ -41,36 +41,36 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 	}
 }
 
-// nextLag is the pause before a restart: none after a ripe age or the first death, then growing.
-func nextLag(last, age time.Duration) time.Duration {
+// nextRestartDelay is the pause before a restart: none after a ripe age or the first death, then growing.
+func nextRestartDelay(last, age time.Duration) time.Duration {
 	switch {
-	case age >= ripeAge || last == neverDied:
+	case age >= stableAge || last == noRestartYet:
 		return 0
 	case last == 0:
-		return firstLag
+		return firstRestartDelay
 	default:
-		return min(2*last, lastLag)
+		return min(2*last, maxRestartDelay)
 	}
 }
 
-// revive tries until containerd runs again; nil when ctx ended first.
-func (c *Child) revive(ctx context.Context, config []byte, lag time.Duration) *process {
+// restart tries until containerd runs again; nil when ctx ended first.
+func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration) *process {
 	for {
-		timer := time.NewTimer(lag)
+		timer := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		case <-timer.C:
 		}
-		begin := time.Now()
+		startedAt := time.Now()
 		// Not cut short by ctx: a containerd that is half up is left running for the next Gantry.
 		proc, err := c.cfg.launch(context.WithoutCancel(ctx), config)
 		if err == nil {
-			c.cfg.tell(Event{What: Restarted, PID: proc.pid, Took: time.Since(begin)})
+			c.cfg.notify(Event{Kind: Restarted, PID: proc.pid, Took: time.Since(startedAt)})
 			return proc
 		}
-		c.cfg.tell(Event{What: Failed, Err: err})
-		lag = max(firstLag, min(2*lag, lastLag))
+		c.cfg.notify(Event{Kind: Failed, Err: err})
+		delay = max(firstRestartDelay, min(2*delay, maxRestartDelay))
 	}
 }

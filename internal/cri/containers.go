@@ -15,10 +15,10 @@ import (
 
 // CreateContainer makes a container in the sandbox and returns its id; it does not run yet.
 func (s *runtimeService) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	name := config.GetMetadata().GetName()
-	ref := ofSandbox(sandboxConfig.GetMetadata())
+	ref := sandboxRef(sandboxConfig.GetMetadata())
 	var id string
 	err := s.log.call("CreateContainer", ref, name, func() error {
 		r, err := s.api.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: config, SandboxConfig: sandboxConfig})
@@ -34,17 +34,17 @@ func (s *runtimeService) CreateContainer(ctx context.Context, sandbox string, co
 	return id, err
 }
 
-// ofContainer journals a call on a container.
-func (s *runtimeService) ofContainer(method, id string, do func() error) error {
+// callForContainer journals a call on a container.
+func (s *runtimeService) callForContainer(method, id string, do func() error) error {
 	o := s.log.refs.get(id)
 	return s.log.call(method, o.ref, o.container, do)
 }
 
 // StartContainer runs the container's process.
 func (s *runtimeService) StartContainer(ctx context.Context, id string) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	return s.ofContainer("StartContainer", id, func() error {
+	return s.callForContainer("StartContainer", id, func() error {
 		_, err := s.api.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 		return err
 	})
@@ -54,7 +54,7 @@ func (s *runtimeService) StartContainer(ctx context.Context, id string) error {
 func (s *runtimeService) StopContainer(ctx context.Context, id string, grace int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+time.Duration(grace)*time.Second)
 	defer cancel()
-	return s.ofContainer("StopContainer", id, func() error {
+	return s.callForContainer("StopContainer", id, func() error {
 		_, err := s.api.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: grace})
 		return err
 	})
@@ -62,9 +62,9 @@ func (s *runtimeService) StopContainer(ctx context.Context, id string, grace int
 
 // RemoveContainer removes the container, killing it first if it runs. An unknown one is no error.
 func (s *runtimeService) RemoveContainer(ctx context.Context, id string) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	err := s.ofContainer("RemoveContainer", id, func() error {
+	err := s.callForContainer("RemoveContainer", id, func() error {
 		_, err := s.api.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
 		return err
 	})
@@ -76,19 +76,19 @@ func (s *runtimeService) RemoveContainer(ctx context.Context, id string) error {
 
 // ListContainers lists the containers that pass filter, all for nil.
 func (s *runtimeService) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})
 	if err != nil {
 		return nil, err
 	}
-	s.log.refs.learnContainers(r.Containers)
+	s.log.refs.rememberContainers(r.Containers)
 	return r.Containers, nil
 }
 
 // ContainerStatus returns the container; an unknown id is an error of code NotFound.
 func (s *runtimeService) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
 	if err != nil {
@@ -103,9 +103,9 @@ func (s *runtimeService) ContainerStatus(ctx context.Context, id string, verbose
 
 // UpdateContainerResources changes the limits of a container in place.
 func (s *runtimeService) UpdateContainerResources(ctx context.Context, id string, res *runtimeapi.ContainerResources) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	return s.ofContainer("UpdateContainerResources", id, func() error {
+	return s.callForContainer("UpdateContainerResources", id, func() error {
 		_, err := s.api.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: res.GetLinux(), Windows: res.GetWindows()})
 		return err
 	})
@@ -136,19 +136,19 @@ func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string, 
 			Code: int(r.ExitCode),
 		}
 	}
-	if s.quiet {
+	if s.unlogged {
 		err = run()
 	} else {
-		err = s.ofContainer("ExecSync", id, run)
+		err = s.callForContainer("ExecSync", id, run)
 	}
 	return stdout, stderr, err
 }
 
 // Exec returns the URL under which the runtime runs a command with streams.
 func (s *runtimeService) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (r *runtimeapi.ExecResponse, err error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	err = s.ofContainer("Exec", req.GetContainerId(), func() (err error) {
+	err = s.callForContainer("Exec", req.GetContainerId(), func() (err error) {
 		r, err = s.api.Exec(ctx, req)
 		return withURL(r.GetUrl(), err)
 	})
@@ -157,9 +157,9 @@ func (s *runtimeService) Exec(ctx context.Context, req *runtimeapi.ExecRequest) 
 
 // Attach returns the URL under which the runtime attaches to the container's own streams.
 func (s *runtimeService) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (r *runtimeapi.AttachResponse, err error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	err = s.ofContainer("Attach", req.GetContainerId(), func() (err error) {
+	err = s.callForContainer("Attach", req.GetContainerId(), func() (err error) {
 		r, err = s.api.Attach(ctx, req)
 		return withURL(r.GetUrl(), err)
 	})
@@ -168,7 +168,7 @@ func (s *runtimeService) Attach(ctx context.Context, req *runtimeapi.AttachReque
 
 // ReopenContainerLog makes the runtime write to a new log file after the old one was moved away.
 func (s *runtimeService) ReopenContainerLog(ctx context.Context, id string) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	_, err := s.api.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id})
 	return err
@@ -176,7 +176,7 @@ func (s *runtimeService) ReopenContainerLog(ctx context.Context, id string) erro
 
 // CheckpointContainer writes the container to an archive.
 func (s *runtimeService) CheckpointContainer(ctx context.Context, req *runtimeapi.CheckpointContainerRequest) error {
-	return s.ofContainer("CheckpointContainer", req.GetContainerId(), func() error {
+	return s.callForContainer("CheckpointContainer", req.GetContainerId(), func() error {
 		_, err := s.api.CheckpointContainer(ctx, req)
 		return err
 	})

@@ -21,13 +21,13 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// notebook is a journal for tests.
-type notebook struct {
+// factLog is a journal for tests.
+type factLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (n *notebook) Put(ref journal.Ref, f journal.Fact) {
+func (n *factLog) Put(ref journal.Ref, f journal.Fact) {
 	c := f.(journal.Called)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,7 +38,7 @@ func (n *notebook) Put(ref journal.Ref, f journal.Fact) {
 	n.lines = append(n.lines, strings.TrimSpace(line))
 }
 
-func (n *notebook) take() []string {
+func (n *factLog) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.lines
@@ -83,7 +83,7 @@ func containerConfig(pod *runtimeapi.PodSandboxConfig, name string) *runtimeapi.
 
 func TestChangingCallsAreJournaled(t *testing.T) {
 	f := start(t)
-	var notes notebook
+	var notes factLog
 	c := dial(t, cri.Options{Endpoint: f.Endpoint(), Journal: &notes})
 	rt, ctx := c.Runtime(), t.Context()
 	pod := podConfig("web")
@@ -101,7 +101,7 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 	_ = rt.StartContainer(ctx, app)
 	_ = rt.StartContainer(ctx, app)
 	_, _, _ = rt.ExecSync(ctx, app, []string{"true"}, time.Second)
-	_, _, _ = c.Probing().ExecSync(ctx, app, []string{"true"}, time.Second)
+	_, _, _ = c.ProbeRuntime().ExecSync(ctx, app, []string{"true"}, time.Second)
 	_, _ = rt.ContainerStatus(ctx, app, false)
 	want := []string{
 		"default/web CRI RunPodSandbox", "default/web CRI PullImage img:1", "default/web CRI CreateContainer app", "default/web CRI StartContainer app",
@@ -131,8 +131,8 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 
 func TestEndpointErrors(t *testing.T) {
 	dir := t.TempDir()
-	silent := filepath.Join(dir, "silent.sock")
-	l, err := net.Listen("unix", silent)
+	unlogged := filepath.Join(dir, "silent.sock")
+	l, err := net.Listen("unix", unlogged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestEndpointErrors(t *testing.T) {
 		"tcp://127.0.0.1:1":             "only unix sockets are spoken to",
 		"unix://relative.sock":          "the socket's path is not absolute",
 		"unix://" + dir + "/none.sock":  "there is no socket: is the container runtime running?",
-		"unix://" + silent:              "does not answer",
+		"unix://" + unlogged:            "does not answer",
 		"unix://" + other:               "does not serve runtime.v1.RuntimeService",
 		filepath.Join(dir, "none.sock"): "there is no socket",
 	} {
@@ -223,7 +223,7 @@ func TestEventsComeBackAfterARestart(t *testing.T) {
 	}
 	next()
 	f.Kill()
-	if err := f.Revive(); err != nil {
+	if err := f.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	if e := next(); e != nil {
@@ -264,8 +264,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// signed tells which tokens there are, and takes them.
-func signed(c *cri.Client) (doubt, images bool) {
+// receivedSignals tells which tokens there are, and takes them.
+func receivedSignals(c *cri.Client) (doubt, images bool) {
 	take := func(ch <-chan struct{}) bool {
 		select {
 		case <-ch:
@@ -274,7 +274,7 @@ func signed(c *cri.Client) (doubt, images bool) {
 			return false
 		}
 	}
-	return take(c.Signs().Doubt), take(c.Signs().Images)
+	return take(c.Signals().RuntimeSuspect), take(c.Signals().ImagesChanged)
 }
 
 func TestSigns(t *testing.T) {
@@ -329,7 +329,7 @@ func TestSigns(t *testing.T) {
 				}
 				call[c.call](t.Context(), client)
 				synctest.Wait()
-				if doubt, images := signed(client); doubt != c.doubt || images != c.images {
+				if doubt, images := receivedSignals(client); doubt != c.doubt || images != c.images {
 					t.Errorf("signs: doubt %t, images %t", doubt, images)
 				}
 			})
@@ -351,20 +351,20 @@ func TestSignsOfTheConnection(t *testing.T) {
 		}
 		defer client.Close()
 		synctest.Wait()
-		if doubt, _ := signed(client); doubt {
+		if doubt, _ := receivedSignals(client); doubt {
 			t.Error("a connection that stands is doubted")
 		}
 		f.Kill()
 		synctest.Wait()
-		if doubt, _ := signed(client); !doubt {
+		if doubt, _ := receivedSignals(client); !doubt {
 			t.Error("a connection that broke is no sign")
 		}
-		if err := f.Revive(); err != nil {
+		if err := f.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = client.Runtime().Status(t.Context(), false)
 		synctest.Wait()
-		if doubt, _ := signed(client); !doubt {
+		if doubt, _ := receivedSignals(client); !doubt {
 			t.Error("a connection that is there again is no sign")
 		}
 	})

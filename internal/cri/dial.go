@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	maxMessage     = 64 << 20               // bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
-	defaultTimeout = 2 * time.Minute        // KubeletConfiguration.runtimeRequestTimeout
-	retryFirst     = 20 * time.Millisecond  // first pause before dialling a lost runtime again
-	retryMost      = 500 * time.Millisecond // longest pause; containerd is back 0.2 s after it was killed
+	maxMessage      = 64 << 20               // bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
+	defaultTimeout  = 2 * time.Minute        // KubeletConfiguration.runtimeRequestTimeout
+	firstRetryDelay = 20 * time.Millisecond  // first pause before dialling a lost runtime again
+	maxRetryDelay   = 500 * time.Millisecond // longest pause; containerd is back 0.2 s after it was killed
 )
 
 // Options say where the runtime is and how it is spoken to.
@@ -39,11 +39,11 @@ type Options struct {
 	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
 	FailFast       bool          // Dial fails at once where nobody listens; else it waits for a runtime that is starting
 
-	// Calls is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
-	Calls func(method string, took time.Duration, err error)
-	// Messages is shown the request of every call but streams, and its answer, nil for an error: for people who debug. They hold secrets (image
+	// OnCall is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
+	OnCall func(method string, took time.Duration, err error)
+	// OnMessage is shown the request of every call but streams, and its answer, nil for an error: for people who debug. They hold secrets (image
 	// credentials, environments). nil: nobody looks.
-	Messages func(request, answer proto.Message)
+	OnMessage func(request, answer proto.Message)
 
 	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an in-memory one.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
@@ -55,25 +55,25 @@ type Client struct {
 	runtime runtimeService
 	images  imageService
 	version *runtimeapi.VersionResponse
-	signs   signs
-	quit    context.CancelFunc // ends following the connections
+	signals signals
+	cancel  context.CancelFunc // ends following the connections
 }
 
 // Dial connects and shakes hands. The error names the endpoint and says whether nothing listens there, nothing answers, or another API is spoken.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	o = withDefaults(o)
 	if o.FailFast {
-		if err := o.listening(ctx); err != nil {
+		if err := o.waitListening(ctx); err != nil {
 			return nil, err
 		}
 	}
-	signs := newSigns()
+	signs := newSignals()
 	conn, err := connect(o.Endpoint, o, signs)
 	if err != nil {
 		return nil, err
 	}
 	follow, quit := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Client{conns: []*grpc.ClientConn{conn.conn}, signs: signs, quit: quit}
+	c := &Client{conns: []*grpc.ClientConn{conn.conn}, signals: signs, cancel: quit}
 	images := conn
 	if o.ImageEndpoint != "" && o.ImageEndpoint != o.Endpoint {
 		if images, err = connect(o.ImageEndpoint, o, signs); err != nil {
@@ -86,11 +86,11 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	log := &callLog{sink: o.Journal, refs: refs}
 	c.runtime = runtimeService{api: runtimeapi.NewRuntimeServiceClient(conn.conn), timeout: o.Timeout, log: log}
 	c.images = imageService{api: runtimeapi.NewImageServiceClient(images.conn), timeout: o.Timeout, log: log}
-	if c.version, err = c.shakeHands(ctx, o); err != nil {
+	if c.version, err = c.negotiateVersion(ctx, o); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	go signs.follow(follow, conn.conn)
+	go signs.watchConnection(follow, conn.conn)
 	return c, nil
 }
 
@@ -112,46 +112,46 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-type link struct{ conn *grpc.ClientConn }
+type connection struct{ conn *grpc.ClientConn }
 
-func connect(endpoint string, o Options, signs signs) (link, error) {
+func connect(endpoint string, o Options, signs signals) (connection, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
-		return link{}, err
+		return connection{}, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
-		grpc.WithChainUnaryInterceptor(o.counted, signs.heed),
+		grpc.WithChainUnaryInterceptor(o.instrument, signs.intercept),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.Dialer(ctx, path) }),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.1, MaxDelay: retryMost},
+			Backoff:           backoff.Config{BaseDelay: firstRetryDelay, Multiplier: 1.6, Jitter: 0.1, MaxDelay: maxRetryDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}))
 	if err != nil {
-		return link{}, fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
+		return connection{}, fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
 	}
-	return link{conn}, nil
+	return connection{conn}, nil
 }
 
-// counted tells Calls and Messages of a call.
-func (o Options) counted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if o.Calls == nil && o.Messages == nil {
+// instrument tells Calls and Messages of a call.
+func (o Options) instrument(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if o.OnCall == nil && o.OnMessage == nil {
 		return call(ctx, method, req, reply, cc, opts...)
 	}
-	begun := time.Now()
+	startedAt := time.Now()
 	err := call(ctx, method, req, reply, cc, opts...)
-	if o.Calls != nil {
-		o.Calls(method[strings.LastIndexByte(method, '/')+1:], time.Since(begun), err)
+	if o.OnCall != nil {
+		o.OnCall(method[strings.LastIndexByte(method, '/')+1:], time.Since(startedAt), err)
 	}
-	if request, ok := req.(proto.Message); ok && o.Messages != nil {
+	if request, ok := req.(proto.Message); ok && o.OnMessage != nil {
 		answer, _ := reply.(proto.Message)
 		if err != nil {
 			answer = nil
 		}
-		o.Messages(request, answer)
+		o.OnMessage(request, answer)
 	}
 	return err
 }
@@ -170,12 +170,16 @@ func SocketPath(endpoint string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.VersionResponse, error) {
+func (c *Client) negotiateVersion(ctx context.Context, o Options) (*runtimeapi.VersionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
-	v, err := c.runtime.api.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}, grpc.WaitForReady(true))
+	var v *runtimeapi.VersionResponse
+	err := until(ctx, func() (err error) {
+		v, err = c.runtime.api.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}, grpc.WaitForReady(true))
+		return err
+	})
 	if err != nil {
-		return nil, explain(o.Endpoint, "runtime.v1.RuntimeService", err)
+		return nil, describeDialError(o.Endpoint, "runtime.v1.RuntimeService", err)
 	}
 	if v.RuntimeName == "" || v.RuntimeApiVersion == "" {
 		return nil, fmt.Errorf("container runtime endpoint %q: its Version answer leaves runtime_name or runtime_api_version empty", o.Endpoint)
@@ -187,14 +191,42 @@ func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.Version
 	if endpoint == "" {
 		endpoint = o.Endpoint
 	}
-	if _, err := c.images.api.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}, grpc.WaitForReady(true)); err != nil {
-		return nil, explain(endpoint, "runtime.v1.ImageService", err)
+	err = until(ctx, func() error {
+		_, err := c.images.api.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}, grpc.WaitForReady(true))
+		return err
+	})
+	if err != nil {
+		return nil, describeDialError(endpoint, "runtime.v1.ImageService", err)
 	}
 	return v, nil
 }
 
-// listening connects once to each socket; the error says why that failed.
-func (o Options) listening(ctx context.Context) error {
+// until asks again for as long as ctx lasts while the runtime dies over the question.
+func until(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(firstRetryDelay):
+		}
+	}
+}
+
+// Away tells that an error of Dial or of a call means that nobody answers at the runtime's socket now; it may come back.
+func Away(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+// waitListening connects once to each socket; the error says why that failed.
+func (o Options) waitListening(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
 	for _, endpoint := range []string{o.Endpoint, o.ImageEndpoint} {
@@ -222,8 +254,8 @@ func (o Options) listening(ctx context.Context) error {
 	return nil
 }
 
-// explain turns a failed handshake into a sentence with a remedy.
-func explain(endpoint, service string, err error) error {
+// describeDialError turns a failed handshake into a sentence with a remedy.
+func describeDialError(endpoint, service string, err error) error {
 	path, _ := SocketPath(endpoint)
 	switch status.Code(err) {
 	case codes.Unimplemented:
@@ -241,10 +273,10 @@ func explain(endpoint, service string, err error) error {
 // Runtime returns the RuntimeService; its changing calls are journaled, ExecSync among them.
 func (c *Client) Runtime() internalapi.RuntimeService { return &c.runtime }
 
-// Probing returns the same RuntimeService without ExecSync in the journal: probes tell their verdicts themselves.
-func (c *Client) Probing() internalapi.RuntimeService {
+// ProbeRuntime returns the same RuntimeService without ExecSync in the journal: probes tell their verdicts themselves.
+func (c *Client) ProbeRuntime() internalapi.RuntimeService {
 	p := c.runtime
-	p.quiet = true
+	p.unlogged = true
 	return &p
 }
 
@@ -256,7 +288,7 @@ func (c *Client) Version() *runtimeapi.VersionResponse { return c.version }
 
 // Close ends the connections. The services' own Close does nothing, so that no holder of one can close it for the others.
 func (c *Client) Close() error {
-	c.quit()
+	c.cancel()
 	var errs []error
 	for _, conn := range c.conns {
 		errs = append(errs, conn.Close())

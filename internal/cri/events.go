@@ -21,11 +21,11 @@ func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventRe
 	go func() {
 		defer close(out)
 		for ctx.Err() == nil {
-			err := c.oneStream(ctx, out)
+			err := c.streamOnce(ctx, out)
 			if ctx.Err() != nil {
 				return
 			}
-			pause := retryFirst
+			pause := firstRetryDelay
 			if status.Code(err) == codes.Unimplemented {
 				klog.FromContext(ctx).Info("The container runtime offers no events; relisting alone finds changes", "runtime", c.version.GetRuntimeName())
 				<-ctx.Done()
@@ -41,8 +41,8 @@ func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventRe
 	return out
 }
 
-// oneStream opens the stream, says so, and passes events on until it breaks.
-func (c *Client) oneStream(ctx context.Context, out chan<- *runtimeapi.ContainerEventResponse) error {
+// streamOnce opens the stream, says so, and passes events on until it breaks.
+func (c *Client) streamOnce(ctx context.Context, out chan<- *runtimeapi.ContainerEventResponse) error {
 	stream, err := c.runtime.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return err

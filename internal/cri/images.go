@@ -48,7 +48,7 @@ func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageS
 func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	req := &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox}
 	var r *runtimeapi.PullImageResponse
-	err := s.log.call("PullImage", ofSandbox(sandbox.GetMetadata()), image.GetImage(), func() (err error) {
+	err := s.log.call("PullImage", sandboxRef(sandbox.GetMetadata()), image.GetImage(), func() (err error) {
 		if r, err = s.api.PullImage(ctx, req); err == nil && r.ImageRef == "" {
 			err = fmt.Errorf("the runtime's PullImage of %q sets no image_ref", image.GetImage())
 		}
@@ -64,7 +64,7 @@ func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpe
 func (s *imageService) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return s.log.call("RemoveImage", ofImage(image), image.GetImage(), func() error {
+	return s.log.call("RemoveImage", imageRef(image), image.GetImage(), func() error {
 		_, err := s.api.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: image})
 		return err
 	})

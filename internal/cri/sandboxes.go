@@ -12,21 +12,21 @@ import (
 
 // runtimeService is internalapi.RuntimeService over gRPC. Every call has the time limit upstream's kubelet gives it.
 type runtimeService struct {
-	api     runtimeapi.RuntimeServiceClient
-	timeout time.Duration
-	log     *callLog
-	quiet   bool // ExecSync is not journaled
+	api      runtimeapi.RuntimeServiceClient
+	timeout  time.Duration
+	log      *callLog
+	unlogged bool // ExecSync is not journaled
 }
 
 var _ internalapi.RuntimeService = (*runtimeService)(nil)
 
-func (s *runtimeService) within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *runtimeService) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.timeout)
 }
 
 // Version returns name and versions of the runtime.
 func (s *runtimeService) Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	return s.api.Version(ctx, &runtimeapi.VersionRequest{Version: apiVersion})
 }
@@ -35,7 +35,7 @@ func (s *runtimeService) Version(ctx context.Context, apiVersion string) (*runti
 func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
-	ref := ofSandbox(config.GetMetadata())
+	ref := sandboxRef(config.GetMetadata())
 	var id string
 	err := s.log.call("RunPodSandbox", ref, "", func() error {
 		r, err := s.api.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
@@ -53,7 +53,7 @@ func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.P
 
 // StopPodSandbox kills what runs in the sandbox and takes its network down. Stopping twice, or an unknown one, is no error.
 func (s *runtimeService) StopPodSandbox(ctx context.Context, id string) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	return s.log.call("StopPodSandbox", s.log.refs.get(id).ref, "", func() error {
 		_, err := s.api.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
@@ -63,7 +63,7 @@ func (s *runtimeService) StopPodSandbox(ctx context.Context, id string) error {
 
 // RemovePodSandbox removes the sandbox and its containers. An unknown one is no error.
 func (s *runtimeService) RemovePodSandbox(ctx context.Context, id string) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	err := s.log.call("RemovePodSandbox", s.log.refs.get(id).ref, "", func() error {
 		_, err := s.api.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
@@ -77,7 +77,7 @@ func (s *runtimeService) RemovePodSandbox(ctx context.Context, id string) error 
 
 // PodSandboxStatus returns the sandbox; an unknown id is an error of code NotFound.
 func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
 	if err != nil {
@@ -92,19 +92,19 @@ func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string, verbos
 
 // ListPodSandbox lists the sandboxes that pass filter, all for nil.
 func (s *runtimeService) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
 	if err != nil {
 		return nil, err
 	}
-	s.log.refs.learnSandboxes(r.Items)
+	s.log.refs.rememberSandboxes(r.Items)
 	return r.Items, nil
 }
 
 // PortForward returns the URL under which the runtime forwards ports into the sandbox.
 func (s *runtimeService) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	var r *runtimeapi.PortForwardResponse
 	err := s.log.call("PortForward", s.log.refs.get(req.GetPodSandboxId()).ref, "", func() (err error) {
@@ -116,7 +116,7 @@ func (s *runtimeService) PortForward(ctx context.Context, req *runtimeapi.PortFo
 
 // UpdatePodSandboxResources tells the runtime of the Pod's new resources; the kubelet has written the Pod's cgroup itself.
 func (s *runtimeService) UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	var r *runtimeapi.UpdatePodSandboxResourcesResponse
 	err := s.log.call("UpdatePodSandboxResources", s.log.refs.get(req.GetPodSandboxId()).ref, "", func() (err error) {
@@ -141,7 +141,7 @@ func (s *runtimeService) RestorePod(ctx context.Context, req *runtimeapi.Restore
 
 // UpdateRuntimeConfig passes the node's Pod CIDR to the runtime's network.
 func (s *runtimeService) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	_, err := s.api.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: config})
 	return err
@@ -149,7 +149,7 @@ func (s *runtimeService) UpdateRuntimeConfig(ctx context.Context, config *runtim
 
 // Status returns the runtime's conditions; an answer with fewer than the two every runtime has is an error.
 func (s *runtimeService) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.Status(ctx, &runtimeapi.StatusRequest{Verbose: verbose})
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *runtimeService) Status(ctx context.Context, verbose bool) (*runtimeapi.
 
 // RuntimeConfig returns the runtime's cgroup driver.
 func (s *runtimeService) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	return s.api.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 }

@@ -8,7 +8,7 @@ import (
 
 // ContainerStats returns one container's use of resources.
 func (s *runtimeService) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})
 	return r.GetStats(), err
@@ -16,7 +16,7 @@ func (s *runtimeService) ContainerStats(ctx context.Context, id string) (*runtim
 
 // ListContainerStats returns the use of all running containers that pass filter.
 func (s *runtimeService) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: filter})
 	return r.GetStats(), err
@@ -24,7 +24,7 @@ func (s *runtimeService) ListContainerStats(ctx context.Context, filter *runtime
 
 // PodSandboxStats returns one Pod's use of resources.
 func (s *runtimeService) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.PodSandboxStats, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.PodSandboxStats(ctx, &runtimeapi.PodSandboxStatsRequest{PodSandboxId: id})
 	return r.GetStats(), err
@@ -32,7 +32,7 @@ func (s *runtimeService) PodSandboxStats(ctx context.Context, id string) (*runti
 
 // ListPodSandboxStats returns the use of all running Pods that pass filter.
 func (s *runtimeService) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
 	return r.GetStats(), err
@@ -40,7 +40,7 @@ func (s *runtimeService) ListPodSandboxStats(ctx context.Context, filter *runtim
 
 // ListMetricDescriptors describes what ListPodSandboxMetrics returns.
 func (s *runtimeService) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.MetricDescriptor, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListMetricDescriptors(ctx, &runtimeapi.ListMetricDescriptorsRequest{})
 	return r.GetDescriptors(), err
@@ -48,7 +48,7 @@ func (s *runtimeService) ListMetricDescriptors(ctx context.Context) ([]*runtimea
 
 // ListPodSandboxMetrics returns metrics of all Pods. containerd answers for ten Pods a second only: do not build on it.
 func (s *runtimeService) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListPodSandboxMetrics(ctx, &runtimeapi.ListPodSandboxMetricsRequest{})
 	return r.GetPodMetrics(), err

@@ -46,16 +46,16 @@ type owner struct {
 
 // refs maps sandbox and container ids to their Pods; it learns from what is created and from what is listed.
 type refs struct {
-	mu sync.RWMutex
-	by map[string]owner
+	mu     sync.RWMutex
+	owners map[string]owner
 }
 
-func newRefs() *refs { return &refs{by: map[string]owner{}} }
+func newRefs() *refs { return &refs{owners: map[string]owner{}} }
 
 func (r *refs) get(id string) owner {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.by[id]
+	return r.owners[id]
 }
 
 func (r *refs) put(id string, o owner) {
@@ -64,33 +64,33 @@ func (r *refs) put(id string, o owner) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.by[id] = o
+	r.owners[id] = o
 }
 
 func (r *refs) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.by, id)
+	delete(r.owners, id)
 }
 
-func (r *refs) learnSandboxes(list []*runtimeapi.PodSandbox) {
+func (r *refs) rememberSandboxes(list []*runtimeapi.PodSandbox) {
 	for _, s := range list {
 		if r.get(s.Id).ref.Name == "" {
-			r.put(s.Id, owner{ref: ofSandbox(s.Metadata)})
+			r.put(s.Id, owner{ref: sandboxRef(s.Metadata)})
 		}
 	}
 }
 
-func (r *refs) learnContainers(list []*runtimeapi.Container) {
+func (r *refs) rememberContainers(list []*runtimeapi.Container) {
 	for _, c := range list {
 		if r.get(c.Id).ref.Name == "" {
-			r.put(c.Id, r.ofContainer(c.PodSandboxId, c.Metadata.GetName(), c.Labels))
+			r.put(c.Id, r.containerOwner(c.PodSandboxId, c.Metadata.GetName(), c.Labels))
 		}
 	}
 }
 
-// ofContainer prefers the kubelet's labels and falls back on the sandbox, which other clients' containers have as well.
-func (r *refs) ofContainer(sandbox, name string, labels map[string]string) owner {
+// containerOwner prefers the kubelet's labels and falls back on the sandbox, which other clients' containers have as well.
+func (r *refs) containerOwner(sandbox, name string, labels map[string]string) owner {
 	if n := labels[labelContainer]; n != "" {
 		name = n
 	}
@@ -100,10 +100,10 @@ func (r *refs) ofContainer(sandbox, name string, labels map[string]string) owner
 	return owner{container: name, ref: journal.Ref{Namespace: labels[labelNamespace], Name: labels[labelPodName], UID: labels[labelPodUID]}}
 }
 
-func ofSandbox(m *runtimeapi.PodSandboxMetadata) journal.Ref {
+func sandboxRef(m *runtimeapi.PodSandboxMetadata) journal.Ref {
 	return journal.Ref{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()}
 }
 
-func ofImage(i *runtimeapi.ImageSpec) journal.Ref {
+func imageRef(i *runtimeapi.ImageSpec) journal.Ref {
 	return journal.Ref{Kind: "Image", Name: i.GetImage()}
 }

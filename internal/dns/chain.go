@@ -22,43 +22,43 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// cached keeps upstream's answers for half a minute at most, failures for five seconds.
-const cached = "cache 30 ."
+// cacheStanza keeps upstream's answers for half a minute at most, failures for five seconds.
+const cacheStanza = "cache 30 ."
 
-// except is cached with nothing kept of zones, whose names change at once. As in CoreDNS's usual configuration every
+// cacheExcept is cached with nothing kept of zones, whose names change at once. As in CoreDNS's usual configuration every
 // query passes it, and is counted there.
-func except(zones []string) string {
+func cacheExcept(zones []string) string {
 	own := strings.Join(zones, " ")
-	return cached + " {\n  disable success " + own + "\n  disable denial " + own + "\n}"
+	return cacheStanza + " {\n  disable success " + own + "\n  disable denial " + own + "\n}"
 }
 
-// chain answers by one state of the settings.
-type chain struct {
+// handlerChain answers by one state of the settings.
+type handlerChain struct {
 	mux      *dnsserver.Server
 	forwards []*forward.Forward
 }
 
-// newChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams, behind caches.
-func newChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamWatch) (*chain, error) {
-	c := &chain{}
-	last := plugin.Handler(nowhere{})
+// newHandlerChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams, behind caches.
+func newHandlerChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamMonitor) (*handlerChain, error) {
+	c := &handlerChain{}
+	last := plugin.Handler(nxdomainHandler{})
 	var err error
 	if len(s.Upstreams) > 0 {
-		if last, err = c.ask(s.Upstreams, watch); err != nil {
+		if last, err = c.newForwarder(s.Upstreams, watch); err != nil {
 			return nil, err
 		}
 	}
 	own := *cluster // the handlers of an older chain may still be at work
 	own.Next = last
-	first, err := directive("cache", except(own.Zones), &own)
+	first, err := directive("cache", cacheExcept(own.Zones), &own)
 	if err != nil {
 		return nil, err
 	}
 	configs := []*dnsserver.Config{zone(".", first)}
 	for _, stub := range s.Stubs {
-		h, err := c.ask(stub.Servers, watch)
+		h, err := c.newForwarder(stub.Servers, watch)
 		if err == nil {
-			h, err = directive("cache", cached, h)
+			h, err = directive("cache", cacheStanza, h)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("stub domain %s: %w", stub.Zone, err)
@@ -75,8 +75,8 @@ func zone(name string, h plugin.Handler) *dnsserver.Config {
 	return &dnsserver.Config{Zone: name, Plugin: []plugin.Plugin{func(plugin.Handler) plugin.Handler { return h }}}
 }
 
-// ask makes a forwarder.
-func (c *chain) ask(servers []netip.AddrPort, watch *upstreamWatch) (plugin.Handler, error) {
+// newForwarder makes a forwarder.
+func (c *handlerChain) newForwarder(servers []netip.AddrPort, watch *upstreamMonitor) (plugin.Handler, error) {
 	h, err := directive("forward", plan.Forwarding(servers), nil)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *chain) ask(servers []netip.AddrPort, watch *upstreamWatch) (plugin.Hand
 		return nil, err
 	}
 	c.forwards = append(c.forwards, f)
-	return watched{f, watch}, nil
+	return monitoredForward{f, watch}, nil
 }
 
 // directive sets a plugin of CoreDNS up by its stanza, without any server of its own.
@@ -102,50 +102,50 @@ func directive(name, stanza string, next plugin.Handler) (plugin.Handler, error)
 	if err := setup(controller); err != nil {
 		return nil, err
 	}
-	made := dnsserver.GetConfig(controller).Plugin
-	if len(made) != 1 {
-		return nil, fmt.Errorf("plugin %s made %d handlers, want one", name, len(made))
+	created := dnsserver.GetConfig(controller).Plugin
+	if len(created) != 1 {
+		return nil, fmt.Errorf("plugin %s made %d handlers, want one", name, len(created))
 	}
-	return made[0](next), nil
+	return created[0](next), nil
 }
 
 // close stops what the chain keeps going.
-func (c *chain) close() {
+func (c *handlerChain) close() {
 	for _, f := range c.forwards {
 		_ = f.OnShutdown() // stops health checks; it has no way to fail
 	}
 }
 
 // ServeDNS answers one query.
-func (c *chain) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
+func (c *handlerChain) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
 	ctx := context.WithValue(context.Background(), dnsserver.Key{}, c.mux)
 	c.mux.ServeDNS(context.WithValue(ctx, dnsserver.LoopKey{}, 0), w, r)
 }
 
-// nowhere is asked when there is no upstream: what the cluster does not know does not exist.
-type nowhere struct{}
+// nxdomainHandler is asked when there is no upstream: what the cluster does not know does not exist.
+type nxdomainHandler struct{}
 
-func (nowhere) Name() string { return "nowhere" }
+func (nxdomainHandler) Name() string { return "nowhere" }
 
-func (nowhere) ServeDNS(_ context.Context, w miekg.ResponseWriter, r *miekg.Msg) (int, error) {
+func (nxdomainHandler) ServeDNS(_ context.Context, w miekg.ResponseWriter, r *miekg.Msg) (int, error) {
 	m := new(miekg.Msg)
 	m.SetRcode(r, miekg.RcodeNameError)
 	m.RecursionAvailable = true
 	return miekg.RcodeNameError, w.WriteMsg(m)
 }
 
-// upstreamWatch tells in the log when upstreams begin and cease to fail.
-type upstreamWatch struct{ failing atomic.Bool }
+// upstreamMonitor tells in the log when upstreams begin and cease to fail.
+type upstreamMonitor struct{ failing atomic.Bool }
 
-// watched passes a forwarder's answers on and its failures to the watch.
-type watched struct {
+// monitoredForward passes a forwarder's answers on and its failures to the watch.
+type monitoredForward struct {
 	*forward.Forward
-	watch *upstreamWatch
+	monitor *upstreamMonitor
 }
 
-func (w watched) ServeDNS(ctx context.Context, out miekg.ResponseWriter, r *miekg.Msg) (int, error) {
+func (w monitoredForward) ServeDNS(ctx context.Context, out miekg.ResponseWriter, r *miekg.Msg) (int, error) {
 	code, err := w.Forward.ServeDNS(ctx, out, r)
-	if failing := err != nil; w.watch.failing.CompareAndSwap(!failing, failing) {
+	if failing := err != nil; w.monitor.failing.CompareAndSwap(!failing, failing) {
 		if failing {
 			klog.Background().Error(err, "Upstream DNS servers do not answer; names outside the cluster fail", "name", r.Question[0].Name)
 		} else {
@@ -165,14 +165,16 @@ func clusterNames(api *rest.Config, domain string) (*kubernetes.Kubernetes, erro
 	}
 	own := rest.CopyConfig(api)
 	own.ContentType, own.QPS, own.UserAgent = "application/vnd.kubernetes.protobuf", -1, "gantry-dns"
-	k.ClientConfig = given{own}
+	k.ClientConfig = staticClientConfig{own}
 	return k, nil
 }
 
-// given is a client configuration that is there already.
-type given struct{ *rest.Config }
+// staticClientConfig is a client configuration that is there already.
+type staticClientConfig struct{ *rest.Config }
 
-func (g given) ClientConfig() (*rest.Config, error)     { return g.Config, nil }
-func (g given) RawConfig() (clientcmdapi.Config, error) { return clientcmdapi.Config{}, nil }
-func (g given) Namespace() (string, bool, error)        { return "", false, nil }
-func (g given) ConfigAccess() clientcmd.ConfigAccess    { return nil }
+func (g staticClientConfig) ClientConfig() (*rest.Config, error) { return g.Config, nil }
+func (g staticClientConfig) RawConfig() (clientcmdapi.Config, error) {
+	return clientcmdapi.Config{}, nil
+}
+func (g staticClientConfig) Namespace() (string, bool, error)     { return "", false, nil }
+func (g staticClientConfig) ConfigAccess() clientcmd.ConfigAccess { return nil }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopWithin is what queries on their way get at the end.
-const stopWithin = 2 * time.Second
+// stopTimeout is what queries on their way get at the end.
+const stopTimeout = 2 * time.Second
 
 // socket is one address, in UDP and TCP.
 type socket struct {
@@ -59,7 +59,7 @@ func (s socket) address(a netip.Addr) netip.AddrPort {
 // serve answers until ctx ends or the socket breaks.
 func (s socket) serve(ctx context.Context, h miekg.Handler) error {
 	at := s.udp.LocalAddr().String()
-	h = measured{h, "dns://" + at}
+	h = instrumentedHandler{h, "dns://" + at}
 	servers := []*miekg.Server{{PacketConn: s.udp, Handler: h}, {Listener: s.tcp, Handler: h}}
 	ended := make(chan error, len(servers))
 	for _, one := range servers {
@@ -76,7 +76,7 @@ func (s socket) serve(ctx context.Context, h miekg.Handler) error {
 	case <-ctx.Done():
 	}
 	_ = s.udp.SetReadDeadline(time.Now()) // a server that has not begun cannot be shut down; this one will not wait
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	for _, one := range servers {
 		_ = one.ShutdownContext(stop) // a server that ended by itself says so
@@ -93,20 +93,20 @@ func (s socket) close() {
 	_ = s.tcp.Close()
 }
 
-// measured counts queries in CoreDNS's metrics.
-type measured struct {
+// instrumentedHandler counts queries in CoreDNS's metrics.
+type instrumentedHandler struct {
 	next miekg.Handler
 	at   string
 }
 
-func (m measured) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
+func (m instrumentedHandler) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
 	out := dnstest.NewRecorder(w)
 	m.next.ServeDNS(out, r)
 	vars.Report(m.at, request.Request{W: w, Req: r}, ".", "", rcode.ToString(out.Rcode), "", out.Len, out.Start)
 }
 
-// hold gives a link an address of its own; one that it has already is well.
-func hold(link string, a netip.Addr) error {
+// addAddress gives a link an address of its own; one that it has already is well.
+func addAddress(link string, a netip.Addr) error {
 	l, err := netlink.LinkByName(link)
 	if err != nil {
 		return fmt.Errorf("dns: link %s: %w", link, err)
@@ -117,8 +117,8 @@ func hold(link string, a netip.Addr) error {
 	return nil
 }
 
-// release takes the address off again.
-func release(link string, a netip.Addr) error {
+// removeAddress takes the address off again.
+func removeAddress(link string, a netip.Addr) error {
 	l, err := netlink.LinkByName(link)
 	if err != nil {
 		return nil // the link went, and the address with it

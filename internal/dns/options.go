@@ -16,15 +16,15 @@ type Options struct {
 	Domain string       // of the cluster, such as cluster.local
 	Listen Listen
 	// Base are the settings below the ConfigMap's. Without upstreams those of ResolvConf count, unless Alone.
-	Base       plan.Settings
-	ResolvConf string // the node's resolver file; empty: none
-	Alone      bool   // asks nobody
+	Base        plan.Settings
+	ResolvConf  string // the node's resolver file; empty: none
+	NoUpstreams bool   // asks nobody
 	// Node is where the server is. Publish keeps the Service and the slice of this node, so that others find it.
 	Node    string
 	Publish bool
 	// Withdraw takes the slice away at the end, so that Pods of this node ask other nodes' servers while this one is away.
-	Withdraw bool
-	Web      net.Listener // health and metrics; nil: not served
+	Withdraw     bool
+	HTTPListener net.Listener // health and metrics; nil: not served
 }
 
 // Listen are the addresses of a server.

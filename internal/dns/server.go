@@ -19,27 +19,27 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// lookAgain is how often the node's resolver file and the link's address are looked at: the file is often a link into another directory that
+// resyncPeriod is how often the node's resolver file and the link's address are looked at: the file is often a link into another directory that
 // network daemons replace, so that its directory tells nothing.
-const lookAgain = 10 * time.Second
+const resyncPeriod = 10 * time.Second
 
-// queryTakes is more than a query can take: CoreDNS forwards for five seconds at most.
-const queryTakes = 6 * time.Second
+// maxQueryDuration is more than a query can take: CoreDNS forwards for five seconds at most.
+const maxQueryDuration = 6 * time.Second
 
 // Server answers queries.
 type Server struct {
-	o       Options
-	client  k8s.Interface
-	sockets []socket
-	at      netip.AddrPort // where others reach it
-	metrics net.Listener   // at the same address, for who scrapes the Service; nil: not served
-	names   *kubernetes.Kubernetes
-	watch   upstreamWatch
-	now     atomic.Pointer[chain]
+	o         Options
+	client    k8s.Interface
+	sockets   []socket
+	at        netip.AddrPort // where others reach it
+	metrics   net.Listener   // at the same address, for who scrapes the Service; nil: not served
+	names     *kubernetes.Kubernetes
+	upstreams upstreamMonitor
+	current   atomic.Pointer[handlerChain]
 	// Of the goroutine that follows:
-	settings plan.Settings
-	data     map[string]string // of the ConfigMap
-	told     string            // the last complaint about it
+	settings        plan.Settings
+	data            map[string]string // of the ConfigMap
+	lastConfigError string            // the last complaint about it
 }
 
 // New opens the sockets; Run serves them.
@@ -62,7 +62,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 	}()
 	if l := o.Listen; l.Link != "" {
-		if err := hold(l.Link, l.Cluster); err != nil {
+		if err := addAddress(l.Link, l.Cluster); err != nil {
 			return nil, err
 		}
 		if err := s.open(ctx, netip.AddrPortFrom(l.Cluster, 53), l.Link); err != nil {
@@ -110,20 +110,20 @@ func (s *Server) Run(ctx context.Context) error {
 		s.close()
 		return fmt.Errorf("dns: %w", err)
 	}
-	if err := s.settle(); err != nil {
+	if err := s.applySettings(); err != nil {
 		s.close()
 		return fmt.Errorf("dns: %w", err)
 	}
-	defer func() { s.now.Load().close() }()
+	defer func() { s.current.Load().close() }()
 	runs := []func(context.Context) error{
 		func(ctx context.Context) error {
 			go func() { <-ctx.Done(); _ = stop() }() // its only error is to be called twice
 			s.names.APIConn.Run()
 			return nil
 		},
-		s.follow,
-		func(ctx context.Context) error { return served(ctx, s.o.Web, s.pages()) },
-		func(ctx context.Context) error { return served(ctx, s.metrics, metricsPage()) },
+		s.runSync,
+		func(ctx context.Context) error { return servePages(ctx, s.o.HTTPListener, s.pages()) },
+		func(ctx context.Context) error { return servePages(ctx, s.metrics, metricsPage()) },
 	}
 	for _, one := range s.sockets {
 		runs = append(runs, func(ctx context.Context) error { return one.serve(ctx, s) })
@@ -147,18 +147,18 @@ func (s *Server) Run(ctx context.Context) error {
 		s.withdraw(ctx)
 	}
 	if l := s.o.Listen; l.Link != "" && l.Release {
-		err = errors.Join(err, release(l.Link, l.Cluster))
+		err = errors.Join(err, removeAddress(l.Link, l.Cluster))
 	}
 	return err
 }
 
 // ServeDNS answers by the settings of now.
-func (s *Server) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) { s.now.Load().ServeDNS(w, r) }
+func (s *Server) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) { s.current.Load().ServeDNS(w, r) }
 
-// settle makes the settings what the ConfigMap, the options and the node's resolver file say now. What the ConfigMap says wrong changes nothing.
-func (s *Server) settle() error {
+// applySettings makes the settings what the ConfigMap, the options and the node's resolver file say now. What the ConfigMap says wrong changes nothing.
+func (s *Server) applySettings() error {
 	base := s.o.Base
-	if len(base.Upstreams) == 0 && !s.o.Alone && s.o.ResolvConf != "" {
+	if len(base.Upstreams) == 0 && !s.o.NoUpstreams && s.o.ResolvConf != "" {
 		text, err := os.ReadFile(s.o.ResolvConf)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("the node's resolver file: %w", err)
@@ -167,27 +167,27 @@ func (s *Server) settle() error {
 	}
 	next, err := plan.Overlay(base, s.data)
 	if err != nil {
-		if s.told != err.Error() {
-			s.told = err.Error()
+		if s.lastConfigError != err.Error() {
+			s.lastConfigError = err.Error()
 			klog.Background().Error(err, "The DNS settings of the ConfigMap are wrong; the former ones stay in force", "configMap", "kube-system/"+plan.ConfigMapName)
 		}
-		if s.now.Load() != nil {
+		if s.current.Load() != nil {
 			return nil
 		}
 		next = base
 	} else {
-		s.told = ""
+		s.lastConfigError = ""
 	}
-	if before := s.now.Load(); before != nil && next.Equal(s.settings) {
+	if before := s.current.Load(); before != nil && next.Equal(s.settings) {
 		return nil
 	}
-	made, err := newChain(s.names, next, &s.watch)
+	created, err := newHandlerChain(s.names, next, &s.upstreams)
 	if err != nil {
 		return err
 	}
 	s.settings = next
-	if before := s.now.Swap(made); before != nil {
-		time.AfterFunc(queryTakes, before.close) // queries on their way still use it
+	if before := s.current.Swap(created); before != nil {
+		time.AfterFunc(maxQueryDuration, before.close) // queries on their way still use it
 	}
 	klog.Background().Info("DNS settings", "upstreams", next.Upstreams, "stubDomains", len(next.Stubs))
 	return nil

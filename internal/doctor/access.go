@@ -8,15 +8,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Grant is a right on kubelets' ports that a crowd has.
-type Grant struct {
+// AccessGrant is a right on kubelets' ports that a crowd has.
+type AccessGrant struct {
 	Binding, Role string   // names of ClusterRoleBinding and ClusterRole
-	Who           string   // user or group
+	Subject       string   // user or group
 	What          []string // subresources of nodes
 }
 
-// crowds are subjects that nobody in particular needs to be to have them; those of a namespace's accounts are judged by their prefix.
-var crowds = map[string]string{
+// wideGroups are subjects that nobody in particular needs to be to have them; those of a namespace's accounts are judged by their prefix.
+var wideGroups = map[string]string{
 	"system:anonymous": "everybody, without credentials", "system:unauthenticated": "everybody, without credentials",
 	"system:authenticated": "every user and every Pod", "system:serviceaccounts": "every Pod",
 }
@@ -25,12 +25,12 @@ var crowds = map[string]string{
 var ports = []string{"proxy", "pods", "stats", "log", "metrics", "configz", "healthz"}
 
 // Grants finds what crowds may do on the kubelets' ports. Right on nodes/proxy is right to run commands in every container.
-func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []Grant {
+func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []AccessGrant {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, r := range roles {
 		rules[r.Name] = r.Rules
 	}
-	var out []Grant
+	var out []AccessGrant
 	for _, b := range bindings {
 		if b.RoleRef.Kind != "ClusterRole" {
 			continue
@@ -39,8 +39,8 @@ func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []
 			return !slices.ContainsFunc(rules[b.RoleRef.Name], func(r rbacv1.PolicyRule) bool { return covers(r, sub) })
 		})
 		for _, s := range b.Subjects {
-			if len(what) > 0 && s.Kind != rbacv1.ServiceAccountKind && crowd(s.Name) != "" {
-				out = append(out, Grant{b.Name, b.RoleRef.Name, s.Name, what})
+			if len(what) > 0 && s.Kind != rbacv1.ServiceAccountKind && isWideGroup(s.Name) != "" {
+				out = append(out, AccessGrant{b.Name, b.RoleRef.Name, s.Name, what})
 			}
 		}
 	}
@@ -52,8 +52,8 @@ func covers(r rbacv1.PolicyRule, sub string) bool {
 		slices.ContainsFunc(r.Resources, func(x string) bool { return x == "nodes/"+sub || x == "*" || x == "*/"+sub })
 }
 
-func crowd(name string) string {
-	if who, ok := crowds[name]; ok {
+func isWideGroup(name string) string {
+	if who, ok := wideGroups[name]; ok {
 		return who
 	}
 	if ns, ok := strings.CutPrefix(name, "system:serviceaccounts:"); ok {
@@ -74,7 +74,7 @@ func access(f Facts) []Finding {
 			level, to = Problem, "run commands in every container through nodes/proxy"
 		}
 		out = append(out, Finding{
-			About: "ClusterRoleBinding " + g.Binding, Level: level, Text: fmt.Sprintf("%s (%s) may %s, by ClusterRole %s", g.Who, crowd(g.Who), to, g.Role),
+			About: "ClusterRoleBinding " + g.Binding, Level: level, Text: fmt.Sprintf("%s (%s) may %s, by ClusterRole %s", g.Subject, isWideGroup(g.Subject), to, g.Role),
 			Fix: fmt.Sprintf("kubectl delete clusterrolebinding %s, and bind the role to the one account that needs it", g.Binding),
 		})
 	}

@@ -20,7 +20,7 @@ type API struct {
 type FailingCheck struct{ Name, Reason string }
 
 // A certificate or a token that was just made is refused by a clock that is behind; controllers take a node's Lease for late by their own clock only.
-const skewed = 5 * time.Second
+const maxClockSkew = 5 * time.Second
 
 func apiServer(f Facts) []Finding {
 	switch a := f.API; {
@@ -52,8 +52,8 @@ func clock(f Facts) []Finding {
 		return nil
 	}
 	off := a.Here.Sub(a.Date).Round(time.Second)
-	if off.Abs() <= skewed {
-		return []Finding{{Text: fmt.Sprintf("within %s of the API server's", skewed)}}
+	if off.Abs() <= maxClockSkew {
+		return []Finding{{Text: fmt.Sprintf("within %s of the API server's", maxClockSkew)}}
 	}
 	way := "ahead of"
 	if off < 0 {

@@ -12,7 +12,7 @@ type Level int
 
 // Levels.
 const (
-	Fine    Level = iota // looked at, and as it should be
+	OK      Level = iota // looked at, and as it should be
 	Note                 // worth knowing
 	Warning              // hurts some day, or lets in who should not be
 	Problem              // hurts now
@@ -45,17 +45,17 @@ type Facts struct {
 	Nodes        []Node
 	// NodeRoutes is which nodes cannot agree on how to reach each other's Pods, as text.
 	NodeRoutes []string
-	Grants     []Grant
-	Hops       []Hop
+	Grants     []AccessGrant
+	ExecHops   []ExecHop
 	Scheduler  *Scheduler
 	Orphans    *Orphans
 }
 
 // Check is one row: a question to the facts.
 type Check struct {
-	Name  string
-	About string
-	Judge func(Facts) []Finding
+	Name     string
+	About    string
+	Evaluate func(Facts) []Finding
 }
 
 // Checks are all there are, in the order in which a person would ask: what stands below first.
@@ -85,7 +85,7 @@ func Checks() []Check {
 func Examine(f Facts) []Finding {
 	var out []Finding
 	for _, c := range Checks() {
-		for _, found := range c.Judge(f) {
+		for _, found := range c.Evaluate(f) {
 			found.Check = c.Name
 			out = append(out, found)
 		}
@@ -93,9 +93,9 @@ func Examine(f Facts) []Finding {
 	return out
 }
 
-// Worst is the highest level of the findings; Fine when there are none.
+// Worst is the highest level of the findings; OK when there are none.
 func Worst(list []Finding) Level {
-	worst := Fine
+	worst := OK
 	for _, f := range list {
 		worst = max(worst, f.Level)
 	}

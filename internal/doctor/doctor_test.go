@@ -35,7 +35,7 @@ func driver(kubelet, runtime string) doctor.Facts {
 }
 
 func disk(available uint64) doctor.Facts {
-	return doctor.Facts{Machine: &doctor.Machine{Unified: true, Disks: []doctor.Disk{{Path: "/var", Holds: "Pods", Capacity: 100 << 30, Available: available << 30, Inodes: 100, InodesFree: 50}}}}
+	return doctor.Facts{Machine: &doctor.Machine{Unified: true, Disks: []doctor.Disk{{Path: "/var", Contents: "Pods", Capacity: 100 << 30, Available: available << 30, Inodes: 100, InodesFree: 50}}}}
 }
 
 func cert(from, to time.Duration) doctor.Facts {
@@ -63,39 +63,39 @@ func TestChecks(t *testing.T) {
 		text  string
 		fix   string
 	}{
-		{"cgroup v2", disk(50), "cgroups", doctor.Fine, "cgroup v2", ""},
+		{"cgroup v2", disk(50), "cgroups", doctor.OK, "cgroup v2", ""},
 		{"cgroup v1", doctor.Facts{Machine: &doctor.Machine{}}, "cgroups", doctor.Note, "cgroup v1", "unified_cgroup_hierarchy"},
-		{"room", disk(50), "disk", doctor.Fine, "50 % free (50.0 GiB of 100.0 GiB)", ""},
+		{"room", disk(50), "disk", doctor.OK, "50 % free (50.0 GiB of 100.0 GiB)", ""},
 		{"little room", disk(14), "disk", doctor.Warning, "14 % free", "images that no Pod uses are removed"},
 		{"no room", disk(9), "disk", doctor.Problem, "9 % free", "Pods are evicted"},
 		{"no inodes", doctor.Facts{Machine: &doctor.Machine{Disks: []doctor.Disk{{Path: "/var", Capacity: 10, Available: 9, Inodes: 100, InodesFree: 4}}}}, "disk", doctor.Problem, "4 % of inodes free (4 of 100)", "du --inodes"},
 		{"no disk", doctor.Facts{Machine: &doctor.Machine{Disks: []doctor.Disk{{Path: "/var", Err: errNone}}}}, "disk", doctor.Problem, "no answer", "mount it"},
-		{"runtime", driver("cgroupfs", "cgroupfs"), "runtime", doctor.Fine, "containerd 2.4.2 is ready", ""},
+		{"runtime", driver("cgroupfs", "cgroupfs"), "runtime", doctor.OK, "containerd 2.4.2 is ready", ""},
 		{"no runtime", doctor.Facts{Runtime: &doctor.Runtime{Endpoint: "unix:///x", Err: errNone}}, "runtime", doctor.Problem, "no answer", "--container-runtime-endpoint"},
 		{"no network", doctor.Facts{Runtime: &doctor.Runtime{NotReady: []doctor.Condition{{"NetworkReady", "NetworkPluginNotReady", "cni plugin not initialized"}}}}, "runtime", doctor.Problem, "cni plugin not initialized", "CNI directory"},
-		{"one driver", driver("systemd", "systemd"), "cgroup-driver", doctor.Fine, "use systemd", ""},
+		{"one driver", driver("systemd", "systemd"), "cgroup-driver", doctor.OK, "use systemd", ""},
 		// row: QOS-09
 		{"two drivers", driver("systemd", "cgroupfs"), "cgroup-driver", doctor.Problem, "the kubelet's cgroupDriver is systemd, the runtime's is cgroupfs", "SystemdCgroup = true"},
-		{"young certificate", cert(-time.Hour, 99*time.Hour), "certificates", doctor.Fine, "4 days more", ""},
+		{"young certificate", cert(-time.Hour, 99*time.Hour), "certificates", doctor.OK, "4 days more", ""},
 		{"old certificate", cert(-99*time.Hour, 10*time.Hour), "certificates", doctor.Warning, "in 10h0m0s", "why it was not renewed"},
 		{"ended certificate", cert(-99*time.Hour, -time.Hour), "certificates", doctor.Problem, "ended on 2026-03-01", "restart"},
 		{"certificate of tomorrow", cert(time.Hour, 99*time.Hour), "certificates", doctor.Problem, "counts only from 2026-03-01T13:00:00Z on", "clock"},
 		{"damaged certificate", doctor.Facts{Certificates: []doctor.Certificate{{Where: "/a", Err: errNone}}}, "certificates", doctor.Problem, "cannot be read", "remove it"},
-		{"server", server(0), "api-server", doctor.Fine, "Kubernetes v1.37.2", ""},
+		{"server", server(0), "api-server", doctor.OK, "Kubernetes v1.37.2", ""},
 		{"no server", doctor.Facts{API: &doctor.API{URL: "https://a", Err: errNone}}, "api-server", doctor.Problem, "no answer", "Pods that run go on"},
 		{"server not ready", doctor.Facts{API: &doctor.API{URL: "https://a", Failing: []doctor.FailingCheck{
 			{"watch-cache-progress", "the watch cache of pods has stood at revision 7 for 40s while etcd is at 9"},
 		}}}, "api-server", doctor.Problem, "not ready: watch-cache-progress: the watch cache of pods has stood at revision 7", "restart the API server"},
-		{"clock", server(2 * time.Second), "clock", doctor.Fine, "within 5s", ""},
+		{"clock", server(2 * time.Second), "clock", doctor.OK, "within 5s", ""},
 		{"clock ahead", server(time.Minute), "clock", doctor.Warning, "1m0s ahead of", "chrony"},
 		{"clock behind", server(-time.Minute), "clock", doctor.Warning, "1m0s behind", "chrony"},
-		{"node", server(0), "nodes", doctor.Fine, "ready since 2026-03-01T11:00:00Z", ""},
+		{"node", server(0), "nodes", doctor.OK, "ready since 2026-03-01T11:00:00Z", ""},
 		{"nodes that disagree on their routes", doctor.Facts{NodeRoutes: []string{"direct on a and vxlan on b"}}, "node-routes", doctor.Problem, "direct on a and vxlan on b", "--node-routes"},
 		{"no node", doctor.Facts{API: &doctor.API{}}, "nodes", doctor.Warning, "no node", "gantry kubelet"},
 		{"silent node", node(doctor.Node{Ready: ready(v1.ConditionUnknown)}), "nodes", doctor.Problem, "nothing was heard of its kubelet for 2m0s", "start its kubelet"},
 		{"sick node", node(doctor.Node{Ready: ready(v1.ConditionFalse)}), "nodes", doctor.Problem, "runtime is down", "mend"},
 		{"mute node", node(doctor.Node{}), "nodes", doctor.Problem, "never said", "log"},
-		{"closed port", port(401), "kubelet-port", doctor.Fine, "asks everybody who they are", ""},
+		{"closed port", port(401), "kubelet-port", doctor.OK, "asks everybody who they are", ""},
 		// row: KAP-16
 		{"open port", port(200), "kubelet-port", doctor.Problem, "GET /pods without credentials gave 200", "authentication.anonymous.enabled: false"},
 		{"anonymous on", port(403), "kubelet-port", doctor.Warning, "anonymous authentication is on", "authentication.anonymous.enabled: false"},
@@ -103,7 +103,7 @@ func TestChecks(t *testing.T) {
 		{"odd port", port(500), "kubelet-port", doctor.Note, "gave 500", ""},
 		{"everything allowed", doctor.Facts{Nodes: []doctor.Node{{Config: &kubeletconfig.KubeletConfiguration{Authorization: kubeletconfig.KubeletAuthorization{Mode: "AlwaysAllow"}}}}}, "kubelet-port", doctor.Problem, "AlwaysAllow", "Webhook"},
 		{"read-only port", doctor.Facts{Nodes: []doctor.Node{{ReadOnly: doctor.Answer{Address: "a:10255", Code: 200}}}}, "read-only-port", doctor.Warning, "anybody", "readOnlyPort: 0"},
-		{"few goroutines", node(doctor.Node{Goroutines: 52}), "goroutines", doctor.Fine, "52 goroutines", ""},
+		{"few goroutines", node(doctor.Node{Goroutines: 52}), "goroutines", doctor.OK, "52 goroutines", ""},
 		{"many goroutines", node(doctor.Node{Goroutines: 50000}), "goroutines", doctor.Warning, "50000 goroutines", "kubelet_stuck_pod_seconds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,11 +154,11 @@ func TestGrants(t *testing.T) {
 		{binding("some", "User", "system:anonymous"), doctor.Problem, "everybody, without credentials"},
 		{binding("proxy", "Group", "system:serviceaccounts:ci"), doctor.Problem, "every Pod of namespace ci"},
 		{binding("stats", "Group", "system:authenticated"), doctor.Warning, "read stats, metrics of every kubelet"},
-		{binding("nodes", "Group", "system:authenticated"), doctor.Fine, "no group"},
-		{binding("proxy", "Group", "system:masters"), doctor.Fine, "no group"},
-		{binding("proxy", "ServiceAccount", "system:authenticated"), doctor.Fine, "no group"},
+		{binding("nodes", "Group", "system:authenticated"), doctor.OK, "no group"},
+		{binding("proxy", "Group", "system:masters"), doctor.OK, "no group"},
+		{binding("proxy", "ServiceAccount", "system:authenticated"), doctor.OK, "no group"},
 	} {
-		grants := append([]doctor.Grant{}, doctor.Grants(roles, []rbacv1.ClusterRoleBinding{c.binding})...)
+		grants := append([]doctor.AccessGrant{}, doctor.Grants(roles, []rbacv1.ClusterRoleBinding{c.binding})...)
 		got := doctor.Examine(doctor.Facts{Now: now, Grants: grants})
 		if len(got) != 1 || got[0].Level != c.level || !strings.Contains(got[0].Text, c.text) {
 			t.Errorf("%s: %+v", c.binding.Name, got)
@@ -173,9 +173,9 @@ func TestGrants(t *testing.T) {
 // row: KAP-09
 // row: KAP-10
 func TestExecPathNamesTheHop(t *testing.T) {
-	hops := []doctor.Hop{{Name: "API server", Said: "HTTPS"}, {Name: "kubelet", Said: "HTTPS"}, {Name: "runtime, shim and process", Said: "CRI over gRPC"}}
-	blamed := func(list []doctor.Hop) string {
-		for _, f := range doctor.Examine(doctor.Facts{Now: now, Hops: list}) {
+	hops := []doctor.ExecHop{{Name: "API server", Response: "HTTPS"}, {Name: "kubelet", Response: "HTTPS"}, {Name: "runtime, shim and process", Response: "CRI over gRPC"}}
+	blamed := func(list []doctor.ExecHop) string {
+		for _, f := range doctor.Examine(doctor.Facts{Now: now, ExecHops: list}) {
 			if f.Level == doctor.Problem {
 				return f.About
 			}
@@ -186,7 +186,7 @@ func TestExecPathNamesTheHop(t *testing.T) {
 		t.Errorf("all answer, blamed is %s", got)
 	}
 	for i := range hops {
-		broken := append([]doctor.Hop{}, hops...)
+		broken := append([]doctor.ExecHop{}, hops...)
 		for j := range i + 1 {
 			broken[j].Err = errNone
 		}
@@ -207,7 +207,7 @@ func TestWrite(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}
-	if doctor.Worst(list) != doctor.Problem || doctor.Worst(nil) != doctor.Fine {
+	if doctor.Worst(list) != doctor.Problem || doctor.Worst(nil) != doctor.OK {
 		t.Error("the worst is not the worst")
 	}
 }

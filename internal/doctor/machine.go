@@ -14,7 +14,7 @@ type Machine struct {
 // Disk is the file system of a path.
 type Disk struct {
 	Path                string
-	Holds               string // what is kept there
+	Contents            string // what is kept there
 	Capacity, Available uint64 // bytes
 	Inodes, InodesFree  uint64
 	Err                 error
@@ -23,9 +23,9 @@ type Disk struct {
 // Shares of a disk, from nodefs.available and imagefs.available of KubeletConfiguration's documentation: below 10 % Pods are evicted, from 85 % use on images are
 // collected.
 const (
-	evictsBelow   = 10
-	collectsBelow = 15
-	inodesBelow   = 5
+	evictionThreshold = 10
+	imageGCThreshold  = 15
+	inodesThreshold   = 5
 )
 
 func cgroups(f Facts) []Finding {
@@ -59,17 +59,17 @@ func disk(d Disk) Finding {
 		return f
 	}
 	space, inodes := percent(d.Available, d.Capacity), percent(d.InodesFree, d.Inodes)
-	f.Text = fmt.Sprintf("%s: %d %% free (%s of %s)", d.Holds, space, bytes(d.Available), bytes(d.Capacity))
+	f.Text = fmt.Sprintf("%s: %d %% free (%s of %s)", d.Contents, space, bytes(d.Available), bytes(d.Capacity))
 	switch {
 	case d.Capacity == 0:
-		f.Level, f.Text = Note, d.Holds+": the file system does not say how big it is"
-	case space < evictsBelow:
-		f.Level, f.Fix = Problem, fmt.Sprintf("below %d %% Pods are evicted: remove files there, or give it a bigger disk", evictsBelow)
-	case d.Inodes > 0 && inodes < inodesBelow:
-		f.Level, f.Text = Problem, fmt.Sprintf("%s: %d %% of inodes free (%d of %d)", d.Holds, inodes, d.InodesFree, d.Inodes)
-		f.Fix = fmt.Sprintf("below %d %% Pods are evicted: find what keeps many small files (du --inodes)", inodesBelow)
-	case space < collectsBelow:
-		f.Level, f.Fix = Warning, fmt.Sprintf("below %d %% images that no Pod uses are removed: make room, or set imageGCHighThresholdPercent", collectsBelow)
+		f.Level, f.Text = Note, d.Contents+": the file system does not say how big it is"
+	case space < evictionThreshold:
+		f.Level, f.Fix = Problem, fmt.Sprintf("below %d %% Pods are evicted: remove files there, or give it a bigger disk", evictionThreshold)
+	case d.Inodes > 0 && inodes < inodesThreshold:
+		f.Level, f.Text = Problem, fmt.Sprintf("%s: %d %% of inodes free (%d of %d)", d.Contents, inodes, d.InodesFree, d.Inodes)
+		f.Fix = fmt.Sprintf("below %d %% Pods are evicted: find what keeps many small files (du --inodes)", inodesThreshold)
+	case space < imageGCThreshold:
+		f.Level, f.Fix = Warning, fmt.Sprintf("below %d %% images that no Pod uses are removed: make room, or set imageGCHighThresholdPercent", imageGCThreshold)
 	}
 	return f
 }

@@ -61,8 +61,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// late is when an audit should have been made again: it is made each day.
-const late = 25 * time.Hour
+// auditOverdue is when an audit should have been made again: it is made each day.
+const auditOverdue = 25 * time.Hour
 
 func orphans(f Facts) []Finding {
 	o := f.Orphans
@@ -71,7 +71,7 @@ func orphans(f Facts) []Finding {
 		return nil
 	case o.Err != nil:
 		return []Finding{{Level: Note, Text: o.Err.Error()}}
-	case o.Audited.IsZero(), f.Now.Sub(o.Audited) > late:
+	case o.Audited.IsZero(), f.Now.Sub(o.Audited) > auditOverdue:
 		return []Finding{{
 			Level: Warning, Text: "the API server has not checked its store for objects of namespaces that do not exist in the last day",
 			Fix: "its log says why (\"could not be checked\")",

@@ -18,7 +18,7 @@ func TestOrphansAreTold(t *testing.T) {
 		level   doctor.Level
 		text    string
 	}{
-		"none":      {at, doctor.Fine, "none in the store"},
+		"none":      {at, doctor.OK, "none in the store"},
 		"removed":   {at + fmt.Sprintf(group, "removed"), doctor.Note, "2 lay in a namespace that does not exist; the audit of 2026-03-01 11:00:00 removed them"},
 		"held":      {at + fmt.Sprintf(group, "held"), doctor.Warning, "2 lie in a namespace that does not exist, and something holds them"},
 		"failed":    {at + fmt.Sprintf(group, "failed"), doctor.Problem, "cannot be deleted"},

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// slowAttempt is from where on scheduling counts as slow: the 99th percentile of an attempt.
-const slowAttempt = 200 * time.Millisecond
+// slowAttemptThreshold is from where on scheduling counts as slow: the 99th percentile of an attempt.
+const slowAttemptThreshold = 200 * time.Millisecond
 
-// stale is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that are well say nothing; their leases are not read here.
-const stale = 5 * time.Minute
+// staleAfter is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that are well say nothing; their leases are not read here.
+const staleAfter = 5 * time.Minute
 
 // Scheduler is what a scheduler's metrics tell.
 type Scheduler struct {
-	Address  string
-	Err      error
-	P99      time.Duration // of an attempt, from its start to the binding's end
-	Attempts uint64
-	Pending  map[string]int64     // Pods by queue: active, backoff, unschedulable, gated
-	Percent  map[string]int64     // percentageOfNodesToScore by profile; 0 is the adaptive sample
-	Heard    map[string]time.Time // when the informer last told of nodes and Pods
+	Address        string
+	Err            error
+	P99            time.Duration // of an attempt, from its start to the binding's end
+	Attempts       uint64
+	Pending        map[string]int64     // Pods by queue: active, backoff, unschedulable, gated
+	Percent        map[string]int64     // percentageOfNodesToScore by profile; 0 is the adaptive sample
+	MetricsUpdated map[string]time.Time // when the informer last told of nodes and Pods
 }
 
 // scheduling tells how long attempts take, and where they are slow what to look at, in the order in which it is most often the cause.
@@ -37,16 +37,16 @@ func scheduling(f Facts) []Finding {
 		return []Finding{{About: at, Level: Note, Text: "the scheduler's metrics cannot be read: " + s.Err.Error(), Fix: "see that it runs, and that the user of the kubeconfig may get /metrics"}}
 	case s.Attempts == 0:
 		return []Finding{{About: at, Text: "no Pod has been scheduled yet"}}
-	case s.P99 <= slowAttempt:
+	case s.P99 <= slowAttemptThreshold:
 		return []Finding{{About: at, Text: fmt.Sprintf("of %d attempts 99 %% took at most %s", s.Attempts, s.P99.Round(time.Millisecond))}}
 	}
 	return []Finding{
-		{About: at, Level: Warning, Text: fmt.Sprintf("slow: the 99th percentile of %d attempts is %s, more than %s", s.Attempts, s.P99.Round(time.Millisecond), slowAttempt), Fix: "look at the next three lines, in their order"},
-		s.depth(), s.sampled(), s.fresh(f.Now),
+		{About: at, Level: Warning, Text: fmt.Sprintf("slow: the 99th percentile of %d attempts is %s, more than %s", s.Attempts, s.P99.Round(time.Millisecond), slowAttemptThreshold), Fix: "look at the next three lines, in their order"},
+		s.queueDepth(), s.sampled(), s.metricsCurrent(f.Now),
 	}
 }
 
-func (s *Scheduler) depth() Finding {
+func (s *Scheduler) queueDepth() Finding {
 	var parts []string
 	for _, q := range []string{"active", "backoff", "unschedulable", "gated"} {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Pending[q], q))
@@ -83,13 +83,13 @@ func (s *Scheduler) sampled() Finding {
 	return f
 }
 
-func (s *Scheduler) fresh(now time.Time) Finding {
+func (s *Scheduler) metricsCurrent(now time.Time) Finding {
 	var parts []string
 	f := Finding{About: s.Address, Level: Note}
-	for _, what := range slices.Sorted(maps.Keys(s.Heard)) {
-		age := now.Sub(s.Heard[what]).Round(time.Second)
+	for _, what := range slices.Sorted(maps.Keys(s.MetricsUpdated)) {
+		age := now.Sub(s.MetricsUpdated[what]).Round(time.Second)
 		parts = append(parts, fmt.Sprintf("%s %s ago", what, age))
-		if age > stale {
+		if age > staleAfter {
 			f.Level, f.Fix = Warning, "the scheduler may be deciding about a cluster of the past: see its log for a watch that fails, and the API server's load"
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // ReadScheduler reads what a scheduler's /metrics says. The percentage of nodes and the age of its view are told by Gantry's alone.
 func ReadScheduler(address string, text io.Reader) *Scheduler {
-	s := &Scheduler{Address: address, Pending: map[string]int64{}, Percent: map[string]int64{}, Heard: map[string]time.Time{}}
+	s := &Scheduler{Address: address, Pending: map[string]int64{}, Percent: map[string]int64{}, MetricsUpdated: map[string]time.Time{}}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	all, err := parser.TextToMetricFamilies(text)
 	if err != nil {
@@ -34,7 +34,7 @@ func ReadScheduler(address string, text io.Reader) *Scheduler {
 	each("scheduler_pending_pods", "queue", func(queue string, v float64) { s.Pending[queue] = int64(v) })
 	each("gantry_scheduler_percentage_of_nodes_to_score", "profile", func(profile string, v float64) { s.Percent[profile] = int64(v) })
 	each("gantry_scheduler_informer_last_event_timestamp_seconds", "resource", func(resource string, v float64) {
-		s.Heard[resource] = time.UnixMilli(int64(v * 1000))
+		s.MetricsUpdated[resource] = time.UnixMilli(int64(v * 1000))
 	})
 	s.P99, s.Attempts = quantile(0.99, all["scheduler_scheduling_attempt_duration_seconds"])
 	return s

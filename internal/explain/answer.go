@@ -12,35 +12,35 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 // In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last life, oldest first.
 type In struct {
-	Now     time.Time
-	Ref     journal.Ref
-	Pod     *corev1.Pod
-	Node    *corev1.Node // the node it is bound to, nil when unbound or gone
-	Entries []journal.Entry
-	Events  []corev1.Event
-	Cluster *Cluster          // what is around it; nil when the asker may not see it
-	Around  *Around           // of its namespace; nil when the asker may not see it
-	Images  []string          // names of images that the runtime of the Pod's node has, beside those of its status; nil: not asked
-	Words   map[string]string // the last lines of containers that ended otherwise than with 0, by name
+	Now              time.Time
+	Ref              journal.Ref
+	Pod              *corev1.Pod
+	Node             *corev1.Node // the node it is bound to, nil when unbound or gone
+	Entries          []journal.Entry
+	Events           []corev1.Event
+	ClusterContext   *ClusterContext   // what is around it; nil when the asker may not see it
+	NamespaceContext *NamespaceContext // of its namespace; nil when the asker may not see it
+	Images           []string          // names of images that the runtime of the Pod's node has, beside those of its status; nil: not asked
+	LastLogs         map[string]string // the last lines of containers that ended otherwise than with 0, by name
 }
 
-// Cluster is the world a Pod is placed in, as far as the asker may see it.
-type Cluster struct {
-	Nodes   []*corev1.Node
-	Pods    []*corev1.Pod
-	Classes []*schedulingv1.PriorityClass
-	Judges  *place.Judges                               // the scheduler's own plugins; nil: nothing can be tried
-	Without func(gone map[types.UID]bool) *place.Judges // the same when some Pods are gone and their devices free; nil: not known
-	Groups  Groups                                      // read when the Pod is a member of one
+// ClusterContext is the world a Pod is placed in, as far as the asker may see it.
+type ClusterContext struct {
+	Nodes       []*corev1.Node
+	Pods        []*corev1.Pod
+	Classes     []*schedulingv1.PriorityClass
+	Plugins     *schedule.PluginSet                                      // the scheduler's own plugins; nil: nothing can be tried
+	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet // the same when some Pods are gone and their devices free; nil: not known
+	Groups      Groups                                                   // read when the Pod is a member of one
 }
 
 // pod finds a Pod around.
-func (c *Cluster) pod(namespace, name string) *corev1.Pod {
+func (c *ClusterContext) pod(namespace, name string) *corev1.Pod {
 	if c == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (c *Cluster) pod(namespace, name string) *corev1.Pod {
 }
 
 // node finds a node around.
-func (c *Cluster) node(name string) *corev1.Node {
+func (c *ClusterContext) node(name string) *corev1.Node {
 	if c == nil {
 		return nil
 	}
@@ -78,33 +78,33 @@ type Answer struct {
 
 // Fix is one thing a person can do.
 type Fix struct {
-	Say    string   `json:"say"`
-	Run    []string `json:"run,omitempty"`    // shell commands that do it, in order
-	Config string   `json:"config,omitempty"` // what to set in the scheduler's configuration before, as YAML
-	Amend  *Amend   `json:"amend,omitempty"`  // what to change in a manifest before it is applied anew: for what is past
-	Proven bool     `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
+	Description    string          `json:"say"`
+	Run            []string        `json:"run,omitempty"`    // shell commands that do it, in order
+	Config         string          `json:"config,omitempty"` // what to set in the scheduler's configuration before, as YAML
+	ManifestChange *ManifestChange `json:"amend,omitempty"`  // what to change in a manifest before it is applied anew: for what is past
+	Proven         bool            `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
 }
 
-// Amend is a change of an object's manifest.
-type Amend struct {
+// ManifestChange is a change of an object's manifest.
+type ManifestChange struct {
 	Object string `json:"object"` // kind/name, with " -n namespace" when that is not default
 	Type   string `json:"type"`   // of the patch: strategic or merge
 	Patch  string `json:"patch"`  // JSON
 }
 
-// amend is a fix of something that is past: the object has to be made with another manifest.
-func amend(say, object, patch string) Fix {
-	return Fix{Say: say, Amend: &Amend{Object: object, Type: "strategic", Patch: patch}}
+// manifestFix is a fix of something that is past: the object has to be made with another manifest.
+func manifestFix(say, object, patch string) Fix {
+	return Fix{Description: say, ManifestChange: &ManifestChange{Object: object, Type: "strategic", Patch: patch}}
 }
 
-// do is a fix with the command that does it.
-func do(say string, run ...string) Fix { return Fix{Say: say, Run: run} }
+// commandFix is a fix with the command that does it.
+func commandFix(say string, run ...string) Fix { return Fix{Description: say, Run: run} }
 
-// says are fixes in words only.
-func says(texts ...string) []Fix {
+// textFixes are fixes in words only.
+func textFixes(texts ...string) []Fix {
 	out := make([]Fix, len(texts))
 	for i, t := range texts {
-		out[i] = Fix{Say: t}
+		out[i] = Fix{Description: t}
 	}
 	return out
 }
@@ -118,29 +118,29 @@ type cause struct {
 // causes in the order they are asked; the first answer wins, so the more final ones come first.
 var causes = []cause{
 	{"preempted", preempted},
-	{"gone", gone},
+	{"gone", deletedPod},
 	{"terminating", terminating},
-	{"overfull", overfull},
-	{"ended", ended},
+	{"overfull", localStorageExceeded},
+	{"ended", finishedPod},
 	{"eviction", evictionRefused},
-	{"gated", gated},
-	{"gang", gang},
+	{"gated", schedulingGated},
+	{"gang", coschedulingGroup},
 	{"pod group", podGroup},
-	{"claimless", claimless},
+	{"claimless", claimsMissing},
 	{"unscheduled", unscheduled},
-	{"node lost", nodeLost},
-	{"volume", volumeWaits},
-	{"hook", hooked},
-	{"stuck", stuck},
-	{"sandbox", sandboxFails},
-	{"image", imageFails},
-	{"configuration", configFails},
-	{"crashing", crashing},
+	{"node lost", nodeUnreachableFor},
+	{"volume", volumesWaiting},
+	{"hook", postStartRunning},
+	{"stuck", kubeletBlocked},
+	{"sandbox", sandboxFailed},
+	{"image", imagePullFailed},
+	{"configuration", configFailed},
+	{"crashing", crashLoop},
 	{"restarted", restarted},
-	{"initialising", initialising},
+	{"initialising", initContainersRunning},
 	{"starting", starting},
 	{"not ready", notReady},
-	{"door", closedDoor},
+	{"door", portForwardRefused},
 	{"ready", ready},
 }
 
@@ -149,11 +149,11 @@ func Why(in In) Answer {
 	for _, c := range causes {
 		if a := c.find(in); a != nil {
 			a.Subject = fmt.Sprintf("pod/%s in %s", in.Ref.Name, in.Ref.Namespace)
-			return withLate(in, *a)
+			return withLateProbe(in, *a)
 		}
 	}
 	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown", Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",
-		Fixes: []Fix{do("check name and namespace", "kubectl get pods -A")}}
+		Fixes: []Fix{commandFix("check name and namespace", "kubectl get pods -A")}}
 }
 
 // WriteText prints the answer for a person.
@@ -177,12 +177,12 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 			if f.Proven {
 				proven = " (proven)"
 			}
-			fmt.Fprintf(&b, "  → %s%s\n", f.Say, proven)
+			fmt.Fprintf(&b, "  → %s%s\n", f.Description, proven)
 			if f.Config != "" {
 				fmt.Fprintf(&b, "      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
 			}
-			if f.Amend != nil {
-				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.Amend.Object, f.Amend.Patch)
+			if f.ManifestChange != nil {
+				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)
 			}
 			for _, run := range f.Run {
 				fmt.Fprintf(&b, "      $ %s\n", run)
@@ -243,8 +243,8 @@ func (c container) title() string {
 	return "Container " + c.spec.Name
 }
 
-// holdsUp is a sentence, with a space before it, about what is not started before an init container has succeeded or a sidecar has started; empty where nothing waits.
-func (c container) holdsUp(in In) string {
+// blockedContainers is a sentence, with a space before it, about what is not started before an init container has succeeded or a sidecar has started; empty where nothing waits.
+func (c container) blockedContainers(in In) string {
 	if !c.init || c.status != nil && c.status.Started != nil && *c.status.Started && pod.IsSidecar(c.spec) {
 		return ""
 	}
@@ -263,7 +263,7 @@ func (c container) holdsUp(in In) string {
 	if pod.IsSidecar(c.spec) {
 		until = "has started"
 	}
-	return fmt.Sprintf(" Everything after it waits until it %s: %s.", until, several(after))
+	return fmt.Sprintf(" Everything after it waits until it %s: %s.", until, joinList(after))
 }
 
 // containers returns init containers first, each with its status if there is one.

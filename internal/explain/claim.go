@@ -8,7 +8,7 @@ import (
 
 // claimMissing is a volume whose claim is not there, with the one that was probably meant.
 func claimMissing(a *Answer, in In, text string) {
-	m := noClaim.FindStringSubmatch(text)
+	m := claimPattern.FindStringSubmatch(text)
 	if m == nil {
 		return
 	}
@@ -20,14 +20,14 @@ func claimMissing(a *Answer, in In, text string) {
 		}
 	}
 	a.Cause += ": no node is looked at before it does."
-	if in.Around != nil {
-		near := nearest(name, in.Around.Claims)
-		if near == "" && len(in.Around.Claims) == 1 {
-			near = in.Around.Claims[0]
+	if in.NamespaceContext != nil {
+		near := nearestName(name, in.NamespaceContext.Claims)
+		if near == "" && len(in.NamespaceContext.Claims) == 1 {
+			near = in.NamespaceContext.Claims[0]
 		}
 		if near != "" {
 			a.Cause += fmt.Sprintf(" There is a claim %s: perhaps that was meant.", near)
-			a.Fixes = append(a.Fixes, edited(in, "use the claim "+near, func(s *corev1.PodSpec) {
+			a.Fixes = append(a.Fixes, editedPodFix(in, "use the claim "+near, func(s *corev1.PodSpec) {
 				for i := range s.Volumes {
 					if c := s.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == name {
 						c.ClaimName = near
@@ -36,5 +36,5 @@ func claimMissing(a *Answer, in In, text string) {
 			}))
 		}
 	}
-	a.Fixes = append(a.Fixes, Fix{Say: fmt.Sprintf("or create the claim %s: the Pod is tried again at once", name)})
+	a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or create the claim %s: the Pod is tried again at once", name)})
 }

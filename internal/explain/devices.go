@@ -14,8 +14,8 @@ import (
 
 var classMissing = regexp.MustCompile(`request (\S+): device class (\S+) does not exist`)
 
-// claimless tells of a Pod that is not judged node by node because its resource claims are not there, are busy, or ask for a class that nobody made.
-func claimless(in In) *Answer {
+// claimsMissing tells of a Pod that is not judged node by node because its resource claims are not there, are busy, or ask for a class that nobody made.
+func claimsMissing(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || len(p.Spec.ResourceClaims) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func claimless(in In) *Answer {
 		case journal.Queued:
 			if f.Queue == "gated" && f.By == dynamicresources.Name {
 				a := &Answer{State: "Pending", Since: e.At}
-				return awaited(a, in)
+				return awaitedClaims(a, in)
 			}
 			if f.Ignored {
 				continue
@@ -40,23 +40,23 @@ func claimless(in In) *Answer {
 	return nil
 }
 
-// awaited names the claims that a Pod waits for before it enters the queue.
-func awaited(a *Answer, in In) *Answer {
+// awaitedClaims names the claims that a Pod waits for before it enters the queue.
+func awaitedClaims(a *Answer, in In) *Answer {
 	p := in.Pod
 	var missing []string
 	for i := range p.Spec.ResourceClaims {
 		c := &p.Spec.ResourceClaims[i]
 		switch {
 		case c.ResourceClaimTemplateName != nil:
-			if made(p, c.Name) != "" {
-				missing = append(missing, fmt.Sprintf("%s (ResourceClaim %s)", c.Name, made(p, c.Name)))
+			if claimNameOf(p, c.Name) != "" {
+				missing = append(missing, fmt.Sprintf("%s (ResourceClaim %s)", c.Name, claimNameOf(p, c.Name)))
 				continue
 			}
 			missing = append(missing, fmt.Sprintf("%s (from ResourceClaimTemplate %s, not made yet)", c.Name, *c.ResourceClaimTemplateName))
-			a.Fixes = append(a.Fixes, do("see that the template "+*c.ResourceClaimTemplateName+" exists: its claim is made at once then", fmt.Sprintf("kubectl -n %s get resourceclaimtemplate %s", p.Namespace, *c.ResourceClaimTemplateName)))
+			a.Fixes = append(a.Fixes, commandFix("see that the template "+*c.ResourceClaimTemplateName+" exists: its claim is made at once then", fmt.Sprintf("kubectl -n %s get resourceclaimtemplate %s", p.Namespace, *c.ResourceClaimTemplateName)))
 		case c.ResourceClaimName != nil:
 			missing = append(missing, fmt.Sprintf("%s (ResourceClaim %s)", c.Name, *c.ResourceClaimName))
-			a.Fixes = append(a.Fixes, do("see that the claim "+*c.ResourceClaimName+" exists and is not being deleted", fmt.Sprintf("kubectl -n %s get resourceclaim %s", p.Namespace, *c.ResourceClaimName)))
+			a.Fixes = append(a.Fixes, commandFix("see that the claim "+*c.ResourceClaimName+" exists and is not being deleted", fmt.Sprintf("kubectl -n %s get resourceclaim %s", p.Namespace, *c.ResourceClaimName)))
 		}
 	}
 	a.Cause = fmt.Sprintf("The Pod is not scheduled before its resource claims are there: it waits for %s.", strings.Join(missing, ", "))
@@ -69,8 +69,8 @@ func awaited(a *Answer, in In) *Answer {
 	return a
 }
 
-// made is the name of the claim that was made for an entry; empty for none.
-func made(p *corev1.Pod, entry string) string {
+// claimNameOf is the name of the claim that was made for an entry; empty for none.
+func claimNameOf(p *corev1.Pod, entry string) string {
 	for _, s := range p.Status.ResourceClaimStatuses {
 		if s.Name == entry && s.ResourceClaimName != nil {
 			return *s.ResourceClaimName
@@ -85,11 +85,11 @@ func refusedClaims(a *Answer, in In, message string) *Answer {
 	if m := classMissing.FindStringSubmatch(message); m != nil {
 		class := strings.TrimSuffix(m[2], ".")
 		a.Cause = fmt.Sprintf("The Pod's resource claim asks, in request %s, for devices of class %s, and there is no such DeviceClass.", m[1], class)
-		a.Fixes = append(a.Fixes, do("make the DeviceClass "+class+" (usually the driver's installation does), or name one that exists in the claim", "kubectl get deviceclasses"))
+		a.Fixes = append(a.Fixes, commandFix("make the DeviceClass "+class+" (usually the driver's installation does), or name one that exists in the claim", "kubectl get deviceclasses"))
 		a.Next = "the Pod is tried again when a DeviceClass comes"
 		return a
 	}
-	a.Fixes = append(a.Fixes, do("look at the claims", fmt.Sprintf("kubectl -n %s get resourceclaims", in.Pod.Namespace)))
+	a.Fixes = append(a.Fixes, commandFix("look at the claims", fmt.Sprintf("kubectl -n %s get resourceclaims", in.Pod.Namespace)))
 	a.Next = "the Pod is tried again when one of its claims changes, or another claim gives devices back"
 	return a
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// evictionCounts is how long a refused eviction is what the asker probably asks about.
-const evictionCounts = 10 * time.Minute
+// evictionWindow is how long a refused eviction is what the asker probably asks about.
+const evictionWindow = 10 * time.Minute
 
-// covers are the budgets whose selector takes the Pod.
-func (a *Around) covers(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
+// budgetsOf are the budgets whose selector takes the Pod.
+func (a *NamespaceContext) budgetsOf(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	if a == nil {
 		return nil
 	}
@@ -38,35 +38,35 @@ func evictionRefused(in In) *Answer {
 		return nil
 	}
 	f, at, ok := newest[journal.EvictionRefused](in, nil)
-	if !ok || in.Now.Sub(at) > evictionCounts {
+	if !ok || in.Now.Sub(at) > evictionWindow {
 		return nil
 	}
 	a := &Answer{State: "not to be evicted", Since: at, Next: "an eviction is granted as soon as the budget allows it; kubectl drain asks again by itself"}
-	covering := in.Around.covers(in.Pod)
+	covering := in.NamespaceContext.budgetsOf(in.Pod)
 	ns := in.Ref.Namespace
 	switch len(covering) {
 	case 0:
 		a.Cause = fmt.Sprintf("The eviction of %s was refused by budget %s: %s", in.Ref.Name, f.Budget, f.Message)
 	case 1:
-		refusedBy(a, in, covering[0])
+		refusedByBudget(a, in, covering[0])
 	default:
 		var names []string
 		for _, b := range covering {
 			names = append(names, b.Name)
-			a.Fixes = append(a.Fixes, do("take the budget "+b.Name+" away, if the other one protects enough", fmt.Sprintf("kubectl -n %s delete pdb %s", ns, b.Name)))
+			a.Fixes = append(a.Fixes, commandFix("take the budget "+b.Name+" away, if the other one protects enough", fmt.Sprintf("kubectl -n %s delete pdb %s", ns, b.Name)))
 		}
-		a.Cause = fmt.Sprintf("The eviction of %s is refused because more than one budget covers it: %s. Evictions are possible under one budget at most.", in.Ref.Name, several(names))
+		a.Cause = fmt.Sprintf("The eviction of %s is refused because more than one budget covers it: %s. Evictions are possible under one budget at most.", in.Ref.Name, joinList(names))
 	}
 	a.Facts = append(a.Facts, fmt.Sprintf("refused %s ago: %s", ago(in.Now.Sub(at)), f.Message))
 	return a
 }
 
-// refusedBy counts what one budget counts.
-func refusedBy(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
+// refusedByBudget counts what one budget counts.
+func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	var sick, well []string
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	if in.Cluster != nil && err == nil {
-		for _, p := range in.Cluster.Pods {
+	if in.ClusterContext != nil && err == nil {
+		for _, p := range in.ClusterContext.Pods {
 			switch {
 			case p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
 			case isReady(p):
@@ -86,51 +86,51 @@ func refusedBy(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	}
 	ns, name := in.Ref.Namespace, in.Ref.Name
 	if ready {
-		a.Cause = fmt.Sprintf("The eviction of %s is refused: budget %s wants %d healthy Pods and has %d%s, so none may go now.", name, b.Name, s.DesiredHealthy, s.CurrentHealthy, whoOf(well, sick))
+		a.Cause = fmt.Sprintf("The eviction of %s is refused: budget %s wants %d healthy Pods and has %d%s, so none may go now.", name, b.Name, s.DesiredHealthy, s.CurrentHealthy, unhealthyText(well, sick))
 	} else {
 		a.Cause = fmt.Sprintf("The eviction of %s is refused although %s is not ready itself: budget %s has %d healthy, and wants %d%s; with unhealthyPodEvictionPolicy %s an unready Pod may go only while the budget is met.",
-			name, name, b.Name, s.CurrentHealthy, s.DesiredHealthy, whoOf(well, sick), policyWords(b, policy))
-		a.Fixes = append(a.Fixes, do("let Pods that are not ready go whatever the budget says: they serve nobody anyway", fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`, ns, b.Name)))
+			name, name, b.Name, s.CurrentHealthy, s.DesiredHealthy, unhealthyText(well, sick), evictionPolicyText(b, policy))
+		a.Fixes = append(a.Fixes, commandFix("let Pods that are not ready go whatever the budget says: they serve nobody anyway", fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`, ns, b.Name)))
 	}
 	if o := whatif.OwnerOf(in.Pod); ready && len(sick) == 0 && (o.Kind == "deployment" || o.Kind == "statefulset" || o.Kind == "replicaset") {
 		if n := len(well) + int(max(1, s.DesiredHealthy+1-s.CurrentHealthy)); b.Spec.MaxUnavailable == nil {
-			a.Fixes = append(a.Fixes, do(fmt.Sprintf("run one more: %d replicas", n), fmt.Sprintf("kubectl -n %s scale %s %s --replicas=%d", ns, o.Kind, o.Name, n)))
+			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("run one more: %d replicas", n), fmt.Sprintf("kubectl -n %s scale %s %s --replicas=%d", ns, o.Kind, o.Name, n)))
 		}
 	}
 	for _, x := range sick {
 		if x != name {
-			a.Fixes = append(a.Fixes, do("make "+x+" ready again", fmt.Sprintf("gantry why pod/%s -n %s", x, ns)))
+			a.Fixes = append(a.Fixes, commandFix("make "+x+" ready again", fmt.Sprintf("gantry why pod/%s -n %s", x, ns)))
 		}
 	}
-	a.Fixes = append(a.Fixes, lessBudget(ns, b)...)
+	a.Fixes = append(a.Fixes, relaxBudget(ns, b)...)
 }
 
-// lessBudget lowers what the budget wants, and says what that costs.
-func lessBudget(ns string, b *policyv1.PodDisruptionBudget) []Fix {
+// relaxBudget lowers what the budget wants, and says what that costs.
+func relaxBudget(ns string, b *policyv1.PodDisruptionBudget) []Fix {
 	s := b.Status
 	if b.Spec.MaxUnavailable != nil {
 		n := max(1, s.ExpectedPods-s.CurrentHealthy+1)
-		return []Fix{do(fmt.Sprintf("or allow %d to be away at once: then only %d serve while one is evicted", n, s.ExpectedPods-n), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"maxUnavailable":%d}}'`, ns, b.Name, n))}
+		return []Fix{commandFix(fmt.Sprintf("or allow %d to be away at once: then only %d serve while one is evicted", n, s.ExpectedPods-n), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"maxUnavailable":%d}}'`, ns, b.Name, n))}
 	}
 	if s.CurrentHealthy < 1 {
 		return nil
 	}
-	return []Fix{do(fmt.Sprintf("or be content with %d healthy Pods instead of %d", s.CurrentHealthy-1, s.DesiredHealthy), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"minAvailable":%d}}'`, ns, b.Name, s.CurrentHealthy-1))}
+	return []Fix{commandFix(fmt.Sprintf("or be content with %d healthy Pods instead of %d", s.CurrentHealthy-1, s.DesiredHealthy), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"minAvailable":%d}}'`, ns, b.Name, s.CurrentHealthy-1))}
 }
 
-func whoOf(well, sick []string) string {
+func unhealthyText(well, sick []string) string {
 	switch {
 	case len(well)+len(sick) == 0:
 		return ""
 	case len(sick) == 0:
-		return " (" + several(well) + ")"
+		return " (" + joinList(well) + ")"
 	case len(well) == 0:
-		return " (not ready: " + several(sick) + ")"
+		return " (not ready: " + joinList(sick) + ")"
 	}
-	return " (ready: " + several(well) + "; not ready: " + several(sick) + ")"
+	return " (ready: " + joinList(well) + "; not ready: " + joinList(sick) + ")"
 }
 
-func policyWords(b *policyv1.PodDisruptionBudget, p policyv1.UnhealthyPodEvictionPolicyType) string {
+func evictionPolicyText(b *policyv1.PodDisruptionBudget, p policyv1.UnhealthyPodEvictionPolicyType) string {
 	if b.Spec.UnhealthyPodEvictionPolicy == nil {
 		return string(p) + " (the default)"
 	}

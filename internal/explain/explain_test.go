@@ -63,13 +63,13 @@ func TestWhy(t *testing.T) {
 			in.Pod.Spec.NodeName = ""
 			in.fact(50*time.Second, "scheduler", journal.Ruled{Attempt: 1, Nodes: 3, Message: "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.", Refusals: []journal.NodeRefusal{
 				{Node: "cordoned", Plugin: "NodeUnschedulable", Messages: []string{"node(s) were unschedulable"}, Fix: "kubectl uncordon cordoned"},
-				{Node: "far", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 3900, Available: 4000}}},
-				{Node: "near", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 2500, Available: 4000}}},
+				{Node: "far", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Shortages: []journal.Shortage{{Resource: "cpu", Requested: 2000, Used: 3900, Available: 4000}}},
+				{Node: "near", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Shortages: []journal.Shortage{{Resource: "cpu", Requested: 2000, Used: 2500, Available: 4000}}},
 			}})
 			in.fact(50*time.Second, "scheduler", journal.Queued{Queue: "unschedulable", Cause: "ScheduleAttemptFailure"})
 		}, "Pending", []string{"0/3 nodes are available", "near is 500m short of cpu (1500m free of 4000m, 2000m wanted)", "lower the request of cpu to 1500m, or free 500m on near", "kubectl uncordon cordoned", "unschedulable queue"}, nil},
 		{"a call to the runtime hangs", func(in *In) {
-			in.fact(41*time.Second, "kubelet", journal.Planned{Do: []string{"create sandbox"}})
+			in.fact(41*time.Second, "kubelet", journal.Planned{Actions: []string{"create sandbox"}})
 			in.fact(30*time.Second, "kubelet", journal.Stuck{Path: "SyncPod", Step: "make the sandbox", Since: t0.Add(-40 * time.Second)})
 		}, "Stuck", []string{"node n1 is stuck with this Pod in SyncPod: make the sandbox has not come back since 2026-01-02T03:03:25Z, 40s ago", "since 40s ago", "runtimeRequestTimeout"}, []string{"force"}},
 		{"a deletion whose stop hangs", func(in *In) {
@@ -89,11 +89,11 @@ func TestWhy(t *testing.T) {
 		}, "pulling", []string{"registry.test/web:1.4.3", "for 7s now"}, nil},
 		{"being unpacked", func(in *In) {
 			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
-			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 9e6, Of: 9e6})
+			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 9e6, Total: 9e6})
 		}, "pulling", []string{"registry.test/web:1.4.3 of container app is being unpacked: all 9.0 MB are fetched, for 7s now"}, []string{"being pulled"}},
 		{"being pulled, by bytes", func(in *In) {
 			in.fact(12*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
-			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 2e6, Of: 10e6})
+			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 2e6, Total: 10e6})
 		}, "pulling", []string{"2.0 MB of 10.0 MB, for 12s now", "about 38s more"}, nil},
 		{"image not there", func(in *In) {
 			in.state(waiting("ImagePullBackOff", "Back-off pulling image"))

@@ -20,63 +20,63 @@ type Webhook struct {
 
 // Refusals of the API server whose subject an answer can name. The first group is the name.
 var (
-	noRuntimeClass  = regexp.MustCompile(`RuntimeClass "([^"]+)" not found`)
-	noPriorityClass = regexp.MustCompile(`no PriorityClass with name (\S+) was found`)
-	deafWebhook     = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
-	strictWebhook   = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
+	noRuntimeClass     = regexp.MustCompile(`RuntimeClass "([^"]+)" not found`)
+	noPriorityClass    = regexp.MustCompile(`no PriorityClass with name (\S+) was found`)
+	webhookUnreachable = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+	webhookDenied      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 )
 
 // refused names what the API server's refusal of a Pod speaks of, with what can be done; false when the text is of no known kind.
 func (s Subject) refused(a *Answer, message string) bool {
-	around := s.Around
-	if around == nil {
-		around = &Around{}
+	namespaceContext := s.NamespaceContext
+	if namespaceContext == nil {
+		namespaceContext = &NamespaceContext{}
 	}
 	if m := noRuntimeClass.FindStringSubmatch(message); m != nil {
-		s.noClass(a, class{"RuntimeClass", m[1], "runtimeClassName", ""}, around.RuntimeClasses)
+		s.classNotFound(a, missingClass{"RuntimeClass", m[1], "runtimeClassName", ""}, namespaceContext.RuntimeClasses)
 		return true
 	}
 	if m := noPriorityClass.FindStringSubmatch(message); m != nil {
 		var names []string
-		if s.Cluster != nil {
-			for _, c := range s.Cluster.Classes {
+		if s.ClusterContext != nil {
+			for _, c := range s.ClusterContext.Classes {
 				names = append(names, c.Name)
 			}
 		}
-		s.noClass(a, class{"PriorityClass", m[1], "priorityClassName", `,"priority":null`}, names)
+		s.classNotFound(a, missingClass{"PriorityClass", m[1], "priorityClassName", `,"priority":null`}, names)
 		return true
 	}
-	if m := deafWebhook.FindStringSubmatch(message); m != nil {
-		s.deaf(a, m[1], message)
+	if m := webhookUnreachable.FindStringSubmatch(message); m != nil {
+		s.webhookFailed(a, m[1], message)
 		return true
 	}
-	if m := strictWebhook.FindStringSubmatch(message); m != nil {
-		_, words, _ := strings.Cut(message, m[0])
-		a.Cause = fmt.Sprintf("No Pod can be made: webhook %s refuses it%s.", around.webhookWords(m[1]), strings.TrimSuffix(strings.TrimSuffix(words, "."), ":"))
-		a.Fixes = says("change the template as the webhook's words ask, or ask whoever owns its rule")
+	if m := webhookDenied.FindStringSubmatch(message); m != nil {
+		_, failureText, _ := strings.Cut(message, m[0])
+		a.Cause = fmt.Sprintf("No Pod can be made: webhook %s refuses it%s.", namespaceContext.webhookText(m[1]), strings.TrimSuffix(strings.TrimSuffix(failureText, "."), ":"))
+		a.Fixes = textFixes("change the template as the webhook's words ask, or ask whoever owns its rule")
 		return true
 	}
 	return false
 }
 
-// class is a class that a template names and that does not exist.
-type class struct{ kind, name, field, more string }
+// missingClass is a class that a template names and that does not exist.
+type missingClass struct{ kind, name, field, more string }
 
-// noClass says what can be done about a class that is not there; have are those that are, nil where the asker may not see them.
-func (s Subject) noClass(a *Answer, c class, have []string) {
+// classNotFound says what can be done about a class that is not there; have are those that are, nil where the asker may not see them.
+func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name, c.field)
 	if have != nil && len(have) == 0 {
 		a.Cause += fmt.Sprintf(" There is no %s at all.", c.kind)
 	}
 	edit := func(say, value string) {
 		if s.Kind == "job" || s.Kind == "cronjob" {
-			a.Fixes = append(a.Fixes, Fix{Say: say})
+			a.Fixes = append(a.Fixes, Fix{Description: say})
 			return
 		}
-		a.Fixes = append(a.Fixes, do(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
+		a.Fixes = append(a.Fixes, commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
 			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
 	}
-	if near := nearest(c.name, have); near != "" {
+	if near := nearestName(c.name, have); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", c.kind, near)
 		edit("name "+near, fmt.Sprintf("%q", near))
 	}
@@ -85,11 +85,11 @@ func (s Subject) noClass(a *Answer, c class, have []string) {
 		without = "without it: the Pods then have the default priority"
 	}
 	edit(without, "null")
-	a.Fixes = append(a.Fixes, Fix{Say: fmt.Sprintf("or create the %s %s", c.kind, c.name)})
+	a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or create the %s %s", c.kind, c.name)})
 }
 
 // webhook finds a webhook by its name.
-func (a *Around) webhook(name string) *Webhook {
+func (a *NamespaceContext) webhook(name string) *Webhook {
 	if a == nil {
 		return nil
 	}
@@ -101,32 +101,32 @@ func (a *Around) webhook(name string) *Webhook {
 	return nil
 }
 
-// webhookWords names a webhook and where it stands.
-func (a *Around) webhookWords(name string) string {
+// webhookText names a webhook and where it stands.
+func (a *NamespaceContext) webhookText(name string) string {
 	if w := a.webhook(name); w != nil {
 		return fmt.Sprintf("%s (%s %s)", w.Name, w.Kind, w.Configuration)
 	}
 	return name
 }
 
-// deaf is a webhook that cannot be asked.
-func (s Subject) deaf(a *Answer, name, message string) {
-	w := s.Around.webhook(name)
+// webhookFailed is a webhook that cannot be asked.
+func (s Subject) webhookFailed(a *Answer, name, message string) {
+	w := s.NamespaceContext.webhook(name)
 	why := message
 	if i := strings.LastIndex(message, "?timeout="); i >= 0 {
 		if _, rest, ok := strings.Cut(message[i:], `": `); ok {
 			why = rest
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: webhook %s must be asked about each (failurePolicy Fail), and it cannot be: %s.", s.Around.webhookWords(name), strings.TrimSuffix(why, "."))
+	a.Cause = fmt.Sprintf("No Pod can be made: webhook %s must be asked about each (failurePolicy Fail), and it cannot be: %s.", s.NamespaceContext.webhookText(name), strings.TrimSuffix(why, "."))
 	if w == nil {
-		a.Fixes = says("start what serves the webhook, or set its failurePolicy to Ignore: nothing is then checked while it is away")
+		a.Fixes = textFixes("start what serves the webhook, or set its failurePolicy to Ignore: nothing is then checked while it is away")
 		return
 	}
 	if w.Service != "" {
 		ns, service, _ := strings.Cut(w.Service, "/")
-		a.Fixes = []Fix{do("start what serves it: Service "+w.Service, fmt.Sprintf("gantry why service/%s -n %s", service, ns))}
+		a.Fixes = []Fix{commandFix("start what serves it: Service "+w.Service, fmt.Sprintf("gantry why service/%s -n %s", service, ns))}
 	}
-	a.Fixes = append(a.Fixes, do("or let Pods in while it is away (failurePolicy Ignore): nothing checks them then",
+	a.Fixes = append(a.Fixes, commandFix("or let Pods in while it is away (failurePolicy Ignore): nothing checks them then",
 		fmt.Sprintf(`kubectl patch %s %s --type=json -p '[{"op":"replace","path":"/webhooks/%d/failurePolicy","value":"Ignore"}]'`, w.Kind, w.Configuration, w.Index)))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// hookWords says what a lifecycle hook does.
-func hookWords(h *corev1.LifecycleHandler) string {
+// hookText says what a lifecycle hook does.
+func hookText(h *corev1.LifecycleHandler) string {
 	switch {
 	case h.Exec != nil:
 		return "exec " + strings.Join(h.Exec.Command, " ")
@@ -23,8 +23,8 @@ func hookWords(h *corev1.LifecycleHandler) string {
 	return "of no known kind"
 }
 
-// hooked is a container whose postStart hook runs: its process lives, and the kubelet calls it started only when the hook is over.
-func hooked(in In) *Answer {
+// postStartRunning is a container whose postStart hook runs: its process lives, and the kubelet calls it started only when the hook is over.
+func postStartRunning(in In) *Answer {
 	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func hooked(in In) *Answer {
 			continue // the hook has failed
 		}
 		return &Answer{State: "starting", Since: at,
-			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container counts as running only when the hook has ended.%s", c.title(), hookWords(c.spec.Lifecycle.PostStart), ago(in.Now.Sub(at)), c.holdsUp(in)),
+			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container counts as running only when the hook has ended.%s", c.title(), hookText(c.spec.Lifecycle.PostStart), ago(in.Now.Sub(at)), c.blockedContainers(in)),
 			Next:  "a hook has no time limit of its own: the kubelet waits until it ends, and ends the container when it fails",
 			Fixes: []Fix{editedContainer(in, c.spec.Name, "do without the hook: what it prepares is then left to the program itself", func(x *corev1.Container) { x.Lifecycle.PostStart = nil }), logsOf(in, c.spec.Name)},
 		}
@@ -53,20 +53,20 @@ func hooked(in In) *Answer {
 
 // stopStage is how far the stop of a container is.
 type stopStage struct {
-	hook  bool          // its preStop hook runs
-	term  bool          // it was asked to end
-	since time.Duration // ago: of the hook's begin, or of the request
+	preStop  bool          // its preStop hook runs
+	signaled bool          // it was asked to end
+	since    time.Duration // ago: of the hook's begin, or of the request
 }
 
-// stageOf reads a container's stop from the journal; the zero value where nothing is known.
-func stageOf(in In, c container) stopStage {
-	_, begun, asked := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
+// stopStageOf reads a container's stop from the journal; the zero value where nothing is known.
+func stopStageOf(in In, c container) stopStage {
+	_, begun, requested := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
 	step, at, ok := newest[journal.StopStep](in, func(s journal.StopStep) bool { return s.Container == c.spec.Name })
 	switch {
-	case ok && step.Step == "TERM" && (!asked || !at.Before(begun)):
-		return stopStage{term: true, since: in.Now.Sub(at)}
-	case asked && (!ok || at.Before(begun)) && c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
-		return stopStage{hook: true, since: in.Now.Sub(begun)}
+	case ok && step.Step == "TERM" && (!requested || !at.Before(begun)):
+		return stopStage{signaled: true, since: in.Now.Sub(at)}
+	case requested && (!ok || at.Before(begun)) && c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
+		return stopStage{preStop: true, since: in.Now.Sub(begun)}
 	}
 	return stopStage{}
 }
@@ -82,28 +82,28 @@ func (c container) signal() string {
 	return "TERM"
 }
 
-// stopping tells what the containers of a Pod that was deleted are doing, and when they are killed.
-func stopping(a *Answer, in In, running []container) {
+// terminatingContainers tells what the containers of a Pod that was deleted are doing, and when they are killed.
+func terminatingContainers(a *Answer, in In, running []container) {
 	grace := gracePeriod(in.Pod)
 	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
 		grace = *g
 	}
-	var names, hooks, said []string
+	var names, hooks, output []string
 	for _, c := range running {
 		names = append(names, c.spec.Name)
-		switch s := stageOf(in, c); {
-		case s.hook:
+		switch s := stopStageOf(in, c); {
+		case s.preStop:
 			hooks = append(hooks, c.spec.Name)
-			said = append(said, fmt.Sprintf("container %s is in its preStop hook (%s) for %s now and gets %s when it is over", c.spec.Name, hookWords(c.spec.Lifecycle.PreStop), ago(s.since), c.signal()))
-		case s.term:
-			said = append(said, fmt.Sprintf("container %s was sent %s %s ago and has not ended", c.spec.Name, c.signal(), ago(s.since)))
+			output = append(output, fmt.Sprintf("container %s is in its preStop hook (%s) for %s now and gets %s when it is over", c.spec.Name, hookText(c.spec.Lifecycle.PreStop), ago(s.since), c.signal()))
+		case s.signaled:
+			output = append(output, fmt.Sprintf("container %s was sent %s %s ago and has not ended", c.spec.Name, c.signal(), ago(s.since)))
 		case c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
-			a.Facts = append(a.Facts, fmt.Sprintf("container %s has a preStop hook (%s), which runs before it gets %s", c.spec.Name, hookWords(c.spec.Lifecycle.PreStop), c.signal()))
+			a.Facts = append(a.Facts, fmt.Sprintf("container %s has a preStop hook (%s), which runs before it gets %s", c.spec.Name, hookText(c.spec.Lifecycle.PreStop), c.signal()))
 		}
 	}
 	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace", strings.Join(names, ", "), grace)
-	if len(said) > 0 {
-		a.Cause += ": " + strings.Join(said, "; ")
+	if len(output) > 0 {
+		a.Cause += ": " + strings.Join(output, "; ")
 	}
 	a.Cause += "."
 	if left := in.Pod.DeletionTimestamp.Sub(in.Now); left > 0 {
@@ -115,12 +115,12 @@ func stopping(a *Answer, in In, running []container) {
 		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
 	}
 	if len(hooks) > 0 {
-		a.Fixes = says("wait, or make the preStop hook of " + several(hooks) + " end sooner: the grace period counts from the deletion, so the hook takes from what the process has to end in")
+		a.Fixes = textFixes("wait, or make the preStop hook of " + joinList(hooks) + " end sooner: the grace period counts from the deletion, so the hook takes from what the process has to end in")
 	} else {
-		a.Fixes = says("wait, or make the process end on " + running[0].signal() + " (it is process 1 in its container: a shell does not pass the signal on, unless it starts the program with exec)")
+		a.Fixes = textFixes("wait, or make the process end on " + running[0].signal() + " (it is process 1 in its container: a shell does not pass the signal on, unless it starts the program with exec)")
 	}
 	const short = 5
 	if grace > short && in.Pod.DeletionTimestamp.Sub(in.Now) > short*time.Second {
-		a.Fixes = append(a.Fixes, do(fmt.Sprintf("or give it less time: what still runs after %ds is killed, and loses what it has not saved", short), fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=%d --wait=false", in.Ref.Namespace, in.Ref.Name, short)))
+		a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("or give it less time: what still runs after %ds is killed, and loses what it has not saved", short), fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=%d --wait=false", in.Ref.Namespace, in.Ref.Name, short)))
 	}
 }

@@ -9,23 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
 )
 
 var imageReasons = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
 
-// pull is a container whose image cannot be had, and what is known of it.
-type pull struct {
-	in      In
-	c       container
-	text    string // what the runtime said last
-	secrets []journal.PullSecret
-	host    string // of the registry
-	repo    string
-	tag     string
+// imagePull is a container whose image cannot be had, and what is known of it.
+type imagePull struct {
+	input     In
+	container container
+	text      string // what the runtime said last
+	secrets   []journal.PullSecret
+	host      string // of the registry
+	repo      string
+	tag       string
 }
 
-func imageFails(in In) *Answer {
+func imagePullFailed(in In) *Answer {
 	if in.Pod == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func imageFails(in In) *Answer {
 		if w == nil || !slices.Contains(imageReasons, w.Reason) {
 			continue
 		}
-		p := pull{in: in, c: c, text: w.Message}
+		p := imagePull{input: in, container: c, text: w.Message}
 		if named, err := reference.ParseNormalizedNamed(c.spec.Image); err == nil {
 			p.host, p.repo = reference.Domain(named), reference.Path(named)
 			if t, ok := reference.TagNameOnly(named).(reference.Tagged); ok {
@@ -50,95 +50,95 @@ func imageFails(in In) *Answer {
 		if f, _, ok := newest[journal.PullFailed](in, func(f journal.PullFailed) bool { return f.Image == c.spec.Image && !f.RetryAt.IsZero() }); ok && f.RetryAt.After(in.Now) {
 			a.Next = "next try in " + ago(f.RetryAt.Sub(in.Now))
 		}
-		p.judge(a, w.Reason)
-		p.present(a)
+		p.classify(a, w.Reason)
+		p.reportPresence(a)
 		a.Facts = append(a.Facts, "the runtime's words: "+p.text)
 		return a
 	}
 	return nil
 }
 
-// judge names the cause by what the registry answered.
-func (p pull) judge(a *Answer, reason string) {
-	low, of := strings.ToLower(p.text), fmt.Sprintf("The image %s of container %s cannot be had: ", p.c.spec.Image, p.c.spec.Name)
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
+// classify names the cause by what the registry answered.
+func (p imagePull) classify(a *Answer, reason string) {
+	low, of := strings.ToLower(p.text), fmt.Sprintf("The image %s of container %s cannot be had: ", p.container.spec.Image, p.container.spec.Name)
+	has := func(failureText ...string) bool {
+		return slices.ContainsFunc(failureText, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
 	case reason == "ErrImageNeverPull":
 		a.Cause = of + "it is not on the node, and imagePullPolicy Never forbids to pull it."
-		a.Fixes = []Fix{editedContainer(p.in, p.c.spec.Name, "let the kubelet pull it", func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent }), {Say: "or import the image on the node"}}
+		a.Fixes = []Fix{editedContainer(p.input, p.container.spec.Name, "let the kubelet pull it", func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent }), {Description: "or import the image on the node"}}
 	case reason == "InvalidImageName":
 		a.Cause = of + "that is not an image's name: " + p.text
-		a.Fixes = p.renamed()
+		a.Fixes = p.lowerCaseFixes()
 	case has("unauthorized", "authorization failed", "no basic auth", "forbidden", "denied"):
-		p.refused(a, of)
+		p.unauthorized(a, of)
 	case has("no match for platform"):
 		a.Cause = of + "there is none for this node's processor (no match for platform)."
-		a.Fixes = says("build the image for the node's architecture, or place the Pod on a node of the image's (nodeSelector kubernetes.io/arch)")
+		a.Fixes = textFixes("build the image for the node's architecture, or place the Pod on a node of the image's (nodeSelector kubernetes.io/arch)")
 	case has("not found", "manifest unknown", "name unknown"):
-		p.absent(a, reason)
+		p.notFound(a, reason)
 	case has("connection refused", "no such host", "timeout", "unreachable", "no route", "server misbehaving"):
-		a.Cause = of + fmt.Sprintf("the registry %s does not answer: %s", p.host, lastPart(p.text))
-		a.Fixes = says("start the registry or mend the way to it; the pull is tried again by itself")
+		a.Cause = of + fmt.Sprintf("the registry %s does not answer: %s", p.host, innermostError(p.text))
+		a.Fixes = textFixes("start the registry or mend the way to it; the pull is tried again by itself")
 	case has("certificate", "x509", "http response to https", "tls"):
-		a.Cause = of + fmt.Sprintf("the connection to the registry %s cannot be trusted: %s", p.host, lastPart(p.text))
-		a.Fixes = says("give the node the registry's authority, or say in containerd's certs.d/" + p.host + "/hosts.toml how it is reached")
+		a.Cause = of + fmt.Sprintf("the connection to the registry %s cannot be trusted: %s", p.host, innermostError(p.text))
+		a.Fixes = textFixes("give the node the registry's authority, or say in containerd's certs.d/" + p.host + "/hosts.toml how it is reached")
 	default:
 		a.Cause = of + p.text
-		a.Fixes = says("read the registry's message above")
+		a.Fixes = textFixes("read the registry's message above")
 	}
 }
 
-// lastPart is the innermost of nested errors.
-func lastPart(text string) string {
+// innermostError is the innermost of nested errors.
+func innermostError(text string) string {
 	parts := strings.Split(text, ": ")
 	return strings.Join(parts[max(0, len(parts)-2):], ": ")
 }
 
-// renamed tries the name in lower case.
-func (p pull) renamed() []Fix {
-	low := strings.ToLower(p.c.spec.Image)
-	if _, err := reference.ParseNormalizedNamed(low); err != nil || low == p.c.spec.Image {
-		return says("correct the image's name: lower case, host/path:tag")
+// lowerCaseFixes tries the name in lower case.
+func (p imagePull) lowerCaseFixes() []Fix {
+	low := strings.ToLower(p.container.spec.Image)
+	if _, err := reference.ParseNormalizedNamed(low); err != nil || low == p.container.spec.Image {
+		return textFixes("correct the image's name: lower case, host/path:tag")
 	}
-	return []Fix{p.set("write the name in lower case", low)}
+	return []Fix{p.setImageFix("write the name in lower case", low)}
 }
 
-// set gives the container another image.
-func (p pull) set(say, ref string) Fix {
-	return do(say, fmt.Sprintf("kubectl -n %s set image %s %s=%s", p.in.Pod.Namespace, target(p.in.Pod), p.c.spec.Name, ref))
+// setImageFix gives the container another image.
+func (p imagePull) setImageFix(say, ref string) Fix {
+	return commandFix(say, fmt.Sprintf("kubectl -n %s set image %s %s=%s", p.input.Pod.Namespace, commandTarget(p.input.Pod), p.container.spec.Name, ref))
 }
 
-// absent is a tag or a repository that is not there.
-func (p pull) absent(a *Answer, reason string) {
+// notFound is a tag or a repository that is not there.
+func (p imagePull) notFound(a *Answer, reason string) {
 	short := strings.TrimPrefix(p.repo, "library/")
 	state := ""
 	if reason == "ImagePullBackOff" {
 		state = "; the pull is in back-off (ImagePullBackOff)"
 	}
-	tags, _, told := newest[journal.ImageTags](p.in, func(f journal.ImageTags) bool { return f.Image == p.c.spec.Image })
-	if !told || p.tag == "" {
-		a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers and does not have it%s.", p.c.spec.Image, p.c.spec.Name, p.host, state)
-		a.Fixes = says("correct the image's name or tag, or push it: the registry answers, but has no " + p.c.spec.Image)
+	tags, _, reported := newest[journal.ImageTags](p.input, func(f journal.ImageTags) bool { return f.Image == p.container.spec.Image })
+	if !reported || p.tag == "" {
+		a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers and does not have it%s.", p.container.spec.Image, p.container.spec.Name, p.host, state)
+		a.Fixes = textFixes("correct the image's name or tag, or push it: the registry answers, but has no " + p.container.spec.Image)
 		return
 	}
-	near := closest(p.tag, tags.Tags)
+	near := closestTags(p.tag, tags.Tags)
 	list := slices.Clone(near[:min(len(near), 5)])
 	slices.Sort(list)
 	if len(near) > 5 {
 		list = append(list, fmt.Sprintf("%d more", len(near)-5))
 	}
-	a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers, but has no tag %s of %s; tags there are %s%s.", p.c.spec.Image, p.c.spec.Name, p.host, p.tag, short, several(list), state)
+	a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers, but has no tag %s of %s; tags there are %s%s.", p.container.spec.Image, p.container.spec.Name, p.host, p.tag, short, joinList(list), state)
 	for _, t := range near[:min(2, len(near))] {
-		a.Fixes = append(a.Fixes, p.set("use the tag "+t+", which is there", strings.TrimSuffix(p.c.spec.Image, ":"+p.tag)+":"+t))
+		a.Fixes = append(a.Fixes, p.setImageFix("use the tag "+t+", which is there", strings.TrimSuffix(p.container.spec.Image, ":"+p.tag)+":"+t))
 	}
-	a.Fixes = append(a.Fixes, Fix{Say: "or push the tag " + p.tag + "; the next try finds it"})
+	a.Fixes = append(a.Fixes, Fix{Description: "or push the tag " + p.tag + "; the next try finds it"})
 }
 
-// refused is a registry that wants to know who asks.
-func (p pull) refused(a *Answer, of string) {
-	ns := p.in.Ref.Namespace
+// unauthorized is a registry that wants to know who asks.
+func (p imagePull) unauthorized(a *Answer, of string) {
+	ns := p.input.Ref.Namespace
 	var fit, other []string
 	for _, s := range p.secrets {
 		switch {
@@ -146,54 +146,54 @@ func (p pull) refused(a *Answer, of string) {
 			a.Cause = of + fmt.Sprintf("the registry %s wants credentials (401), and the pull secret %s cannot be used: %s.", p.host, s.Name, strings.TrimSuffix(s.Error, "."))
 			a.Fixes = p.otherSecret(s.Name)
 			return
-		case slices.ContainsFunc(s.Hosts, func(h string) bool { ok, err := image.Matches(h, p.c.spec.Image); return err == nil && ok }):
+		case slices.ContainsFunc(s.Hosts, func(h string) bool { ok, err := images.Matches(h, p.container.spec.Image); return err == nil && ok }):
 			fit = append(fit, s.Name)
 		default:
-			other = append(other, fmt.Sprintf("%s is there and well formed, but holds credentials for %s only", s.Name, several(s.Hosts)))
+			other = append(other, fmt.Sprintf("%s is there and well formed, but holds credentials for %s only", s.Name, joinList(s.Hosts)))
 			for _, h := range s.Hosts {
-				a.Fixes = append(a.Fixes, do(fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that host", s.Name, h, p.host), rehost(ns, s.Name, h, p.host)))
+				a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that host", s.Name, h, p.host), copySecretHost(ns, s.Name, h, p.host)))
 			}
 		}
 	}
-	create := do("make a pull secret for "+p.host+" (put in user and password) and name it in imagePullSecrets",
+	create := commandFix("make a pull secret for "+p.host+" (put in user and password) and name it in imagePullSecrets",
 		fmt.Sprintf("kubectl -n %s create secret docker-registry %s --docker-server=%s --docker-username=USER --docker-password=PASSWORD", ns, "pull-"+strings.NewReplacer(":", "-", ".", "-").Replace(p.host), p.host))
 	switch {
 	case len(fit) > 0:
-		a.Cause = of + fmt.Sprintf("the registry %s does not accept the credentials of pull secret %s (401 or 403).", p.host, several(fit))
-		a.Fixes = append([]Fix{{Say: "correct user and password in " + several(fit) + ", or give that user the right to pull " + p.repo}}, a.Fixes...)
+		a.Cause = of + fmt.Sprintf("the registry %s does not accept the credentials of pull secret %s (401 or 403).", p.host, joinList(fit))
+		a.Fixes = append([]Fix{{Description: "correct user and password in " + joinList(fit) + ", or give that user the right to pull " + p.repo}}, a.Fixes...)
 	case len(other) > 0:
-		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret %s, so none was sent.", p.host, several(other))
+		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret %s, so none was sent.", p.host, joinList(other))
 		a.Fixes = append(a.Fixes, create)
 	default:
 		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized), and the Pod names no imagePullSecrets.", p.host)
-		a.Fixes = append(p.otherSecret(""), create, Fix{Say: "give the Pod an imagePullSecret whose host is exactly " + p.host})
+		a.Fixes = append(p.otherSecret(""), create, Fix{Description: "give the Pod an imagePullSecret whose host is exactly " + p.host})
 	}
 }
 
-// rehost is the command that stores a secret's credentials under another host, without showing them.
-func rehost(ns, name, was, now string) string {
+// copySecretHost is the command that stores a secret's credentials under another host, without showing them.
+func copySecretHost(ns, name, was, now string) string {
 	return fmt.Sprintf(`kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | sed 's#"%[3]s" *:#"%[4]s":#' > /tmp/%[2]s.json && kubectl -n %[1]s create secret generic %[2]s --type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/tmp/%[2]s.json --dry-run=client -o json | kubectl replace -f - && rm /tmp/%[2]s.json`, ns, name, was, now)
 }
 
 // otherSecret proposes pull secrets of the namespace that are for the image's registry.
-func (p pull) otherSecret(instead string) []Fix {
-	if p.in.Around == nil {
+func (p imagePull) otherSecret(instead string) []Fix {
+	if p.input.NamespaceContext == nil {
 		return nil
 	}
 	var out []Fix
 	var names []string
-	for name, hosts := range p.in.Around.Registries {
+	for name, hosts := range p.input.NamespaceContext.Registries {
 		names = append(names, name)
-		if name == instead || !slices.ContainsFunc(hosts, func(h string) bool { ok, err := image.Matches(h, p.c.spec.Image); return err == nil && ok }) {
+		if name == instead || !slices.ContainsFunc(hosts, func(h string) bool { ok, err := images.Matches(h, p.container.spec.Image); return err == nil && ok }) {
 			continue
 		}
-		out = append(out, edited(p.in, fmt.Sprintf("name the pull secret %s, which is for %s", name, p.host), func(s *corev1.PodSpec) {
+		out = append(out, editedPodFix(p.input, fmt.Sprintf("name the pull secret %s, which is for %s", name, p.host), func(s *corev1.PodSpec) {
 			s.ImagePullSecrets = slices.DeleteFunc(slices.Clone(s.ImagePullSecrets), func(r corev1.LocalObjectReference) bool { return r.Name == instead })
 			s.ImagePullSecrets = append(s.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 		}))
 	}
-	if near := nearest(instead, names); instead != "" && near != "" && len(out) == 0 {
-		out = append(out, Fix{Say: fmt.Sprintf("there is a pull secret %s: perhaps that was meant", near)})
+	if near := nearestName(instead, names); instead != "" && near != "" && len(out) == 0 {
+		out = append(out, Fix{Description: fmt.Sprintf("there is a pull secret %s: perhaps that was meant", near)})
 	}
 	return out
 }

@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// presence is what nodes have of an image that cannot be pulled.
-type presence struct {
-	here      bool     // the Pod's node has the image itself
-	otherTags []string // other tags of the repository that the Pod's node has, sorted
-	elsewhere []string // other nodes that have the image itself, sorted
+// nodeImages is what nodes have of an image that cannot be pulled.
+type nodeImages struct {
+	onNode     bool     // the Pod's node has the image itself
+	otherTags  []string // other tags of the repository that the Pod's node has, sorted
+	otherNodes []string // other nodes that have the image itself, sorted
 }
 
 // normalized is a reference in full: docker.io/library/busybox:latest for busybox. One with a digest keeps the digest alone, as that decides. ok is false for what is no name.
@@ -29,12 +29,12 @@ func normalized(image string) (ref, repository string, ok bool) {
 }
 
 // imagePresence compares an image with the names that the Pod's node and other nodes have. onNode are further names that the runtime of the Pod's node told.
-func imagePresence(image string, node *corev1.Node, onNode []string, others []*corev1.Node) presence {
+func imagePresence(image string, node *corev1.Node, onNode []string, others []*corev1.Node) nodeImages {
 	ref, repository, ok := normalized(image)
 	if !ok {
-		return presence{}
+		return nodeImages{}
 	}
-	var out presence
+	var out nodeImages
 	name := ""
 	if node != nil {
 		name, onNode = node.Name, slices.Concat(onNode, imageNames(node))
@@ -44,7 +44,7 @@ func imagePresence(image string, node *corev1.Node, onNode []string, others []*c
 		switch {
 		case !ok || repo != repository:
 		case r == ref:
-			out.here = true
+			out.onNode = true
 		case !strings.Contains(r, "@"):
 			out.otherTags = append(out.otherTags, strings.TrimPrefix(r, repo+":"))
 		}
@@ -56,10 +56,10 @@ func imagePresence(image string, node *corev1.Node, onNode []string, others []*c
 			continue
 		}
 		if slices.ContainsFunc(imageNames(n), func(x string) bool { r, _, ok := normalized(x); return ok && r == ref }) {
-			out.elsewhere = append(out.elsewhere, n.Name)
+			out.otherNodes = append(out.otherNodes, n.Name)
 		}
 	}
-	slices.Sort(out.elsewhere)
+	slices.Sort(out.otherNodes)
 	return out
 }
 
@@ -71,58 +71,58 @@ func imageNames(n *corev1.Node) []string {
 	return out
 }
 
-// AsksImages tells whether the answer about a Pod needs to know which images its node has.
-func AsksImages(p *corev1.Pod) bool {
+// NeedsLocalImages tells whether the answer about a Pod needs to know which images its node has.
+func NeedsLocalImages(p *corev1.Pod) bool {
 	return p != nil && slices.ContainsFunc(containers(p), func(c container) bool {
 		w := c.waiting()
 		return w != nil && slices.Contains(imageReasons, w.Reason)
 	})
 }
 
-// present says in the answer what nodes have of the image already, and how that could be used instead of pulling.
-func (p pull) present(a *Answer) {
+// reportPresence says in the answer what nodes have of the image already, and how that could be used instead of pulling.
+func (p imagePull) reportPresence(a *Answer) {
 	var others []*corev1.Node
-	if p.in.Cluster != nil {
-		others = p.in.Cluster.Nodes
+	if p.input.ClusterContext != nil {
+		others = p.input.ClusterContext.Nodes
 	}
-	found, image, node := imagePresence(p.c.spec.Image, p.in.Node, p.in.Images, others), p.c.spec.Image, p.in.Pod.Spec.NodeName
-	if found.here && !strings.HasSuffix(a.Cause, ".") {
+	found, image, node := imagePresence(p.container.spec.Image, p.input.Node, p.input.Images, others), p.container.spec.Image, p.input.Pod.Spec.NodeName
+	if found.onNode && !strings.HasSuffix(a.Cause, ".") {
 		a.Cause += "."
 	}
-	switch policy := p.c.spec.ImagePullPolicy; {
-	case found.here && policy == corev1.PullAlways:
-		a.Cause += fmt.Sprintf(" Node %s has this image already, but imagePullPolicy Always%s asks the registry at each start; IfNotPresent would use what is there.", node, p.byDefault())
-		a.Fixes = append([]Fix{editedContainer(p.in, p.c.spec.Name, "use the image that is on "+node+": imagePullPolicy IfNotPresent", func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent })}, a.Fixes...)
+	switch policy := p.container.spec.ImagePullPolicy; {
+	case found.onNode && policy == corev1.PullAlways:
+		a.Cause += fmt.Sprintf(" Node %s has this image already, but imagePullPolicy Always%s asks the registry at each start; IfNotPresent would use what is there.", node, p.pullPolicyDefault())
+		a.Fixes = append([]Fix{editedContainer(p.input, p.container.spec.Name, "use the image that is on "+node+": imagePullPolicy IfNotPresent", func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent })}, a.Fixes...)
 		return
-	case found.here:
+	case found.onNode:
 		a.Cause += fmt.Sprintf(" Node %s has this image by now; imagePullPolicy %s uses it at the next try.", node, policy)
 		return
 	}
 	if len(found.otherTags) > 0 {
 		repository := strings.TrimSuffix(image, ":"+p.tag)
 		shown := found.otherTags[:min(len(found.otherTags), 5)]
-		a.Facts = append(a.Facts, fmt.Sprintf("node %s has the repository's %s %s, not %s", node, plural(len(shown), "tag", "tags"), several(shown), p.tag))
-		near := closest(p.tag, found.otherTags)[0]
-		a.Fixes = append(a.Fixes, p.set(fmt.Sprintf("or use %s:%s, which is on %s%s", repository, near, node, p.unlessAlways()), repository+":"+near))
+		a.Facts = append(a.Facts, fmt.Sprintf("node %s has the repository's %s %s, not %s", node, plural(len(shown), "tag", "tags"), joinList(shown), p.tag))
+		near := closestTags(p.tag, found.otherTags)[0]
+		a.Fixes = append(a.Fixes, p.setImageFix(fmt.Sprintf("or use %s:%s, which is on %s%s", repository, near, node, p.pullPolicyNote()), repository+":"+near))
 	}
-	if len(found.elsewhere) > 0 {
-		shown := found.elsewhere[:min(len(found.elsewhere), 5)]
-		a.Facts = append(a.Facts, fmt.Sprintf("the image is on %s %s, not on %s", plural(len(shown), "node", "nodes"), several(shown), node))
-		a.Fixes = append(a.Fixes, Fix{Say: fmt.Sprintf("or import it on %s from an archive of %s (gantry image import), or place the Pod where it is%s", node, shown[0], p.unlessAlways())})
+	if len(found.otherNodes) > 0 {
+		shown := found.otherNodes[:min(len(found.otherNodes), 5)]
+		a.Facts = append(a.Facts, fmt.Sprintf("the image is on %s %s, not on %s", plural(len(shown), "node", "nodes"), joinList(shown), node))
+		a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or import it on %s from an archive of %s (gantry image import), or place the Pod where it is%s", node, shown[0], p.pullPolicyNote())})
 	}
 }
 
-// byDefault tells where the pull policy Always comes from when nobody wrote it, as far as that can be told: the API server sets it for the tag latest.
-func (p pull) byDefault() string {
-	if p.tag == "latest" && !strings.Contains(p.c.spec.Image, "@") {
+// pullPolicyDefault tells where the pull policy Always comes from when nobody wrote it, as far as that can be told: the API server sets it for the tag latest.
+func (p imagePull) pullPolicyDefault() string {
+	if p.tag == "latest" && !strings.Contains(p.container.spec.Image, "@") {
 		return " (the default for the tag latest)"
 	}
 	return ""
 }
 
-// unlessAlways reminds of the policy that would ask the registry all the same.
-func (p pull) unlessAlways() string {
-	if p.c.spec.ImagePullPolicy == corev1.PullAlways {
+// pullPolicyNote reminds of the policy that would ask the registry all the same.
+func (p imagePull) pullPolicyNote() string {
+	if p.container.spec.ImagePullPolicy == corev1.PullAlways {
 		return ", with imagePullPolicy IfNotPresent"
 	}
 	return ""

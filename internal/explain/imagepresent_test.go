@@ -43,7 +43,7 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 		in.Pod.Spec.Containers[0].Image, in.Pod.Spec.Containers[0].ImagePullPolicy = c.image, c.policy
 		in.state(waiting("ImagePullBackOff", "Back-off pulling image: dial tcp: connection refused"))
 		in.Node.Status.Images, in.Images = withImages("", c.here...).Status.Images, c.runtime
-		in.Cluster = &Cluster{Nodes: []*corev1.Node{in.Node, withImages("n2", c.there...)}}
+		in.ClusterContext = &ClusterContext{Nodes: []*corev1.Node{in.Node, withImages("n2", c.there...)}}
 		var b strings.Builder
 		if err := Why(in).WriteText(&b, t0); err != nil {
 			t.Fatal(err)
@@ -63,10 +63,10 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 
 // A Pod without a node's state in sight, and a name that is none, are answered as before.
 func TestPresenceNeedsANameAndNodes(t *testing.T) {
-	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.here || got.otherTags != nil || got.elsewhere != nil {
+	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.onNode || got.otherTags != nil || got.otherNodes != nil {
 		t.Errorf("%+v", got)
 	}
-	if got := imagePresence("web:1", nil, nil, nil); got.here {
+	if got := imagePresence("web:1", nil, nil, nil); got.onNode {
 		t.Errorf("%+v", got)
 	}
 }

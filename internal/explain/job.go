@@ -45,23 +45,23 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 			return
 		case batchv1.JobSuspended:
 			a.State, a.Since, a.Cause = "suspended", c.LastTransitionTime.Time, "The Job is suspended: it has no Pods until somebody lets it go on."
-			a.Fixes = []Fix{do("let it go on", fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
+			a.Fixes = []Fix{commandFix("let it go on", fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
 			return
 		}
 	}
-	if s.ignored(a, j) {
+	if s.failuresIgnored(a, j) {
 		return
 	}
 	switch {
-	case s.Worst != nil:
-		w := Why(*s.Worst)
+	case s.WorstPod != nil:
+		w := Why(*s.WorstPod)
 		a.Since, a.Next = w.Since, w.Next
-		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s", j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.Worst.Ref.Name, w.State, w.Cause)
+		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s", j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.WorstPod.Ref.Name, w.State, w.Cause)
 		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
 	case len(s.Pods) == 0:
 		if e := s.newestEvent("FailedCreate"); e != nil {
 			a.State = "without Pods"
-			s.noPods(a, e.Message, &j.Spec.Template)
+			s.podsRefused(a, e.Message, &j.Spec.Template)
 			return
 		}
 		a.Cause = "It has no Pods yet."
@@ -80,17 +80,17 @@ func backoffLimit(n *int32) int32 {
 
 // failures adds how its Pods ended.
 func (s Subject) failures(a *Answer, j *batchv1.Job) {
-	if s.Worst == nil {
+	if s.WorstPod == nil {
 		return
 	}
-	w := Why(*s.Worst)
-	a.Cause += fmt.Sprintf(" Pod %s is %s: %s", s.Worst.Ref.Name, w.State, w.Cause)
+	w := Why(*s.WorstPod)
+	a.Cause += fmt.Sprintf(" Pod %s is %s: %s", s.WorstPod.Ref.Name, w.State, w.Cause)
 	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, backoffLimit %d", j.Status.Failed, backoffLimit(j.Spec.BackoffLimit))), w.Facts...)
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
 
-// ignored is a Job whose failure policy ignores how its Pods fail, so that it goes on for ever.
-func (s Subject) ignored(a *Answer, j *batchv1.Job) bool {
+// failuresIgnored is a Job whose failure policy ignores how its Pods fail, so that it goes on for ever.
+func (s Subject) failuresIgnored(a *Answer, j *batchv1.Job) bool {
 	if j.Spec.PodFailurePolicy == nil {
 		return false
 	}
@@ -103,7 +103,7 @@ func (s Subject) ignored(a *Answer, j *batchv1.Job) bool {
 			continue
 		}
 		for i, r := range j.Spec.PodFailurePolicy.Rules {
-			c, t, ok := meets(r, p)
+			c, t, ok := matchesFailureRule(r, p)
 			if !ok {
 				continue
 			}
@@ -119,36 +119,36 @@ func (s Subject) ignored(a *Answer, j *batchv1.Job) bool {
 		}
 		limit := backoffLimit(j.Spec.BackoffLimit)
 		why := fmt.Sprintf("exit code %d (%s)", how.ExitCode, how.Reason)
-		if s.Worst != nil {
-			if m := hungry(*s.Worst, failing, how); m.is {
+		if s.WorstPod != nil {
+			if m := memoryStateOf(*s.WorstPod, failing, how); m.oomKilled {
 				why = fmt.Sprintf("exit code %d, the kernel killed it for memory (%s), limit %s", how.ExitCode, how.Reason, mib(m.limit))
-				a.Fixes = append(a.Fixes, memoryFixes(*s.Worst, failing, m)...)
+				a.Fixes = append(a.Fixes, memoryFixes(*s.WorstPod, failing, m)...)
 			}
 		}
 		a.State = "going on for ever"
 		a.Cause = fmt.Sprintf("The Job never ends: each Pod fails (container %s of %s: %s), and rule %d of its podFailurePolicy says Ignore to exit code %s, so these failures do not count and backoffLimit %d is never used up: %d failed Pods are there, %d count. A new Pod follows each.",
-			example[1], example[0], why, i, codes(r), limit, count[i], j.Status.Failed)
+			example[1], example[0], why, i, exitCodesText(r), limit, count[i], j.Status.Failed)
 		a.Next = "another Pod is made, with growing pauses, for ever"
-		a.Fixes = append(a.Fixes, do("or ignore disruptions only: then these failures count, and the Job fails when there are more than backoffLimit", jobAnew(s.Namespace, s.Name,
+		a.Fixes = append(a.Fixes, commandFix("or ignore disruptions only: then these failures count, and the Job fails when there are more than backoffLimit", recreateJob(s.Namespace, s.Name,
 			`"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}]}`)))
 		return true
 	}
 	return false
 }
 
-func codes(r batchv1.PodFailurePolicyRule) string {
+func exitCodesText(r batchv1.PodFailurePolicyRule) string {
 	var out []string
 	for _, v := range r.OnExitCodes.Values {
 		out = append(out, fmt.Sprint(v))
 	}
 	if r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpNotIn {
-		return "other than " + several(out)
+		return "other than " + joinList(out)
 	}
-	return several(out)
+	return joinList(out)
 }
 
-// meets tells whether a failed Pod meets a rule, and by which container's end.
-func meets(r batchv1.PodFailurePolicyRule, p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
+// matchesFailureRule tells whether a failed Pod meets a rule, and by which container's end.
+func matchesFailureRule(r batchv1.PodFailurePolicyRule, p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
 	if r.OnExitCodes == nil {
 		for _, want := range r.OnPodConditions {
 			if have := condition(p, want.Type); have != nil && have.Status == want.Status {

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-const mebi = 1 << 20
+const mebibyte = 1 << 20
 
 // mib prints bytes as a person reads them.
 func mib(n uint64) string { return journal.Size(int64(n)) }
@@ -26,8 +26,8 @@ func memoryLimit(c *corev1.Container) uint64 {
 	return uint64(q.Value())
 }
 
-// memoryFact sets the Pod's peak against the container's limit.
-func memoryFact(in In, c container) []string {
+// memoryText sets the Pod's peak against the container's limit.
+func memoryText(in In, c container) []string {
 	limit := memoryLimit(c.spec)
 	if limit == 0 {
 		return nil
@@ -43,17 +43,17 @@ func memoryFact(in In, c container) []string {
 	return []string{s}
 }
 
-// starved is a container in which the kernel killed for memory.
-type starved struct {
-	is    bool
-	child bool // not its first process
-	limit uint64
-	peak  uint64
+// memoryState is a container in which the kernel killed for memory.
+type memoryState struct {
+	oomKilled bool
+	child     bool // not its first process
+	limit     uint64
+	peak      uint64
 }
 
-// hungry tells whether a run ended because of memory: the runtime says so, or the kernel's count, or a peak at the limit.
-func hungry(in In, c container, t *corev1.ContainerStateTerminated) starved {
-	s := starved{limit: memoryLimit(c.spec)}
+// memoryStateOf tells whether a run ended because of memory: the runtime says so, or the kernel's count, or a peak at the limit.
+func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memoryState {
+	s := memoryState{limit: memoryLimit(c.spec)}
 	f, _, ok := newest[journal.ContainerExited](in, func(f journal.ContainerExited) bool {
 		return f.Container == c.spec.Name && (t.ContainerID == "" || strings.HasSuffix(t.ContainerID, f.ID))
 	})
@@ -62,46 +62,46 @@ func hungry(in In, c container, t *corev1.ContainerStateTerminated) starved {
 	}
 	alone := len(in.Pod.Spec.Containers)+len(in.Pod.Spec.InitContainers) == 1
 	full := alone && s.limit > 0 && s.peak >= s.limit*98/100 && f.Memory.LimitHits > 0
-	s.is = t.Reason == "OOMKilled" || alone && f.Memory.Kills > 0 || full && t.ExitCode != 0
-	s.child = s.is && t.ExitCode != 137
+	s.oomKilled = t.Reason == "OOMKilled" || alone && f.Memory.Kills > 0 || full && t.ExitCode != 0
+	s.child = s.oomKilled && t.ExitCode != 137
 	return s
 }
 
-// outOfMemory words the end of a container for want of memory.
-func outOfMemory(in In, c container, t *corev1.ContainerStateTerminated, s starved) string {
+// oomText words the end of a container for want of memory.
+func oomText(in In, c container, t *corev1.ContainerStateTerminated, s memoryState) string {
 	limit := "there is no limit of its own, so the node or the Pod had no more"
 	if s.limit > 0 {
 		limit = "limit " + mib(s.limit)
 	}
 	if s.child {
-		return fmt.Sprintf("out of memory in a child: the kernel killed %s for memory (%s), the container's first process lived on and ended by itself with exit code %d", childOf(c.spec), limit, t.ExitCode)
+		return fmt.Sprintf("out of memory in a child: the kernel killed %s for memory (%s), the container's first process lived on and ended by itself with exit code %d", killedChild(c.spec), limit, t.ExitCode)
 	}
 	return fmt.Sprintf("exit code %d (%s), it used more memory than it may (%s) and the kernel killed it", t.ExitCode, t.Reason, limit)
 }
 
-// childOf names the program of a shell's command that was probably killed.
-func childOf(c *corev1.Container) string {
-	for _, word := range strings.Fields(script(c)) {
-		if m := sized.FindStringSubmatch(word); m != nil {
+// killedChild names the program of a shell's command that was probably killed.
+func killedChild(c *corev1.Container) string {
+	for _, word := range strings.Fields(commandLine(c)) {
+		if m := sizePattern.FindStringSubmatch(word); m != nil {
 			return "a child of it (the one with " + strings.Trim(word, `"';`) + ")"
 		}
 	}
 	return "a child of it"
 }
 
-// script is all of a container's command line.
-func script(c *corev1.Container) string {
+// commandLine is all of a container's command line.
+func commandLine(c *corev1.Container) string {
 	return strings.Join(append(append([]string{}, c.Command...), c.Args...), " ")
 }
 
-// sized are words that name a size: bs=200M, -Xmx512m, --max-memory=2G.
-var sized = regexp.MustCompile(`(?:^|[=a-z])(\d+)([kmgKMG])(?:i?[bB])?["';]*$`)
+// sizePattern are words that name a size: bs=200M, -Xmx512m, --max-memory=2G.
+var sizePattern = regexp.MustCompile(`(?:^|[=a-z])(\d+)([kmgKMG])(?:i?[bB])?["';]*$`)
 
-// named is the greatest size that a command line speaks of, in bytes.
-func named(c *corev1.Container) uint64 {
+// sizeInCommand is the greatest size that a command line speaks of, in bytes.
+func sizeInCommand(c *corev1.Container) uint64 {
 	var most uint64
-	for _, word := range strings.Fields(script(c)) {
-		m := sized.FindStringSubmatch(word)
+	for _, word := range strings.Fields(commandLine(c)) {
+		m := sizePattern.FindStringSubmatch(word)
 		if m == nil {
 			continue
 		}
@@ -114,23 +114,23 @@ func named(c *corev1.Container) uint64 {
 	return most
 }
 
-// moreMemory proposes a limit: a quarter more than the command speaks of, or four times as much.
-func moreMemory(limit uint64, c *corev1.Container) (to resource.Quantity, why string) {
+// proposedLimit proposes a limit: a quarter more than the command speaks of, or four times as much.
+func proposedLimit(limit uint64, c *corev1.Container) (to resource.Quantity, why string) {
 	n, why := 4*limit, "four times as much; how much it wants in all is not known, for it was killed at the limit"
-	if size := named(c); size > limit/2 && size < 64*limit {
+	if size := sizeInCommand(c); size > limit/2 && size < 64*limit {
 		n, why = max(size+size/4, 2*limit), fmt.Sprintf("its command speaks of %s", mib(size))
 	}
-	const step = 16 * mebi
+	const step = 16 * mebibyte
 	return *resource.NewQuantity(int64((n+step-1)/step*step), resource.BinarySI), why
 }
 
 // memoryFixes raises the limit.
-func memoryFixes(in In, c container, s starved) []Fix {
+func memoryFixes(in In, c container, s memoryState) []Fix {
 	if s.limit == 0 {
-		return []Fix{{Say: "raise the container's memory limit, or make the program use less: the Pod or the node has no more"}}
+		return []Fix{{Description: "raise the container's memory limit, or make the program use less: the Pod or the node has no more"}}
 	}
-	to, why := moreMemory(s.limit, c.spec)
+	to, why := proposedLimit(s.limit, c.spec)
 	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("raise the container's memory limit to %s (%s)", to.String(), why), func(x *corev1.Container) {
 		x.Resources.Limits[corev1.ResourceMemory] = to
-	}), {Say: "or make the program use less"}}
+	}), {Description: "or make the program use less"}}
 }

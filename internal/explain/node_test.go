@@ -46,17 +46,17 @@ func TestWhyOnTheNode(t *testing.T) {
 			in.state(waiting("ErrImagePull", "401 Unauthorized"))
 			in.Pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "creds"}}
 			in.fact(time.Second, "kubelet", journal.PullFailed{Image: "registry.test/web:1.4.3", Reason: "ErrImagePull", Message: "401 Unauthorized", Secrets: []journal.PullSecret{{Name: "creds", Error: `secret "creds" not found`}}})
-			in.Around = &Around{Registries: map[string][]string{"regcreds": {"registry.test"}}}
+			in.NamespaceContext = &NamespaceContext{Registries: map[string][]string{"regcreds": {"registry.test"}}}
 		}, []string{`secret "creds" not found`, "name the pull secret regcreds", `{"$patch":"delete","name":"creds"}`}, nil},
 		{"a Secret's key with another separator", func(in *In) {
 			in.state(waiting("CreateContainerConfigError", "couldn't find key db-password in Secret shop/db"))
 			in.app().Env = []corev1.EnvVar{{Name: "PASS", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "db-password"}}}}
-			in.Around = &Around{Secrets: map[string][]string{"db": {"db_password", "user"}}}
+			in.NamespaceContext = &NamespaceContext{Secrets: map[string][]string{"db": {"db_password", "user"}}}
 		}, []string{"env PASS refers to key db-password of Secret db", "only the keys db_password and user", "refer to key db_password", "jsonpath='{.data.db_password}'"}, []string{"not found"}},
 		{"a ConfigMap's name is misspelt", func(in *In) {
 			in.state(waiting("CreateContainerConfigError", `configmap "setings" not found`))
 			in.app().EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "setings"}}}}
-			in.Around = &Around{ConfigMaps: map[string][]string{"settings": {"a"}}}
+			in.NamespaceContext = &NamespaceContext{ConfigMaps: map[string][]string{"settings": {"a"}}}
 		}, []string{"There is a ConfigMap settings", `"configMapRef":{"name":"settings"}`}, nil},
 		{"the program listens on the loopback only", func(in *In) {
 			in.runs()
@@ -95,17 +95,17 @@ func TestWhyOnTheNode(t *testing.T) {
 		}, []string{"Deadlock by order", "gate", "9090", "container app"}, []string{"DNS"}},
 		{"the Service selects another label", func(in *In) {
 			initWaits(in, "until nc -z mq 5672; do sleep 1; done")
-			in.Around = &Around{Services: []*corev1.Service{shopDB}}
-			in.Cluster = &Cluster{Pods: []*corev1.Pod{readyPod("mq-0", map[string]string{"role": "queues"}, corev1.ConditionTrue)}}
+			in.NamespaceContext = &NamespaceContext{Services: []*corev1.Service{shopDB}}
+			in.ClusterContext = &ClusterContext{Pods: []*corev1.Pod{readyPod("mq-0", map[string]string{"role": "queues"}, corev1.ConditionTrue)}}
 		}, []string{"no endpoints", "role=queue,", "mq-0, running and ready", "role=queues", `{"spec":{"selector":{"role":"queues"}}}`}, []string{"DNS"}},
 		{"the Service has another port", func(in *In) {
 			initWaits(in, "until nc -z mq 5671; do sleep 1; done")
-			in.Around = &Around{Services: []*corev1.Service{shopDB}}
+			in.NamespaceContext = &NamespaceContext{Services: []*corev1.Service{shopDB}}
 		}, []string{"has no port 5671", "5672", "ask for port 5672"}, nil},
 		{"the node's names are asked", func(in *In) {
 			initWaits(in, "until nslookup mq.shop.svc.cluster.local; do sleep 1; done")
 			in.Pod.Spec.HostNetwork, in.Pod.Spec.DNSPolicy = true, corev1.DNSClusterFirst
-			in.Around = &Around{Services: []*corev1.Service{shopDB}, Ready: map[string]int{"mq": 1}}
+			in.NamespaceContext = &NamespaceContext{Services: []*corev1.Service{shopDB}, Ready: map[string]int{"mq": 1}}
 		}, []string{"hostNetwork", "ClusterFirst", `"dnsPolicy":"ClusterFirstWithHostNet"`}, []string{"no endpoints"}},
 		{"a variable carries the Pod's address", func(in *In) {
 			in.runs().Ready = true
@@ -118,8 +118,8 @@ func TestWhyOnTheNode(t *testing.T) {
 			in.runs().Ready = true
 			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			in.fact(time.Second, "apiserver", journal.EvictionRefused{Budget: "keep", Message: "no"})
-			in.Cluster = &Cluster{Pods: []*corev1.Pod{in.Pod}}
-			in.Around = &Around{Budgets: []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keep"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+			in.ClusterContext = &ClusterContext{Pods: []*corev1.Pod{in.Pod}}
+			in.NamespaceContext = &NamespaceContext{Budgets: []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keep"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 				Status: policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 1, CurrentHealthy: 1, ExpectedPods: 1}}}}
 		}, []string{"budget keep wants 1 healthy Pods and has 1 (web)", "minAvailable"}, []string{"not ready"}},
 	} {

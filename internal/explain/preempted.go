@@ -34,25 +34,25 @@ func preempted(in In) *Answer {
 	}
 	a.Cause = fmt.Sprintf("The Pod (%s, priority %d) was preempted by the scheduler for %s (priority %d)", in.Ref.Name, f.Own, who, f.Priority)
 	var wants []string
-	for _, x := range f.Short {
-		wants = append(wants, fmt.Sprintf("%s of %s where %s of %s were free", amount(x.Resource, x.Asked), x.Resource, amount(x.Resource, max(x.Available-x.Used, 0)), amount(x.Resource, x.Available)))
+	for _, x := range f.Shortages {
+		wants = append(wants, fmt.Sprintf("%s of %s where %s of %s were free", amount(x.Resource, x.Requested), x.Resource, amount(x.Resource, max(x.Available-x.Used, 0)), amount(x.Resource, x.Available)))
 	}
 	if len(wants) > 0 {
 		a.Cause += fmt.Sprintf(", which wanted %s on %s.", strings.Join(wants, " and "), f.Node)
 	} else {
 		a.Cause += fmt.Sprintf(", which fits on %s only without it.", f.Node)
 	}
-	a.Cause += overruled(f)
+	a.Cause += overruledBudgets(f)
 	a.Facts = append(a.Facts, f.Line())
 	if f.Victims > 1 {
 		a.Facts = append(a.Facts, fmt.Sprintf("%d Pods had to leave %s together", f.Victims, f.Node))
 	}
-	a.Fixes = keep(in, f)
+	a.Fixes = avoidPreemption(in, f)
 	return a
 }
 
-// overruled tells which budgets stood against it and why they did not help.
-func overruled(f journal.Preempted) string {
+// overruledBudgets tells which budgets stood against it and why they did not help.
+func overruledBudgets(f journal.Preempted) string {
 	if len(f.Budgets) == 0 {
 		return ""
 	}
@@ -67,26 +67,26 @@ func overruled(f journal.Preempted) string {
 	return s + fmt.Sprintf(": none of the %d candidate nodes would have done less harm.", f.Candidates)
 }
 
-// keep is what would have let the Pod stay.
-func keep(in In, f journal.Preempted) []Fix {
+// avoidPreemption is what would have let the Pod stay.
+func avoidPreemption(in In, f journal.Preempted) []Fix {
 	namespace, name, _ := strings.Cut(f.By, "/")
 	class := classOf(in, f)
 	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted; then make it anew", f.Priority)
-	fixes := says(equal)
+	fixes := textFixes(equal)
 	if class != "" {
-		fixes = []Fix{amend(fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal priority is never preempted", class, f.Priority),
+		fixes = []Fix{manifestFix(fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal priority is never preempted", class, f.Priority),
 			manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`, class))}
 	}
-	if p := in.Cluster.pod(namespace, name); p != nil {
-		if r, ok := whatif.AskLess(p, f.Short); ok {
-			fixes = append(fixes, Fix{Say: r.Say + " in " + name + ": it then fits beside this Pod, which is to be made anew", Run: r.Run})
+	if p := in.ClusterContext.pod(namespace, name); p != nil {
+		if r, ok := whatif.LowerRequests(p, f.Shortages); ok {
+			fixes = append(fixes, Fix{Description: r.Description + " in " + name + ": it then fits beside this Pod, which is to be made anew", Run: r.Run})
 		}
-	} else if len(f.Short) > 0 {
-		x := f.Short[0]
-		fixes = append(fixes, says(fmt.Sprintf("let %s ask for %s of %s, which was free", name, amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
+	} else if len(f.Shortages) > 0 {
+		x := f.Shortages[0]
+		fixes = append(fixes, textFixes(fmt.Sprintf("let %s ask for %s of %s, which was free", name, amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
 	}
 	if class != "" {
-		never := amend(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
+		never := manifestFix(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
 		never.Run = []string{fmt.Sprintf(`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p '{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)}
 		fixes = append(fixes, never)
 	}
@@ -107,8 +107,8 @@ func classOf(in In, f journal.Preempted) string {
 		return f.Class
 	}
 	var c *schedulingv1.PriorityClass
-	if in.Cluster != nil {
-		for _, other := range in.Cluster.Classes {
+	if in.ClusterContext != nil {
+		for _, other := range in.ClusterContext.Classes {
 			if other.Value == f.Priority && (c == nil || other.Name < c.Name) {
 				c = other
 			}
@@ -120,8 +120,8 @@ func classOf(in In, f journal.Preempted) string {
 	return c.Name
 }
 
-// AsksAround tells whether an answer about a Pod that is gone needs the objects around it.
-func AsksAround(in In) bool {
+// NeedsNamespaceContext tells whether an answer about a Pod that is gone needs the objects around it.
+func NeedsNamespaceContext(in In) bool {
 	_, _, ok := newest[journal.Preempted](in, nil)
 	return ok
 }

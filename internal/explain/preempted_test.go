@@ -47,9 +47,9 @@ func answers(t *testing.T, a Answer, want, not []string) {
 }
 
 func TestWhyAVictimIsGone(t *testing.T) {
-	in := In{Now: t0, Ref: journal.Ref{Namespace: "shop", Name: "db-0"}, Cluster: &Cluster{Pods: []*corev1.Pod{asks("urgent", "2")}}}
+	in := In{Now: t0, Ref: journal.Ref{Namespace: "shop", Name: "db-0"}, ClusterContext: &ClusterContext{Pods: []*corev1.Pod{asks("urgent", "2")}}}
 	in.fact(20*time.Second, "scheduler", journal.Preempted{By: "shop/urgent", Class: "urgent", Priority: 1000, Node: "node-1", Candidates: 1, Victims: 1,
-		Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 3000, Available: 4000}}, Budgets: []journal.Overruled{{Name: "db", Allowed: 0}}})
+		Shortages: []journal.Shortage{{Resource: "cpu", Requested: 2000, Used: 3000, Available: 4000}}, Budgets: []journal.ViolatedBudget{{Name: "db", Allowed: 0}}})
 	in.fact(19*time.Second, "apiserver", journal.Removed{})
 	want := []string{
 		"was preempted by the scheduler for urgent (priority 1000), which wanted 2000m of cpu where 1000m of 4000m were free on node-1",
@@ -58,7 +58,7 @@ func TestWhyAVictimIsGone(t *testing.T) {
 	}
 	answers(t, Why(in), want, []string{"evicted"})
 
-	in.Cluster, in.Entries[0].Fact = nil, journal.Preempted{By: "other/batch", Priority: 7, Own: 3, Node: "n", Candidates: 3, Victims: 2}
+	in.ClusterContext, in.Entries[0].Fact = nil, journal.Preempted{By: "other/batch", Priority: 7, Own: 3, Node: "n", Candidates: 3, Victims: 2}
 	answers(t, Why(in), []string{"for other/batch (priority 7)", "fits on n only without it", "2 Pods had to leave n together", "a priority of at least 7"}, []string{"PodDisruptionBudget", "priorityclass"})
 
 	in.Pod = asks("db-0", "3", func(p *corev1.Pod) {
@@ -67,7 +67,7 @@ func TestWhyAVictimIsGone(t *testing.T) {
 	})
 	in.Node = node(corev1.ConditionTrue)
 	answers(t, Why(in), []string{"Terminating: preempted", "for other/batch", "Next: Containers still run: app"}, nil)
-	if !AsksAround(in) || AsksAround(In{}) {
+	if !NeedsNamespaceContext(in) || NeedsNamespaceContext(In{}) {
 		t.Error("what is around matters to victims alone")
 	}
 }

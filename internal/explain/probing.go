@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// trouble is a probe that fails, in words, and what can be done.
-type trouble struct {
-	text  string // what it asks and what comes back, without the container's name
-	fixes []Fix
-	look  []Fix // what shows more, and changes nothing
+// probeDiagnosis is a probe that fails, in words, and what can be done.
+type probeDiagnosis struct {
+	text     string // what it asks and what comes back, without the container's name
+	fixes    []Fix
+	commands []Fix // what shows more, and changes nothing
 }
 
 // probeOf is a container's probe of a kind as the journal names it.
@@ -31,37 +31,37 @@ func probeOf(c *corev1.Container, kind string) *corev1.Probe {
 	return c.ReadinessProbe
 }
 
-// investigate says what is wrong with a failing probe.
-func investigate(in In, c *corev1.Container, f journal.Probed) trouble {
+// diagnoseProbe says what is wrong with a failing probe.
+func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis {
 	p := probeOf(c, f.Probe)
-	said := strings.TrimSuffix(strings.TrimSpace(f.Message), ".")
-	t := trouble{text: "fails: " + said}
+	output := strings.TrimSuffix(strings.TrimSpace(f.Message), ".")
+	t := probeDiagnosis{text: "fails: " + output}
 	if p == nil {
 		return t
 	}
 	port, networked := probePort(c, p)
-	low := strings.ToLower(said)
+	low := strings.ToLower(output)
 	switch {
 	case p.Exec != nil:
-		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), said)
-		t.look = []Fix{do("run the probe's command by hand", fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name, strings.Join(p.Exec.Command, " ")))}
+		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), output)
+		t.commands = []Fix{commandFix("run the probe's command by hand", fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name, strings.Join(p.Exec.Command, " ")))}
 	case networked && strings.Contains(low, "connection refused"):
-		t = wrongDoor(in, c, f, port)
+		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
-		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port, strings.TrimPrefix(said, "HTTP probe failed with "))
-		t.fixes = append(says("correct the probe's path, or what the program answers there"),
+		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port, strings.TrimPrefix(output, "HTTP probe failed with "))
+		t.fixes = append(textFixes("correct the probe's path, or what the program answers there"),
 			editedProbe(in, f, fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts no more", port), func(x *corev1.Probe) {
 				x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
 			}))
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"), strings.Contains(low, "timed out"):
-		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, said)
+		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output)
 		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)), func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}
 	}
 	return t
 }
 
-// heard gives a failure the sockets that were seen at the newest one that tells them.
-func heard(in In, f journal.Probed) journal.Probed {
+// withSockets gives a failure the sockets that were seen at the newest one that tells them.
+func withSockets(in In, f journal.Probed) journal.Probed {
 	if f.Listening == nil {
 		if with, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool {
 			return p.Container == f.Container && p.Probe == f.Probe && p.Listening != nil
@@ -72,9 +72,9 @@ func heard(in In, f journal.Probed) journal.Probed {
 	return f
 }
 
-// wrongDoor is a probe of a port where nothing listens.
-func wrongDoor(in In, c *corev1.Container, f journal.Probed, port int) trouble {
-	t := trouble{text: fmt.Sprintf("asks port %d, where nothing listens (connection refused)", port)}
+// wrongPort is a probe of a port where nothing listens.
+func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiagnosis {
+	t := probeDiagnosis{text: fmt.Sprintf("asks port %d, where nothing listens (connection refused)", port)}
 	var open, local []string
 	for _, s := range f.Listening {
 		host, p, err := net.SplitHostPort(s)
@@ -91,15 +91,15 @@ func wrongDoor(in In, c *corev1.Container, f journal.Probed, port int) trouble {
 	open = slices.Compact(open)
 	switch {
 	case len(local) > 0:
-		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s only", port, several(local))
-		t.fixes = says("let the program listen on every address (0.0.0.0)")
+		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s only", port, joinList(local))
+		t.fixes = textFixes("let the program listen on every address (0.0.0.0)")
 		return t
 	case len(open) > 0:
-		t.text += "; the Pod's processes listen on " + several(open)
+		t.text += "; the Pod's processes listen on " + joinList(open)
 	case f.Listening != nil:
 		t.text += "; the Pod's processes listen on no port that can be reached"
 	}
-	for _, p := range preferred(c, open) {
+	for _, p := range declaredFirst(c, open) {
 		n, err := strconv.Atoi(p)
 		if err != nil {
 			continue
@@ -107,13 +107,13 @@ func wrongDoor(in In, c *corev1.Container, f journal.Probed, port int) trouble {
 		t.fixes = append(t.fixes, editedProbe(in, f, fmt.Sprintf("probe port %d instead of %d", n, port), func(x *corev1.Probe) { setPort(x, n) }))
 	}
 	if len(t.fixes) == 0 {
-		t.look = []Fix{do("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
+		t.commands = []Fix{commandFix("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
 	}
 	return t
 }
 
-// preferred puts the ports that the container declares first.
-func preferred(c *corev1.Container, ports []string) []string {
+// declaredFirst puts the ports that the container declares first.
+func declaredFirst(c *corev1.Container, ports []string) []string {
 	declared := func(p string) bool {
 		return slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == p })
 	}
@@ -174,38 +174,38 @@ func editedProbe(in In, f journal.Probed, say string, change func(*corev1.Probe)
 	})
 }
 
-// killed is a container that the kubelet ended because of a probe.
-type killed struct {
-	probe  journal.Probed
-	grace  int64
-	code   int32
-	forced bool // it did not end on TERM
-	known  bool
+// probeKill is a container that the kubelet ended because of a probe.
+type probeKill struct {
+	probe     journal.Probed
+	grace     int64
+	code      int32
+	sigkilled bool // it did not end on TERM
+	known     bool
 }
 
 // killedByProbe tells whether the kubelet itself ended the container's last run, and why.
-func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) killed {
+func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probeKill {
 	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
 	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) || at.After(t.FinishedAt.Add(secondsOf(1))) {
-		return killed{}
+		return probeKill{}
 	}
 	kind := "liveness"
 	if strings.Contains(k.Cause, "startup") {
 		kind = "startup"
 	}
-	out := killed{grace: k.Grace, known: true, probe: journal.Probed{Container: c.spec.Name, Probe: kind}}
+	out := probeKill{grace: k.Grace, known: true, probe: journal.Probed{Container: c.spec.Name, Probe: kind}}
 	for _, e := range in.Entries {
 		if f, ok := e.Fact.(journal.Probed); ok && f.Container == c.spec.Name && f.Probe == kind && f.Result == "failure" && !e.At.After(at) {
 			out.probe = f
 		}
 	}
-	out.code, out.forced = t.ExitCode, t.ExitCode == 137
+	out.code, out.sigkilled = t.ExitCode, t.ExitCode == 137
 	return out
 }
 
-// byProbe words how a probe ended a container, and what can be done: the fault of the probe's target first, then more time, then no probe.
-func byProbe(a *Answer, in In, c container, k killed) {
-	w := investigate(in, c.spec, heard(in, k.probe))
+// killedByProbeCause words how a probe ended a container, and what can be done: the fault of the probe's target first, then more time, then no probe.
+func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
+	w := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
 	p := probeOf(c.spec, k.probe.Probe)
 	times := ""
 	if k.probe.Threshold > 0 {
@@ -214,18 +214,18 @@ func byProbe(a *Answer, in In, c container, k killed) {
 		times = fmt.Sprintf(" It failed %d times in a row", p.FailureThreshold)
 	}
 	a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet (%s probe failed): its %s probe %s.%s, so the kubelet asked the process to end", c.spec.Name, k.probe.Probe, k.probe.Probe, w.text, times)
-	if k.forced {
+	if k.sigkilled {
 		a.Cause += fmt.Sprintf("; it ignored TERM, and after the grace period of %ds it was killed (exit code %d).", k.grace, k.code)
 	} else {
 		a.Cause += fmt.Sprintf("; it ended with exit code %d.", k.code)
 	}
-	a.Facts = append(a.Facts, memoryFact(in, c)...)
+	a.Facts = append(a.Facts, memoryText(in, c)...)
 	a.Fixes = append(a.Fixes, w.fixes...)
-	defer func() { a.Fixes = append(a.Fixes, w.look...) }()
+	defer func() { a.Fixes = append(a.Fixes, w.commands...) }()
 	if p == nil {
 		return
 	}
-	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !everAlive(in, c) {
+	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !wasEverAlive(in, c) {
 		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "it never answered before it was stopped: give it time to start with a startupProbe (5 minutes)", func(x *corev1.Container) {
 			s := x.LivenessProbe.DeepCopy()
 			s.TerminationGracePeriodSeconds = nil
@@ -239,11 +239,11 @@ func byProbe(a *Answer, in In, c container, k killed) {
 		} else {
 			x.LivenessProbe = nil
 		}
-	}), Fix{Say: "or mend what the probe asks for, or give it longer (failureThreshold, timeoutSeconds)"})
+	}), Fix{Description: "or mend what the probe asks for, or give it longer (failureThreshold, timeoutSeconds)"})
 }
 
-// everAlive tells whether the liveness probe succeeded once, or was not heard of at all for longer than it takes to be believed.
-func everAlive(in In, c container) bool {
+// wasEverAlive tells whether the liveness probe succeeded once, or was not heard of at all for longer than it takes to be believed.
+func wasEverAlive(in In, c container) bool {
 	p := c.spec.LivenessProbe
 	_, _, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
 		return f.Container == c.spec.Name && f.Probe == "liveness" && f.Result == "success"

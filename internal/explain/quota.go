@@ -16,35 +16,35 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// over is a quota that a Pod does not fit, as the API server's refusal says.
-type over struct {
+// quotaExceeded is a quota that a Pod does not fit, as the API server's refusal says.
+type quotaExceeded struct {
 	quota                 string
 	resource              string
-	asked, used, hardline resource.Quantity
+	requested, used, hard resource.Quantity
 }
 
-var exceeded = regexp.MustCompile(`exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+)$`)
+var quotaPattern = regexp.MustCompile(`exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+)$`)
 
 // parseQuota reads the first resource that is over.
-func parseQuota(message string) (over, bool) {
-	m := exceeded.FindStringSubmatch(strings.TrimSpace(message))
+func parseQuota(message string) (quotaExceeded, bool) {
+	m := quotaPattern.FindStringSubmatch(strings.TrimSpace(message))
 	if m == nil {
-		return over{}, false
+		return quotaExceeded{}, false
 	}
-	asked, used, limited := amounts(m[2]), amounts(m[3]), amounts(m[4])
-	for _, name := range sortedNames(asked) {
-		o := over{m[1], name, asked[name], used[name], limited[name]}
+	requested, used, limited := amounts(m[2]), amounts(m[3]), amounts(m[4])
+	for _, name := range sortedNames(requested) {
+		o := quotaExceeded{m[1], name, requested[name], used[name], limited[name]}
 		if excess := o.excess(); excess.Sign() > 0 {
 			return o, true
 		}
 	}
-	return over{}, false
+	return quotaExceeded{}, false
 }
 
-var unstated = regexp.MustCompile(`([a-z][\w./-]*) for: ([^;]+)`)
+var missingRequests = regexp.MustCompile(`([a-z][\w./-]*) for: ([^;]+)`)
 
-// common are amounts to begin with, where a quota only wants to be told one.
-var common = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi", corev1.ResourceEphemeralStorage: "1Gi"}
+// defaultAmounts are amounts to begin with, where a quota only wants to be told one.
+var defaultAmounts = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi", corev1.ResourceEphemeralStorage: "1Gi"}
 
 // unstated gives containers the amounts that a quota wants to be told; nothing when that is not what the message is about.
 func (s Subject) unstated(message string) []Fix {
@@ -55,10 +55,10 @@ func (s Subject) unstated(message string) []Fix {
 	}
 	var says []string
 	amounts := map[string]map[string]map[corev1.ResourceName]string{} // by container, and requests or limits
-	for _, m := range unstated.FindAllStringSubmatch(wants, -1) {
-		o := over{resource: m[1]}
-		name, limits := o.of()
-		amount, field := common[name], "requests"
+	for _, m := range missingRequests.FindAllStringSubmatch(wants, -1) {
+		o := quotaExceeded{resource: m[1]}
+		name, limits := o.resourceOf()
+		amount, field := defaultAmounts[name], "requests"
 		if amount == "" {
 			return nil
 		}
@@ -91,7 +91,7 @@ func (s Subject) unstated(message string) []Fix {
 	if err != nil {
 		return nil
 	}
-	return []Fix{do("give "+strings.Join(says, ", and ")+", or as much as it needs", fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name, whatif.Quoted(string(raw))))}
+	return []Fix{commandFix("give "+strings.Join(says, ", and ")+", or as much as it needs", fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name, whatif.Quoted(string(raw))))}
 }
 
 func amounts(text string) map[string]resource.Quantity {
@@ -115,39 +115,39 @@ func sortedNames(m map[string]resource.Quantity) []string {
 }
 
 // excess is by how much the Pod is over.
-func (o over) excess() resource.Quantity {
-	e := o.asked.DeepCopy()
+func (o quotaExceeded) excess() resource.Quantity {
+	e := o.requested.DeepCopy()
 	e.Add(o.used)
-	e.Sub(o.hardline)
+	e.Sub(o.hard)
 	return e
 }
 
-// of takes requests.cpu apart: which list of a container counts, and which resource of it.
-func (o over) of() (name corev1.ResourceName, limits bool) {
+// resourceOf takes requests.cpu apart: which list of a container counts, and which resource of it.
+func (o quotaExceeded) resourceOf() (name corev1.ResourceName, limits bool) {
 	if rest, ok := strings.CutPrefix(o.resource, "limits."); ok {
 		return corev1.ResourceName(rest), true
 	}
 	return corev1.ResourceName(strings.TrimPrefix(o.resource, "requests.")), false
 }
 
-func (o over) amount(r corev1.ResourceRequirements) resource.Quantity {
-	name, limits := o.of()
+func (o quotaExceeded) amount(r corev1.ResourceRequirements) resource.Quantity {
+	name, limits := o.resourceOf()
 	if limits {
 		return r.Limits[name]
 	}
 	return r.Requests[name]
 }
 
-// print words a quantity as a person counts: processors in thousandths.
-func (o over) print(q resource.Quantity) string {
-	if name, _ := o.of(); name == corev1.ResourceCPU {
+// format words a quantity as a person counts: processors in thousandths.
+func (o quotaExceeded) format(q resource.Quantity) string {
+	if name, _ := o.resourceOf(); name == corev1.ResourceCPU {
 		return fmt.Sprintf("%dm", q.MilliValue())
 	}
 	return q.String()
 }
 
-// decisive is the container that makes the Pod's amount, and the sum of those that run together.
-func (o over) decisive(s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
+// decisiveContainer is the container that makes the Pod's amount, and the sum of those that run together.
+func (o quotaExceeded) decisiveContainer(s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
 	var largest *corev1.Container
 	for i := range s.Containers {
 		q := o.amount(s.Containers[i].Resources)
@@ -166,48 +166,48 @@ func (o over) decisive(s *corev1.PodSpec) (who *corev1.Container, init bool, tog
 			continue
 		}
 		q.Add(sidecars)
-		if q.Cmp(o.asked) >= 0 && q.Cmp(together) > 0 {
+		if q.Cmp(o.requested) >= 0 && q.Cmp(together) > 0 {
 			who, init = c, true
 		}
 	}
-	if who == nil || together.Cmp(o.asked) >= 0 {
+	if who == nil || together.Cmp(o.requested) >= 0 {
 		return largest, false, together
 	}
 	return who, init, together
 }
 
 // overQuota says whence the amount comes, by how much it is over, who uses the rest, and what would be enough.
-func (s Subject) overQuota(a *Answer, o over, t *corev1.PodTemplateSpec) {
+func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec) {
 	excess := o.excess()
-	who, init, together := o.decisive(&t.Spec)
+	who, init, together := o.decisiveContainer(&t.Spec)
 	whence := ""
 	if who != nil && o.resource != "pods" {
 		alone := o.amount(who.Resources)
 		switch {
 		case init:
-			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name, o.print(together))
-		case alone.Cmp(o.asked) == 0:
+			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name, o.format(together))
+		case alone.Cmp(o.requested) == 0:
 			whence = fmt.Sprintf(" (its container %s)", who.Name)
 		default:
-			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.print(alone))
+			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.format(alone))
 		}
 	}
 	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, %s of %s are used, so it is %s over.",
-		o.quota, s.Namespace, o.print(o.asked), o.resource, whence, o.print(o.used), o.print(o.hardline), o.print(excess))
+		o.quota, s.Namespace, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard), o.format(excess))
 	s.lowerRequest(a, o, who)
-	hard := o.hardline.DeepCopy()
+	hard := o.hard.DeepCopy()
 	hard.Add(excess)
-	a.Fixes = append(a.Fixes, do(fmt.Sprintf("raise %s of quota %s to %s", o.resource, o.quota, o.print(hard)),
-		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace, o.quota, o.resource, o.print(hard))))
+	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("raise %s of quota %s to %s", o.resource, o.quota, o.format(hard)),
+		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace, o.quota, o.resource, o.format(hard))))
 	s.users(a, o)
 }
 
 // lowerRequest takes the excess off the decisive container.
-func (s Subject) lowerRequest(a *Answer, o over, who *corev1.Container) {
+func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container) {
 	if who == nil || o.resource == "pods" || s.Kind == "job" || s.Kind == "cronjob" {
 		return
 	}
-	name, limits := o.of()
+	name, limits := o.resourceOf()
 	now := o.amount(who.Resources)
 	now.Sub(o.excess())
 	if now.Sign() <= 0 {
@@ -221,9 +221,9 @@ func (s Subject) lowerRequest(a *Answer, o over, who *corev1.Container) {
 	if limits {
 		field = "limits"
 	}
-	a.Fixes = append(a.Fixes, do(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.print(now)),
+	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.format(now)),
 		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
-			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`, list, who.Name, field, name, o.print(now))))))
+			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`, list, who.Name, field, name, o.format(now))))))
 }
 
 // isInit tells whether the template's container of that name is an init container.
@@ -233,11 +233,11 @@ func (s Subject) isInit(name string) bool {
 }
 
 // users names the Pods that take most of the quota, and those whose end would be enough.
-func (s Subject) users(a *Answer, o over) {
-	if s.Cluster == nil {
+func (s Subject) users(a *Answer, o quotaExceeded) {
+	if s.ClusterContext == nil {
 		return
 	}
-	name, limits := o.of()
+	name, limits := o.resourceOf()
 	take := func(p *corev1.Pod) resource.Quantity {
 		if o.resource == "pods" {
 			return *resource.NewQuantity(1, resource.DecimalSI)
@@ -248,7 +248,7 @@ func (s Subject) users(a *Answer, o over) {
 		return pod.Requests(p)[name]
 	}
 	var who []*corev1.Pod
-	for _, p := range s.Cluster.Pods {
+	for _, p := range s.ClusterContext.Pods {
 		if q := take(p); p.Namespace == s.Namespace && !pod.IsTerminal(p) && q.Sign() > 0 {
 			who = append(who, p)
 		}
@@ -260,9 +260,9 @@ func (s Subject) users(a *Answer, o over) {
 	excess := o.excess()
 	for i, p := range who[:min(len(who), 5)] {
 		q := take(p)
-		a.Facts = append(a.Facts, fmt.Sprintf("%s uses %s", p.Name, o.print(q)))
+		a.Facts = append(a.Facts, fmt.Sprintf("%s uses %s", p.Name, o.format(q)))
 		if i == 0 && q.Cmp(excess) >= 0 && len(p.OwnerReferences) == 0 {
-			a.Fixes = append(a.Fixes, do(fmt.Sprintf("or end %s, which frees %s", p.Name, o.print(q)), fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, p.Name)))
+			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("or end %s, which frees %s", p.Name, o.format(q)), fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, p.Name)))
 		}
 	}
 }

@@ -14,25 +14,25 @@ import (
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
 
-// noNode says in a few sentences why no node takes the Pod: what nobody offers, what rules leave open, and the nearest nodes with their numbers.
-func noNode(refusals []journal.NodeRefusal, in In) string {
-	if s := nobodyOffers(refusals, in); s != "" {
+// noNodeText says in a few sentences why no node takes the Pod: what nobody offers, what rules leave open, and the nearest nodes with their numbers.
+func noNodeText(refusals []journal.NodeRefusal, in In) string {
+	if s := resourceMissing(refusals, in); s != "" {
 		return s
 	}
 	out := []string{"No node fits."}
-	said := openDomains(refusals, in)
-	if said != "" {
-		out = append(out, said)
+	output := spreadDomains(refusals, in)
+	if output != "" {
+		out = append(out, output)
 	}
 	groups := map[string][]string{}
 	var order []string
 	spoken := 0
 	for _, r := range refusals {
-		if said != "" && r.Plugin == "PodTopologySpread" {
+		if output != "" && r.Plugin == "PodTopologySpread" {
 			continue // the standing of the domains tells it
 		}
-		short := len(r.Short) > 0
-		if len(refusals) > mostSpoken && (!short || spoken == mostSpoken) {
+		short := len(r.Shortages) > 0
+		if len(refusals) > maxRefusalsShown && (!short || spoken == maxRefusalsShown) {
 			key := strings.Join(r.Messages, ", ")
 			if len(groups[key]) == 0 {
 				order = append(order, key)
@@ -41,7 +41,7 @@ func noNode(refusals []journal.NodeRefusal, in In) string {
 			continue
 		}
 		spoken++
-		out = append(out, phrase(r, in)+".")
+		out = append(out, refusalText(r, in)+".")
 	}
 	for _, key := range order {
 		g := groups[key]
@@ -51,19 +51,19 @@ func noNode(refusals []journal.NodeRefusal, in In) string {
 		}
 		out = append(out, fmt.Sprintf("%d nodes: %s (%s).", len(g), key, names))
 	}
-	return strings.Join(out, " ") + abroad(refusals, in) + misspelt(refusals, in)
+	return strings.Join(out, " ") + podsInOtherNamespaces(refusals, in) + misspeltLabel(refusals, in)
 }
 
-// phrase is one node's refusal with its numbers.
-func phrase(r journal.NodeRefusal, in In) string {
-	if len(r.Short) > 0 {
-		parts := make([]string, len(r.Short))
-		for i, x := range r.Short {
+// refusalText is one node's refusal with its numbers.
+func refusalText(r journal.NodeRefusal, in In) string {
+	if len(r.Shortages) > 0 {
+		parts := make([]string, len(r.Shortages))
+		for i, x := range r.Shortages {
 			parts[i] = shortfall(x)
 		}
 		return r.Node + " " + strings.Join(parts, " and ")
 	}
-	if n := in.Cluster.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
+	if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
 		var taints []string
 		for _, t := range n.Spec.Taints {
 			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages, " ")+r.Detail, t.Key) {
@@ -78,29 +78,29 @@ func phrase(r journal.NodeRefusal, in In) string {
 	if r.Detail != "" {
 		s += " (" + r.Detail + ")"
 	}
-	return s + formerLabel(r, in)
+	return s + deprecatedLabel(r, in)
 }
 
-func shortfall(x journal.Short) string {
+func shortfall(x journal.Shortage) string {
 	free := max(x.Available-x.Used, 0)
 	switch {
 	case x.Resource == string(corev1.ResourcePods):
 		return fmt.Sprintf("takes %d pods and has %d already", x.Available, x.Used)
 	case x.Available == 0:
-		return fmt.Sprintf("does not offer %s (%d wanted)", x.Resource, x.Asked)
+		return fmt.Sprintf("does not offer %s (%d wanted)", x.Resource, x.Requested)
 	}
-	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Asked-free), x.Resource, amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Asked))
+	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Requested-free), x.Resource, amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Requested))
 }
 
-// formerLabel tells of a node that lacks a label but has its name of former times.
-func formerLabel(r journal.NodeRefusal, in In) string {
-	n := in.Cluster.node(r.Node)
+// deprecatedLabel tells of a node that lacks a label but has its name of former times.
+func deprecatedLabel(r journal.NodeRefusal, in In) string {
+	n := in.ClusterContext.node(r.Node)
 	if n == nil {
 		return ""
 	}
 	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
 		_, has := n.Labels[c.TopologyKey]
-		former := whatif.OldName(c.TopologyKey)
+		former := whatif.DeprecatedLabel(c.TopologyKey)
 		if v, old := n.Labels[former]; !has && old && strings.Contains(r.Detail, c.TopologyKey) {
 			return fmt.Sprintf("; it has only the old label %s=%s", former, v)
 		}
@@ -108,13 +108,13 @@ func formerLabel(r journal.NodeRefusal, in In) string {
 	return ""
 }
 
-// nobodyOffers tells of a resource that no node has at all, and what there is of another vendor's.
-func nobodyOffers(refusals []journal.NodeRefusal, in In) string {
-	if in.Cluster == nil || len(in.Cluster.Nodes) == 0 {
+// resourceMissing tells of a resource that no node has at all, and what there is of another vendor's.
+func resourceMissing(refusals []journal.NodeRefusal, in In) string {
+	if in.ClusterContext == nil || len(in.ClusterContext.Nodes) == 0 {
 		return ""
 	}
 	for _, r := range refusals {
-		for _, x := range r.Short {
+		for _, x := range r.Shortages {
 			if x.Available != 0 || x.Resource == string(corev1.ResourcePods) {
 				continue
 			}
@@ -122,18 +122,18 @@ func nobodyOffers(refusals []journal.NodeRefusal, in In) string {
 				q, ok := n.Status.Allocatable[corev1.ResourceName(x.Resource)]
 				return ok && !q.IsZero()
 			}
-			if slices.ContainsFunc(in.Cluster.Nodes, has) {
+			if slices.ContainsFunc(in.ClusterContext.Nodes, has) {
 				continue
 			}
-			s := fmt.Sprintf("The Pod asks for %s: %s, and no node offers that resource.", x.Resource, amount(x.Resource, x.Asked))
-			return s + others(x.Resource, in.Cluster.Nodes)
+			s := fmt.Sprintf("The Pod asks for %s: %s, and no node offers that resource.", x.Resource, amount(x.Resource, x.Requested))
+			return s + similarResources(x.Resource, in.ClusterContext.Nodes)
 		}
 	}
 	return ""
 }
 
-// others lists resources of the same last name.
-func others(resource string, nodes []*corev1.Node) string {
+// similarResources lists resources of the same last name.
+func similarResources(resource string, nodes []*corev1.Node) string {
 	_, last, ok := strings.Cut(resource, "/")
 	if !ok {
 		return ""
@@ -156,22 +156,22 @@ func others(resource string, nodes []*corev1.Node) string {
 	return " " + strings.Join(have, ", ") + "."
 }
 
-// openDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which domains are left.
-func openDomains(refusals []journal.NodeRefusal, in In) string {
-	if in.Cluster == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
+// spreadDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which domains are left.
+func spreadDomains(refusals []journal.NodeRefusal, in In) string {
+	if in.ClusterContext == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
 		return ""
 	}
-	world := in.what().World
+	clusterState := in.whatifInput().Snapshot
 	var out []string
 	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
 		}
-		counts := whatif.Domains(in.Pod, c, world)
+		counts := whatif.Domains(in.Pod, c, clusterState)
 		if len(counts) == 0 || len(counts) == 1 && c.MinDomains == nil {
 			continue
 		}
-		least := whatif.Least(c, counts)
+		least := whatif.MinDomainCount(c, counts)
 		var standing, open []string
 		for _, d := range slices.Sorted(maps.Keys(counts)) {
 			standing = append(standing, fmt.Sprintf("%s %d", d, counts[d]))
@@ -191,12 +191,12 @@ func openDomains(refusals []journal.NodeRefusal, in In) string {
 			left = "leaves none of them"
 		}
 		out = append(out, fmt.Sprintf("The spread over %s (maxSkew %d, %smatching Pods now: %s; one more elsewhere would be a skew of %d) %s.",
-			c.TopologyKey, c.MaxSkew, few, strings.Join(standing, ", "), counts[worst(counts)]+1-least, left))
+			c.TopologyKey, c.MaxSkew, few, strings.Join(standing, ", "), counts[mostFrequent(counts)]+1-least, left))
 	}
 	return strings.Join(out, " ")
 }
 
-func worst(counts map[string]int) string {
+func mostFrequent(counts map[string]int) string {
 	best := ""
 	for d, n := range counts {
 		if best == "" || n > counts[best] {
@@ -206,22 +206,22 @@ func worst(counts map[string]int) string {
 	return best
 }
 
-// abroad tells of Pods that a required Pod affinity wants and that are where it does not look.
-func abroad(refusals []journal.NodeRefusal, in In) string {
-	if in.Cluster == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+// podsInOtherNamespaces tells of Pods that a required Pod affinity wants and that are where it does not look.
+func podsInOtherNamespaces(refusals []journal.NodeRefusal, in In) string {
+	if in.ClusterContext == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
 		return ""
 	}
 	var out []string
-	for _, a := range whatif.Strangers(in.Pod, in.Cluster.Pods) {
-		out = append(out, fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in namespace %s (%s).", a.Selector, strings.Join(a.Looks, ", "), strings.Join(a.Has, ", "), strings.Join(a.Pods, ", ")))
+	for _, a := range whatif.PodsInOtherNamespaces(in.Pod, in.ClusterContext.Pods) {
+		out = append(out, fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in namespace %s (%s).", a.Selector, strings.Join(a.Searched, ", "), strings.Join(a.Found, ", "), strings.Join(a.Pods, ", ")))
 	}
 	return strings.Join(out, "")
 }
 
-// misspelt tells of a Pod that a required Pod affinity may mean: nobody has the label it looks for, and this one's is almost the same.
-func misspelt(refusals []journal.NodeRefusal, in In) string {
+// misspeltLabel tells of a Pod that a required Pod affinity may mean: nobody has the label it looks for, and this one's is almost the same.
+func misspeltLabel(refusals []journal.NodeRefusal, in In) string {
 	a := in.Pod.Spec.Affinity
-	if in.Cluster == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+	if in.ClusterContext == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
 		return ""
 	}
 	var out []string
@@ -231,7 +231,7 @@ func misspelt(refusals []journal.NodeRefusal, in In) string {
 		}
 		for _, key := range slices.Sorted(maps.Keys(t.LabelSelector.MatchLabels)) {
 			wanted := t.LabelSelector.MatchLabels[key]
-			who, value := nearestLabel(in.Cluster.Pods, key, wanted, func(p *corev1.Pod) bool {
+			who, value := nearestLabel(in.ClusterContext.Pods, key, wanted, func(p *corev1.Pod) bool {
 				return p.Namespace == in.Pod.Namespace && len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, p.Namespace)
 			})
 			if who != "" {
@@ -254,15 +254,15 @@ func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod
 		return "", ""
 	}
 	values := slices.Sorted(maps.Keys(has))
-	value = nearest(wanted, values)
-	if i := slices.IndexFunc(values, func(v string) bool { return sameStem(wanted, v) }); value == "" && i >= 0 {
+	value = nearestName(wanted, values)
+	if i := slices.IndexFunc(values, func(v string) bool { return haveSameStem(wanted, v) }); value == "" && i >= 0 {
 		value = values[i]
 	}
 	return has[value], value
 }
 
-// sameStem tells whether two words begin alike and differ in how they end, as cache and caching.
-func sameStem(a, b string) bool {
+// haveSameStem tells whether two words begin alike and differ in how they end, as cache and caching.
+func haveSameStem(a, b string) bool {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++

@@ -29,11 +29,11 @@ func TestAPodAffinityThatAlmostNamesSomebody(t *testing.T) {
 		"elsewhere":              {lonely, []*corev1.Pod{labelled("redis", "other", "caching")}, ""},
 		"refused for else":       {[]journal.NodeRefusal{{Node: "n1", Plugin: "NodeResourcesFit"}}, []*corev1.Pod{labelled("redis", "default", "caching")}, ""},
 	} {
-		if got := misspelt(c.refusals, In{Pod: wants, Cluster: &Cluster{Pods: c.pods}}); got != c.want {
+		if got := misspeltLabel(c.refusals, In{Pod: wants, ClusterContext: &ClusterContext{Pods: c.pods}}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if got := misspelt(lonely, In{Pod: wants}); got != "" {
+	if got := misspeltLabel(lonely, In{Pod: wants}); got != "" {
 		t.Errorf("who may not see the Pods around reads %q", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// exit says in words how a container ended.
-func exit(c container, t *corev1.ContainerStateTerminated) string {
+// exitText says in words how a container ended.
+func exitText(c container, t *corev1.ContainerStateTerminated) string {
 	s := fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
 	switch {
 	case t.Reason == "OOMKilled":
@@ -39,28 +39,28 @@ func exit(c container, t *corev1.ContainerStateTerminated) string {
 }
 
 func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []Fix {
-	logs := do("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace, in.Ref.Name, c.spec.Name))
-	switch m := hungry(in, c, t); {
-	case m.is:
+	logs := commandFix("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace, in.Ref.Name, c.spec.Name))
+	switch m := memoryStateOf(in, c, t); {
+	case m.oomKilled:
 		return append(memoryFixes(in, c, m), logs)
 	case t.ExitCode == 126, t.ExitCode == 127:
-		return []Fix{{Say: "correct command and args of the container"}, logs}
+		return []Fix{{Description: "correct command and args of the container"}, logs}
 	}
 	return []Fix{logs}
 }
 
-func crashing(in In) *Answer {
+func crashLoop(in In) *Answer {
 	if in.Pod == nil {
 		return nil
 	}
 	for _, c := range containers(in.Pod) {
-		t, b := backingOff(in, c)
+		t, b := backOffState(in, c)
 		if t == nil {
 			continue
 		}
 		a := &Answer{State: "CrashLoopBackOff", Since: t.FinishedAt.Time,
 			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
-		howEnded(a, in, c, t)
+		terminationCause(a, in, c, t)
 		if b.Until.After(in.Now) {
 			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes of running", ago(b.Until.Sub(in.Now)))
 		}
@@ -69,32 +69,32 @@ func crashing(in In) *Answer {
 	return nil
 }
 
-// howEnded gives the cause of a run's end: a probe, memory, or the program itself.
-func howEnded(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+// terminationCause gives the cause of a run's end: a probe, memory, or the program itself.
+func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	again := ""
 	if c.status.RestartCount > 1 {
 		again = " again and again: last"
 	}
-	m := hungry(in, c, t)
+	m := memoryStateOf(in, c, t)
 	k := killedByProbe(in, c, t)
 	switch {
-	case m.is:
-		a.Cause = fmt.Sprintf("%s ends%s: %s.%s", c.title(), again, outOfMemory(in, c, t, m), c.holdsUp(in))
-		a.Facts = append(a.Facts, memoryFact(in, c)...)
+	case m.oomKilled:
+		a.Cause = fmt.Sprintf("%s ends%s: %s.%s", c.title(), again, oomText(in, c, t, m), c.blockedContainers(in))
+		a.Facts = append(a.Facts, memoryText(in, c)...)
 	case k.known:
-		byProbe(a, in, c, k)
+		killedByProbeCause(a, in, c, k)
 	default:
-		a.Cause = fmt.Sprintf("%s ends%s with %s.%s", c.title(), again, exit(c, t), c.holdsUp(in))
+		a.Cause = fmt.Sprintf("%s ends%s with %s.%s", c.title(), again, exitText(c, t), c.blockedContainers(in))
 		if t.ExitCode == 137 {
-			a.Facts = append(a.Facts, memoryFact(in, c)...)
+			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		lastWords(a, in, c)
+		lastLogs(a, in, c)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
 
-// restartCounts is how long a restarted container's last end is what is asked for.
-const restartCounts = 10 * time.Minute
+// restartWindow is how long a restarted container's last end is what is asked for.
+const restartWindow = 10 * time.Minute
 
 // restarted tells why a container that runs now was started again a short while ago.
 func restarted(in In) *Answer {
@@ -106,21 +106,21 @@ func restarted(in In) *Answer {
 			continue
 		}
 		t := c.status.LastTerminationState.Terminated
-		if in.Now.Sub(t.FinishedAt.Time) > restartCounts || t.ExitCode == 0 && !killedByProbe(in, c, t).known {
+		if in.Now.Sub(t.FinishedAt.Time) > restartWindow || t.ExitCode == 0 && !killedByProbe(in, c, t).known {
 			continue
 		}
 		a := &Answer{State: "restarting", Since: t.FinishedAt.Time,
 			Facts: []string{fmt.Sprintf("%d restarts; the run before lasted %s, and it has run again for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)), ago(in.Now.Sub(c.status.State.Running.StartedAt.Time)))}}
-		howEnded(a, in, c, t)
+		terminationCause(a, in, c, t)
 		a.Next = "the container runs; when it ends again it is started again, after pauses that grow to 5 minutes"
 		return a
 	}
 	return nil
 }
 
-// backingOff is how a container ended that is started again only later, and what the journal has of its wait. The status says CrashLoopBackOff towards the end
+// backOffState is how a container ended that is started again only later, and what the journal has of its wait. The status says CrashLoopBackOff towards the end
 // of the wait; before, it says how the container has ended.
-func backingOff(in In, c container) (*corev1.ContainerStateTerminated, journal.BackingOff) {
+func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal.BackingOff) {
 	b, _, _ := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name })
 	switch w := c.waiting(); {
 	case c.status == nil:
@@ -142,25 +142,25 @@ func ready(in In) *Answer {
 	if c := condition(in.Pod, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
-	ruled, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
-	if !ok || len(ruled.Scores) < 2 && len(ruled.Refusals) == 0 {
+	result, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
+	if !ok || len(result.Scores) < 2 && len(result.Refusals) == 0 {
 		return a
 	}
-	if text := won(in, ruled); text != "" {
+	if text := whyChosen(in, result); text != "" {
 		a.Cause += " " + text
 	}
-	a.Facts = append(a.Facts, scoreboard(in, ruled)...)
-	a.Facts = append(a.Facts, outside(ruled)...)
-	a.Fixes = append(a.Fixes, tips(in, ruled)...)
+	a.Facts = append(a.Facts, scoreTable(in, result)...)
+	a.Facts = append(a.Facts, nodesNotScored(result)...)
+	a.Fixes = append(a.Fixes, weightFixes(in, result)...)
 	for _, c := range containers(in.Pod) {
 		if c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil {
-			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name, c.status.RestartCount, exit(c, c.status.LastTerminationState.Terminated)))
+			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name, c.status.RestartCount, exitText(c, c.status.LastTerminationState.Terminated)))
 		}
 	}
 	return a
 }
 
-func scoreboard(in In, r journal.Ruled) []string {
+func scoreTable(in In, r journal.Ruled) []string {
 	scores := append([]journal.NodeScore(nil), r.Scores...)
 	sort.SliceStable(scores, func(i, j int) bool { return scores[i].Total > scores[j].Total })
 	var out []string
@@ -184,7 +184,7 @@ func scoreboard(in In, r journal.Ruled) []string {
 			out = append(out, fmt.Sprintf("and %d more nodes that do not fit", len(r.Refusals)-5))
 			break
 		}
-		out = append(out, "did not fit: "+phrase(n, in))
+		out = append(out, "did not fit: "+refusalText(n, in))
 	}
 	return out
 }

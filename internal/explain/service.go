@@ -31,75 +31,75 @@ func serviceName(host, namespace string) (name string, full, ok bool) {
 	return "", false, false
 }
 
-// asked is a Service as an init container asks for it.
-type asked struct {
-	door
-	service string
-	full    bool
-	by      string // the init container
+// serviceDependency is a Service as an init container asks for it.
+type serviceDependency struct {
+	hostPort
+	service       string
+	qualified     bool
+	initContainer string // the init container
 }
 
-func (q asked) String() string {
+func (q serviceDependency) String() string {
 	if q.port == 0 {
 		return q.host
 	}
 	return fmt.Sprintf("%s:%d", q.host, q.port)
 }
 
-// askedService looks for what is wrong with a Service that is waited for. It is silent about names that are no Service's and like none.
-func askedService(a *Answer, in In, q asked) bool {
-	if in.Around == nil {
+// dependencyFailed looks for what is wrong with a Service that is waited for. It is silent about names that are no Service's and like none.
+func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
+	if in.NamespaceContext == nil {
 		return false
 	}
 	ns := in.Ref.Namespace
-	s := in.Around.service(q.service)
+	s := in.NamespaceContext.service(q.service)
 	if s == nil {
 		var names []string
-		for _, x := range in.Around.Services {
+		for _, x := range in.NamespaceContext.Services {
 			names = append(names, x.Name)
 		}
-		near := nearest(q.service, names)
-		if near == "" && !q.full {
+		near := nearestName(q.service, names)
+		if near == "" && !q.qualified {
 			return false
 		}
-		a.Cause = fmt.Sprintf("Init container %s waits for %s, and there is no Service %s in namespace %s.", q.by, q, q.service, ns)
+		a.Cause = fmt.Sprintf("Init container %s waits for %s, and there is no Service %s in namespace %s.", q.initContainer, q, q.service, ns)
 		if near != "" {
 			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
-			a.Fixes = append(a.Fixes, editedContainer(in, q.by, "ask for "+near, func(x *corev1.Container) { replaceHost(x, q.service, near) }))
+			a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for "+near, func(x *corev1.Container) { replaceHost(x, q.service, near) }))
 		}
-		a.Fixes = append(a.Fixes, Fix{Say: "or create the Service " + q.service})
+		a.Fixes = append(a.Fixes, Fix{Description: "or create the Service " + q.service})
 		return true
 	}
 	if in.Pod.Spec.HostNetwork && in.Pod.Spec.DNSPolicy == corev1.DNSClusterFirst {
-		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.", q.by, q.host)
-		if in.Around.Ready[s.Name] > 0 {
-			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name, in.Around.Ready[s.Name])
+		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.", q.initContainer, q.host)
+		if in.NamespaceContext.Ready[s.Name] > 0 {
+			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name, in.NamespaceContext.Ready[s.Name])
 		}
-		a.Fixes = append(a.Fixes, edited(in, "use dnsPolicy ClusterFirstWithHostNet", func(x *corev1.PodSpec) { x.DNSPolicy = corev1.DNSClusterFirstWithHostNet }),
-			edited(in, "or do without hostNetwork", func(x *corev1.PodSpec) { x.HostNetwork = false }))
+		a.Fixes = append(a.Fixes, editedPodFix(in, "use dnsPolicy ClusterFirstWithHostNet", func(x *corev1.PodSpec) { x.DNSPolicy = corev1.DNSClusterFirstWithHostNet }),
+			editedPodFix(in, "or do without hostNetwork", func(x *corev1.PodSpec) { x.HostNetwork = false }))
 		return true
 	}
-	return noPort(a, in, q, s) || nobody(a, in, q, s) || foreignServers(a, in, q)
+	return portMissing(a, in, q, s) || noReadyPods(a, in, q, s) || otherNameServers(a, in, q)
 }
 
-// foreignServers is a Pod that names its own name servers instead of the cluster's, which alone know Services.
-func foreignServers(a *Answer, in In, q asked) bool {
+// otherNameServers is a Pod that names its own name servers instead of the cluster's, which alone know Services.
+func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	spec := &in.Pod.Spec
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.by, q, several(spec.DNSConfig.Nameservers))
-	a.Fixes = append(a.Fixes, clusterNames(in))
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.initContainer, q, joinList(spec.DNSConfig.Nameservers))
+	a.Fixes = append(a.Fixes, useClusterDNS(in))
 	return true
 }
 
-// clusterNames lets a Pod that names its own name servers ask the cluster's.
-func clusterNames(in In) Fix {
-	return edited(in, "ask the cluster's name server: dnsPolicy ClusterFirst", func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
+// useClusterDNS lets a Pod that names its own name servers ask the cluster's.
+func useClusterDNS(in In) Fix {
+	return editedPodFix(in, "ask the cluster's name server: dnsPolicy ClusterFirst", func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
 }
 
-// noPort is a Service that has other ports than the one asked for.
-func noPort(a *Answer, in In, q asked, s *corev1.Service) bool {
+// portMissing is a Service that has other ports than the one asked for.
+func portMissing(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 	var have []string
 	for _, p := range s.Spec.Ports {
 		if int(p.Port) == q.port {
@@ -110,9 +110,9 @@ func noPort(a *Answer, in In, q asked, s *corev1.Service) bool {
 	if q.port == 0 || len(have) == 0 || s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s has no port %d; it has %s.", q.by, q, s.Name, q.port, several(have))
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s has no port %d; it has %s.", q.initContainer, q, s.Name, q.port, joinList(have))
 	for _, p := range have {
-		a.Fixes = append(a.Fixes, editedContainer(in, q.by, "ask for port "+p, func(x *corev1.Container) {
+		a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for port "+p, func(x *corev1.Container) {
 			replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
 			replaceText(x, fmt.Sprintf("%s %d", q.host, q.port), q.host+" "+p)
 		}))
@@ -122,15 +122,15 @@ func noPort(a *Answer, in In, q asked, s *corev1.Service) bool {
 
 func replaceHost(c *corev1.Container, was, now string) {
 	word := regexp.MustCompile(`(^|[^A-Za-z0-9-])` + regexp.QuoteMeta(was) + `($|[^A-Za-z0-9-])`)
-	each(c, func(s string) string { return word.ReplaceAllString(s, "${1}"+now+"${2}") })
+	eachText(c, func(s string) string { return word.ReplaceAllString(s, "${1}"+now+"${2}") })
 }
 
 func replaceText(c *corev1.Container, was, now string) {
-	each(c, func(s string) string { return strings.ReplaceAll(s, was, now) })
+	eachText(c, func(s string) string { return strings.ReplaceAll(s, was, now) })
 }
 
-// each changes every text of a container's command line and environment.
-func each(c *corev1.Container, change func(string) string) {
+// eachText changes every text of a container's command line and environment.
+func eachText(c *corev1.Container, change func(string) string) {
 	for _, list := range [][]string{c.Command, c.Args} {
 		for i := range list {
 			list[i] = change(list[i])
@@ -141,22 +141,22 @@ func each(c *corev1.Container, change func(string) string) {
 	}
 }
 
-// nobody is a Service that is waited for and that no ready Pod stands behind.
-func nobody(a *Answer, in In, q asked, s *corev1.Service) bool {
-	if in.Cluster == nil || in.Around.Ready[s.Name] > 0 {
+// noReadyPods is a Service that is waited for and that no ready Pod stands behind.
+func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
+	if in.ClusterContext == nil || in.NamespaceContext.Ready[s.Name] > 0 {
 		return false
 	}
-	text, fixes := empty(s, in.Cluster.Pods, in.Pod)
+	text, fixes := whyNoEndpoints(s, in.ClusterContext.Pods, in.Pod)
 	if text == "" {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s %s", q.by, q, s.Name, text)
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s %s", q.initContainer, q, s.Name, text)
 	a.Fixes = append(a.Fixes, fixes...)
 	return true
 }
 
-// empty says why a Service has no endpoints; empty text when a ready Pod matches, or nothing is selected.
-func empty(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
+// whyNoEndpoints says why a Service has no endpoints; empty text when a ready Pod matches, or nothing is selected.
+func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
 	if len(s.Spec.Selector) == 0 {
 		return "", nil
 	}
@@ -172,7 +172,7 @@ func empty(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string,
 				return "", nil // it stands behind it in a moment
 			}
 			unready = append(unready, p)
-		case meant(s, p):
+		case probablySelects(s, p):
 			near = append(near, p)
 		}
 	}
@@ -180,30 +180,30 @@ func empty(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string,
 	switch {
 	case len(unready) > 0:
 		u := unready[0]
-		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name), []Fix{do("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name, u.Namespace))}
+		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name), []Fix{commandFix("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name, u.Namespace))}
 	case len(ending) > 0:
-		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name), says(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))
+		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name), textFixes(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))
 	case len(near) == 0:
-		return of + "and no Pod carries that.", says(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
+		return of + "and no Pod carries that.", textFixes(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
 	}
 	p, state := near[0], "there"
 	if isReady(p) {
 		state = "running and ready"
 	}
-	ours, theirs := differing(s, p)
+	ours, theirs := differingLabels(s, p)
 	patch := map[string]string{}
 	for k := range ours {
 		patch[k] = p.Labels[k]
 	}
-	fixes = append(fixes, do(fmt.Sprintf("let Service %s select %s", s.Name, labels.Set(patch)), fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"selector\":%s}}'", s.Namespace, s.Name, jsonMap(patch))))
+	fixes = append(fixes, commandFix(fmt.Sprintf("let Service %s select %s", s.Name, labels.Set(patch)), fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"selector\":%s}}'", s.Namespace, s.Name, jsonMap(patch))))
 	if len(p.OwnerReferences) == 0 {
-		fixes = append(fixes, do(fmt.Sprintf("or label the Pod %s %s", p.Name, ours), fmt.Sprintf("kubectl -n %s label pod %s --overwrite %s", p.Namespace, p.Name, strings.ReplaceAll(ours.String(), ",", " "))))
+		fixes = append(fixes, commandFix(fmt.Sprintf("or label the Pod %s %s", p.Name, ours), fmt.Sprintf("kubectl -n %s label pod %s --overwrite %s", p.Namespace, p.Name, strings.ReplaceAll(ours.String(), ",", " "))))
 	}
 	return of + fmt.Sprintf("while the Pod %s, %s, is labelled %s. Only the label stands between them.", p.Name, state, theirs), fixes
 }
 
-// meant tells whether a Pod was probably meant by a Service: it carries every key of the selector with a value like the one wanted, or most of it, or has the Service's name.
-func meant(s *corev1.Service, p *corev1.Pod) bool {
+// probablySelects tells whether a Pod was probably meant by a Service: it carries every key of the selector with a value like the one wanted, or most of it, or has the Service's name.
+func probablySelects(s *corev1.Service, p *corev1.Pod) bool {
 	same, like := 0, 0
 	for k, want := range s.Spec.Selector {
 		have, ok := p.Labels[k]
@@ -212,15 +212,15 @@ func meant(s *corev1.Service, p *corev1.Pod) bool {
 			return false
 		case have == want:
 			same++
-		case nearest(want, []string{have}) != "" || have == s.Name || strings.HasPrefix(p.Name, s.Name) || strings.HasPrefix(want, have) || strings.HasPrefix(have, want):
+		case nearestName(want, []string{have}) != "" || have == s.Name || strings.HasPrefix(p.Name, s.Name) || strings.HasPrefix(want, have) || strings.HasPrefix(have, want):
 			like++
 		}
 	}
 	return same+like == len(s.Spec.Selector) || same > 0 && same+1 == len(s.Spec.Selector)
 }
 
-// differing are the labels that part a Service from a Pod: as selected, and as the Pod has them.
-func differing(s *corev1.Service, p *corev1.Pod) (ours, theirs labels.Set) {
+// differingLabels are the labels that part a Service from a Pod: as selected, and as the Pod has them.
+func differingLabels(s *corev1.Service, p *corev1.Pod) (ours, theirs labels.Set) {
 	ours, theirs = labels.Set{}, labels.Set{}
 	for _, k := range slices.Sorted(maps.Keys(s.Spec.Selector)) {
 		if p.Labels[k] != s.Spec.Selector[k] {

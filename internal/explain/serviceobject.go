@@ -16,15 +16,15 @@ type serviceCause struct {
 }
 
 var serviceCauses = []serviceCause{
-	{"alias", Subject.alias},
+	{"alias", Subject.externalName},
 	{"other proxy", Subject.otherProxy},
-	{"no selector", Subject.unselective},
+	{"no selector", Subject.noSelector},
 	{"port name", Subject.wrongPortName},
-	{"no endpoints", Subject.backless},
-	{"no address", Subject.unaddressed},
-	{"packet", Subject.unreachable},
-	{"load balancer", Subject.unbalanced},
-	{"ready", Subject.served},
+	{"no endpoints", Subject.noReadyEndpoints},
+	{"no address", Subject.noClusterIP},
+	{"packet", Subject.packetBlocked},
+	{"load balancer", Subject.noLoadBalancer},
+	{"ready", Subject.working},
 }
 
 // service tells whether anybody answers for a Service.
@@ -40,10 +40,10 @@ func (s Subject) service(a *Answer, x *corev1.Service) {
 
 // ready counts the Service's ready endpoints.
 func (s Subject) ready(x *corev1.Service) int {
-	if s.Around == nil {
+	if s.NamespaceContext == nil {
 		return 0
 	}
-	return s.Around.Ready[x.Name]
+	return s.NamespaceContext.Ready[x.Name]
 }
 
 func headless(x *corev1.Service) bool { return x.Spec.ClusterIP == corev1.ClusterIPNone }
@@ -52,8 +52,8 @@ func (s Subject) kubectl(x *corev1.Service, typ, patch string) string {
 	return fmt.Sprintf("kubectl -n %s patch service %s --type=%s -p '%s'", x.Namespace, x.Name, typ, patch)
 }
 
-// alias is a Service of type ExternalName: a name for another name.
-func (s Subject) alias(a *Answer, x *corev1.Service) bool {
+// externalName is a Service of type ExternalName: a name for another name.
+func (s Subject) externalName(a *Answer, x *corev1.Service) bool {
 	if x.Spec.Type != corev1.ServiceTypeExternalName {
 		return false
 	}
@@ -61,7 +61,7 @@ func (s Subject) alias(a *Answer, x *corev1.Service) bool {
 	a.Facts = append(a.Facts, "its ports mean nothing: who asks connects to the port it names itself")
 	if _, err := netip.ParseAddr(x.Spec.ExternalName); err == nil {
 		a.Cause = fmt.Sprintf("The Service is another name of %s, which is an address: a name server answers with it as if it were a name, and nobody can resolve that.", x.Spec.ExternalName)
-		a.Fixes = says(fmt.Sprintf("make it a Service without selector, of type ClusterIP, and write an EndpointSlice with %s for it", x.Spec.ExternalName))
+		a.Fixes = textFixes(fmt.Sprintf("make it a Service without selector, of type ClusterIP, and write an EndpointSlice with %s for it", x.Spec.ExternalName))
 	} else {
 		a.Facts = append(a.Facts, fmt.Sprintf("HTTP and TLS servers see the name %s.%s and not %s: many refuse that", x.Name, x.Namespace, x.Spec.ExternalName))
 	}
@@ -71,8 +71,8 @@ func (s Subject) alias(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// unaddressed is a Service that nothing was allocated for.
-func (s Subject) unaddressed(a *Answer, x *corev1.Service) bool {
+// noClusterIP is a Service that nothing was allocated for.
+func (s Subject) noClusterIP(a *Answer, x *corev1.Service) bool {
 	if x.Spec.ClusterIP != "" {
 		return false
 	}
@@ -82,7 +82,7 @@ func (s Subject) unaddressed(a *Answer, x *corev1.Service) bool {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", e.Reason, e.Message))
 		}
 	}
-	a.Fixes = says("delete the Service and apply it again; when that is refused, free cluster IPs or add a ServiceCIDR")
+	a.Fixes = textFixes("delete the Service and apply it again; when that is refused, free cluster IPs or add a ServiceCIDR")
 	return true
 }
 
@@ -92,70 +92,70 @@ func (s Subject) otherProxy(a *Answer, x *corev1.Service) bool {
 		return false
 	}
 	a.State, a.Cause = "left to another proxy", fmt.Sprintf("The Service carries the label service.kubernetes.io/service-proxy-name=%s: Gantry's proxy leaves it alone, and only a proxy of that name leads its traffic.", other)
-	a.Fixes = []Fix{do("let Gantry's proxy lead it", fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", x.Namespace, x.Name))}
+	a.Fixes = []Fix{commandFix("let Gantry's proxy lead it", fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", x.Namespace, x.Name))}
 	return true
 }
 
-// unselective is a Service that selects no Pods and that nobody wrote endpoints for.
-func (s Subject) unselective(a *Answer, x *corev1.Service) bool {
+// noSelector is a Service that selects no Pods and that nobody wrote endpoints for.
+func (s Subject) noSelector(a *Answer, x *corev1.Service) bool {
 	if len(x.Spec.Selector) > 0 || s.ready(x) > 0 {
 		return false
 	}
 	a.State, a.Cause = "without endpoints", "The Service selects no Pods (it has no selector), and nobody wrote endpoints for it."
-	a.Fixes = says("give it a selector, or write an EndpointSlice for it")
+	a.Fixes = textFixes("give it a selector, or write an EndpointSlice for it")
 	return true
 }
 
-// backless is a Service without ready endpoints: it selects nobody, or none of its Pods is ready, and then the Pod's own why is the answer.
-func (s Subject) backless(a *Answer, x *corev1.Service) bool {
-	if s.ready(x) > 0 || s.Cluster == nil || len(x.Spec.Selector) == 0 {
+// noReadyEndpoints is a Service without ready endpoints: it selects nobody, or none of its Pods is ready, and then the Pod's own why is the answer.
+func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
+	if s.ready(x) > 0 || s.ClusterContext == nil || len(x.Spec.Selector) == 0 {
 		return false
 	}
-	text, fixes := empty(x, s.Cluster.Pods, nil)
+	text, fixes := whyNoEndpoints(x, s.ClusterContext.Pods, nil)
 	a.State = "without endpoints"
 	switch {
-	case text == "" && s.loopback(a):
+	case text == "" && s.loopbackEndpoints(a):
 	case text == "":
 		a.Cause = "Ready Pods match the Service, and its endpoints are not written yet."
 		a.Next = "the controllers write them within a second; when this lasts, they do not run, or may not write EndpointSlices"
-	case s.Worst == nil || s.Worst.Pod == nil || s.Worst.Pod.DeletionTimestamp != nil:
+	case s.WorstPod == nil || s.WorstPod.Pod == nil || s.WorstPod.Pod.DeletionTimestamp != nil:
 		a.Cause, a.Fixes = "The Service "+text, fixes
 	default:
-		why := Why(*s.Worst)
-		selected := s.living()
+		why := Why(*s.WorstPod)
+		selected := s.runningPods()
 		all := fmt.Sprintf("of the %d Pods it selects none is ready", len(selected))
 		if len(selected) == 1 {
 			all = "the one Pod it selects is not ready"
 		}
-		a.Cause = fmt.Sprintf("The Service has no endpoints: %s. Pod %s is %s: %s", all, s.Worst.Ref.Name, why.State, why.Cause)
+		a.Cause = fmt.Sprintf("The Service has no endpoints: %s. Pod %s is %s: %s", all, s.WorstPod.Ref.Name, why.State, why.Cause)
 		a.Facts, a.Next, a.Fixes = append(a.Facts, why.Facts...), why.Next, why.Fixes
 	}
 	return true
 }
 
-// loopback are ready Pods whose addresses no other host reaches.
-func (s Subject) loopback(a *Answer) bool {
-	for _, p := range s.living() {
+// loopbackEndpoints are ready Pods whose addresses no other host reaches.
+func (s Subject) loopbackEndpoints(a *Answer) bool {
+	for _, p := range s.runningPods() {
 		ip, err := netip.ParseAddr(p.Status.PodIP)
 		if err != nil || !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
 			continue
 		}
 		a.Cause = fmt.Sprintf("The Service has no endpoints: Pod %s has the address %s, which nobody outside its node reaches, so that it cannot be an endpoint.", p.Name, ip)
-		a.Fixes = says("start the node with an address that others reach (--node-ip), or do without hostNetwork")
+		a.Fixes = textFixes("start the node with an address that others reach (--node-ip), or do without hostNetwork")
 		return true
 	}
 	return false
 }
 
-// living are the selected Pods that have not ended.
-func (s Subject) living() []*corev1.Pod {
+// runningPods are the selected Pods that have not ended.
+func (s Subject) runningPods() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 }
 
-// unbalanced is a Service of type LoadBalancer that nobody gave an address.
-func (s Subject) unbalanced(a *Answer, x *corev1.Service) bool {
+// noLoadBalancer is a Service of type LoadBalancer that nobody gave an address.
+func (s Subject) noLoadBalancer(a *Answer, x *corev1.Service) bool {
 	if x.Spec.Type != corev1.ServiceTypeLoadBalancer || len(x.Status.LoadBalancer.Ingress) > 0 {
 		return false
 	}
@@ -163,30 +163,30 @@ func (s Subject) unbalanced(a *Answer, x *corev1.Service) bool {
 	a.Cause = fmt.Sprintf("The Service waits for an address from outside: no load balancer has been made for it. Inside the cluster it works (%d ready endpoints).", s.ready(x))
 	if class := x.Spec.LoadBalancerClass; class != nil {
 		a.Cause = fmt.Sprintf("The Service waits for a load balancer of class %s: only a controller of that class gives it an address. Inside the cluster it works (%d ready endpoints).", *class, s.ready(x))
-		a.Fixes = says("run the controller of that class, or make the Service again without spec.loadBalancerClass")
+		a.Fixes = textFixes("run the controller of that class, or make the Service again without spec.loadBalancerClass")
 	} else {
-		a.Fixes = says("let Gantry grant the nodes' addresses: start it without --service-load-balancer=false; or run another controller that makes load balancers")
+		a.Fixes = textFixes("let Gantry grant the nodes' addresses: start it without --service-load-balancer=false; or run another controller that makes load balancers")
 	}
 	if e := s.newestEvent("SyncLoadBalancerFailed"); e != nil && x.Spec.LoadBalancerClass == nil {
 		a.Cause = fmt.Sprintf("The Service waits for an address from outside, and the nodes' cannot be granted: %s. Inside the cluster it works (%d ready endpoints).",
 			strings.TrimPrefix(e.Message, "Error syncing load balancer: failed to ensure load balancer: "), s.ready(x))
-		a.Fixes = says("change what the sentence above names")
+		a.Fixes = textFixes("change what the sentence above names")
 	}
-	a.Fixes = append(a.Fixes, do("or be content with a port of the nodes", s.kubectl(x, "merge", `{"spec":{"type":"NodePort"}}`)))
+	a.Fixes = append(a.Fixes, commandFix("or be content with a port of the nodes", s.kubectl(x, "merge", `{"spec":{"type":"NodePort"}}`)))
 	return true
 }
 
-// served is a Service that works.
-func (s Subject) served(a *Answer, x *corev1.Service) bool {
+// working is a Service that works.
+func (s Subject) working(a *Answer, x *corev1.Service) bool {
 	n := s.ready(x)
 	a.State, a.Cause = "Ready", fmt.Sprintf("%d ready endpoints stand behind the Service.", n)
 	if n == 1 {
 		a.Cause = "1 ready endpoint stands behind the Service."
 	}
-	staying := slices.DeleteFunc(s.living(), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if all := len(staying); n < all && s.Worst != nil && s.Worst.Pod != nil && s.Worst.Pod.DeletionTimestamp == nil && !x.Spec.PublishNotReadyAddresses {
-		why := Why(*s.Worst)
-		a.Cause = fmt.Sprintf("%d of %d Pods take the Service's traffic. Pod %s is %s: %s", n, all, s.Worst.Ref.Name, why.State, why.Cause)
+	staying := slices.DeleteFunc(s.runningPods(), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if all := len(staying); n < all && s.WorstPod != nil && s.WorstPod.Pod != nil && s.WorstPod.Pod.DeletionTimestamp == nil && !x.Spec.PublishNotReadyAddresses {
+		why := Why(*s.WorstPod)
+		a.Cause = fmt.Sprintf("%d of %d Pods take the Service's traffic. Pod %s is %s: %s", n, all, s.WorstPod.Ref.Name, why.State, why.Cause)
 		a.Fixes = why.Fixes
 	}
 	return true
@@ -196,14 +196,14 @@ func (s Subject) served(a *Answer, x *corev1.Service) bool {
 func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 	for i, port := range x.Spec.Ports {
 		want := port.TargetPort.StrVal
-		if want == "" || len(s.living()) == 0 {
+		if want == "" || len(s.runningPods()) == 0 {
 			continue
 		}
 		names, initial, found := s.portNames(want, port.Protocol)
 		if found {
 			continue
 		}
-		p := s.living()[0]
+		p := s.runningPods()[0]
 		a.State = "without endpoints"
 		a.Cause = fmt.Sprintf("Port %d of the Service goes to the %s port named %s, and no container of its Pods has a port of that name", port.Port, protocol(port.Protocol), want)
 		switch {
@@ -212,24 +212,24 @@ func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 		case len(names) == 0:
 			a.Cause += fmt.Sprintf(": %s names none.", p.Name)
 		default:
-			a.Cause += fmt.Sprintf(": %s has %s.", p.Name, several(names))
+			a.Cause += fmt.Sprintf(": %s has %s.", p.Name, joinList(names))
 		}
-		a.Facts = append(a.Facts, fmt.Sprintf("so port %d has no endpoints, though %d of %d Pods are ready", port.Port, s.readyPods(), len(s.living())))
-		if near := nearest(want, names); near != "" {
+		a.Facts = append(a.Facts, fmt.Sprintf("so port %d has no endpoints, though %d of %d Pods are ready", port.Port, s.readyPods(), len(s.runningPods())))
+		if near := nearestName(want, names); near != "" {
 			a.Fixes = append(a.Fixes, s.target(x, i, near))
 		} else {
 			for _, n := range names {
 				a.Fixes = append(a.Fixes, s.target(x, i, n))
 			}
 		}
-		a.Fixes = append(a.Fixes, Fix{Say: fmt.Sprintf("or name the port %s in a container of the Pods", want)})
+		a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or name the port %s in a container of the Pods", want)})
 		return true
 	}
 	return false
 }
 
 func (s Subject) target(x *corev1.Service, i int, name string) Fix {
-	return do("let targetPort be "+name, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":"%s"}]`, i, name)))
+	return commandFix("let targetPort be "+name, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":"%s"}]`, i, name)))
 }
 
 func protocol(p corev1.Protocol) corev1.Protocol {
@@ -242,7 +242,7 @@ func protocol(p corev1.Protocol) corev1.Protocol {
 // portNames are the names of ports of a protocol that the Pods' containers have; initial is an init container that has the name wanted and does
 // not stay, found tells of one that stays.
 func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, initial string, found bool) {
-	for _, p := range s.living() {
+	for _, p := range s.runningPods() {
 		for _, c := range containers(p) {
 			stays := !c.init || c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 			for _, port := range c.spec.Ports {
@@ -264,7 +264,7 @@ func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, 
 
 func (s Subject) readyPods() int {
 	n := 0
-	for _, p := range s.living() {
+	for _, p := range s.runningPods() {
 		if isReady(p) {
 			n++
 		}

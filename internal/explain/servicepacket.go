@@ -13,27 +13,27 @@ import (
 )
 
 // ServicePackets are packets from any Pod to each port of a Service: what is asked for to know whether it can be reached.
-func ServicePackets(x *corev1.Service) []packet.Ask {
-	var out []packet.Ask
+func ServicePackets(x *corev1.Service) []packet.Request {
+	var out []packet.Request
 	for _, p := range x.Spec.Ports {
 		port := fmt.Sprint(p.Port)
 		if number := p.TargetPort.IntValue(); headless(x) && number > 0 {
 			port = fmt.Sprint(number) // nobody translates; who asks has to know the Pods' own port
 		}
-		out = append(out, packet.Ask{To: packet.Place{Kind: "service", Namespace: x.Namespace, Name: x.Name}, Port: port, Protocol: string(protocol(p.Protocol))})
+		out = append(out, packet.Request{To: packet.Peer{Kind: "service", Namespace: x.Namespace, Name: x.Name}, Port: port, Protocol: string(protocol(p.Protocol))})
 	}
 	return out
 }
 
-// unreachable walks a packet to each port; one that does not arrive is the answer.
-func (s Subject) unreachable(a *Answer, x *corev1.Service) bool {
-	if s.World == nil {
+// packetBlocked walks a packet to each port; one that does not arrive is the answer.
+func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
+	if s.PacketState == nil {
 		return false
 	}
 	for _, ask := range ServicePackets(x) {
-		w := packet.Go(*s.World, ask)
-		switch w.Verdict {
-		case packet.Refused, packet.Dropped, packet.Sometimes:
+		w := packet.Trace(*s.PacketState, ask)
+		switch w.Outcome {
+		case packet.Refused, packet.Dropped, packet.SometimesDelivered:
 		default:
 			continue
 		}
@@ -41,17 +41,17 @@ func (s Subject) unreachable(a *Answer, x *corev1.Service) bool {
 			continue // from which node is not said; serviceFacts tells of each
 		}
 		a.State = "not reached"
-		if w.Verdict == packet.Sometimes {
+		if w.Outcome == packet.SometimesDelivered {
 			a.State = "sometimes not reached"
 		}
 		a.Cause = fmt.Sprintf("A connection to port %s of the Service fails (%s). %s", ask.Port, w.Reason, w.Cause)
 		for _, f := range w.Fixes {
-			fix := Fix{Say: f.Say}
+			fix := Fix{Description: f.Description}
 			if f.Run != "" && !strings.HasPrefix(f.Run, "gantry why service/"+x.Name+" ") {
 				fix.Run = []string{f.Run}
 			}
-			if port, ok := listeningPort(f.Say); ok {
-				fix = s.setTarget(x, ask, port, f.Say)
+			if port, ok := listeningPort(f.Description); ok {
+				fix = s.setTarget(x, ask, port, f.Description)
 			}
 			a.Fixes = append(a.Fixes, fix)
 		}
@@ -69,14 +69,14 @@ func listeningPort(say string) (string, bool) {
 }
 
 // setTarget turns the remedy into the command that sets the Service's targetPort.
-func (s Subject) setTarget(x *corev1.Service, ask packet.Ask, port, say string) Fix {
+func (s Subject) setTarget(x *corev1.Service, ask packet.Request, port, say string) Fix {
 	i := slices.IndexFunc(x.Spec.Ports, func(p corev1.ServicePort) bool {
 		return fmt.Sprint(p.Port) == ask.Port && string(protocol(p.Protocol)) == ask.Protocol
 	})
 	if i < 0 {
-		return Fix{Say: say}
+		return Fix{Description: say}
 	}
-	return do(say, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, port)))
+	return commandFix(say, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, port)))
 }
 
 // serviceFacts tells what else shapes who gets the Service's traffic.
@@ -123,11 +123,11 @@ func (s Subject) untranslated(say func(string, ...any), x *corev1.Service) {
 func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 	external := x.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	internal := x.Spec.InternalTrafficPolicy != nil && *x.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
-	if s.Cluster == nil || !external && !internal {
+	if s.ClusterContext == nil || !external && !internal {
 		return
 	}
 	var without []string
-	for _, n := range s.Cluster.Nodes {
+	for _, n := range s.ClusterContext.Nodes {
 		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name && isReady(p) }) {
 			without = append(without, n.Name)
 		}
@@ -136,19 +136,19 @@ func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 		return
 	}
 	if external {
-		say("externalTrafficPolicy is Local: what comes from outside to %s, which has no ready endpoint, is dropped", several(without))
+		say("externalTrafficPolicy is Local: what comes from outside to %s, which has no ready endpoint, is dropped", joinList(without))
 	}
 	if internal {
-		say("internalTrafficPolicy is Local: what Pods on %s ask of it is dropped, as there is no ready endpoint there", several(without))
+		say("internalTrafficPolicy is Local: what Pods on %s ask of it is dropped, as there is no ready endpoint there", joinList(without))
 	}
 }
 
 // policyFacts names policies that let only some come in.
 func (s Subject) policyFacts(say func(string, ...any), x *corev1.Service) {
-	if s.World == nil {
+	if s.PacketState == nil {
 		return
 	}
-	for _, p := range s.World.Policies {
+	for _, p := range s.PacketState.Policies {
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
 		if err != nil || p.Namespace != x.Namespace || !slices.ContainsFunc(s.Pods, func(q *corev1.Pod) bool { return selector.Matches(labels.Set(q.Labels)) }) {
 			continue

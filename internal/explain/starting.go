@@ -21,7 +21,7 @@ func notStarted(p *corev1.Pod) bool {
 	return true
 }
 
-func volumeWaits(in In) *Answer {
+func volumesWaiting(in In) *Answer {
 	if in.Pod == nil || !notStarted(in.Pod) {
 		return nil
 	}
@@ -36,15 +36,15 @@ func volumeWaits(in In) *Answer {
 	}
 	a := &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume, w.Type, strings.TrimSuffix(w.Message, ".")),
 		Next: "it is tried again with growing pauses, and at once when the missing object appears"}
-	if m := noObject.FindStringSubmatch(w.Message); m != nil {
+	if m := objectPattern.FindStringSubmatch(w.Message); m != nil {
 		objectMissing(a, in, objectKey{kind: kinds[m[1]], name: m[2]})
 	}
 	fix := w.Fix
 	if fix == "" {
-		fix = missing(w.Message)
+		fix = createHint(w.Message)
 	}
 	a.Fixes = append(a.Fixes, hostPathFixes(in, w.Volume)...)
-	a.Fixes = append(a.Fixes, says(fix)...)
+	a.Fixes = append(a.Fixes, textFixes(fix)...)
 	return a
 }
 
@@ -56,7 +56,7 @@ func hostPathFixes(in In, volume string) []Fix {
 			continue
 		}
 		to := creates[*v.HostPath.Type]
-		return []Fix{edited(in, fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s", v.HostPath.Path, to, *v.HostPath.Type), func(s *corev1.PodSpec) {
+		return []Fix{editedPodFix(in, fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s", v.HostPath.Path, to, *v.HostPath.Type), func(s *corev1.PodSpec) {
 			for i := range s.Volumes {
 				if s.Volumes[i].Name == volume {
 					s.Volumes[i].HostPath.Type = &to
@@ -67,8 +67,8 @@ func hostPathFixes(in In, volume string) []Fix {
 	return nil
 }
 
-// missing turns the text of a missing object into what to create.
-func missing(text string) string {
+// createHint turns the text of a missing object into what to create.
+func createHint(text string) string {
 	switch {
 	case strings.Contains(text, "configmap"):
 		return "create the ConfigMap, or the key, that the text names; or mark the reference optional"
@@ -80,7 +80,7 @@ func missing(text string) string {
 	return "mend what the text names"
 }
 
-func sandboxFails(in In) *Answer {
+func sandboxFailed(in In) *Answer {
 	if in.Pod == nil || !notStarted(in.Pod) {
 		return nil
 	}
@@ -89,7 +89,7 @@ func sandboxFails(in In) *Answer {
 		return nil
 	}
 	return &Answer{State: "ContainerCreating", Since: at, Cause: "The runtime cannot make the Pod's sandbox (network and namespaces): " + call.Error,
-		Next: "it is tried again", Fixes: says("read the runtime's message above; the network's configuration lies where --cni-conf-dir points")}
+		Next: "it is tried again", Fixes: textFixes("read the runtime's message above; the network's configuration lies where --cni-conf-dir points")}
 }
 
 func starting(in In) *Answer {
@@ -109,7 +109,7 @@ func starting(in In) *Answer {
 	if w, at, ok := newest[journal.Waiting](in, nil); ok {
 		a.Cause, a.Since, a.Next = "The kubelet "+w.Line()+".", at, w.Next
 		if w.Fix != "" {
-			a.Fixes = says(w.Fix)
+			a.Fixes = textFixes(w.Fix)
 		}
 	} else if len(in.Entries) > 0 {
 		a.Facts = append(a.Facts, "last: "+in.Entries[len(in.Entries)-1].Fact.Line())
@@ -124,29 +124,29 @@ func starting(in In) *Answer {
 func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next string) {
 	same := func(image string, at time.Time) bool { return image == pull.Image && !at.Before(since) }
 	took := ago(in.Now.Sub(since))
-	p, at, told := newest[journal.PullProgress](in, nil)
-	if told && same(p.Image, at) && p.Unpacking() {
-		return fmt.Sprintf("The image %s of container %s is being unpacked: all %s are fetched, for %s now.", pull.Image, pull.Container, journal.Megabytes(p.Of), took), ""
+	p, at, reported := newest[journal.PullProgress](in, nil)
+	if reported && same(p.Image, at) && p.Unpacking() {
+		return fmt.Sprintf("The image %s of container %s is being unpacked: all %s are fetched, for %s now.", pull.Image, pull.Container, journal.Megabytes(p.Total), took), ""
 	}
-	if told && same(p.Image, at) {
+	if reported && same(p.Image, at) {
 		return fmt.Sprintf("The image %s of container %s is being pulled: %s of %s, for %s now.",
-			pull.Image, pull.Container, journal.Megabytes(p.Bytes), journal.Megabytes(p.Of), took), left(p, at.Sub(since), at, in.Now)
+			pull.Image, pull.Container, journal.Megabytes(p.Bytes), journal.Megabytes(p.Total), took), pullTimeLeft(p, at.Sub(since), at, in.Now)
 	}
 	q, at, queued := newest[journal.PullQueued](in, nil)
-	turn := func(w journal.Waited) bool { return w.For == journal.PullTurn(pull.Image) }
+	turn := func(w journal.Waited) bool { return w.For == journal.QueuedPullTarget(pull.Image) }
 	if _, begun, ok := newest(in, turn); queued && same(q.Image, at) && (!ok || begun.Before(at)) {
 		return fmt.Sprintf("The image %s of container %s waits for its turn to be pulled, for %s now: place %d in the queue, behind %s.",
-				pull.Image, pull.Container, took, q.Place, strings.Join(q.Pulling, ", ")),
+				pull.Image, pull.Container, took, q.Position, strings.Join(q.Pulling, ", ")),
 			fmt.Sprintf("it is pulled when one of them has ended; %d may be pulled side by side (serializeImagePulls, maxParallelImagePulls)", q.Limit)
 	}
 	return fmt.Sprintf("The image %s of container %s is being pulled, for %s now.", pull.Image, pull.Container, took), ""
 }
 
-// left says how long a pull takes still when it goes on as it went in the given time, up to when it was told last; empty where that cannot be said.
-func left(p journal.PullProgress, took time.Duration, told, now time.Time) string {
-	if p.Bytes <= 0 || took < time.Second || p.Of <= p.Bytes {
+// pullTimeLeft says how long a pull takes still when it goes on as it went in the given time, up to when it was told last; empty where that cannot be said.
+func pullTimeLeft(p journal.PullProgress, took time.Duration, reported, now time.Time) string {
+	if p.Bytes <= 0 || took < time.Second || p.Total <= p.Bytes {
 		return ""
 	}
-	more := time.Duration(float64(took)*float64(p.Of-p.Bytes)/float64(p.Bytes)) - now.Sub(told)
+	more := time.Duration(float64(took)*float64(p.Total-p.Bytes)/float64(p.Bytes)) - now.Sub(reported)
 	return fmt.Sprintf("the container is made when the image is there; at the rate so far the pull takes about %s more", ago(max(more, time.Second)))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// overfull tells of a Pod that its node ended because it took more local storage than its own limits allow.
-func overfull(in In) *Answer {
+// localStorageExceeded tells of a Pod that its node ended because it took more local storage than its own limits allow.
+func localStorageExceeded(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" {
 		return nil
@@ -34,21 +34,21 @@ func overfull(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod broke its own limit: it took %s of local storage, and the ephemeral-storage limit of its containers is %s (%s). emptyDirs, writable layers and logs all count.", used, limit, storageLimits(p))
 	}
 	for _, part := range f.Parts {
-		a.Facts = append(a.Facts, part.String()+" of it"+roomLeft(p, part))
+		a.Facts = append(a.Facts, part.String()+" of it"+volumeUsageText(p, part))
 	}
-	if !pressed(in.Node) {
+	if !underDiskPressure(in.Node) {
 		a.Cause += " The node is fine: it had no part in this."
 	}
 	a.Next = "nothing: an evicted Pod stays as it is until somebody deletes it"
 	if len(p.OwnerReferences) > 0 {
 		a.Next = "its " + p.OwnerReferences[0].Kind + " makes another Pod, which meets the same limit"
 	}
-	a.Fixes = append(storageFixes(in, f), says("or write less, or move or remove in time what is no longer needed", "or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
+	a.Fixes = append(storageFixes(in, f), textFixes("or write less, or move or remove in time what is no longer needed", "or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
 	return a
 }
 
-// pressed tells whether the node says that its disk is full.
-func pressed(n *corev1.Node) bool {
+// underDiskPressure tells whether the node says that its disk is full.
+func underDiskPressure(n *corev1.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
 	})
@@ -77,8 +77,8 @@ func mountedBy(p *corev1.Pod, volume string) []string {
 	return out
 }
 
-// roomLeft says of a volume where it is mounted, and that its own limit is not the one that was met.
-func roomLeft(p *corev1.Pod, part journal.StoragePart) string {
+// volumeUsageText says of a volume where it is mounted, and that its own limit is not the one that was met.
+func volumeUsageText(p *corev1.Pod, part journal.StoragePart) string {
 	i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return part.Name != "" && v.Name == part.Name })
 	if i < 0 {
 		return ""
@@ -97,22 +97,22 @@ func roomLeft(p *corev1.Pod, part journal.StoragePart) string {
 func storageFixes(in In, f journal.StorageExceeded) []Fix {
 	p := in.Pod
 	need, why := f.Used, "it took "+journal.Size(f.Used)
-	if n := written(p, f); n > need && n < 64*f.Limit {
+	if n := bytesWritten(p, f); n > need && n < 64*f.Limit {
 		need, why = n, "its command writes "+journal.Size(n)
 	}
-	to := roomy(need)
+	to := roundedUp(need)
 	var total int64
 	for i := range p.Spec.Containers {
 		total += p.Spec.Containers[i].Resources.Limits.StorageEphemeral().Value()
 	}
 	name := f.Name
 	if f.Of != journal.OfContainer {
-		name = payer(p, f)
+		name = limitedContainer(p, f)
 	}
 	most := func(s *corev1.PodSpec, more int64) {
 		for i := range s.Containers {
 			if c := &s.Containers[i]; c.Name == name && more > 0 {
-				c.Resources.Limits[corev1.ResourceEphemeralStorage] = binary(c.Resources.Limits.StorageEphemeral().Value() + more)
+				c.Resources.Limits[corev1.ResourceEphemeralStorage] = binaryQuantity(c.Resources.Limits.StorageEphemeral().Value() + more)
 			}
 		}
 	}
@@ -121,40 +121,40 @@ func storageFixes(in In, f journal.StorageExceeded) []Fix {
 		if total > 0 && to > total {
 			say += fmt.Sprintf(", and with it the ephemeral-storage limit of container %s", name)
 		}
-		return []Fix{edited(in, say, func(s *corev1.PodSpec) {
+		return []Fix{editedPodFix(in, say, func(s *corev1.PodSpec) {
 			for i := range s.Volumes {
 				if v := &s.Volumes[i]; v.Name == f.Name && v.EmptyDir != nil {
-					q := binary(to)
+					q := binaryQuantity(to)
 					v.EmptyDir.SizeLimit = &q
 				}
 			}
 			if total > 0 {
-				most(s, roomy(to)-total)
+				most(s, roundedUp(to)-total)
 			}
 		})}
 	}
 	own := p.Spec.Containers[max(0, slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }))].Resources.Limits.StorageEphemeral().Value()
-	return []Fix{edited(in, fmt.Sprintf("raise the ephemeral-storage limit of container %s to %s (%s, the limit was %s)", name, quantity(own+to-f.Limit), why, journal.Size(f.Limit)), func(s *corev1.PodSpec) {
+	return []Fix{editedPodFix(in, fmt.Sprintf("raise the ephemeral-storage limit of container %s to %s (%s, the limit was %s)", name, quantity(own+to-f.Limit), why, journal.Size(f.Limit)), func(s *corev1.PodSpec) {
 		most(s, to-f.Limit)
 	})}
 }
 
-func binary(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
+func binaryQuantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
 
-func quantity(n int64) string { q := binary(n); return q.String() }
+func quantity(n int64) string { q := binaryQuantity(n); return q.String() }
 
-// roomy is a quarter more, in round numbers.
-func roomy(n int64) int64 {
+// roundedUp is a quarter more, in round numbers.
+func roundedUp(n int64) int64 {
 	n += n / 4
-	step := int64(mebi)
-	if n > 64*mebi {
-		step = 16 * mebi
+	step := int64(mebibyte)
+	if n > 64*mebibyte {
+		step = 16 * mebibyte
 	}
 	return (n + step - 1) / step * step
 }
 
-// payer is the container whose limit is raised for what the Pod takes as a whole: one with a limit, best one that mounts what takes most.
-func payer(p *corev1.Pod, f journal.StorageExceeded) string {
+// limitedContainer is the container whose limit is raised for what the Pod takes as a whole: one with a limit, best one that mounts what takes most.
+func limitedContainer(p *corev1.Pod, f journal.StorageExceeded) string {
 	volume, best, rank := f.Name, "", -1
 	if len(f.Parts) > 0 {
 		volume = f.Parts[0].Name
@@ -175,14 +175,14 @@ func payer(p *corev1.Pod, f journal.StorageExceeded) string {
 }
 
 var (
-	copied    = regexp.MustCompile(`\bdd\b[^;|&\n]*`)
-	blockSize = regexp.MustCompile(`\bbs=(\d+)([kKmMgG]?)`)
-	blocks    = regexp.MustCompile(`\bcount=(\d+)`)
-	allocated = regexp.MustCompile(`\b(?:fallocate[^;|&\n]* -l|head -c)\s*(\d+)([kKmMgG]?)`)
+	ddPattern  = regexp.MustCompile(`\bdd\b[^;|&\n]*`)
+	blockSize  = regexp.MustCompile(`\bbs=(\d+)([kKmMgG]?)`)
+	blockCount = regexp.MustCompile(`\bcount=(\d+)`)
+	allocated  = regexp.MustCompile(`\b(?:fallocate[^;|&\n]* -l|head -c)\s*(\d+)([kKmMgG]?)`)
 )
 
-// written is what the command lines say that they write, in bytes: of the container whose limit was met, or of all. A Pod is measured while it still writes.
-func written(p *corev1.Pod, f journal.StorageExceeded) int64 {
+// bytesWritten is what the command lines say that they write, in bytes: of the container whose limit was met, or of all. A Pod is measured while it still writes.
+func bytesWritten(p *corev1.Pod, f journal.StorageExceeded) int64 {
 	var sum int64
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
@@ -190,12 +190,12 @@ func written(p *corev1.Pod, f journal.StorageExceeded) int64 {
 		if f.Of == journal.OfContainer && c.Name != f.Name || f.Of == journal.OfVolume && !mounts {
 			continue
 		}
-		for _, dd := range copied.FindAllString(script(c), -1) {
-			if size, n := blockSize.FindStringSubmatch(dd), blocks.FindStringSubmatch(dd); size != nil && n != nil {
+		for _, dd := range ddPattern.FindAllString(commandLine(c), -1) {
+			if size, n := blockSize.FindStringSubmatch(dd), blockCount.FindStringSubmatch(dd); size != nil && n != nil {
 				sum += bytesOf(size[1], size[2]) * bytesOf(n[1], "")
 			}
 		}
-		for _, m := range allocated.FindAllStringSubmatch(script(c), -1) {
+		for _, m := range allocated.FindAllStringSubmatch(commandLine(c), -1) {
 			sum += bytesOf(m[1], m[2])
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// hangs is the step that the Pod's kubelet said to be stuck and that has not come back; a kubelet that plans or takes the Pod in again is past it.
-func hangs(in In) (journal.Stuck, bool) {
+// pendingKubeletStep is the step that the Pod's kubelet said to be stuck and that has not come back; a kubelet that plans or takes the Pod in again is past it.
+func pendingKubeletStep(in In) (journal.Stuck, bool) {
 	back := map[string]bool{}
 	for i := len(in.Entries) - 1; i >= 0; i-- {
 		switch f := in.Entries[i].Fact.(type) {
@@ -25,9 +25,9 @@ func hangs(in In) (journal.Stuck, bool) {
 	return journal.Stuck{}, false
 }
 
-// stuck tells of a Pod whose kubelet waits for something that does not come back.
-func stuck(in In) *Answer {
-	f, yes := hangs(in)
+// kubeletBlocked tells of a Pod whose kubelet waits for something that does not come back.
+func kubeletBlocked(in In) *Answer {
+	f, yes := pendingKubeletStep(in)
 	if !yes || in.Pod == nil {
 		return nil
 	}
@@ -37,13 +37,13 @@ func stuck(in In) *Answer {
 		Facts: []string{"other Pods of the node are not held up by it"},
 		Next:  "a call to the runtime is given up after runtimeRequestTimeout (2m unless configured; twice that for a sandbox) and tried again",
 		Fixes: []Fix{
-			do("see what the runtime does with the Pod", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace)),
-			do("look for processes of the Pod that the kernel holds (state D: a device or a file server does not answer), and read the runtime's log"),
+			commandFix("see what the runtime does with the Pod", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace)),
+			commandFix("look for processes of the Pod that the kernel holds (state D: a device or a file server does not answer), and read the runtime's log"),
 		},
 	}
 	if w, _, ok := newest[journal.Waiting](in, func(w journal.Waiting) bool { return !w.Since.Before(f.Since) && w.Fix != "" }); ok {
 		a.Cause += fmt.Sprintf(" It waits for %s.", w.For)
-		a.Next, a.Fixes = w.Next, append(says(w.Fix), a.Fixes[0])
+		a.Next, a.Fixes = w.Next, append(textFixes(w.Fix), a.Fixes[0])
 	}
 	if in.Pod.DeletionTimestamp != nil {
 		a.State = "Terminating"

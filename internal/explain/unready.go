@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// waitedProbe is the probe that a running container is waited for: the startup probe until it has passed, then the readiness probe.
-func waitedProbe(c container) (kind string, p *corev1.Probe) {
+// pendingProbe is the probe that a running container is waited for: the startup probe until it has passed, then the readiness probe.
+func pendingProbe(c container) (kind string, p *corev1.Probe) {
 	switch {
 	case c.spec.StartupProbe != nil && (c.status == nil || c.status.Started == nil || !*c.status.Started):
 		return "startup", c.spec.StartupProbe
@@ -20,22 +20,22 @@ func waitedProbe(c container) (kind string, p *corev1.Probe) {
 	return "", nil
 }
 
-// awaitProbe says how the probe stands that a running container is waited for; lead begins the sentence. It tells whether there is one.
-func awaitProbe(a *Answer, in In, c container, lead string) bool {
-	kind, p := waitedProbe(c)
-	pr, at, asked := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
-	if !asked { // another status than the journal's: what the container's probes said last counts
-		pr, at, asked = newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
+// probePending says how the probe stands that a running container is waited for; lead begins the sentence. It tells whether there is one.
+func probePending(a *Answer, in In, c container, lead string) bool {
+	kind, p := pendingProbe(c)
+	pr, at, requested := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
+	if !requested { // another status than the journal's: what the container's probes said last counts
+		pr, at, requested = newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
 	}
-	if asked && pr.Result != "success" {
-		w := investigate(in, c.spec, heard(in, pr))
+	if requested && pr.Result != "success" {
+		w := diagnoseProbe(in, c.spec, withSockets(in, pr))
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s.", lead, pr.Probe, c.spec.Name, w.text)
 		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count, ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, ".")))
 		a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
 		if pr.Probe == "startup" && p != nil {
 			a.Next = fmt.Sprintf("it is asked every %ds; %d failures in a row are allowed, then the kubelet ends the container", p.PeriodSeconds, p.FailureThreshold)
 		}
-		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.look...), logsOf(in, c.spec.Name))
+		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.commands...), logsOf(in, c.spec.Name))
 		return true
 	}
 	if p == nil {
@@ -75,16 +75,16 @@ func notReady(in In) *Answer {
 			continue
 		}
 		if t := c.status.State.Terminated; t != nil {
-			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exit(c, t))
+			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exitText(c, t))
 			a.Fixes = exitFixes(in, c, t)
 			return a
 		}
-		if c.status.State.Running == nil || !awaitProbe(a, in, c, "The Pod runs but is not ready") {
+		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {
 			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
 		}
 		return a
 	}
-	if gateClosed(a, p) {
+	if readinessGateFalse(a, p) {
 		return a
 	}
 	if c := condition(p, corev1.PodReady); c != nil && c.Message != "" {
@@ -94,12 +94,12 @@ func notReady(in In) *Answer {
 	return nil
 }
 
-// gateClosed tells of a readiness gate that nobody has opened.
-func gateClosed(a *Answer, p *corev1.Pod) bool {
+// readinessGateFalse tells of a readiness gate that nobody has opened.
+func readinessGateFalse(a *Answer, p *corev1.Pod) bool {
 	for _, g := range p.Spec.ReadinessGates {
 		if c := condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
 			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that condition has to set it.", g.ConditionType)
-			a.Fixes = []Fix{do("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
+			a.Fixes = []Fix{commandFix("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
 			return true
 		}
 	}

@@ -14,11 +14,11 @@ type Features struct {
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 }
 
-// merged are gates of v1.36 that became a part of another one.
-var merged = map[string]string{"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
+// knownGates are gates of v1.36 that became a part of another one.
+var knownGates = map[string]string{"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
 
-// settled are gates whose behaviour is part of the product for good: naming them is fine, switching them off is not.
-var settled = []string{
+// lockedGates are gates whose behaviour is part of the product for good: naming them is fine, switching them off is not.
+var lockedGates = []string{
 	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition", "SidecarContainers", "StorageCapacityScoring", "UserNamespacesPodSecurityStandards",
 }
 
@@ -27,14 +27,14 @@ func Parse(gates map[string]bool) (Features, error) {
 	var f Features
 	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage}
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if slices.Contains(settled, name) {
+		if slices.Contains(lockedGates, name) {
 			if !gates[name] {
 				return f, fmt.Errorf("cannot set feature gate %s to false, feature is locked to true", name)
 			}
 			continue
 		}
 		at := known[name]
-		switch into := merged[name]; {
+		switch into := knownGates[name]; {
 		case into != "":
 			return f, fmt.Errorf("unrecognized feature gate: %s: since v1.37 it is a part of %s", name, into)
 		case at == nil:

@@ -179,17 +179,17 @@ func (n *NodeRefusal) appendJSON(to []byte) []byte {
 	if n.Fix != "" {
 		to = appendString(append(to, `,"fix":`...), n.Fix)
 	}
-	for i, s := range n.Short {
+	for i, s := range n.Shortages {
 		between := byte(',')
 		if i == 0 {
 			to, between = append(to, `,"short":`...), '['
 		}
 		to = appendString(append(append(to, between), `{"resource":`...), s.Resource)
-		to = appendNumber(to, `,"asked":`, s.Asked)
+		to = appendNumber(to, `,"asked":`, s.Requested)
 		to = appendNumber(to, `,"used":`, s.Used)
 		to = append(appendNumber(to, `,"available":`, s.Available), '}')
 	}
-	if len(n.Short) > 0 {
+	if len(n.Shortages) > 0 {
 		to = append(to, ']')
 	}
 	return append(to, '}')

@@ -25,12 +25,12 @@ func TestAppendedEntriesAreAsMarshalled(t *testing.T) {
 		for range count.Draw(t, "points") {
 			f.Points[word.Draw(t, "point")] = Took(number.Draw(t, "took there"))
 		}
-		short := rapid.Custom(func(t *rapid.T) Short {
-			return Short{word.Draw(t, "resource"), number.Draw(t, "asked"), number.Draw(t, "used"), number.Draw(t, "available")}
+		short := rapid.Custom(func(t *rapid.T) Shortage {
+			return Shortage{word.Draw(t, "resource"), number.Draw(t, "asked"), number.Draw(t, "used"), number.Draw(t, "available")}
 		})
 		refusal := rapid.Custom(func(t *rapid.T) NodeRefusal {
 			n := NodeRefusal{Node: word.Draw(t, "node"), Plugin: word.Draw(t, "plugin"), Code: word.Draw(t, "code"), Reason: word.Draw(t, "reason"),
-				Detail: word.Draw(t, "detail"), Fix: word.Draw(t, "fix"), Short: rapid.SliceOfN(short, 0, 2).Draw(t, "short")}
+				Detail: word.Draw(t, "detail"), Fix: word.Draw(t, "fix"), Shortages: rapid.SliceOfN(short, 0, 2).Draw(t, "short")}
 			if rapid.Bool().Draw(t, "says") {
 				n.Messages = rapid.SliceOfN(word, 0, 2).Draw(t, "messages")
 			}

@@ -19,17 +19,17 @@ type Change struct {
 func (c Change) Line() string {
 	switch {
 	case c.Was == nil:
-		return "+ " + c.Path + ": " + brief(c.Now)
+		return "+ " + c.Path + ": " + abbreviate(c.Now)
 	case c.Now == nil:
-		return "- " + c.Path + ": " + brief(c.Was)
+		return "- " + c.Path + ": " + abbreviate(c.Was)
 	}
-	return "~ " + c.Path + ": " + brief(c.Was) + " → " + brief(c.Now)
+	return "~ " + c.Path + ": " + abbreviate(c.Was) + " → " + abbreviate(c.Now)
 }
 
-// longest is how much of a value a line shows.
-const longest = 120
+// maxValueLength is how much of a value a line shows.
+const maxValueLength = 120
 
-func brief(v any) string {
+func abbreviate(v any) string {
 	var s string
 	switch v := v.(type) {
 	case string:
@@ -37,20 +37,20 @@ func brief(v any) string {
 	case map[string]any:
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, k+": "+brief(v[k]))
+			parts = append(parts, k+": "+abbreviate(v[k]))
 		}
 		s = "{" + strings.Join(parts, ", ") + "}"
 	case []any:
 		var parts []string
 		for _, e := range v {
-			parts = append(parts, brief(e))
+			parts = append(parts, abbreviate(e))
 		}
 		s = "[" + strings.Join(parts, ", ") + "]"
 	default:
 		s = fmt.Sprint(v)
 	}
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest]) + "…"
+	if r := []rune(s); len(r) > maxValueLength {
+		return string(r[:maxValueLength]) + "…"
 	}
 	return s
 }
@@ -97,7 +97,7 @@ func (d *differ) value(path string, was, now any) {
 	}
 	wasMap, isWas := was.(map[string]any)
 	nowMap, isNow := now.(map[string]any)
-	if (isWas || was == nil) && (isNow || now == nil) && (was == nil || now == nil || isWas && isNow) && deeper(path, was, now) {
+	if (isWas || was == nil) && (isNow || now == nil) && (was == nil || now == nil || isWas && isNow) && descends(path, was, now) {
 		d.maps(path, wasMap, nowMap)
 		return
 	}
@@ -107,15 +107,15 @@ func (d *differ) value(path string, was, now any) {
 		d.lists(path, wasList, nowList)
 		return
 	}
-	d.out = append(d.out, Change{Path: path, Was: some(was), Now: some(now)})
+	d.out = append(d.out, Change{Path: path, Was: orNil(was), Now: orNil(now)})
 }
 
-// deeper says whether two maps are told field by field: a map that came or went is told whole, but for the large parts of an object.
-func deeper(path string, was, now any) bool {
+// descends says whether two maps are told field by field: a map that came or went is told whole, but for the large parts of an object.
+func descends(path string, was, now any) bool {
 	return was != nil && now != nil || path == "metadata" || path == "spec" || path == "status"
 }
 
-func some(v any) any {
+func orNil(v any) any {
 	if empty(v) {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (d *differ) lists(path string, was, now []any) {
 	key := keyOf(was, now)
 	if key == "" {
 		for i := range max(len(was), len(now)) {
-			d.value(fmt.Sprintf("%s[%d]", path, i), at(was, i), at(now, i))
+			d.value(fmt.Sprintf("%s[%d]", path, i), elementAt(was, i), elementAt(now, i))
 		}
 		return
 	}
@@ -154,7 +154,7 @@ func (d *differ) lists(path string, was, now []any) {
 	}
 }
 
-func at(list []any, i int) any {
+func elementAt(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
 	}

@@ -32,14 +32,14 @@ func (f TrafficEnds) Line() string {
 // RulesChanged says of a Service that its rules on a node have other endpoints now.
 type RulesChanged struct {
 	Endpoints int  `json:"endpoints"` // how many there are now
-	Came      int  `json:"came,omitempty"`
-	Left      int  `json:"left,omitempty"`
+	Added     int  `json:"came,omitempty"`
+	Removed   int  `json:"left,omitempty"`
 	Took      Took `json:"took"` // from hearing of it to the rule in the kernel
 }
 
 // Line prints the numbers.
 func (f RulesChanged) Line() string {
-	return fmt.Sprintf("rules lead to %d endpoints (%d came, %d left), %s after the node heard of it", f.Endpoints, f.Came, f.Left, f.Took)
+	return fmt.Sprintf("rules lead to %d endpoints (%d came, %d left), %s after the node heard of it", f.Endpoints, f.Added, f.Removed, f.Took)
 }
 
 // PoliciesChanged says that a node's rules hold a Pod to other NetworkPolicies now.

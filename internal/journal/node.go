@@ -28,12 +28,12 @@ func (f Refused) Line() string {
 
 // Planned is one decision of podplan: what is to be done now and when to look again.
 type Planned struct {
-	Do   []string  `json:"do,omitempty"`
-	Wake time.Time `json:"wake,omitzero"`
+	Actions []string  `json:"do,omitempty"`
+	WakeAt  time.Time `json:"wake,omitzero"`
 }
 
 // Line prints the actions.
-func (f Planned) Line() string { return fmt.Sprintf("plan: %v", f.Do) }
+func (f Planned) Line() string { return fmt.Sprintf("plan: %v", f.Actions) }
 
 // Called is one call to a runtime, a driver or a plugin, with its duration.
 type Called struct {
@@ -128,11 +128,11 @@ type Killing struct {
 
 // Line prints cause and grace.
 func (f Killing) Line() string {
-	who := "Pod"
+	subject := "Pod"
 	if f.Container != "" {
-		who = "container " + f.Container
+		subject = "container " + f.Container
 	}
-	return fmt.Sprintf("stopping %s: %s, grace %ds", who, f.Cause, f.Grace)
+	return fmt.Sprintf("stopping %s: %s, grace %ds", subject, f.Cause, f.Grace)
 }
 
 // StopStep is one step of ending a container.

@@ -38,14 +38,14 @@ func (f Queued) Line() string {
 
 // NodeRefusal is one node's first refusal of a Pod.
 type NodeRefusal struct {
-	Node     string   `json:"node"`
-	Plugin   string   `json:"plugin"`
-	Code     string   `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
-	Reason   string   `json:"reason,omitempty"` // stable code of package reason
-	Messages []string `json:"messages"`         // upstream's texts, as counted in FailedScheduling
-	Detail   string   `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
-	Fix      string   `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
-	Short    []Short  `json:"short,omitempty"`  // resources that are missing
+	Node      string     `json:"node"`
+	Plugin    string     `json:"plugin"`
+	Code      string     `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
+	Reason    string     `json:"reason,omitempty"` // stable code of package reason
+	Messages  []string   `json:"messages"`         // upstream's texts, as counted in FailedScheduling
+	Detail    string     `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
+	Fix       string     `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
+	Shortages []Shortage `json:"short,omitempty"`  // resources that are missing
 }
 
 // CountedRefusal sums up nodes that gave the same refusal and are not listed one by one.
@@ -56,10 +56,10 @@ type CountedRefusal struct {
 	Nodes    int      `json:"nodes"`
 }
 
-// Short is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for memory).
-type Short struct {
+// Shortage is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for memory).
+type Shortage struct {
 	Resource  string `json:"resource"`
-	Asked     int64  `json:"asked"`
+	Requested int64  `json:"asked"`
 	Used      int64  `json:"used"`
 	Available int64  `json:"available"` // allocatable of the node
 }
@@ -166,19 +166,19 @@ func (f Preempting) Line() string {
 
 // Preempted says of a Pod that the scheduler made it leave for another, and why.
 type Preempted struct {
-	By         string      `json:"by"`              // namespace/name of the Pod it left for
-	Class      string      `json:"class,omitempty"` // priority class of that Pod
-	Priority   int32       `json:"priority"`        // of that Pod
-	Own        int32       `json:"own"`             // priority of this Pod
-	Node       string      `json:"node"`
-	Candidates int         `json:"candidates"`        // nodes that would have become free enough by preemption and were compared
-	Victims    int         `json:"victims"`           // Pods that had to leave, this one included
-	Short      []Short     `json:"short,omitempty"`   // what the other Pod lacked on the node
-	Budgets    []Overruled `json:"budgets,omitempty"` // PodDisruptionBudgets that allowed no more disruptions
+	By         string           `json:"by"`              // namespace/name of the Pod it left for
+	Class      string           `json:"class,omitempty"` // priority class of that Pod
+	Priority   int32            `json:"priority"`        // of that Pod
+	Own        int32            `json:"own"`             // priority of this Pod
+	Node       string           `json:"node"`
+	Candidates int              `json:"candidates"`        // nodes that would have become free enough by preemption and were compared
+	Victims    int              `json:"victims"`           // Pods that had to leave, this one included
+	Shortages  []Shortage       `json:"short,omitempty"`   // what the other Pod lacked on the node
+	Budgets    []ViolatedBudget `json:"budgets,omitempty"` // PodDisruptionBudgets that allowed no more disruptions
 }
 
-// Overruled is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where another choice is left.
-type Overruled struct {
+// ViolatedBudget is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where another choice is left.
+type ViolatedBudget struct {
 	Name    string `json:"name"`
 	Allowed int32  `json:"allowed"` // status.disruptionsAllowed at that time
 }

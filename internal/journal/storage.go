@@ -71,18 +71,18 @@ func Size(n int64) string {
 		switch {
 		case v < 1:
 		case v < 10:
-			return "about " + plain(v, 2) + u.name
+			return "about " + formatFloat(v, 2) + u.name
 		case v < 100:
-			return "about " + plain(v, 1) + u.name
+			return "about " + formatFloat(v, 1) + u.name
 		default:
-			return "about " + plain(v, 0) + u.name
+			return "about " + formatFloat(v, 0) + u.name
 		}
 	}
 	return fmt.Sprint(n)
 }
 
-// plain prints a number with so many digits after the point at most.
-func plain(v float64, digits int) string {
+// formatFloat prints a number with so many digits after the point at most.
+func formatFloat(v float64, digits int) string {
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")

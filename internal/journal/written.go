@@ -11,12 +11,12 @@ type Written struct {
 	Revision    int64  `json:"revision"`              // etcd revision of the write
 	Took        Took   `json:"took,omitempty"`
 	Stored      Took   `json:"stored,omitempty"` // of Took, the store's part: from the object as it is to be written to etcd's acknowledgement
-	// Changed are the fields the write changed, as status.phase; at most ChangedMost of them.
+	// Changed are the fields the write changed, as status.phase; at most MaxChanged of them.
 	Changed []string `json:"changed,omitempty"`
 }
 
-// ChangedMost bounds Written.Changed.
-const ChangedMost = 12
+// MaxChanged bounds Written.Changed.
+const MaxChanged = 12
 
 // Line prints the write.
 func (f Written) Line() string {

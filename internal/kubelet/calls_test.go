@@ -13,12 +13,12 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet"
-	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
 
-// asked are the RPCs that a kubelet may put to a runtime.
-var asked = []string{
+// allCalls are the RPCs that a kubelet may put to a runtime.
+var allCalls = []string{
 	"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus", "ListContainers", "UpdateContainerResources",
 	"ListImages", "ImageStatus", "PullImage", "RemoveImage", "ImageFsInfo",
@@ -29,7 +29,7 @@ var asked = []string{
 func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 	now = map[string]int{}
 	var out []string
-	for _, m := range asked {
+	for _, m := range allCalls {
 		now[m] = r.fake.Count(m)
 		if n := now[m] - before[m]; n > 0 && !strings.HasPrefix(m, "List") && m != "ContainerStatus" {
 			out = append(out, fmt.Sprintf("%s %d", m, n))
@@ -41,8 +41,8 @@ func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 // What a life costs in calls to the runtime: each deed once, and a look, which is a list of sandboxes and one of containers, after each deed and each word from the runtime.
 // At rest nobody asks but the audit, once a minute, however many Pods there are.
 func TestCallsToTheRuntime(t *testing.T) {
-	in(t, func(r *rig) {
-		r.pass(10 * time.Second)
+	runTest(t, func(r *rig) {
+		r.advance(10 * time.Second)
 		_, n := r.counts(nil)
 		step := func(what string, looks, states int, want string) {
 			t.Helper()
@@ -59,39 +59,39 @@ func TestCallsToTheRuntime(t *testing.T) {
 				t.Errorf("%s: %s\nwant %s", what, got, want)
 			}
 		}
-		r.create(pod("a", box("app", runs)))
+		r.create(pod("a", scriptContainer("app", runs)))
 		step("a start", 7, 2, "RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 1, StartContainer 1, ImageStatus 1")
-		two := pod("b", box("one", runs), box("two", runs))
-		two.Spec.InitContainers = []v1.Container{box("init", "exit 0")}
+		two := pod("b", scriptContainer("one", runs), scriptContainer("two", runs))
+		two.Spec.InitContainers = []v1.Container{scriptContainer("init", "exit 0")}
 		r.create(two)
-		r.pass(time.Second)
+		r.advance(time.Second)
 		step("two containers and an init container", 14, 7, "RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 3, StartContainer 3, ImageStatus 3")
 		for k := range 20 {
-			r.create(pod(fmt.Sprint("more-", k), box("app", runs)))
+			r.create(pod(fmt.Sprint("more-", k), scriptContainer("app", runs)))
 		}
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		_, n = r.counts(n)
-		r.pass(10 * time.Minute)
+		r.advance(10 * time.Minute)
 		step("ten minutes of 22 Pods", 10, 0, "")
 		r.delete("a", 30)
-		r.pass(40 * time.Second)
+		r.advance(40 * time.Second)
 		step("a stop", 12, 2, "StopPodSandbox 2, RemovePodSandbox 1, StopContainer 1, RemoveContainer 1")
 	})
 }
 
 // A node whose Pods are settled leaves the runtime alone but for the audit, once a minute: one list of sandboxes and one of containers, the runtime's state, its
 // images. Every five minutes the collection of images looks too.
-func TestNothingIsAskedBetweenAudits(t *testing.T) {
-	in(t, func(r *rig) {
+func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
+	runTest(t, func(r *rig) {
 		r.stop()
 		r.with = func(o *kubelet.Options) {
-			o.Ports.Disk = func(string) (image.Disk, error) { return image.Disk{Capacity: 100, Available: 90}, nil }
+			o.Dependencies.Disk = func(string) (images.Disk, error) { return images.Disk{Capacity: 100, Available: 90}, nil }
 		}
 		r.start()
 		report, err := nodestatus.New(nodestatus.Options{
 			Client: r.api, Register: true, Identity: nodestatus.Identity{Name: "n1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}}},
 			Machine: nodestatus.Machine{CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30},
-			Sources: nodestatus.Sources{Runtime: r.cri.Probing(), Images: r.cri.Images(), Doubt: r.cri.Signs().Doubt, ImagesMoved: r.cri.Signs().Images},
+			Sources: nodestatus.Sources{Runtime: r.cri.ProbeRuntime(), Images: r.cri.Images(), RuntimeSuspect: r.cri.Signals().RuntimeSuspect, ImagesChanged: r.cri.Signals().ImagesChanged},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -105,12 +105,12 @@ func TestNothingIsAskedBetweenAudits(t *testing.T) {
 		}()
 		<-report.Ready()
 		for k := range 20 {
-			r.create(pod(fmt.Sprint("a-", k), box("app", runs)))
+			r.create(pod(fmt.Sprint("a-", k), scriptContainer("app", runs)))
 		}
-		r.pass(2 * time.Minute)
+		r.advance(2 * time.Minute)
 		all := func() map[string]int {
 			now := map[string]int{}
-			for _, m := range asked {
+			for _, m := range allCalls {
 				now[m] = r.fake.Count(m)
 			}
 			return now
@@ -118,7 +118,7 @@ func TestNothingIsAskedBetweenAudits(t *testing.T) {
 		begin, busy := all(), 0
 		before := begin
 		for range 20 * 60 {
-			r.pass(time.Second)
+			r.advance(time.Second)
 			if now := all(); !maps.Equal(now, before) {
 				before, busy = now, busy+1
 			}
@@ -144,23 +144,23 @@ func TestNothingIsAskedBetweenAudits(t *testing.T) {
 //
 // row: CRI-03
 func TestEveryCallIsMade(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.stop()
 		r.with = func(o *kubelet.Options) {
 			o.Config.ImageMaximumGCAge = metav1.Duration{Duration: 10 * time.Minute}
-			o.Ports.Disk = func(string) (image.Disk, error) { return image.Disk{Capacity: 100, Available: 90}, nil }
+			o.Dependencies.Disk = func(string) (images.Disk, error) { return images.Disk{Capacity: 100, Available: 90}, nil }
 		}
 		r.start()
 		r.fake.SetRegistry([]crifake.Image{{Names: []string{"fresh:1"}}})
-		app := asking(box("app", runs), nil, amounts("", "64Mi"))
+		app := asking(scriptContainer("app", runs), nil, amounts("", "64Mi"))
 		app.Image = "fresh:1"
 		app.ReadinessProbe = &v1.Probe{PeriodSeconds: 1, ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		r.create(pod("a", app))
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		r.resize("a", "app", amounts("", "32Mi"), amounts("", "32Mi"))
-		r.pass(time.Second)
+		r.advance(time.Second)
 		r.delete("a", 5)
-		r.pass(time.Hour)
+		r.advance(time.Hour)
 		for _, m := range []string{
 			"Version", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer",
 			"ContainerStatus", "ListContainers", "ContainerStats", "UpdateContainerResources", "ExecSync", "PullImage", "ListImages", "ImageStatus", "RemoveImage",

@@ -44,7 +44,7 @@ func TestStaticEtcd(t *testing.T) {
 	put(t, dir, "etcd.yaml", strings.ReplaceAll(etcdManifest, "DIR", r.root))
 	r.begin()
 	var m *v1.Pod
-	r.soon("the mirror, running", func() bool {
+	r.eventually("the mirror, running", func() bool {
 		p, err := r.api.CoreV1().Pods("kube-system").Get(t.Context(), "etcd-n1", metav1.GetOptions{})
 		m = p
 		return err == nil && p.Status.Phase == v1.PodRunning

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// starters are the packages that may start a program, and which: never a container's.
-var starters = map[string]string{
+// goroutineStarters are the packages that may start a program, and which: never a container's.
+var goroutineStarters = map[string]string{
 	"image/credentials": "credential provider plugins", "serve/nodelog": "journalctl", "userns/ledger": "getsubids",
 }
 
@@ -34,7 +34,7 @@ func TestWhatTheKubeletLeavesToOthers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if name == "os/exec" && starters[filepath.Dir(path)] == "" {
+			if name == "os/exec" && goroutineStarters[filepath.Dir(path)] == "" {
 				t.Errorf("%s starts programs: have the runtime do it, or say in starters what it starts", path)
 			}
 			for _, other := range others {

@@ -13,42 +13,42 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/gantry-project/gantry/internal/kubelet/image"
-	"github.com/gantry-project/gantry/internal/kubelet/image/collect"
-	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
-	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
-	"github.com/gantry-project/gantry/internal/kubelet/image/record"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
+	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
+	"github.com/gantry-project/gantry/internal/kubelet/images/gc"
+	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
+	"github.com/gantry-project/gantry/internal/kubelet/images/pullmanager"
 )
 
-// imageParts are what the node does about images.
-type imageParts struct {
-	providers *credentials.Providers
-	book      *record.Book // nil: the configuration does not want it
+// imageManagers are what the node does about images.
+type imageManagers struct {
+	providers *credentialprovider.Providers
+	pulls     *pullmanager.PullManager // nil: the configuration does not want it
 }
 
-func newImageParts(o Options) (imageParts, error) {
-	var parts imageParts
+func newImageManagers(o Options) (imageManagers, error) {
+	var parts imageManagers
 	var err error
-	parts.providers, err = credentials.New(credentials.Deps{Files: o.Plugins, Accounts: newAccounts(o.Client), Configs: credentials.NodeConfigs(o.RootDir)})
+	parts.providers, err = credentialprovider.New(credentialprovider.Deps{Files: o.Plugins, ServiceAccounts: newServiceAccounts(o.Client), Configs: credentialprovider.NodeConfigs(o.RootDir)})
 	if err != nil {
 		return parts, err
 	}
 	if verify := o.Config.ImagePullCredentialsVerificationPolicy; verify != "" {
-		parts.book, err = record.Open(o.RootDir, record.Policy{Verify: verify, Allow: o.Config.PreloadedImagesVerificationAllowlist})
+		parts.pulls, err = pullmanager.Open(o.RootDir, pullmanager.Policy{Verify: verify, Allow: o.Config.PreloadedImagesVerificationAllowlist})
 	}
 	return parts, err
 }
 
-func (k *Kubelet) puller(ctx context.Context) *pull.Puller {
-	o := k.o
-	d := pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls(), Node: k.images.providers, Burst: int(o.Config.RegistryBurst)}
+func (k *Kubelet) newPuller(ctx context.Context) *pull.Puller {
+	o := k.opts
+	d := pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls(), NodeCredentials: k.images.providers, Burst: int(o.Config.RegistryBurst)}
 	if q := o.Config.RegistryPullQPS; q != nil {
 		d.QPS = float32(*q)
 	}
-	if s := o.Ports.Sights; s != nil {
-		d.Tags, d.Progress = s.Tags, s.Pulled
+	if s := o.Dependencies.Inspector; s != nil {
+		d.Tags, d.Progress = s.Tags, s.PullProgress
 	}
-	if b := k.images.book; b != nil {
+	if b := k.images.pulls; b != nil {
 		if err := b.Recover(ctx, o.Images); err != nil {
 			klog.FromContext(ctx).Error(err, "Pulls that were cut off are not settled; Pods have to prove their right to those images")
 		}
@@ -57,32 +57,32 @@ func (k *Kubelet) puller(ctx context.Context) *pull.Puller {
 	return pull.New(d)
 }
 
-// collectImages removes unused images until ctx ends.
-func (k *Kubelet) collectImages(ctx context.Context) {
-	o := k.o
-	if o.Ports.Disk == nil {
+// runImageGC removes unused images until ctx ends.
+func (k *Kubelet) runImageGC(ctx context.Context) {
+	o := k.opts
+	if o.Dependencies.Disk == nil {
 		return
 	}
-	c := collect.New(collect.Deps{
-		Images: o.Images, Containers: o.Runtime, Named: k.namedImages, Disk: o.Ports.Disk, Recorder: k.recorder,
-		Node:       &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
-		Thresholds: thresholds(o), Removed: k.imageRemoved,
+	c := gc.New(gc.Deps{
+		Images: o.Images, Containers: o.Runtime, ReferencedImages: k.referencedImages, Disk: o.Dependencies.Disk, Recorder: k.recorder,
+		Node:   &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
+		Policy: imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
 	})
 	c.Run(ctx)
 }
 
 func (k *Kubelet) imageRemoved(ctx context.Context, id string) {
-	if k.images.book == nil {
+	if k.images.pulls == nil {
 		return
 	}
-	if err := k.images.book.Forget(id); err != nil {
+	if err := k.images.pulls.Forget(id); err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a removed image not dropped", "imageID", id)
 	}
 }
 
-func thresholds(o Options) image.Thresholds {
+func imageGCPolicy(o Options) images.GCPolicy {
 	c := o.Config
-	t := image.Thresholds{High: 85, Low: 80, MinAge: c.ImageMinimumGCAge.Duration, MaxAge: c.ImageMaximumGCAge.Duration}
+	t := images.GCPolicy{High: 85, Low: 80, MinAge: c.ImageMinimumGCAge.Duration, MaxAge: c.ImageMaximumGCAge.Duration}
 	if p := c.ImageGCHighThresholdPercent; p != nil {
 		t.High = int(*p)
 	}
@@ -92,8 +92,8 @@ func thresholds(o Options) image.Thresholds {
 	return t
 }
 
-// namedImages are the images of the Pods that are not at their end, whether their containers are there yet or not.
-func (k *Kubelet) namedImages() []string {
+// referencedImages are the images of the Pods that are not at their end, whether their containers are there yet or not.
+func (k *Kubelet) referencedImages() []string {
 	var out []string
 	for _, p := range k.Pods() {
 		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
@@ -116,33 +116,33 @@ func (k *Kubelet) namedImages() []string {
 	return out
 }
 
-// accounts asks the API for what credential provider plugins are told of a Pod's service account; tokens are kept until four fifths of their life are over.
-type accounts struct {
+// serviceAccounts asks the API for what credential provider plugins are told of a Pod's service account; tokens are kept until four fifths of their life are over.
+type serviceAccounts struct {
 	client kubernetes.Interface
 
 	mu     sync.Mutex
 	tokens map[string]authenticationv1.TokenRequestStatus
 }
 
-func newAccounts(client kubernetes.Interface) *accounts {
-	return &accounts{client: client, tokens: map[string]authenticationv1.TokenRequestStatus{}}
+func newServiceAccounts(client kubernetes.Interface) *serviceAccounts {
+	return &serviceAccounts{client: client, tokens: map[string]authenticationv1.TokenRequestStatus{}}
 }
 
-// Account reads a service account.
-func (a *accounts) Account(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
+// GetServiceAccount reads a service account.
+func (a *serviceAccounts) GetServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	return a.client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-// accountTokenLife is how long such a token is asked to last, as upstream's default.
-const accountTokenLife = time.Hour
+// accountTokenLifetime is how long such a token is asked to last, as upstream's default.
+const accountTokenLifetime = time.Hour
 
-// Token asks for a token bound to the Pod.
-func (a *accounts) Token(ctx context.Context, p *v1.Pod, audience string) (string, error) {
+// GetToken asks for a token bound to the Pod.
+func (a *serviceAccounts) GetToken(ctx context.Context, p *v1.Pod, audience string) (string, error) {
 	key := fmt.Sprintf("%s %s", p.UID, audience)
 	now := time.Now()
 	a.mu.Lock()
 	for k, t := range a.tokens {
-		if now.After(t.ExpirationTimestamp.Add(-accountTokenLife / 5)) {
+		if now.After(t.ExpirationTimestamp.Add(-accountTokenLifetime / 5)) {
 			delete(a.tokens, k)
 		}
 	}
@@ -151,7 +151,7 @@ func (a *accounts) Token(ctx context.Context, p *v1.Pod, audience string) (strin
 	if ok {
 		return t.Token, nil
 	}
-	seconds := int64(accountTokenLife.Seconds())
+	seconds := int64(accountTokenLifetime.Seconds())
 	r, err := a.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{
 			Audiences: []string{audience}, ExpirationSeconds: &seconds,

@@ -45,8 +45,8 @@ func (r *rig) gone(name string) {
 // row: PWK-23
 // row: TRM-10
 func TestOnePodFromCreationToDeletion(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", scriptContainer("app", runs)))
 		p := r.phase("web", v1.PodRunning)
 		st := p.Status.ContainerStatuses[0]
 		if !st.Ready || !*st.Started || !strings.HasPrefix(st.ContainerID, "containerd://") || p.Status.PodIP == "" || p.Status.HostIP != "192.0.2.1" {
@@ -60,7 +60,7 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 			t.Errorf("%d changing calls, want one each: %v", calls, r.fake.Calls())
 		}
 		r.delete("web", 30)
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		r.gone("web")
 		want := []string{
 			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and can be accessed by the pod",
@@ -87,15 +87,15 @@ func conditions(p *v1.Pod) string {
 // row: RST-09
 // row: PST-07
 func TestCrashLoop(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("loop", box("app", "exit 1")))
-		r.pass(5 * time.Second)
+	runTest(t, func(r *rig) {
+		r.create(pod("loop", scriptContainer("app", "exit 1")))
+		r.advance(5 * time.Second)
 		p := r.phase("loop", v1.PodRunning)
 		st := p.Status.ContainerStatuses[0]
 		if st.RestartCount != 1 || st.State.Terminated == nil || st.State.Terminated.ExitCode != 1 {
 			t.Fatalf("its end is not shown before its back-off: %+v", st)
 		}
-		r.pass(4 * time.Second)
+		r.advance(4 * time.Second)
 		p = r.phase("loop", v1.PodRunning)
 		st = p.Status.ContainerStatuses[0]
 		if st.RestartCount != 1 || st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" ||
@@ -111,11 +111,11 @@ func TestCrashLoop(t *testing.T) {
 			if gap == 10 {
 				wait = 0 // nine seconds are over
 			}
-			r.pass(wait * time.Second)
+			r.advance(wait * time.Second)
 			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before {
 				t.Fatalf("restarted before its back-off of %ds was over", gap)
 			}
-			r.pass(6 * time.Second)
+			r.advance(6 * time.Second)
 			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before+1 {
 				t.Fatalf("%d restarts after a gap of %ds, want %d", n, gap, before+1)
 			}
@@ -128,9 +128,9 @@ func TestCrashLoop(t *testing.T) {
 
 // row: RST-08
 func TestCleanRunningForgivesCrashes(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("calm", box("app", "sleep 601; exit 1")))
-		r.pass(4 * 605 * time.Second)
+	runTest(t, func(r *rig) {
+		r.create(pod("calm", scriptContainer("app", "sleep 601; exit 1")))
+		r.advance(4 * 605 * time.Second)
 		if n := r.get("calm").Status.ContainerStatuses[0].RestartCount; n != 4 {
 			t.Fatalf("%d restarts, want 4: each at once", n)
 		}
@@ -152,11 +152,11 @@ func TestRestartPolicies(t *testing.T) {
 		{v1.RestartPolicyNever, "0", 0, v1.PodSucceeded}, {v1.RestartPolicyNever, "1", 0, v1.PodFailed},
 	} {
 		t.Run(string(c.policy)+c.exit, func(t *testing.T) {
-			in(t, func(r *rig) {
-				p := pod("p", box("app", "exit "+c.exit))
+			runTest(t, func(r *rig) {
+				p := pod("p", scriptContainer("app", "exit "+c.exit))
 				p.Spec.RestartPolicy = c.policy
 				r.create(p)
-				r.pass(3 * time.Second)
+				r.advance(3 * time.Second)
 				if n := r.phase("p", c.phase).Status.ContainerStatuses[0].RestartCount; n != c.restarts {
 					t.Errorf("%d restarts, want %d", n, c.restarts)
 				}
@@ -169,9 +169,9 @@ func TestRestartPolicies(t *testing.T) {
 // row: ISE-02
 // row: PST-20
 func TestInitContainersRunInOrder(t *testing.T) {
-	in(t, func(r *rig) {
-		p := pod("p", box("app", runs))
-		p.Spec.InitContainers = []v1.Container{box("i1", "sleep 2"), box("i2", "sleep 2")}
+	runTest(t, func(r *rig) {
+		p := pod("p", scriptContainer("app", runs))
+		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "sleep 2"), scriptContainer("i2", "sleep 2")}
 		r.create(p)
 		got := r.phase("p", v1.PodPending)
 		if c := got.Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "containers with incomplete status: [i1 i2]" {
@@ -180,11 +180,11 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		if w := got.Status.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "PodInitializing" {
 			t.Errorf("%+v", got.Status.ContainerStatuses[0])
 		}
-		r.pass(2 * time.Second)
+		r.advance(2 * time.Second)
 		if c := r.phase("p", v1.PodPending).Status.Conditions[1]; c.Message != "containers with incomplete status: [i2]" {
 			t.Errorf("%+v", c)
 		}
-		r.pass(2 * time.Second)
+		r.advance(2 * time.Second)
 		r.phase("p", v1.PodRunning)
 		if s := started(r); s != "i1 i2 app" {
 			t.Errorf("started %s", s)
@@ -206,13 +206,13 @@ func started(r *rig) string {
 // row: ISE-08
 // row: PWK-18
 func TestSandboxDies(t *testing.T) {
-	in(t, func(r *rig) {
-		p := pod("p", box("app", runs))
-		p.Spec.InitContainers = []v1.Container{box("i1", "exit 0")}
+	runTest(t, func(r *rig) {
+		p := pod("p", scriptContainer("app", runs))
+		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "exit 0")}
 		r.create(p)
 		ip := r.phase("p", v1.PodRunning).Status.PodIP
 		r.killSandbox("p")
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		got := r.phase("p", v1.PodRunning)
 		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 || got.Status.InitContainerStatuses[0].RestartCount != 1 {
 			t.Errorf("%+v", got.Status)
@@ -229,13 +229,13 @@ func TestSandboxDies(t *testing.T) {
 // row: KSL-08
 // row: OPS-17
 func TestKubeletRestartTouchesNothing(t *testing.T) {
-	in(t, func(r *rig) {
-		p := pod("p", box("app", runs))
+	runTest(t, func(r *rig) {
+		p := pod("p", scriptContainer("app", runs))
 		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
 			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
 		}
 		r.create(p)
-		r.pass(10 * time.Second)
+		r.advance(10 * time.Second)
 		before := r.phase("p", v1.PodRunning)
 		if !before.Status.ContainerStatuses[0].Ready {
 			t.Fatalf("%+v", before.Status)
@@ -246,7 +246,7 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 		}
 		w := r.writes()
 		r.start()
-		r.pass(30 * time.Second)
+		r.advance(30 * time.Second)
 		after := r.phase("p", v1.PodRunning)
 		if a, b := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || !b.Ready {
 			t.Errorf("%+v became %+v", a, b)
@@ -271,22 +271,22 @@ func (r *rig) writes() (n int) {
 
 // row: KSL-12
 func TestPodGoneWhileTheKubeletWasAway(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
 		r.phase("p", v1.PodRunning)
 		r.stop()
 		if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
-		r.pass(5 * time.Second)
+		r.advance(5 * time.Second)
 		r.gone("p")
 	})
 }
 
 func TestSameNameWaitsForTheOldPod(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 		r.phase("p", v1.PodRunning)
 		grace := int64(8)
 		old := r.get("p")
@@ -297,13 +297,13 @@ func TestSameNameWaitsForTheOldPod(t *testing.T) {
 		if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		again := pod("p", box("app", runs))
-		again.UID = types.UID("uid-again")
-		r.create(again)
+		retry := pod("p", scriptContainer("app", runs))
+		retry.UID = types.UID("uid-again")
+		r.create(retry)
 		if n := r.fake.Count("RunPodSandbox"); n != 1 {
 			t.Fatalf("%d sandboxes while the old Pod ends", n)
 		}
-		r.pass(9 * time.Second)
+		r.advance(9 * time.Second)
 		r.phase("p", v1.PodRunning)
 	})
 }
@@ -311,11 +311,11 @@ func TestSameNameWaitsForTheOldPod(t *testing.T) {
 // row: ISE-24
 // row: TRM-08
 func TestSidecarsStopLastAndBackwards(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		slow := "trap 'sleep 1; exit 0' TERM; while true; do sleep 1; done"
 		always := v1.ContainerRestartPolicyAlways
-		p := pod("p", box("app", slow))
-		p.Spec.InitContainers = []v1.Container{box("s1", slow), box("s2", slow)}
+		p := pod("p", scriptContainer("app", slow))
+		p.Spec.InitContainers = []v1.Container{scriptContainer("s1", slow), scriptContainer("s2", slow)}
 		p.Spec.InitContainers[0].RestartPolicy, p.Spec.InitContainers[1].RestartPolicy = &always, &always
 		r.create(p)
 		r.phase("p", v1.PodRunning)
@@ -323,7 +323,7 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 			t.Errorf("started %s", s)
 		}
 		r.delete("p", 20)
-		r.pass(10 * time.Second)
+		r.advance(10 * time.Second)
 		r.gone("p")
 		var order []string
 		for _, l := range strings.Split(r.facts.all(), "\n") {
@@ -341,17 +341,17 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 // row: TRM-06
 // row: TRM-07
 func TestPreStopUsesTheGraceUp(t *testing.T) {
-	in(t, func(r *rig) {
-		c := box("app", "trap '' TERM; while true; do sleep 1; done")
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")
 		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}}}
 		r.create(pod("p", c))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 5)
-		r.pass(6800 * time.Millisecond)
+		r.advance(6800 * time.Millisecond)
 		if r.get("p") == nil {
 			t.Error("ended before the one-off extension of 2 s was over")
 		}
-		r.pass(1500 * time.Millisecond)
+		r.advance(1500 * time.Millisecond)
 		r.gone("p")
 		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 1 {
 			t.Error(r.events.all())
@@ -361,11 +361,11 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 
 // row: PST-27
 func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
-	in(t, func(r *rig) {
-		c := box("app", runs)
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
 		c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}, Key: "a"}}}}
 		r.create(pod("p", c))
-		r.pass(15 * time.Second)
+		r.advance(15 * time.Second)
 		w := r.phase("p", v1.PodPending).Status.ContainerStatuses[0].State.Waiting
 		if w == nil || w.Reason != "CreateContainerConfigError" || w.Message != `configmap "cfg" not found` {
 			t.Fatalf("%+v\n%s", w, r.facts.all())
@@ -373,19 +373,19 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(100 * time.Millisecond)
+		r.advance(100 * time.Millisecond)
 		r.phase("p", v1.PodRunning)
 	})
 }
 
 // row: PST-05
 func TestCommandThatIsNotThere(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.fake.On(crifake.Match{Pod: "p"}, crifake.Script{StartError: `exec: "nosuch": executable file not found in $PATH`})
-		p := pod("p", box("app", ""))
+		p := pod("p", scriptContainer("app", ""))
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		r.create(p)
-		r.pass(2 * time.Second)
+		r.advance(2 * time.Second)
 		st := r.phase("p", v1.PodFailed).Status.ContainerStatuses[0]
 		if e := st.State.Terminated; e == nil || e.ExitCode != 128 || e.Reason != "StartError" {
 			t.Errorf("%+v", st)
@@ -398,15 +398,15 @@ func TestCommandThatIsNotThere(t *testing.T) {
 
 // row: KSL-09
 func TestCreatedButNotStarted(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		if err := r.fake.Fault("StartContainer", "1*hang->ok"); err != nil {
 			t.Fatal(err)
 		}
-		r.create(pod("p", box("app", runs)))
-		r.pass(time.Second)
+		r.create(pod("p", scriptContainer("app", runs)))
+		r.advance(time.Second)
 		r.stop()
 		r.start()
-		r.pass(5 * time.Second)
+		r.advance(5 * time.Second)
 		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
 		if n := strings.Count(r.fake.Dump(), "container "); st.RestartCount != 0 {
 			t.Errorf("restarts %d, %d containers\n%s", st.RestartCount, n, r.fake.Dump())
@@ -416,14 +416,14 @@ func TestCreatedButNotStarted(t *testing.T) {
 
 // row: PWK-07
 func TestDeletionInterruptsThePull(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.fake.SetRegistry([]crifake.Image{{Names: []string{"slow:1"}, Pull: time.Hour}})
-		c := box("app", runs)
+		c := scriptContainer("app", runs)
 		c.Image = "slow:1"
 		r.create(pod("p", c))
 		r.phase("p", v1.PodPending)
 		r.delete("p", 30)
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		r.gone("p")
 		if n := r.fake.Count("CreateContainer"); n != 0 {
 			t.Errorf("%d containers made after the stop was asked for", n)
@@ -433,11 +433,11 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 
 // row: KSL-29
 func TestLivenessKillsAndRestarts(t *testing.T) {
-	in(t, func(r *rig) {
-		c := box("app", runs)
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
 		c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
 		r.create(pod("p", c))
-		r.pass(6 * time.Second)
+		r.advance(6 * time.Second)
 		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
 		if st.RestartCount != 2 {
 			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
@@ -450,13 +450,13 @@ func TestLivenessKillsAndRestarts(t *testing.T) {
 
 // row: ISE-13
 func TestActiveDeadline(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		s := int64(5)
-		p := pod("p", box("app", runs))
+		p := pod("p", scriptContainer("app", runs))
 		p.Spec.ActiveDeadlineSeconds = &s
 		r.create(p)
 		r.phase("p", v1.PodRunning)
-		r.pass(6 * time.Second)
+		r.advance(6 * time.Second)
 		got := r.phase("p", v1.PodFailed)
 		if got.Status.Reason != "DeadlineExceeded" || got.Status.Message != "Pod was active on the node longer than the specified deadline" {
 			t.Errorf("%+v", got.Status)
@@ -470,12 +470,12 @@ func TestActiveDeadline(t *testing.T) {
 // row: PWK-01
 // row: KSL-32
 func TestOneStuckPodHoldsNobodyUp(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		if err := r.fake.Fault("RunPodSandbox", "1*hang->ok"); err != nil {
 			t.Fatal(err)
 		}
-		r.create(pod("stuck", box("app", runs)))
-		r.create(pod("free", box("app", runs)))
+		r.create(pod("stuck", scriptContainer("app", runs)))
+		r.create(pod("free", scriptContainer("app", runs)))
 		r.phase("free", v1.PodRunning)
 		r.phase("stuck", v1.PodPending)
 	})
@@ -483,11 +483,11 @@ func TestOneStuckPodHoldsNobodyUp(t *testing.T) {
 
 // row: KSL-31
 func TestSettledPodCausesNoCalls(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
 		r.phase("p", v1.PodRunning)
 		calls, writes := len(r.fake.Calls()), r.writes()
-		r.pass(50 * time.Second)
+		r.advance(50 * time.Second)
 		if n := len(r.fake.Calls()); n != calls {
 			t.Errorf("%d calls of an idle Pod: %v", n-calls, r.fake.Calls()[calls:])
 		}
@@ -500,18 +500,18 @@ func TestSettledPodCausesNoCalls(t *testing.T) {
 // row: ISE-20
 // row: ISE-23
 func TestSidecarsStartupProbeHoldsTheNextOnesUp(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		always := v1.ContainerRestartPolicyAlways
-		p := pod("p", box("app", runs))
-		side := box("side", runs)
+		p := pod("p", scriptContainer("app", runs))
+		side := scriptContainer("side", runs)
 		side.RestartPolicy = &always
 		side.StartupProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, InitialDelaySeconds: 5, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3}
-		p.Spec.InitContainers = []v1.Container{side, box("i1", "exit 0")}
+		p.Spec.InitContainers = []v1.Container{side, scriptContainer("i1", "exit 0")}
 		r.create(p)
 		if s := started(r); s != "side" {
 			t.Fatalf("started %s before the startup probe succeeded", s)
 		}
-		r.pass(6 * time.Second)
+		r.advance(6 * time.Second)
 		r.phase("p", v1.PodRunning)
 		if s := started(r); s != "side i1 app" {
 			t.Errorf("started %s", s)
@@ -524,16 +524,16 @@ func TestSidecarsStartupProbeHoldsTheNextOnesUp(t *testing.T) {
 // row: ISE-33
 func TestAppContainersHaveNoOrder(t *testing.T) {
 	for _, missing := range []int{0, 1} {
-		in(t, func(r *rig) {
-			boxes := []v1.Container{box("first", runs), box("second", runs)}
+		runTest(t, func(r *rig) {
+			boxes := []v1.Container{scriptContainer("first", runs), scriptContainer("second", runs)}
 			boxes[missing].Image = "nowhere:1"
 			r.create(pod("p", boxes...))
-			r.pass(time.Second)
+			r.advance(time.Second)
 			if s := started(r); s != boxes[1-missing].Name {
 				t.Errorf("started %q while %s has no image", s, boxes[missing].Name)
 			}
 			r.fake.SetRegistry([]crifake.Image{{Names: []string{"nowhere:1"}}})
-			r.pass(time.Minute)
+			r.advance(time.Minute)
 			r.phase("p", v1.PodRunning)
 			if s := started(r); s != boxes[1-missing].Name+" "+boxes[missing].Name {
 				t.Errorf("started %q", s)
@@ -543,15 +543,15 @@ func TestAppContainersHaveNoOrder(t *testing.T) {
 }
 
 // row: PST-28
-func TestRunningIsToldAfterPostStart(t *testing.T) {
-	in(t, func(r *rig) {
-		c := box("app", runs)
+func TestRunningIsReportedAfterPostStart(t *testing.T) {
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
 		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
 		r.create(pod("p", c))
 		if st := r.phase("p", v1.PodPending).Status.ContainerStatuses[0]; st.State.Waiting == nil {
 			t.Errorf("%+v while the hook runs", st)
 		}
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil || !st.Ready {
 			t.Errorf("%+v", st)
 		}
@@ -561,15 +561,15 @@ func TestRunningIsToldAfterPostStart(t *testing.T) {
 // row: TRM-04
 // row: TRM-09
 func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 5)
-		r.pass(4900 * time.Millisecond)
+		r.advance(4900 * time.Millisecond)
 		if r.get("p") == nil {
 			t.Error("killed before the grace period was over")
 		}
-		r.pass(time.Second)
+		r.advance(time.Second)
 		r.gone("p")
 		if !strings.Contains(r.facts.all(), "app exited with code 137") {
 			t.Error(r.facts.all())
@@ -579,30 +579,30 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 
 // row: TRM-13
 func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 30)
-		r.pass(10 * time.Second)
+		r.advance(10 * time.Second)
 		r.stop()
 		r.start()
-		r.pass(28 * time.Second)
+		r.advance(28 * time.Second)
 		if r.get("p") == nil {
 			t.Error("killed before the full grace period was over")
 		}
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		r.gone("p")
 	})
 }
 
 // row: PST-08
-func TestTerminalPhaseIsToldBeforeTheObjectGoes(t *testing.T) {
-	in(t, func(r *rig) {
-		tape := r.tape("default")
-		r.create(pod("p", box("app", runs)))
+func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
+	runTest(t, func(r *rig) {
+		recording := r.recordStates("default")
+		r.create(pod("p", scriptContainer("app", runs)))
 		r.delete("p", 30)
-		r.pass(5 * time.Second)
-		states := tape.states()
+		r.advance(5 * time.Second)
+		states := recording.states()
 		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") && !strings.HasPrefix(states[n-2], "p Failed") {
 			t.Errorf("%s", strings.Join(states, "\n"))
 		}
@@ -611,15 +611,15 @@ func TestTerminalPhaseIsToldBeforeTheObjectGoes(t *testing.T) {
 
 // row: PWK-19
 func TestOnlyTheChangedContainerIsReplaced(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.fake.AddImage(crifake.Image{Names: []string{"other:1"}})
-		r.create(pod("p", box("a", runs), box("b", runs)))
+		r.create(pod("p", scriptContainer("a", runs), scriptContainer("b", runs)))
 		p := r.phase("p", v1.PodRunning).DeepCopy()
 		p.Spec.Containers[0].Image = "other:1"
 		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		if s := started(r); s != "a b a" {
 			t.Errorf("started %s", s)
 		}

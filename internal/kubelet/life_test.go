@@ -34,45 +34,45 @@ func (f *facts) write(line string) {
 }
 
 // told groups are a cgroup tree that says what is done to Pods' groups.
-type toldGroups struct {
+type recordingCgroups struct {
 	*groups
 	to *facts
 }
 
-func (g toldGroups) Ensure(p string, v kubeletresource.Values) error {
+func (g recordingCgroups) Ensure(p string, v kubeletresource.Values) error {
 	if strings.HasPrefix(path.Base(p), "pod") {
 		g.to.write("kernel: cgroup " + p + " made")
 	}
 	return g.groups.Ensure(p, v)
 }
 
-func (g toldGroups) Remove(p string) error {
+func (g recordingCgroups) Remove(p string) error {
 	g.to.write("kernel: cgroup " + p + " removed")
 	return g.groups.Remove(p)
 }
 
-// toldMounts are mounts in memory that say what is mounted and unmounted.
-type toldMounts struct {
-	mount.Plain
-	to   *facts
-	held chan struct{} // unmounting waits until it is closed; nil: it does not
-	slow bool          // mounting takes longer than all that goes on beside it
-	has  map[string]bool
+// recordingMounts are mounts in memory that say what is mounted and unmounted.
+type recordingMounts struct {
+	mount.DirMounter
+	to      *facts
+	blocked chan struct{} // unmounting waits until it is closed; nil: it does not
+	slow    bool          // mounting takes longer than all that goes on beside it
+	has     map[string]bool
 }
 
-func (m *toldMounts) Tmpfs(dir string, size int64, mode fs.FileMode) error {
+func (m *recordingMounts) Tmpfs(dir string, size int64, mode fs.FileMode) error {
 	if m.slow {
 		time.Sleep(time.Nanosecond) // virtual: it passes when everybody else waits
 	}
 	m.to.write("kernel: mounted tmpfs on " + filepath.Base(dir))
 	m.has[dir] = true
-	return m.Plain.Tmpfs(dir, size, mode)
+	return m.DirMounter.Tmpfs(dir, size, mode)
 }
 
-func (m *toldMounts) Unmount(dir string) error {
+func (m *recordingMounts) Unmount(dir string) error {
 	if m.has[dir] {
-		if m.held != nil {
-			<-m.held
+		if m.blocked != nil {
+			<-m.blocked
 		}
 		m.to.write("kernel: unmounted " + filepath.Base(dir))
 		delete(m.has, dir)
@@ -80,9 +80,9 @@ func (m *toldMounts) Unmount(dir string) error {
 	return nil
 }
 
-func (m *toldMounts) IsMountPoint(dir string) (bool, error) { return m.has[dir], nil }
+func (m *recordingMounts) IsMountPoint(dir string) (bool, error) { return m.has[dir], nil }
 
-func (m *toldMounts) Under(dir string) (out []string, _ error) {
+func (m *recordingMounts) MountPoints(dir string) (out []string, _ error) {
 	for at := range m.has {
 		if strings.HasPrefix(at, dir) {
 			out = append(out, at)
@@ -93,11 +93,11 @@ func (m *toldMounts) Under(dir string) (out []string, _ error) {
 }
 
 // watched makes a rig whose kernel and API say what is done to them.
-func (r *rig) watched() *toldMounts {
+func (r *rig) watched() *recordingMounts {
 	r.stop()
-	m := &toldMounts{to: r.facts, has: map[string]bool{}}
+	m := &recordingMounts{to: r.facts, has: map[string]bool{}}
 	r.with = func(o *kubelet.Options) {
-		o.Ports.Mounts, o.Ports.Cgroups = m, toldGroups{r.groups, r.facts}
+		o.Dependencies.Mounts, o.Dependencies.Cgroups = m, recordingCgroups{r.groups, r.facts}
 	}
 	r.api.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		switch a := a.(type) {
@@ -203,33 +203,33 @@ func mem(c v1.Container, size string) v1.Container {
 // row: PWK-32
 func TestLifeOfAPod(t *testing.T) {
 	for name, slow := range map[string]bool{"volumes ready before the sandbox": false, "sandbox before the volumes are ready": true} {
-		t.Run(name, func(t *testing.T) { in(t, func(r *rig) { r.watched().slow = slow; r.life() }) })
+		t.Run(name, func(t *testing.T) { runTest(t, func(r *rig) { r.watched().slow = slow; r.life() }) })
 	}
 }
 
 // life is the story of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's cgroup is there; no container is made before both are.
 func (r *rig) life() {
 	t := r.t
-	a := r.answering()
+	a := r.serveProbes()
 	r.fake.On(crifake.Match{Container: "setup"}, crifake.Script{Sh: "exit 0"})
-	app := mem(box("app", runs), "16Mi")
-	app.ReadinessProbe = asks("ready", 5, 3)
+	app := mem(scriptContainer("app", runs), "16Mi")
+	app.ReadinessProbe = probeSpec("ready", 5, 3)
 	app.ReadinessProbe.InitialDelaySeconds = 2
 	app.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 	app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
 	p := pod("web", app)
-	p.Spec.InitContainers = []v1.Container{box("setup", "exit 0")}
+	p.Spec.InitContainers = []v1.Container{scriptContainer("setup", "exit 0")}
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
 	r.create(p)
-	r.pass(12 * time.Second)
+	r.advance(12 * time.Second)
 	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
 		t.Fatal(r.facts.all())
 	}
 	r.facts.write("-- deleted")
 	r.delete("web", 30)
-	r.pass(2 * time.Second)
+	r.advance(2 * time.Second)
 	asked := a.count()["ready"]
-	r.pass(time.Minute)
+	r.advance(time.Minute)
 	if n := a.count()["ready"] - asked; n > 1 {
 		t.Errorf("asked %d times after its container ended", n)
 	}
@@ -248,18 +248,18 @@ func (r *rig) life() {
 //
 // An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When it comes back the rest follows.
 func TestUnmountThatHangs(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		m := r.watched()
-		m.held = make(chan struct{})
-		p := pod("held", box("app", runs))
+		m.blocked = make(chan struct{})
+		p := pod("held", scriptContainer("app", runs))
 		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 		r.create(p)
-		r.create(pod("free", box("app", runs)))
+		r.create(pod("free", scriptContainer("app", runs)))
 		r.delete("held", 5)
 		r.delete("free", 5)
-		r.pass(time.Minute)
-		r.left("free")
+		r.advance(time.Minute)
+		r.assertRemoved("free")
 		p = r.get("held")
 		if p == nil || p.DeletionTimestamp == nil || p.Status.ContainerStatuses[0].State.Terminated == nil {
 			t.Fatalf("%+v", p)
@@ -267,12 +267,12 @@ func TestUnmountThatHangs(t *testing.T) {
 		if got := stuckIn(r.k); !strings.Contains(got, "held SyncTerminatedPod: ") || strings.Contains(got, "free") {
 			t.Errorf("stuck: %q", got)
 		}
-		r.create(pod("later", box("app", runs)))
+		r.create(pod("later", scriptContainer("app", runs)))
 		r.phase("later", v1.PodRunning)
 		r.delete("later", 1)
-		r.pass(5 * time.Second)
-		close(m.held)
-		r.pass(time.Minute)
+		r.advance(5 * time.Second)
+		close(m.blocked)
+		r.advance(time.Minute)
 		r.gone("held")
 	})
 }
@@ -281,7 +281,7 @@ func TestUnmountThatHangs(t *testing.T) {
 //
 // row: PWK-13
 func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.fake.SetRegistry([]crifake.Image{{Names: []string{"registry.example/app:1"}, Auth: "u:p"}})
 		secret := &v1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull"}, Type: v1.SecretTypeDockerConfigJson,
@@ -291,7 +291,7 @@ func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.watched()
-		c := box("app", runs)
+		c := scriptContainer("app", runs)
 		c.Image, c.ImagePullPolicy = "registry.example/app:1", v1.PullAlways
 		p := pod("web", c)
 		p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
@@ -310,7 +310,7 @@ func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
 		if err := r.fake.FaultPod("web", "RunPodSandbox", ""); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(5 * time.Minute)
+		r.advance(5 * time.Minute)
 		r.phase("web", v1.PodRunning)
 	})
 }

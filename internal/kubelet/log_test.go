@@ -15,15 +15,15 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
-// heldMount is a mount below a Pod's directory that cannot be taken off before the test lets it.
-type heldMount struct {
-	mount.Plain
-	let chan struct{}
-	mu  sync.Mutex
-	at  string
+// hangingMounts is a mount below a Pod's directory that cannot be taken off before the test lets it.
+type hangingMounts struct {
+	mount.DirMounter
+	unblock chan struct{}
+	mu      sync.Mutex
+	at      string
 }
 
-func (m *heldMount) Under(dir string) ([]string, error) {
+func (m *hangingMounts) MountPoints(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at != "" && strings.Contains(dir, "uid-p") {
@@ -32,27 +32,27 @@ func (m *heldMount) Under(dir string) ([]string, error) {
 	return nil, nil
 }
 
-func (m *heldMount) Unmount(string) error {
-	<-m.let
+func (m *hangingMounts) Unmount(string) error {
+	<-m.unblock
 	m.mu.Lock()
 	m.at = ""
 	m.mu.Unlock()
 	return nil
 }
 
-// page is a log in memory.
-type page struct {
+// logBuffer is a log in memory.
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (p *page) Write(b []byte) (int, error) {
+func (p *logBuffer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.b.Write(b)
 }
 
-func (p *page) String() string {
+func (p *logBuffer) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.b.String()
@@ -66,19 +66,19 @@ var klogLine = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.]
 // row: OPS-09
 // row: OPS-10
 func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
-	log := &page{}
+	log := &logBuffer{}
 	klog.LogToStderr(false)
 	klog.SetOutput(log)
 	defer func() {
 		klog.Flush()
 		klog.LogToStderr(true)
 	}()
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.stop()
-		held := &heldMount{let: make(chan struct{}), at: "x"}
-		r.with = func(o *kubelet.Options) { o.Ports.Mounts = held }
+		held := &hangingMounts{unblock: make(chan struct{}), at: "x"}
+		r.with = func(o *kubelet.Options) { o.Dependencies.Mounts = held }
 		r.start()
-		c := box("app", runs)
+		c := scriptContainer("app", runs)
 		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 8}}}
 		p := pod("p", c)
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
@@ -86,12 +86,12 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 		r.create(p)
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 30)
-		r.pass(4 * time.Second)
+		r.advance(4 * time.Second)
 		klog.Flush()
 		if s := log.String(); !strings.Contains(s, `"Waiting for the preStop hook"`) || strings.Contains(s, "hook is over") || !strings.Contains(s, `container="app"`) || !strings.Contains(s, `pod="default/p"`) {
 			t.Errorf("the log does not tell of the hook:\n%s", s)
 		}
-		r.pass(30 * time.Second)
+		r.advance(30 * time.Second)
 		klog.Flush()
 		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s, `"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s, `step="removal of the Pod's volumes"`) {
 			t.Errorf("the log does not tell of the unmount:\n%s", s)
@@ -101,8 +101,8 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 				t.Errorf("no line of klog: %s", line)
 			}
 		}
-		close(held.let)
-		r.pass(2 * time.Minute)
+		close(held.unblock)
+		r.advance(2 * time.Minute)
 		r.gone("p")
 	})
 }

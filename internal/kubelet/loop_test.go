@@ -37,7 +37,7 @@ func (r *rig) rewrite(name string, change func(*v1.Pod)) {
 	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	r.pass(100 * time.Millisecond)
+	r.advance(100 * time.Millisecond)
 }
 
 // Whatever a source says of a Pod is compared with what the Pod is: what is new is begun, a change is acted on, a write of others to the status is taken note of
@@ -45,14 +45,14 @@ func (r *rig) rewrite(name string, change func(*v1.Pod)) {
 //
 // row: KSL-20
 // row: KSL-21
-func TestWhatASourceSays(t *testing.T) {
-	in(t, func(r *rig) {
+func TestSourceReports(t *testing.T) {
+	runTest(t, func(r *rig) {
 		steps := []struct {
 			op        string
 			say       func()
 			want, not string
 		}{
-			{"ADD", func() { r.create(pod("a", box("app", runs))) }, "a Accepted: received by the kubelet from source api", ""},
+			{"ADD", func() { r.create(pod("a", scriptContainer("app", runs))) }, "a Accepted: received by the kubelet from source api", ""},
 			{"RECONCILE", func() {
 				r.rewrite("a", func(p *v1.Pod) {
 					p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "example.com/others", Status: v1.ConditionTrue})
@@ -61,12 +61,12 @@ func TestWhatASourceSays(t *testing.T) {
 			{"UPDATE without effect", func() { r.rewrite("a", func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} }) }, "", "a Planned"},
 			{"UPDATE", func() { r.rewrite("a", func(p *v1.Pod) { p.Spec.Containers[0].Image, p.Generation = "busybox:2", 2 }) }, "a Planned: plan: [stop app", ""},
 			{"DELETE", func() { r.delete("a", 1) }, "a Killing: stopping Pod: deleted, grace 1s", ""},
-			{"ADD b", func() { r.create(pod("b", box("app", runs))) }, "b Accepted", ""},
+			{"ADD b", func() { r.create(pod("b", scriptContainer("app", runs))) }, "b Accepted", ""},
 			{"REMOVE", func() {
 				if err := r.api.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), "default", "b"); err != nil {
 					t.Fatal(err)
 				}
-				r.pass(100 * time.Millisecond)
+				r.advance(100 * time.Millisecond)
 			}, "b Killing: stopping Pod: removed from its source", ""},
 		}
 		for _, s := range steps {
@@ -84,7 +84,7 @@ func TestWhatASourceSays(t *testing.T) {
 				t.Errorf("%s:\n%s", s.op, got)
 			}
 			if !strings.HasPrefix(s.op, "DELETE") {
-				r.pass(5 * time.Second) // let it come to rest
+				r.advance(5 * time.Second) // let it come to rest
 			}
 		}
 	})
@@ -96,13 +96,13 @@ func TestWhatASourceSays(t *testing.T) {
 // row: KSL-22
 // row: KSL-30
 func TestEachChannelReachesItsPod(t *testing.T) {
-	in(t, func(r *rig) {
-		a := r.answering()
-		web := box("app", runs)
-		web.LivenessProbe = asks("live", 5, 1)
+	runTest(t, func(r *rig) {
+		a := r.serveProbes()
+		web := scriptContainer("app", runs)
+		web.LivenessProbe = probeSpec("live", 5, 1)
 		r.create(pod("web", web))
-		r.create(pod("other", box("app", runs)))
-		r.pass(20 * time.Second)
+		r.create(pod("other", scriptContainer("app", runs)))
+		r.advance(20 * time.Second)
 		orphan := filepath.Join(r.root, "kubelet", "pods", "uid-orphan")
 		for _, c := range []struct {
 			channel string
@@ -123,7 +123,7 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 		} {
 			n := r.lines()
 			c.happens()
-			r.pass(c.within)
+			r.advance(c.within)
 			if got := r.since(n, "web"); !strings.Contains(got, c.want) {
 				t.Errorf("%s: %s", c.channel, got)
 			}
@@ -141,8 +141,8 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 //
 // row: KSL-24
 func TestHousekeeping(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", scriptContainer("app", runs)))
 		logs := filepath.Join(r.root, "logs", "default_gone_uid-gone")
 		dir := filepath.Join(r.root, "kubelet", "pods", "uid-gone", "volumes")
 		for _, d := range []string{logs, dir} {
@@ -153,7 +153,7 @@ func TestHousekeeping(t *testing.T) {
 		if err := r.groups.Ensure("/kubepods/besteffort/poduid-gone", kubeletresource.Values{}); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(2100 * time.Millisecond)
+		r.advance(2100 * time.Millisecond)
 		for _, d := range []string{logs, filepath.Dir(dir)} {
 			if _, err := os.Stat(d); err == nil {
 				t.Errorf("%s is still there", d)
@@ -170,21 +170,21 @@ func TestHousekeeping(t *testing.T) {
 //
 // row: KSL-28
 func TestSyncFrequency(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.stop()
 		rounds := 0
 		r.with = func(o *kubelet.Options) {
 			o.Config.SyncFrequency = metav1.Duration{Duration: time.Minute}
-			o.Ports.LocalNode = nil
-			o.Ports.HostIPs = func() []string { rounds++; return []string{"192.0.2.1"} } // asked once a status
+			o.Dependencies.LocalNode = nil
+			o.Dependencies.HostIPs = func() []string { rounds++; return []string{"192.0.2.1"} } // asked once a status
 		}
 		r.start()
-		r.create(pod("web", box("app", runs)))
+		r.create(pod("web", scriptContainer("app", runs)))
 		r.phase("web", v1.PodRunning)
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		for range 5 {
 			before, plans, calls := rounds, strings.Count(r.facts.all(), "Planned"), r.fake.Count("ContainerStatus")+r.fake.Count("PodSandboxStatus")
-			r.pass(90 * time.Second) // a minute, and up to half of it more
+			r.advance(90 * time.Second) // a minute, and up to half of it more
 			if rounds == before {
 				t.Error("not decided on again")
 			}
@@ -204,12 +204,12 @@ func TestSyncFrequency(t *testing.T) {
 func TestLostAnswersMakeNothingTwice(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		t.Run(method, func(t *testing.T) {
-			in(t, func(r *rig) {
+			runTest(t, func(r *rig) {
 				if err := r.fake.Fault(method, "1*drop->ok"); err != nil {
 					t.Fatal(err)
 				}
-				r.create(pod("web", box("app", runs)))
-				r.pass(time.Minute)
+				r.create(pod("web", scriptContainer("app", runs)))
+				r.advance(time.Minute)
 				r.phase("web", v1.PodRunning)
 				if n := strings.Count(r.fake.Dump(), "pod default/"); n != 1 {
 					t.Errorf("%d sandboxes\n%s", n, r.fake.Dump())
@@ -218,7 +218,7 @@ func TestLostAnswersMakeNothingTwice(t *testing.T) {
 					t.Errorf("%d containers\n%s", n, r.fake.Dump())
 				}
 				r.delete("web", 1)
-				r.pass(5 * time.Second)
+				r.advance(5 * time.Second)
 				r.gone("web")
 			})
 		})
@@ -228,9 +228,9 @@ func TestLostAnswersMakeNothingTwice(t *testing.T) {
 // The API is asked for the Pods of this node only, and the watch begins where the list ended.
 //
 // row: KSL-13
-func TestOnlyThisNodesPodsAreAskedFor(t *testing.T) {
-	in(t, func(r *rig) {
-		r.pass(time.Second)
+func TestWatchIsLimitedToThisNode(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.advance(time.Second)
 		listed, watched := false, false
 		for _, a := range r.api.Actions() {
 			if a.GetResource().Resource != "pods" {
@@ -258,14 +258,14 @@ func TestOnlyThisNodesPodsAreAskedFor(t *testing.T) {
 	})
 }
 
-// looked counts how often the node's cgroups are looked through.
-type looked struct {
+// countingCgroups counts how often the node's cgroups are looked through.
+type countingCgroups struct {
 	kubelet.Cgroups
 	at    string
 	times atomic.Int32
 }
 
-func (l *looked) List(parent string) ([]string, error) {
+func (l *countingCgroups) List(parent string) ([]string, error) {
 	if parent == l.at {
 		l.times.Add(1)
 	}
@@ -280,14 +280,14 @@ func TestHousekeepingPeriod(t *testing.T) {
 		period time.Duration
 		want   int32
 	}{{0, 30}, {10 * time.Second, 6}} {
-		in(t, func(r *rig) {
+		runTest(t, func(r *rig) {
 			r.stop()
-			l := &looked{Cgroups: r.groups, at: "/kubepods"}
-			r.with = func(o *kubelet.Options) { o.Housekeeping, o.Ports.Cgroups = x.period, l }
+			l := &countingCgroups{Cgroups: r.groups, at: "/kubepods"}
+			r.with = func(o *kubelet.Options) { o.Housekeeping, o.Dependencies.Cgroups = x.period, l }
 			r.start()
-			r.pass(5 * time.Second)
+			r.advance(5 * time.Second)
 			before := l.times.Load()
-			r.pass(time.Minute)
+			r.advance(time.Minute)
 			if got := l.times.Load() - before; got != x.want {
 				t.Errorf("period %s: %d times in a minute, want %d", x.period, got, x.want)
 			}

@@ -14,16 +14,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// force deletes a Pod from the API at once.
-func (r *rig) force(name string) {
+// forceDelete deletes a Pod from the API at once.
+func (r *rig) forceDelete(name string) {
 	r.t.Helper()
 	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// another makes a Pod that has the name of one before it.
-func (r *rig) another(uid string, p *v1.Pod) {
+// createNamed makes a Pod that has the name of one before it.
+func (r *rig) createNamed(uid string, p *v1.Pod) {
 	r.t.Helper()
 	p.UID = types.UID(uid)
 	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
@@ -31,11 +31,11 @@ func (r *rig) another(uid string, p *v1.Pod) {
 	}
 }
 
-// single checks that never two sandboxes of one name were ready.
-func (r *rig) single() {
+// assertOneSandbox checks that never two sandboxes of one name were ready.
+func (r *rig) assertOneSandbox() {
 	r.t.Helper()
-	for _, twins := range r.fake.Twins() {
-		r.t.Error(twins)
+	for _, duplicates := range r.fake.DuplicateSandboxes() {
+		r.t.Error(duplicates)
 	}
 	if r.t.Failed() {
 		r.t.Log(r.facts.all() + "\n" + r.fake.Dump())
@@ -46,22 +46,22 @@ func (r *rig) single() {
 func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 	for _, late := range []string{"1ms", "500ms", "1900ms", "3s", "9s"} {
 		t.Run(late, func(t *testing.T) {
-			in(t, func(r *rig) {
-				r.pass(time.Second)
+			runTest(t, func(r *rig) {
+				r.advance(time.Second)
 				r.faultOf("web", "RunPodSandbox", "1*late("+late+")")
-				first := pod("web", box("app", runs))
-				r.another("uid-first", first)
+				first := pod("web", scriptContainer("app", runs))
+				r.createNamed("uid-first", first)
 				time.Sleep(13 * time.Millisecond)
-				r.force("web")
-				r.another("uid-second", pod("web", box("app", runs)))
-				r.pass(30 * time.Second)
+				r.forceDelete("web")
+				r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
+				r.advance(30 * time.Second)
 				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
 					t.Errorf("%s runs", p.UID)
 				}
 				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
 					t.Errorf("the runtime has\n%s", d)
 				}
-				r.single()
+				r.assertOneSandbox()
 			})
 		})
 	}
@@ -69,25 +69,25 @@ func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 
 // While no kubelet is there a Pod is deleted and made again: the next kubelet ends the one before it starts the other.
 func TestAPodMadeAgainWhileTheKubeletWasAway(t *testing.T) {
-	in(t, func(r *rig) {
-		r.pass(time.Second)
-		r.another("uid-first", pod("web", box("app", "trap '' TERM; while true; do sleep 1; done")))
-		r.pass(5 * time.Second)
+	runTest(t, func(r *rig) {
+		r.advance(time.Second)
+		r.createNamed("uid-first", pod("web", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.advance(5 * time.Second)
 		r.phase("web", v1.PodRunning)
 		r.stop()
-		r.force("web")
-		r.another("uid-second", pod("web", box("app", runs)))
+		r.forceDelete("web")
+		r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
 		r.start()
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
 			t.Errorf("%s runs", p.UID)
 		}
-		r.single()
+		r.assertOneSandbox()
 	})
 }
 
-// die ends the kubelet as SIGKILL does: what it asked the runtime for breaks off.
-func (r *rig) die() {
+// crash ends the kubelet as SIGKILL does: what it asked the runtime for breaks off.
+func (r *rig) crash() {
 	r.t.Helper()
 	r.cri.Close()
 	r.stop()
@@ -97,20 +97,20 @@ func (r *rig) die() {
 func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 	for _, late := range []string{"1s", "4s", "9s"} {
 		t.Run(late, func(t *testing.T) {
-			in(t, func(r *rig) {
-				r.pass(time.Second)
+			runTest(t, func(r *rig) {
+				r.advance(time.Second)
 				r.faultOf("web", "RunPodSandbox", "1*late("+late+")")
-				r.another("uid-first", pod("web", box("app", runs)))
-				r.pass(13 * time.Millisecond)
-				r.die()
-				r.force("web")
-				r.another("uid-second", pod("web", box("app", runs)))
+				r.createNamed("uid-first", pod("web", scriptContainer("app", runs)))
+				r.advance(13 * time.Millisecond)
+				r.crash()
+				r.forceDelete("web")
+				r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
 				r.start()
-				r.pass(30 * time.Second)
+				r.advance(30 * time.Second)
 				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
 					t.Errorf("%s runs", p.UID)
 				}
-				r.single()
+				r.assertOneSandbox()
 				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
 					t.Errorf("the runtime has\n%s", d)
 				}
@@ -121,15 +121,15 @@ func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 
 // A runtime that does not answer the first question of a new kubelet is asked again soon: no Pod is taken in before.
 func TestFirstQuestionThatHangs(t *testing.T) {
-	in(t, func(r *rig) {
-		r.pass(time.Second)
+	runTest(t, func(r *rig) {
+		r.advance(time.Second)
 		r.stop()
 		if err := r.fake.Fault("ListContainers", "1*hang"); err != nil {
 			t.Fatal(err)
 		}
-		r.create(pod("web", box("app", runs)))
+		r.create(pod("web", scriptContainer("app", runs)))
 		r.start()
-		r.pass(20 * time.Second)
+		r.advance(20 * time.Second)
 		r.phase("web", v1.PodRunning)
 	})
 }
@@ -138,32 +138,32 @@ func TestFirstQuestionThatHangs(t *testing.T) {
 func TestAStaticPodChangedWhileNobodyWasThere(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, nil)
-	l := r.wire()
+	l := r.connectWatches()
 	put(t, dir, "web.yaml", manifest("web", ""))
 	r.begin()
 	before := r.running("web-n1")
 	r.stop()
-	l.cut()
+	l.disconnect()
 	put(t, dir, "web.yaml", manifest("web", "    env: [{name: A, value: b}]\n"))
 	r.begin()
-	r.soon("the new one", func() bool { id := r.container("web-n1"); return id != "" && id != before })
-	r.single()
+	r.eventually("the new one", func() bool { id := r.container("web-n1"); return id != "" && id != before })
+	r.assertOneSandbox()
 }
 
-// incarnation is one of the Pods that have a name one after another.
-type incarnation struct {
+// kubeletRun is one of the Pods that have a name one after another.
+type kubeletRun struct {
 	lives        time.Duration
 	forced       bool // deleted at once, and the next is there at once
 	call, fault  string
 	killed, away time.Duration // the kubelet is killed so long after the creation; 0: it is not
 }
 
-func drawIncarnation(t *rapid.T, i int) incarnation {
+func drawIncarnation(t *rapid.T, i int) kubeletRun {
 	label := func(what string) string { return fmt.Sprint(what, " ", i) }
 	ms := func(most int, what string) time.Duration {
 		return time.Duration(rapid.IntRange(1, most).Draw(t, label(what))) * time.Millisecond
 	}
-	n := incarnation{lives: ms(6000, "lives"), forced: rapid.Bool().Draw(t, label("forced"))}
+	n := kubeletRun{lives: ms(6000, "lives"), forced: rapid.Bool().Draw(t, label("forced"))}
 	if rapid.Bool().Draw(t, label("is soon deleted")) {
 		n.lives = min(n.lives, 40*time.Millisecond)
 	}
@@ -181,43 +181,43 @@ func drawIncarnation(t *rapid.T, i int) incarnation {
 }
 
 // live lives one Pod's life up to its deletion.
-func (n incarnation) live(r *rig, uid string) error {
+func (n kubeletRun) live(r *rig, uid string) error {
 	if n.call != "" {
 		if err := r.fake.FaultPod("web", n.call, n.fault); err != nil {
 			return err
 		}
 	}
-	r.another(uid, pod("web", box("app", runs)))
+	r.createNamed(uid, pod("web", scriptContainer("app", runs)))
 	end := func() {
 		if n.forced {
-			r.force("web")
+			r.forceDelete("web")
 		} else {
 			r.delete("web", 1)
 		}
 	}
-	begun, deleted := time.Now(), false
+	startedAt, deleted := time.Now(), false
 	if n.killed > 0 {
 		if n.lives < n.killed {
 			time.Sleep(n.lives)
 			end()
 			deleted = true
 		}
-		time.Sleep(n.killed - time.Since(begun))
-		r.die()
+		time.Sleep(n.killed - time.Since(startedAt))
+		r.crash()
 		if !deleted && n.lives < n.killed+n.away {
-			time.Sleep(n.lives - time.Since(begun))
+			time.Sleep(n.lives - time.Since(startedAt))
 			end()
 			deleted = true
 		}
-		time.Sleep(n.killed + n.away - time.Since(begun))
+		time.Sleep(n.killed + n.away - time.Since(startedAt))
 		r.begin()
 	}
 	if !deleted {
-		time.Sleep(n.lives - time.Since(begun))
+		time.Sleep(n.lives - time.Since(startedAt))
 		end()
 	}
 	for waited := 0; r.get("web") != nil && waited < 600; waited++ {
-		r.pass(time.Second) // its name is taken while the API has it
+		r.advance(time.Second) // its name is taken while the API has it
 	}
 	if p := r.get("web"); p != nil {
 		return fmt.Errorf("%s does not go: %+v", uid, p.Status)
@@ -235,28 +235,28 @@ func TestPodsOfOneName(t *testing.T) {
 		defer func() { _ = checks.Value.Set(checks.DefValue) }()
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var list []incarnation
+		var list []kubeletRun
 		for i := range rapid.IntRange(1, 4).Draw(rt, "Pods") {
 			list = append(list, drawIncarnation(rt, i))
 		}
 		var wrong []string
-		in(t, func(r *rig) {
-			r.pass(time.Second)
+		runTest(t, func(r *rig) {
+			r.advance(time.Second)
 			for i, n := range list {
 				if err := n.live(r, fmt.Sprint("uid-", i)); err != nil {
 					wrong = append(wrong, err.Error())
 					return
 				}
 			}
-			r.another("uid-last", pod("web", box("app", runs)))
-			r.pass(15 * time.Minute) // a stop that hangs takes two, a sandbox's making that hangs four, and a fault that nobody met yet may hit the last one
+			r.createNamed("uid-last", pod("web", scriptContainer("app", runs)))
+			r.advance(15 * time.Minute) // a stop that hangs takes two, a sandbox's making that hangs four, and a fault that nobody met yet may hit the last one
 			if p := r.get("web"); p.Status.Phase != v1.PodRunning {
 				wrong = append(wrong, fmt.Sprintf("the last one does not run: %+v\n%s", p.Status, r.fake.Dump()))
 			}
 			if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
 				wrong = append(wrong, "the runtime has more than one:\n"+d)
 			}
-			if wrong = append(wrong, r.fake.Twins()...); len(wrong) > 0 {
+			if wrong = append(wrong, r.fake.DuplicateSandboxes()...); len(wrong) > 0 {
 				wrong = append(wrong, r.facts.all())
 			}
 		})
@@ -270,21 +270,21 @@ func TestPodsOfOneName(t *testing.T) {
 //
 // row: TRM-05
 func TestAPodThatOnlyTheRuntimeHasRunsItsHook(t *testing.T) {
-	in(t, func(r *rig) {
-		r.pass(time.Second)
-		app := box("app", runs)
+	runTest(t, func(r *rig) {
+		r.advance(time.Second)
+		app := scriptContainer("app", runs)
 		app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
-		r.another("uid-web", pod("web", app))
-		r.pass(5 * time.Second)
+		r.createNamed("uid-web", pod("web", app))
+		r.advance(5 * time.Second)
 		r.stop()
-		r.force("web")
+		r.forceDelete("web")
 		before := r.fake.Count("StopContainer")
 		r.start()
-		r.pass(2900 * time.Millisecond)
+		r.advance(2900 * time.Millisecond)
 		if n := r.fake.Count("StopContainer") - before; n != 0 {
 			t.Errorf("TERM came before the hook was over\n%s", r.facts.all())
 		}
-		r.pass(10 * time.Second)
+		r.advance(10 * time.Second)
 		r.gone("web")
 		if !strings.Contains(r.facts.all(), "StopStep: container app: preStop") {
 			t.Error(r.facts.all())

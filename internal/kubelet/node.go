@@ -13,25 +13,25 @@ import (
 
 // node is this node's own object, followed by a watch.
 type node struct {
-	o      Options
+	opts   Options
 	synced chan struct{}
 
-	mu  sync.Mutex
-	now *v1.Node
+	mu      sync.Mutex
+	current *v1.Node
 }
 
-func newNode(o Options) *node { return &node{o: o, synced: make(chan struct{})} }
+func newNode(o Options) *node { return &node{opts: o, synced: make(chan struct{})} }
 
 // watch follows the object until ctx ends; changed is called after each change.
 func (n *node) watch(ctx context.Context, changed func()) {
-	f := informers.NewSharedInformerFactoryWithOptions(n.o.Client, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
-		l.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.o.NodeName).String()
+	f := informers.NewSharedInformerFactoryWithOptions(n.opts.Client, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
+		l.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.opts.NodeName).String()
 	}))
 	i := f.Core().V1().Nodes().Informer()
 	set := func(obj any) {
-		if v, ok := obj.(*v1.Node); ok && v.Name == n.o.NodeName {
+		if v, ok := obj.(*v1.Node); ok && v.Name == n.opts.NodeName {
 			n.mu.Lock()
-			n.now = v
+			n.current = v
 			n.mu.Unlock()
 			changed()
 		}
@@ -48,30 +48,30 @@ func (n *node) watch(ctx context.Context, changed func()) {
 	f.Shutdown()
 }
 
-// known is the newest state that the API told; nil before the node is registered.
-func (n *node) known() *v1.Node {
+// get is the newest state that the API told; nil before the node is registered.
+func (n *node) get() *v1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.now
+	return n.current
 }
 
-// object is the newest state; while the API has not told it, what this kubelet would register. Nil when neither is there.
-func (n *node) object() *v1.Node {
-	if v := n.known(); v != nil {
+// getOrInitial is the newest state; while the API has not told it, what this kubelet would register. Nil when neither is there.
+func (n *node) getOrInitial() *v1.Node {
+	if v := n.get(); v != nil {
 		return v
 	}
-	if n.o.Ports.LocalNode != nil {
-		return n.o.Ports.LocalNode()
+	if n.opts.Dependencies.LocalNode != nil {
+		return n.opts.Dependencies.LocalNode()
 	}
 	return nil
 }
 
 func (n *node) hostIPs() []string {
-	if n.o.Ports.HostIPs != nil {
-		return n.o.Ports.HostIPs()
+	if n.opts.Dependencies.HostIPs != nil {
+		return n.opts.Dependencies.HostIPs()
 	}
 	var out []string
-	if v := n.object(); v != nil {
+	if v := n.getOrInitial(); v != nil {
 		for _, a := range v.Status.Addresses {
 			if a.Type == v1.NodeInternalIP {
 				out = append(out, a.Address)
@@ -82,20 +82,20 @@ func (n *node) hostIPs() []string {
 }
 
 func (n *node) capacity() v1.ResourceList {
-	if n.o.Ports.Capacity != nil {
-		return n.o.Ports.Capacity()
+	if n.opts.Dependencies.Capacity != nil {
+		return n.opts.Dependencies.Capacity()
 	}
-	if v := n.object(); v != nil {
+	if v := n.getOrInitial(); v != nil {
 		return v.Status.Capacity
 	}
 	return nil
 }
 
 func (n *node) allocatable() v1.ResourceList {
-	if n.o.Ports.Allocatable != nil {
-		return n.o.Ports.Allocatable()
+	if n.opts.Dependencies.Allocatable != nil {
+		return n.opts.Dependencies.Allocatable()
 	}
-	if v := n.object(); v != nil {
+	if v := n.getOrInitial(); v != nil {
 		return v.Status.Allocatable
 	}
 	return nil

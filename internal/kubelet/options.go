@@ -12,12 +12,12 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/kubelet/image"
-	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
-	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
+	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
-	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/userns"
@@ -27,49 +27,49 @@ import (
 
 // Options are what a Kubelet is made of. Fields without a note are required.
 type Options struct {
-	Client      kubernetes.Interface
-	NodeName    string
-	Config      *kubeletconfig.KubeletConfiguration // nil: upstream's defaults
-	Runtime     internalapi.RuntimeService
-	Images      internalapi.ImageManagerService
-	RuntimeName string // in container ids; "containerd" when empty
-	RootDir     string // /var/lib/kubelet when empty
-	LogDir      string // of Pods' logs; Config.PodLogsDir, then /var/log/pods when empty
-	Ports       Ports
-	Resources   resource.Options
-	Recorder    record.EventRecorder // nil: events go to the API
-	Journal     journal.Sink         // nil: no journal
-	Plugins     credentials.Files    // of credential providers
-	Static      Static
+	Client       kubernetes.Interface
+	NodeName     string
+	Config       *kubeletconfig.KubeletConfiguration // nil: upstream's defaults
+	Runtime      internalapi.RuntimeService
+	Images       internalapi.ImageManagerService
+	RuntimeName  string // in container ids; "containerd" when empty
+	RootDir      string // /var/lib/kubelet when empty
+	LogDir       string // of Pods' logs; Config.PodLogsDir, then /var/log/pods when empty
+	Dependencies Dependencies
+	Resources    resource.Options
+	Recorder     record.EventRecorder     // nil: events go to the API
+	Journal      journal.Sink             // nil: no journal
+	Plugins      credentialprovider.Files // of credential providers
+	StaticPods   StaticPods
 	// Housekeeping is how often the node's own directories and cgroups are looked through for what no Pod owns; 0 is upstream's 2 s.
 	Housekeeping time.Duration
 }
 
-// Static is how Pods run that no API server gave out.
-type Static struct {
-	Rules static.Rules // of the API for Pods; required when the configuration names static Pods
-	Alone bool         // there is no API server: Client is never waited for
+// StaticPods is how Pods run that no API server gave out.
+type StaticPods struct {
+	Rules      static.Rules // of the API for Pods; required when the configuration names static Pods
+	Standalone bool         // there is no API server: Client is never waited for
 }
 
-// Ports are the hands that app joins to the kubelet.
-type Ports struct {
-	HostIPs     func() []string
-	Cgroups     Cgroups
-	Mounts      volume.Mounts
-	Probing     internalapi.RuntimeService            // for exec probes, which the journal keeps apart; Options.Runtime when nil
-	Dial        dial.Func                             // opens connections of network probes and hooks; nil dials the network
-	Capacity    func() v1.ResourceList                // of the node; nil takes the Node object's
-	Disk        func(path string) (image.Disk, error) // of the file system path is on; nil: images are never collected
-	Allocatable func() v1.ResourceList                // of the node; nil takes the Node object's
-	Closed      func() *reason.Refusal                // why no Pod is taken in now; nil: Pods are
-	LocalNode   func() *v1.Node                       // this node as long as the API has not told of it; nil: not known
-	Meter       *metrics.Metrics                      // counts what is done; nil: nobody counts
-	Sights      Sights                                // looks at Pods for those who ask why; nil: nobody looks
+// Dependencies are the hands that app joins to the kubelet.
+type Dependencies struct {
+	HostIPs      func() []string
+	Cgroups      Cgroups
+	Mounts       volume.Mounter
+	ProbeRuntime internalapi.RuntimeService             // for exec probes, which the journal keeps apart; Options.Runtime when nil
+	Dial         dial.Func                              // opens connections of network probes and hooks; nil dials the network
+	Capacity     func() v1.ResourceList                 // of the node; nil takes the Node object's
+	Disk         func(path string) (images.Disk, error) // of the file system path is on; nil: images are never collected
+	Allocatable  func() v1.ResourceList                 // of the node; nil takes the Node object's
+	NodeShutdown func() *reason.Refusal                 // why no Pod is taken in now; nil: Pods are
+	LocalNode    func() *v1.Node                        // this node as long as the API has not told of it; nil: not known
+	Metrics      *metrics.Metrics                       // counts what is done; nil: nobody counts
+	Inspector    Inspector                              // looks at Pods for those who ask why; nil: nobody looks
 }
 
 // Cgroups holds the cgroup tree.
 type Cgroups interface {
-	podexec.Cgroups
+	podactions.Cgroups
 	List(parent string) ([]string, error) // names of the children; none when the parent is not there
 }
 
@@ -81,9 +81,9 @@ func (o *Options) complete() error {
 		return errors.New("kubelet: NodeName is missing")
 	case o.Runtime == nil || o.Images == nil:
 		return errors.New("kubelet: Runtime and Images are missing")
-	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.Static.Rules.Default == nil || o.Static.Rules.Validate == nil):
+	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.StaticPods.Rules.Default == nil || o.StaticPods.Rules.Validate == nil):
 		return errors.New("kubelet: Rules are missing, which static Pods need")
-	case o.Ports.Cgroups == nil || o.Ports.Mounts == nil:
+	case o.Dependencies.Cgroups == nil || o.Dependencies.Mounts == nil:
 		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")
 	}
 	if o.Config == nil {
@@ -107,14 +107,14 @@ func (o *Options) complete() error {
 	if o.Journal == nil {
 		o.Journal = journal.Discard{}
 	}
-	if o.Ports.Probing == nil {
-		o.Ports.Probing = o.Runtime
+	if o.Dependencies.ProbeRuntime == nil {
+		o.Dependencies.ProbeRuntime = o.Runtime
 	}
 	return nil
 }
 
-// limits are the back-off times of the configuration.
-func (o *Options) limits() podplan.Limits {
+// backOffLimits are the back-off times of the configuration.
+func (o *Options) backOffLimits() podplan.Limits {
 	var l podplan.Limits
 	if p := o.Config.CrashLoopBackOff.MaxContainerRestartPeriod; p != nil {
 		l.MaxCrashDelay = p.Duration
@@ -133,9 +133,9 @@ func (o *Options) parallelPulls() int {
 	return 0
 }
 
-// users are the ids that Pods with users of their own get.
-func (o *Options) users() userns.Wish {
-	w := userns.Wish{MaxPods: o.Config.MaxPods}
+// userNamespaceConfig are the ids that Pods with users of their own get.
+func (o *Options) userNamespaceConfig() userns.Config {
+	w := userns.Config{MaxPods: o.Config.MaxPods}
 	if w.MaxPods == 0 {
 		w.MaxPods = 110
 	}

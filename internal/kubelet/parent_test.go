@@ -21,13 +21,13 @@ func TestParentCgroupInTheRequest(t *testing.T) {
 		kubeletresource.Systemd:  "kubepods-burstable-podUID.slice",
 	} {
 		t.Run(string(driver), func(t *testing.T) {
-			in(t, func(r *rig) {
+			runTest(t, func(r *rig) {
 				r.stop()
 				o := kubeletresource.Options{Driver: driver, CFSQuota: true}
 				r.with = func(k *kubelet.Options) { k.Resources = o }
 				r.start()
-				r.create(pod("web", asking(box("app", runs), amounts("100m", "32Mi"), nil)))
-				r.pass(time.Second)
+				r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), nil)))
+				r.advance(time.Second)
 				p := r.phase("web", v1.PodRunning)
 				uid := string(p.UID)
 				if driver == kubeletresource.Systemd {

@@ -17,16 +17,16 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 )
 
-// line is the connection to the API server, which can be cut.
-type line struct {
+// connection is the connection to the API server, which can be cut.
+type connection struct {
 	mu      sync.Mutex
 	down    bool
 	watches []watch.Interface
 }
 
-// wire puts a line between the kubelet and its API.
-func (r *rig) wire() *line {
-	l := &line{}
+// connectWatches puts a line between the kubelet and its API.
+func (r *rig) connectWatches() *connection {
+	l := &connection{}
 	r.api.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *rig) wire() *line {
 	return l
 }
 
-func (l *line) cut() {
+func (l *connection) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = true
@@ -61,7 +61,7 @@ func (l *line) cut() {
 	l.watches = nil
 }
 
-func (l *line) mend() {
+func (l *connection) reconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = false
@@ -73,39 +73,39 @@ func (l *line) mend() {
 // row: KSL-11
 // row: KSL-12
 func TestPartition(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.stop() // the line must be there before the watches are
-		l := r.wire()
+		l := r.connectWatches()
 		r.start()
-		a := r.answering()
-		web := box("app", runs)
-		web.LivenessProbe, web.ReadinessProbe = asks("live", 10, 3), asks("ready", 5, 3)
+		a := r.serveProbes()
+		web := scriptContainer("app", runs)
+		web.LivenessProbe, web.ReadinessProbe = probeSpec("live", 10, 3), probeSpec("ready", 5, 3)
 		r.create(pod("web", web))
-		r.create(pod("killed", box("app", runs)))
-		r.create(pod("evicted", box("app", runs)))
-		r.pass(10 * time.Second)
+		r.create(pod("killed", scriptContainer("app", runs)))
+		r.create(pod("evicted", scriptContainer("app", runs)))
+		r.advance(10 * time.Second)
 		for _, name := range []string{"web", "killed", "evicted"} {
 			if p := r.phase(name, v1.PodRunning); readyIs(p) != v1.ConditionTrue {
 				t.Fatalf("%+v", p.Status)
 			}
 		}
-		l.cut()
+		l.disconnect()
 		asked := a.count()
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		now := a.count()
 		if n := now["live"] - asked["live"]; n != 6 {
 			t.Errorf("%d liveness questions in a minute without the API, want 6", n)
 		}
 		r.kill("killed")
 		a.fail("live")
-		r.pass(31 * time.Second)
+		r.advance(31 * time.Second)
 		a.fail()
 		// Deleted and evicted from the API while nobody could tell the node.
 		pods := v1.SchemeGroupVersion.WithResource("pods")
 		if err := r.api.Tracker().Delete(pods, "default", "evicted"); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(9 * time.Minute)
+		r.advance(9 * time.Minute)
 		local := map[string]*v1.Pod{}
 		for _, p := range r.k.Pods() {
 			local[p.Name] = p
@@ -116,8 +116,8 @@ func TestPartition(t *testing.T) {
 				t.Errorf("%s after ten minutes alone: %+v", name, p)
 			}
 		}
-		l.mend()
-		r.pass(2 * time.Minute) // the watch's own back-off is under a minute
+		l.reconnect()
+		r.advance(2 * time.Minute) // the watch's own back-off is under a minute
 		for _, name := range []string{"web", "killed"} {
 			if p := r.phase(name, v1.PodRunning); p.Status.ContainerStatuses[0].RestartCount != 1 || readyIs(p) != v1.ConditionTrue {
 				t.Errorf("%s is told as %+v", name, p.Status)

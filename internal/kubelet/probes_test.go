@@ -11,16 +11,16 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// answers are what exec probes answer: those whose command is named here fail.
-type answers struct {
+// probeServer are what exec probes answer: those whose command is named here fail.
+type probeServer struct {
 	mu    sync.Mutex
 	bad   map[string]bool
 	asked map[string]int
 }
 
-// answering makes all containers run for good and answer their probes by the returned value.
-func (r *rig) answering(bad ...string) *answers {
-	a := &answers{bad: map[string]bool{}, asked: map[string]int{}}
+// serveProbes makes all containers run for good and answer their probes by the returned value.
+func (r *rig) serveProbes(bad ...string) *probeServer {
+	a := &probeServer{bad: map[string]bool{}, asked: map[string]int{}}
 	a.fail(bad...)
 	r.fake.On(crifake.Match{}, crifake.Script{Sh: runs, Exec: func(_ *crifake.Process, cmd []string) (int, bool) {
 		a.mu.Lock()
@@ -35,7 +35,7 @@ func (r *rig) answering(bad ...string) *answers {
 }
 
 // fail makes those named fail, and only those.
-func (a *answers) fail(names ...string) {
+func (a *probeServer) fail(names ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.bad)
@@ -44,13 +44,13 @@ func (a *answers) fail(names ...string) {
 	}
 }
 
-func (a *answers) count() map[string]int {
+func (a *probeServer) count() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.asked)
 }
 
-func asks(name string, period, failures int32) *v1.Probe {
+func probeSpec(name string, period, failures int32) *v1.Probe {
 	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{name}}}, PeriodSeconds: period, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: failures}
 }
 
@@ -65,8 +65,8 @@ func readyIs(p *v1.Pod) v1.ConditionStatus {
 
 // row: PRB-17
 func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
 		p := r.phase("p", v1.PodRunning)
 		if st := p.Status.ContainerStatuses[0]; !st.Ready || st.Started == nil || !*st.Started || readyIs(p) != v1.ConditionTrue {
 			t.Errorf("%+v", p.Status)
@@ -76,25 +76,25 @@ func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 
 // row: PRB-15
 func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
-	in(t, func(r *rig) {
-		a := r.answering("ready")
-		c := box("app", runs)
-		c.ReadinessProbe = asks("ready", 5, 3)
+	runTest(t, func(r *rig) {
+		a := r.serveProbes("ready")
+		c := scriptContainer("app", runs)
+		c.ReadinessProbe = probeSpec("ready", 5, 3)
 		r.create(pod("p", c))
 		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionFalse || p.Status.ContainerStatuses[0].Ready {
 			t.Fatalf("ready before the first success: %+v", p.Status)
 		}
 		a.fail()
-		r.pass(5 * time.Second)
+		r.advance(5 * time.Second)
 		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
 			t.Fatalf("%+v", p.Status)
 		}
 		a.fail("ready")
-		r.pass(11 * time.Second)
+		r.advance(11 * time.Second)
 		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
 			t.Error("out of traffic after two failures of three")
 		}
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		p := r.phase("p", v1.PodRunning)
 		if st := p.Status.ContainerStatuses[0]; readyIs(p) != v1.ConditionFalse || st.Ready || st.RestartCount != 0 || st.State.Running == nil {
 			t.Errorf("%+v", p.Status)
@@ -121,22 +121,22 @@ func TestProbesThatGiveUp(t *testing.T) {
 		{"startup, never", "startup", v1.RestartPolicyNever, 0, v1.PodFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in(t, func(r *rig) {
+			runTest(t, func(r *rig) {
 				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap 'exit 143' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
-				c := box("app", runs)
+				c := scriptContainer("app", runs)
 				if tc.kind == "liveness" {
-					c.LivenessProbe = asks("sick", 5, 3)
+					c.LivenessProbe = probeSpec("sick", 5, 3)
 				} else {
-					c.StartupProbe = asks("sick", 5, 3)
+					c.StartupProbe = probeSpec("sick", 5, 3)
 				}
 				p := pod("p", c)
 				p.Spec.RestartPolicy = tc.policy
 				r.create(p)
-				r.pass(14 * time.Second)
+				r.advance(14 * time.Second)
 				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.RestartCount != 0 || st.State.Running == nil {
 					t.Fatalf("given up before 3 × 5 s: %+v", st)
 				}
-				r.pass(3 * time.Second)
+				r.advance(3 * time.Second)
 				got := r.phase("p", tc.phase)
 				if n := got.Status.ContainerStatuses[0].RestartCount; n != tc.restarts || got.UID != p.UID || got.Spec.NodeName != "n1" {
 					t.Errorf("%d restarts, want %d: %+v", n, tc.restarts, got.Status)
@@ -160,30 +160,30 @@ func TestProbesThatGiveUp(t *testing.T) {
 func TestTheProbesOwnGracePeriod(t *testing.T) {
 	for name, deleted := range map[string]bool{"alone": false, "and then deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(r *rig) {
+			runTest(t, func(r *rig) {
 				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap '' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
-				c := box("app", runs)
-				c.LivenessProbe = asks("sick", 5, 1)
+				c := scriptContainer("app", runs)
+				c.LivenessProbe = probeSpec("sick", 5, 1)
 				c.LivenessProbe.TerminationGracePeriodSeconds = new(int64(8))
 				r.create(pod("p", c))
-				r.pass(7 * time.Second)
+				r.advance(7 * time.Second)
 				if r.events.count("Normal Killing: Container app failed liveness probe, will be restarted") != 1 {
 					t.Error(r.events.all())
 				}
 				if deleted {
 					r.delete("p", 3)
-					r.pass(6 * time.Second)
+					r.advance(6 * time.Second)
 					r.gone("p")
 					if r.events.count("Normal Killing: Stopping container app") != 1 {
 						t.Error(r.events.all())
 					}
 					return
 				}
-				r.pass(5 * time.Second)
+				r.advance(5 * time.Second)
 				if n := r.get("p").Status.ContainerStatuses[0].RestartCount; n != 0 {
 					t.Errorf("killed before its 8 s were over: %d restarts", n)
 				}
-				r.pass(3 * time.Second)
+				r.advance(3 * time.Second)
 				if st := r.get("p").Status.ContainerStatuses[0]; st.RestartCount != 1 || st.LastTerminationState.Terminated == nil || st.LastTerminationState.Terminated.ExitCode != 137 {
 					t.Errorf("%+v", st)
 				}
@@ -210,12 +210,12 @@ func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 		{name: "liveness needs its threshold again", badThen: []string{"live"}, before: true, soon: true, late: true, restarts: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in(t, func(r *rig) {
-				a := r.answering(tc.bad...)
-				c := box("app", runs)
-				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = asks("start", 2, 300), asks("ready", 4, 3), asks("live", 10, 3)
+			runTest(t, func(r *rig) {
+				a := r.serveProbes(tc.bad...)
+				c := scriptContainer("app", runs)
+				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = probeSpec("start", 2, 300), probeSpec("ready", 4, 3), probeSpec("live", 10, 3)
 				r.create(pod("p", c))
-				r.pass(20 * time.Second)
+				r.advance(20 * time.Second)
 				before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
 				if before.Ready != tc.before {
 					t.Fatalf("%+v", before)
@@ -227,11 +227,11 @@ func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.before || r.writes() != writes {
 					t.Errorf("the restart alone made %+v of %+v in %d writes", st, before, r.writes()-writes)
 				}
-				r.pass(8 * time.Second)
+				r.advance(8 * time.Second)
 				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.soon || st.ContainerID != before.ContainerID || st.RestartCount != 0 {
 					t.Errorf("after 8 s: %+v", st)
 				}
-				r.pass(42 * time.Second)
+				r.advance(42 * time.Second)
 				st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
 				if st.RestartCount != tc.restarts || tc.restarts == 0 && st.Ready != tc.late {
 					t.Errorf("after 50 s: %+v", st)

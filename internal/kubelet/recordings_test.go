@@ -97,7 +97,7 @@ func replay(t *testing.T, dir string) {
 	if strings.Contains(string(raw), "agnhost") || unplayable.MatchString(filepath.Base(dir)) {
 		t.Skip("needs a program that the fake runtime does not have")
 	}
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		for _, e := range startErrors {
 			if e.in == filepath.Base(dir) {
 				r.fake.On(crifake.Match{Container: e.container}, crifake.Script{StartError: e.text})
@@ -109,13 +109,13 @@ func replay(t *testing.T, dir string) {
 				t.Fatal(err)
 			}
 		}
-		tape := r.tape(c.Namespace)
+		recording := r.recordStates(c.Namespace)
 		p := &player{rig: r, ns: c.Namespace}
 		for _, s := range c.Steps {
 			p.step(s)
 		}
 		p.cleanup()
-		got := tape.states()
+		got := recording.states()
 		ok, text := compare(want, got)
 		if text := compareEvents(filepath.Join(dir, "events.jsonl"), r.events); text != "" && eventsDiffer[filepath.Base(dir)] == "" {
 			t.Errorf("events:\n%s", text)
@@ -156,14 +156,14 @@ func (p *player) step(s map[string]json.RawMessage) {
 			p.createAll(raw)
 		case "sleep":
 			n, _ := strconv.ParseFloat(string(raw), 64)
-			p.pass(time.Duration(n * float64(time.Second)))
+			p.advance(time.Duration(n * float64(time.Second)))
 		case "wait":
 			var w struct {
 				Pod, Until string
 				Timeout    float64
 			}
 			_ = json.Unmarshal(raw, &w)
-			for end := time.Now().Add(time.Duration(w.Timeout * float64(time.Second))); time.Now().Before(end); p.pass(50 * time.Millisecond) {
+			for end := time.Now().Add(time.Duration(w.Timeout * float64(time.Second))); time.Now().Before(end); p.advance(50 * time.Millisecond) {
 				if until(p, w.Pod, w.Until) {
 					break
 				}
@@ -229,7 +229,7 @@ func (p *player) createAll(raw json.RawMessage) {
 			p.t.Skipf("creates a %s", meta.Kind)
 		}
 	}
-	p.pass(50 * time.Millisecond)
+	p.advance(50 * time.Millisecond)
 }
 
 // patch resizes a Pod.
@@ -294,7 +294,7 @@ func (p *player) cleanup() {
 			p.remove(pod.Name, nil)
 		}
 	}
-	p.pass(60 * time.Second)
+	p.advance(60 * time.Second)
 }
 
 func until(p *player, name, what string) bool {
@@ -348,14 +348,14 @@ func until(p *player, name, what string) bool {
 	return false
 }
 
-// tape records the states a watch delivers.
-type tape struct {
+// stateLog records the states a watch delivers.
+type stateLog struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (r *rig) tape(ns string) *tape {
-	tp := &tape{}
+func (r *rig) recordStates(ns string) *stateLog {
+	tp := &stateLog{}
 	w, err := r.api.CoreV1().Pods(ns).Watch(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		r.t.Fatal(err)
@@ -380,7 +380,7 @@ func (r *rig) tape(ns string) *tape {
 	return tp
 }
 
-func (t *tape) states() []string {
+func (t *stateLog) states() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return dedupe(t.list)
@@ -590,7 +590,7 @@ var eventsDiffer = map[string]string{
 }
 
 // compareEvents compares the sets of events: type, reason, message, field.
-func compareEvents(path string, got *told) string {
+func compareEvents(path string, got *eventLog) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

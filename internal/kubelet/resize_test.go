@@ -45,7 +45,7 @@ func (r *rig) update(p *v1.Pod) {
 	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	r.pass(500 * time.Millisecond)
+	r.advance(500 * time.Millisecond)
 }
 
 func condition(p *v1.Pod, t v1.PodConditionType) *v1.PodCondition {
@@ -75,8 +75,8 @@ func (r *rig) wantSize(name, allocated, requests, limits string) {
 
 // KEP-1287: a change of CPU and a rise of memory reach the running container without a restart.
 func TestResizeInPlace(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", asking(box("app", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))))
 		r.resize("web", "app", amounts("300m", "48Mi"), amounts("500m", "96Mi"))
 		p := r.phase("web", v1.PodRunning)
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
@@ -100,7 +100,7 @@ func TestResizeInPlace(t *testing.T) {
 		if got := r.groups.log("poduid-web"); !strings.HasSuffix(got, "memory=100663296 quota=50000") {
 			t.Errorf("cgroup of the Pod: %s", got)
 		}
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
 			t.Errorf("%d updates of a settled Pod", n)
 		}
@@ -109,8 +109,8 @@ func TestResizeInPlace(t *testing.T) {
 
 // The cgroup of the Pod is never narrower than what its containers may use.
 func TestResizeNarrowsThePodLast(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", asking(box("app", runs), amounts("100m", "32Mi"), amounts("500m", "96Mi"))))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), amounts("500m", "96Mi"))))
 		r.groups.forget()
 		r.resize("web", "app", amounts("100m", "32Mi"), amounts("200m", "64Mi"))
 		if got, want := r.groups.log("poduid-web"), "memory=100663296 quota=50000; memory=67108864 quota=20000"; got != want {
@@ -120,8 +120,8 @@ func TestResizeNarrowsThePodLast(t *testing.T) {
 }
 
 func TestResizeThatNeedsARestart(t *testing.T) {
-	in(t, func(r *rig) {
-		c := asking(box("app", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))
+	runTest(t, func(r *rig) {
+		c := asking(scriptContainer("app", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))
 		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 		r.create(pod("web", c))
 		r.resize("web", "app", amounts("300m", "32Mi"), amounts("300m", "64Mi"))
@@ -129,7 +129,7 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 			t.Errorf("a change of CPU restarted it")
 		}
 		r.resize("web", "app", amounts("300m", "48Mi"), amounts("300m", "96Mi"))
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		p := r.phase("web", v1.PodRunning)
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 {
 			t.Errorf("restarted %d times\n%s", n, r.facts.all())
@@ -143,8 +143,8 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 
 // A memory limit is not lowered below what is in use (the fake's containers use 8 MiB); the size stays and the condition says why.
 func TestResizeBelowUse(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", asking(box("app", runs), amounts("", "16Mi"), amounts("", "96Mi"))))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("", "16Mi"), amounts("", "96Mi"))))
 		r.resize("web", "app", amounts("", "4Mi"), amounts("", "6Mi"))
 		c := condition(r.get("web"), v1.PodResizeInProgress)
 		const why = `cannot decrease memory limits: attempting to set container "app" memory limit (6291456) below current usage (8388608)`
@@ -152,7 +152,7 @@ func TestResizeBelowUse(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 		r.wantSize("web", "0 4Mi", "0 16Mi", "0 96Mi")
-		r.pass(time.Minute)
+		r.advance(time.Minute)
 		if n := r.events.count("Warning ResizeError: Pod resize error: "); n != 1 || r.fake.Count("UpdateContainerResources") != 0 {
 			t.Error(r.events.all())
 		}
@@ -165,8 +165,8 @@ func TestResizeBelowUse(t *testing.T) {
 }
 
 func TestResizeThatTheNodeCannotHold(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("web", asking(box("app", runs), amounts("500m", ""), nil)))
+	runTest(t, func(r *rig) {
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("3", ""), nil)
 		c := condition(r.get("web"), v1.PodResizePending)
 		if c == nil || c.Reason != v1.PodReasonDeferred || c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" || c.ObservedGeneration != 2 {
@@ -186,10 +186,10 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 
 // Deferred resizes are granted when room comes, those of higher priority first, also over a restart of the kubelet.
 func TestDeferredResizes(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("full", asking(box("app", runs), amounts("1", ""), nil)))
+	runTest(t, func(r *rig) {
+		r.create(pod("full", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
 		for i, name := range []string{"low", "high"} {
-			p := pod(name, asking(box("app", runs), amounts("400m", ""), nil))
+			p := pod(name, asking(scriptContainer("app", runs), amounts("400m", ""), nil))
 			prio := int32(i * 100)
 			p.Spec.Priority = &prio
 			r.create(p)
@@ -205,28 +205,28 @@ func TestDeferredResizes(t *testing.T) {
 		}
 		r.stop()
 		r.start()
-		r.pass(time.Second)
+		r.advance(time.Second)
 		r.wantSize("high", "400m", "400m", "0")
 		if c := condition(r.get("high"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
 			t.Fatalf("after a restart %+v", c)
 		}
 		r.delete("full", 1)
-		r.pass(5 * time.Second)
+		r.advance(5 * time.Second)
 		r.wantSize("high", "1500m", "1500m", "0")
 		r.wantSize("low", "400m", "400m", "0")
 		if c := condition(r.get("low"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
 			t.Errorf("low: %+v", c)
 		}
 		r.resize("high", "app", amounts("500m", ""), nil)
-		r.pass(time.Second)
+		r.advance(time.Second)
 		r.wantSize("low", "1300m", "1300m", "0")
 	})
 }
 
 // KEP-5419: what the Pod as a whole may use changes in place.
 func TestResizeOfThePodAsAWhole(t *testing.T) {
-	in(t, func(r *rig) {
-		p := pod("web", box("a", runs), box("b", runs))
+	runTest(t, func(r *rig) {
+		p := pod("web", scriptContainer("a", runs), scriptContainer("b", runs))
 		p.Spec.Resources = &v1.ResourceRequirements{Requests: amounts("200m", "64Mi"), Limits: amounts("400m", "128Mi")}
 		r.create(p)
 		r.groups.forget()
@@ -251,15 +251,15 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 
 // A critical Pod that has no room ends another; that one says so in events and status, and the critical one begins when it is at rest.
 func TestCriticalPodMakesRoom(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		for _, name := range []string{"low", "low2"} {
-			r.create(pod(name, asking(box("c", runs), amounts("900m", ""), nil)))
+			r.create(pod(name, asking(scriptContainer("c", runs), amounts("900m", ""), nil)))
 		}
-		crit := pod("crit", asking(box("c", runs), amounts("600m", ""), nil))
+		crit := pod("crit", asking(scriptContainer("c", runs), amounts("600m", ""), nil))
 		prio := int32(2000001000)
 		crit.Spec.Priority = &prio
 		r.create(crit)
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		r.phase("crit", v1.PodRunning)
 		r.phase("low2", v1.PodRunning)
 		p := r.phase("low", v1.PodSucceeded)

@@ -10,21 +10,21 @@ import (
 
 // KEP-5532: a container's end starts the whole Pod over in its sandbox, init containers first, again and again without a wait.
 func TestRestartAllContainers(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		never := v1.ContainerRestartPolicyNever
-		watcher := box("watcher", "sleep 2; exit 42")
+		watcher := scriptContainer("watcher", "sleep 2; exit 42")
 		watcher.RestartPolicy = &never
 		watcher.RestartPolicyRules = []v1.ContainerRestartRule{{
 			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
 			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 		}}
-		p := pod("job", box("worker", runs), watcher)
-		p.Spec.InitContainers = []v1.Container{box("setup", "true")}
+		p := pod("job", scriptContainer("worker", runs), watcher)
+		p.Spec.InitContainers = []v1.Container{scriptContainer("setup", "true")}
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		r.create(p)
-		tape := r.tape("default")
+		recording := r.recordStates("default")
 		sandbox := r.phase("job", v1.PodRunning).Status.PodIP
-		r.pass(3500 * time.Millisecond)
+		r.advance(3500 * time.Millisecond)
 		p = r.phase("job", v1.PodRunning)
 		for _, st := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
 			if last := st.LastTerminationState.Terminated; st.RestartCount != 1 || last == nil || last.Reason != "RestartingAllContainers" || last.ExitCode != 137 || last.ContainerID != "" {
@@ -37,23 +37,23 @@ func TestRestartAllContainers(t *testing.T) {
 		if c := condition(p, v1.AllContainersRestarting); c == nil || c.Status != v1.ConditionFalse {
 			t.Errorf("%+v", c)
 		}
-		said := strings.Join(tape.states(), "\n")
+		message := strings.Join(recording.states(), "\n")
 		for _, want := range []string{
 			"AllContainersRestarting=True RestartAllContainersStarted container exited with restart policy rule", "[watcher terminated,Error,42",
 			"job Running {AllContainersRestarting=False; ContainersReady=False ContainersNotReady containers with unready status: [worker watcher]; Initialized=True;",
 		} {
-			if !strings.Contains(said, want) {
-				t.Errorf("nowhere %q in\n%s", want, said)
+			if !strings.Contains(message, want) {
+				t.Errorf("nowhere %q in\n%s", want, message)
 			}
 		}
-		r.pass(10 * time.Second) // each round lasts two seconds and no round waits
+		r.advance(10 * time.Second) // each round lasts two seconds and no round waits
 		if n := r.get("job").Status.ContainerStatuses[0].RestartCount; n < 4 {
 			t.Errorf("%d restarts: a round waited\n%s", n, r.facts.all())
 		}
 		r.stop()
 		r.start()
 		before := r.get("job").Status.ContainerStatuses[1].RestartCount
-		r.pass(7 * time.Second)
+		r.advance(7 * time.Second)
 		if n := r.get("job").Status.ContainerStatuses[1].RestartCount; n < before+2 {
 			t.Errorf("%d restarts after %d and a restart of the kubelet\n%s", n, before, r.facts.all())
 		}

@@ -37,14 +37,14 @@ type rig struct {
 	root   string
 	groups *groups
 	facts  *facts
-	events *told
+	events *eventLog
 	stop   func()
 	k      *kubelet.Kubelet
 	with   func(*kubelet.Options) // what is different this time; nil: nothing
 }
 
-// in runs a story in virtual time.
-func in(t *testing.T, story func(r *rig)) {
+// runTest runs a story in virtual time.
+func runTest(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	root, err := os.MkdirTemp("", "kubelet")
 	if err != nil {
@@ -56,13 +56,13 @@ func in(t *testing.T, story func(r *rig)) {
 		r.start()
 		defer r.fake.Close()
 		defer func() { r.stop() }()
-		story(r)
+		test(r)
 	})
 }
 
 func newRig(t *testing.T, root string) *rig {
 	t.Helper()
-	r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &told{}}
+	r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &eventLog{}}
 	var err error
 	r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
 	if err != nil {
@@ -97,8 +97,8 @@ func (r *rig) begin() {
 	none := ""
 	o := kubelet.Options{
 		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
-		Ports:  kubelet.Ports{HostIPs: func() []string { return []string{"192.0.2.1"} }, Cgroups: r.groups, Mounts: mount.Plain{}},
-		Config: &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
+		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"192.0.2.1"} }, Cgroups: r.groups, Mounts: mount.DirMounter{}},
+		Config:       &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
 		Resources: kubeletresource.Options{CFSQuota: true},
 	}
 	if r.with != nil {
@@ -120,8 +120,8 @@ func (r *rig) begin() {
 	}
 }
 
-// pass lets time go by.
-func (r *rig) pass(d time.Duration) {
+// advance lets time go by.
+func (r *rig) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -131,7 +131,7 @@ func (r *rig) create(pod *v1.Pod) {
 	if _, err := r.api.CoreV1().Pods(pod.Namespace).Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	r.pass(500 * time.Millisecond)
+	r.advance(500 * time.Millisecond)
 }
 
 func (r *rig) get(name string) *v1.Pod {
@@ -166,7 +166,7 @@ func pod(name string, containers ...v1.Container) *v1.Pod {
 	return p
 }
 
-func box(name, script string) v1.Container {
+func scriptContainer(name, script string) v1.Container {
 	return v1.Container{
 		Name: name, Image: "busybox:1", Command: []string{"sh", "-c", script}, ImagePullPolicy: v1.PullIfNotPresent,
 		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
@@ -261,32 +261,32 @@ func (f *facts) all() string {
 	return strings.Join(f.list, "\n")
 }
 
-// told keeps events.
-type told struct {
+// eventLog keeps events.
+type eventLog struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (e *told) Event(o runtime.Object, kind, why, message string) {
+func (e *eventLog) Event(o runtime.Object, kind, why, message string) {
 	ref := o.(*v1.ObjectReference)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.list = append(e.list, fmt.Sprintf("%s %s %s %s: %s", ref.Name, ref.FieldPath, kind, why, message))
 }
-func (e *told) Eventf(o runtime.Object, kind, why, format string, args ...any) {
+func (e *eventLog) Eventf(o runtime.Object, kind, why, format string, args ...any) {
 	e.Event(o, kind, why, fmt.Sprintf(format, args...))
 }
-func (e *told) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, why, format string, args ...any) {
+func (e *eventLog) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, why, format string, args ...any) {
 	e.Eventf(o, kind, why, format, args...)
 }
 
-func (e *told) all() string {
+func (e *eventLog) all() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return strings.Join(e.list, "\n")
 }
 
-func (e *told) count(part string) (n int) {
+func (e *eventLog) count(part string) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range e.list {

@@ -2,19 +2,29 @@ package kubelet_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 )
 
 // A resize that waits for room is granted when the node's allocatable resources grow.
 func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("other", asking(box("app", runs), amounts("1", ""), nil)))
-		r.create(pod("web", asking(box("app", runs), amounts("500m", ""), nil)))
+	runTest(t, func(r *rig) {
+		m := metrics.New()
+		r.stop()
+		r.with = func(o *kubelet.Options) { o.Dependencies.Metrics = m }
+		r.start()
+		r.create(pod("other", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("1500m", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
 			t.Fatalf("%+v\n%s", c, r.facts.all())
@@ -28,10 +38,21 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		if _, err := r.api.CoreV1().Nodes().Update(context.Background(), n, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(time.Second)
+		r.advance(time.Second)
 		r.wantSize("web", "1500m", "1500m", "0")
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
 			t.Errorf("still %+v", c)
+		}
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for _, line := range []string{
+			`kubelet_container_requested_resizes_total{operation="increase",requirement="requests",resource="cpu"} 1`,
+			`kubelet_pod_deferred_resize_duration_seconds_count{priority_bucket="normal",resolution="accepted"} 1`,
+			`kubelet_pod_resize_duration_milliseconds_count{success="true"} 1`, `kubelet_containers_per_pod_count_count 2`,
+		} {
+			if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+				t.Errorf("missing: %s", line)
+			}
 		}
 	})
 }
@@ -39,19 +60,19 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 // After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use, and a new one is told
 // the use of all of them: what has ended is not in it, nor what asks for nothing but a Pod's place.
 func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("one", asking(box("app", runs), amounts("1", ""), nil)))
-		r.create(pod("two", asking(box("app", runs), amounts("900m", ""), nil)))
-		r.create(pod("free", box("app", runs)))
-		over := pod("over", asking(box("app", "true"), amounts("100m", ""), nil))
+	runTest(t, func(r *rig) {
+		r.create(pod("one", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
+		r.create(pod("two", asking(scriptContainer("app", runs), amounts("900m", ""), nil)))
+		r.create(pod("free", scriptContainer("app", runs)))
+		over := pod("over", asking(scriptContainer("app", "true"), amounts("100m", ""), nil))
 		over.Spec.RestartPolicy = v1.RestartPolicyNever
 		r.create(over)
 		r.phase("over", v1.PodSucceeded)
 		before := r.get("two").Status.ContainerStatuses[0].ContainerID
 		r.stop()
 		r.start()
-		r.create(pod("new", asking(box("app", runs), amounts("200m", ""), nil)))
-		r.pass(time.Second)
+		r.create(pod("new", asking(scriptContainer("app", runs), amounts("200m", ""), nil)))
+		r.advance(time.Second)
 		const want = "Pod was rejected: Node didn't have enough resource: cpu, requested: 200, used: 1900, capacity: 2000"
 		if s := r.get("new").Status; s.Reason != "OutOfcpu" || s.Message != want {
 			t.Errorf("got %s %q, want OutOfcpu %q", s.Reason, s.Message, want)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/intake"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
 )
 
@@ -23,17 +23,17 @@ const forcedGrace = time.Second
 
 // Run makes the node work until ctx ends. Containers go on; a later Run takes them over.
 func (k *Kubelet) Run(ctx context.Context) error {
-	if err := k.tree(); err != nil {
+	if err := k.createCgroups(); err != nil {
 		return err
 	}
 	k.mu.Lock()
-	k.join(ctx)
+	k.initializeModules(ctx)
 	k.mu.Unlock()
 	if k.broadcaster != nil {
-		if k.o.Static.Alone {
+		if k.opts.StaticPods.Standalone {
 			k.broadcaster.StartStructuredLogging(0)
 		} else {
-			k.broadcaster.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)}, k.o.Config))
+			k.broadcaster.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: k.opts.Client.CoreV1().Events(v1.NamespaceAll)}, k.opts.Config))
 		}
 		defer k.broadcaster.Shutdown()
 	}
@@ -42,25 +42,25 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		wg.Add(1)
 		go func() { defer wg.Done(); f() }()
 	}
-	stopWriting := k.write(ctx)
-	k.pool.Start(ctx)
-	side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
-	side(func() { k.sweeps(ctx) })
-	side(func() { k.keepHouse(ctx) })
-	side(func() { k.collectImages(ctx) })
-	if k.adopt(ctx) {
-		k.listen(ctx, side)
+	stopWriting := k.startWriters(ctx)
+	k.podWorkers.Start(ctx)
+	side(func() { _ = k.pleg.Run(ctx) }) // ends with ctx
+	side(func() { k.runOrphanTermination(ctx) })
+	side(func() { k.housekeeping(ctx) })
+	side(func() { k.runImageGC(ctx) })
+	if k.adoptPods(ctx) {
+		k.startSources(ctx, side)
 	}
 	<-ctx.Done()
-	k.pool.Wait()
+	k.podWorkers.Wait()
 	wg.Wait()
 	stopWriting()
 	return nil
 }
 
-// write starts what talks to the API; the function returned ends the writing of statuses, when all workers have ended.
-func (k *Kubelet) write(ctx context.Context) (stop func()) {
-	if k.o.Static.Alone {
+// startWriters starts what talks to the API; the function returned ends the writing of statuses, when all workers have ended.
+func (k *Kubelet) startWriters(ctx context.Context) (stop func()) {
+	if k.opts.StaticPods.Standalone {
 		return func() {}
 	}
 	k.cluster.Start(ctx)
@@ -68,7 +68,7 @@ func (k *Kubelet) write(ctx context.Context) (stop func()) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_ = k.statuses.Run(writing) // ends without an error
+		_ = k.statusManager.Run(writing) // ends without an error
 	}()
 	return func() {
 		stopWriting()
@@ -76,63 +76,63 @@ func (k *Kubelet) write(ctx context.Context) (stop func()) {
 	}
 }
 
-// heed turns what a source says into a wish.
-func (k *Kubelet) heed(c intake.Change) {
-	w := podworker.Wish{Pod: c.Pod, Source: c.Source, Gone: c.Gone}
+// handlePodUpdate turns what a source says into a wish.
+func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
+	w := podworker.UpdatePodOptions{Pod: c.Pod, Source: c.Source, Gone: c.Removed}
 	now := time.Now()
 	switch {
-	case c.Gone && c.Forced:
-		w.End = &podplan.End{Cause: "deleted without grace", Asked: now, Grace: forcedGrace}
-	case c.Gone:
-		w.End = &podplan.End{Cause: "removed from its source", Asked: now, Grace: podplan.Grace(c.Pod)}
+	case c.Removed && c.Forced:
+		w.Termination = &podplan.Termination{Cause: "deleted without grace", RequestedAt: now, Grace: forcedGrace}
+	case c.Removed:
+		w.Termination = &podplan.Termination{Cause: "removed from its source", RequestedAt: now, Grace: podplan.GracePeriod(c.Pod)}
 	case c.Pod.DeletionTimestamp != nil:
-		grace := podplan.Grace(c.Pod)
+		grace := podplan.GracePeriod(c.Pod)
 		if s := c.Pod.DeletionGracePeriodSeconds; s != nil {
 			grace = time.Duration(*s) * time.Second
 		}
-		w.End = &podplan.End{Cause: "deleted", Asked: now, Grace: grace}
+		w.Termination = &podplan.Termination{Cause: "deleted", RequestedAt: now, Grace: grace}
 	}
-	if c.Source != intake.API {
-		k.mirrors.Has(c.Pod, c.Gone)
+	if c.Source != podsource.API {
+		k.mirrorPods.SetStaticPod(c.Pod, c.Removed)
 	}
-	k.pool.Tell(w)
+	k.podWorkers.UpdatePod(w)
 }
 
-// changed rings a Pod's worker; a Pod that nobody knows is looked into.
-func (k *Kubelet) changed(uid types.UID) {
-	if !k.pool.Ring(uid) {
-		k.strayed()
-	}
-}
-
-// began is called by the watcher when something of a Pod was made or started.
-func (k *Kubelet) began(uid types.UID) {
-	if !k.pool.Began(uid) {
-		k.strayed()
+// podChanged rings a Pod's worker; a Pod that nobody knows is looked into.
+func (k *Kubelet) podChanged(uid types.UID) {
+	if !k.podWorkers.Wake(uid) {
+		k.noteOrphan()
 	}
 }
 
-// strayed tells that the runtime has something of a Pod that nobody works for.
-func (k *Kubelet) strayed() {
+// podStarted is called by the watcher when something of a Pod was made or started.
+func (k *Kubelet) podStarted(uid types.UID) {
+	if !k.podWorkers.WakeForStart(uid) {
+		k.noteOrphan()
+	}
+}
+
+// noteOrphan tells that the runtime has something of a Pod that nobody works for.
+func (k *Kubelet) noteOrphan() {
 	select {
-	case k.stray <- struct{}{}:
+	case k.orphanSeen <- struct{}{}:
 	default:
 	}
 }
 
-// keepHouse looks periodically where nobody tells of a change: on the node's disk and in its cgroups. It begins when all sources have spoken.
-func (k *Kubelet) keepHouse(ctx context.Context) {
+// housekeeping looks periodically where nobody tells of a change: on the node's disk and in its cgroups. It begins when all sources have spoken.
+func (k *Kubelet) housekeeping(ctx context.Context) {
 	select {
-	case <-k.merge.Synced():
+	case <-k.podConfig.Synced():
 	case <-ctx.Done():
 		return
 	}
-	tick := time.NewTicker(k.o.Housekeeping)
+	tick := time.NewTicker(k.opts.Housekeeping)
 	defer tick.Stop()
 	last := ""
 	for {
 		text := ""
-		if err := k.tidy(ctx); err != nil && ctx.Err() == nil {
+		if err := k.cleanupOrphanedResources(ctx); err != nil && ctx.Err() == nil {
 			if text = err.Error(); text != last {
 				klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns, trying again")
 			}
@@ -146,23 +146,23 @@ func (k *Kubelet) keepHouse(ctx context.Context) {
 	}
 }
 
-// sweeps looks for Pods that only the runtime has: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
-func (k *Kubelet) sweeps(ctx context.Context) {
+// runOrphanTermination looks for Pods that only the runtime has: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
+func (k *Kubelet) runOrphanTermination(ctx context.Context) {
 	select {
-	case <-k.merge.Synced():
+	case <-k.podConfig.Synced():
 	case <-ctx.Done():
 		return
 	}
-	k.pool.Reconsider()
+	k.podWorkers.SourcesReady()
 	for {
-		var again <-chan time.Time
-		if err := k.sweep(ctx); err != nil && ctx.Err() == nil {
+		var retry <-chan time.Time
+		if err := k.terminateOrphanedPods(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Cannot end what only the runtime has, trying again")
-			again = time.After(10 * time.Second)
+			retry = time.After(10 * time.Second)
 		}
 		select {
-		case <-k.stray:
-		case <-again:
+		case <-k.orphanSeen:
+		case <-retry:
 		case <-ctx.Done():
 			return
 		}

@@ -12,8 +12,8 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
-	"github.com/gantry-project/gantry/internal/kubelet/drain"
-	"github.com/gantry-project/gantry/internal/kubelet/drain/shutdown"
+	"github.com/gantry-project/gantry/internal/kubelet/nodeshutdown"
+	"github.com/gantry-project/gantry/internal/kubelet/nodeshutdown/manager"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/linux/logind"
 	"github.com/gantry-project/gantry/internal/linux/logind/logindfake"
@@ -30,44 +30,44 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	bus.OnLoad = func(s *logindfake.Service) { s.SetDelay(60_000_000) }
-	var keeper *shutdown.Keeper
+	var shutdownManager *manager.Manager
 	r.with = func(o *kubelet.Options) {
-		o.Ports.Closed = func() *reason.Refusal { return keeper.Admit() }
+		o.Dependencies.NodeShutdown = func() *reason.Refusal { return shutdownManager.Admit() }
 	}
 	config := &kubeletconfig.KubeletConfiguration{ShutdownGracePeriod: metav1.Duration{Duration: 4 * time.Second}, ShutdownGracePeriodCriticalPods: metav1.Duration{Duration: 2 * time.Second}}
-	keeper = shutdown.New(shutdown.Deps{
-		Bus: func(ctx context.Context) (shutdown.Session, error) {
+	shutdownManager = manager.New(manager.Deps{
+		Bus: func(ctx context.Context) (manager.Session, error) {
 			return logind.Dial(ctx, logind.Options{Address: bus.Address, ConfDir: r.root})
 		},
-		Steps: drain.Steps(config), Pods: func() []*v1.Pod { return r.k.Pods() },
-		End: func(uid types.UID, e podplan.End) (<-chan struct{}, bool) { return r.k.EndPod(uid, e) }, Event: func(string, string) {}, Changed: func() {},
+		Steps: nodeshutdown.Steps(config), Pods: func() []*v1.Pod { return r.k.Pods() },
+		KillPod: func(uid types.UID, e podplan.Termination) (<-chan struct{}, bool) { return r.k.KillPod(uid, e) }, Event: func(string, string) {}, Changed: func() {},
 	})
 	r.begin()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); keeper.Run(ctx) }()
+	go func() { defer close(done); shutdownManager.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done; bus.Close(); r.stop(); r.fake.Close() })
 
-	critical := pod("critical", box("app", runs))
+	critical := pod("critical", scriptContainer("app", runs))
 	high := int32(2000001000)
 	critical.Spec.Priority = &high
-	for _, p := range []*v1.Pod{critical, pod("plain", box("app", runs)), pod("deaf", box("app", "trap '' TERM; while true; do sleep 1; done"))} {
+	for _, p := range []*v1.Pod{critical, pod("plain", scriptContainer("app", runs)), pod("deaf", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done"))} {
 		if _, err := r.api.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		r.running(p.Name)
 	}
-	r.soon("the lock", func() bool { held, _, _ := bus.Locks(); return held == 1 })
-	begun := time.Now()
-	if err := bus.Say(true); err != nil {
+	r.eventually("the lock", func() bool { held, _, _ := bus.Locks(); return held == 1 })
+	startedAt := time.Now()
+	if err := bus.EmitPrepareForShutdown(true); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("the release of the lock", func() bool { held, _, _ := bus.Locks(); return held == 0 })
-	if took := time.Since(begun); took < time.Second || took > 30*time.Second {
+	r.eventually("the release of the lock", func() bool { held, _, _ := bus.Locks(); return held == 0 })
+	if took := time.Since(startedAt); took < time.Second || took > 30*time.Second {
 		t.Errorf("the machine was held for %v: one Pod ignores TERM for the 2 s of its group, the rest end at once", took)
 	}
 	for _, name := range []string{"plain", "deaf", "critical"} {
-		r.soon("the last word of "+name, func() bool {
+		r.eventually("the last word of "+name, func() bool {
 			p := r.get(name)
 			return p != nil && (p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded)
 		})
@@ -82,18 +82,18 @@ func TestGracefulNodeShutdown(t *testing.T) {
 	if plain, last := ended(r.get("plain")), ended(r.get("critical")); last.Before(plain) {
 		t.Errorf("the critical Pod ended at %v, before the plain one at %v", last, plain)
 	}
-	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("late", box("app", runs)), metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("late", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("the refusal of a late Pod", func() bool {
+	r.eventually("the refusal of a late Pod", func() bool {
 		p := r.get("late")
 		return p.Status.Phase == v1.PodFailed && p.Status.Reason == "NodeShutdown"
 	})
-	if err := bus.Say(false); err != nil {
+	if err := bus.EmitPrepareForShutdown(false); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("a new lock", func() bool { held, _, _ := bus.Locks(); return held == 1 })
-	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("again", box("app", runs)), metav1.CreateOptions{}); err != nil {
+	r.eventually("a new lock", func() bool { held, _, _ := bus.Locks(); return held == 1 })
+	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("again", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.running("again")

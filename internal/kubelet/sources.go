@@ -11,43 +11,43 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/kubelet/intake"
-	"github.com/gantry-project/gantry/internal/kubelet/intake/changes"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource/declaredfeatures"
 )
 
 // sources are the names of those this node listens to.
 func (o *Options) sources() []string {
 	var out []string
 	if o.Config.StaticPodPath != "" {
-		out = append(out, intake.File)
+		out = append(out, podsource.File)
 	}
 	if o.Config.StaticPodURL != "" {
-		out = append(out, intake.HTTP)
+		out = append(out, podsource.HTTP)
 	}
-	if !o.Static.Alone {
-		out = append(out, intake.API)
+	if !o.StaticPods.Standalone {
+		out = append(out, podsource.API)
 	}
 	return out
 }
 
-// listen starts all sources, each in a goroutine of its own. Static Pods do not wait for an API server; Pods of the API wait until it has told of this node.
-func (k *Kubelet) listen(ctx context.Context, side func(func())) {
-	c := k.o.Config
-	s := intake.Static{To: k.merge, Node: k.o.NodeName, Rules: k.o.Static.Rules, Tell: teller{k}}
+// startSources starts all sources, each in a goroutine of its own. StaticPods Pods do not wait for an API server; Pods of the API wait until it has told of this node.
+func (k *Kubelet) startSources(ctx context.Context, side func(func())) {
+	c := k.opts.Config
+	s := podsource.StaticOptions{Receiver: k.podConfig, Node: k.opts.NodeName, Rules: k.opts.StaticPods.Rules, Reporter: sourceReporter{k}}
 	if c.StaticPodPath != "" {
 		files := s
-		files.Every = c.FileCheckFrequency.Duration
-		side(func() { intake.Files(ctx, c.StaticPodPath, files) })
+		files.Interval = c.FileCheckFrequency.Duration
+		side(func() { podsource.WatchFiles(ctx, c.StaticPodPath, files) })
 	}
 	if c.StaticPodURL != "" {
 		url := s
-		url.Every = c.HTTPCheckFrequency.Duration
+		url.Interval = c.HTTPCheckFrequency.Duration
 		side(func() {
-			intake.Ask(ctx, intake.URL{Address: c.StaticPodURL, Header: header(c.StaticPodURLHeader)}, url)
+			podsource.PollURL(ctx, podsource.URL{Address: c.StaticPodURL, Header: header(c.StaticPodURLHeader)}, url)
 		})
 	}
-	if k.o.Static.Alone {
+	if k.opts.StaticPods.Standalone {
 		klog.FromContext(ctx).Info("Running without an API server: only static Pods are run", "staticPodPath", c.StaticPodPath, "staticPodURL", c.StaticPodURL)
 		return
 	}
@@ -55,24 +55,24 @@ func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 	side(func() {
 		select {
 		case <-k.node.synced:
-			intake.Watch(ctx, k.o.Client, k.o.NodeName, k.mirrors.Sift(changes.Watch(k.merge, changes.Deps{Declared: nodestatus.Declared(""), Event: k.events.Pod})))
+			podsource.Watch(ctx, k.opts.Client, k.opts.NodeName, k.mirrorPods.Filter(declaredfeatures.Watch(k.podConfig, declaredfeatures.Deps{Declared: nodestatus.Declared(""), Event: k.events.Pod})))
 		case <-ctx.Done():
 		}
 	})
 	side(func() {
 		select {
-		case <-k.merge.Synced():
-			k.mirrors.Settled()
+		case <-k.podConfig.Synced():
+			k.mirrorPods.SourcesReady()
 		case <-ctx.Done():
 		}
 	})
-	side(func() { k.mirrors.Run(ctx) })
+	side(func() { k.mirrorPods.Run(ctx) })
 }
 
 // nodeChanged brings up to date what depends on the Node object.
 func (k *Kubelet) nodeChanged() {
-	k.mirrors.Look()
-	k.pool.RoomChanged() // allocatable may have grown
+	k.mirrorPods.Trigger()
+	k.podWorkers.AllocatableChanged() // allocatable may have grown
 }
 
 func header(list map[string][]string) http.Header {
@@ -85,35 +85,37 @@ func header(list map[string][]string) http.Header {
 	return out
 }
 
-// teller makes known what a source of static Pods has that cannot be run.
-type teller struct{ k *Kubelet }
+// sourceReporter makes known what a source of static Pods has that cannot be run.
+type sourceReporter struct{ kubelet *Kubelet }
 
-func (t teller) node() journal.Ref { return journal.Ref{Kind: "Node", Name: t.k.o.NodeName} }
+func (t sourceReporter) node() journal.Ref {
+	return journal.Ref{Kind: "Node", Name: t.kubelet.opts.NodeName}
+}
 
 // Refused tells of a bad manifest.
-func (t teller) Refused(place string, err error) {
+func (t sourceReporter) Refused(place string, err error) {
 	message := err.Error()
 	if !strings.Contains(message, place) {
 		message = place + ": " + message
 	}
-	t.k.o.Journal.Put(t.node(), journal.Refused{Reason: "StaticPodInvalid", Message: message})
+	t.kubelet.opts.Journal.Put(t.node(), journal.Refused{Reason: "StaticPodInvalid", Message: message})
 }
 
-// Twin tells of a Pod whose name another Pod of its source has.
-func (t teller) Twin(source string, p *v1.Pod) {
+// DuplicateName tells of a Pod whose name another Pod of its source has.
+func (t sourceReporter) DuplicateName(source string, p *v1.Pod) {
 	message := fmt.Sprintf("Error validating pod %s_%s(%s) from %s due to duplicate pod name %q, ignoring", p.Name, p.Namespace, p.UID, source, p.Name)
-	t.k.events.Pod(p, v1.EventTypeWarning, "FailedValidation", message)
-	t.k.o.Journal.Put(t.node(), journal.Refused{Reason: "FailedValidation", Message: message})
+	t.kubelet.events.Pod(p, v1.EventTypeWarning, "FailedValidation", message)
+	t.kubelet.opts.Journal.Put(t.node(), journal.Refused{Reason: "FailedValidation", Message: message})
 }
 
-// Unknown tells of fields that were left out.
-func (t teller) Unknown(place string, fields []string) {
+// UnknownFields tells of fields that were left out.
+func (t sourceReporter) UnknownFields(place string, fields []string) {
 	klog.Background().Info("The manifest has fields that are not known; they are ignored", "path", place, "fields", fields)
 }
 
-// silent is where statuses go when there is no API.
-type silent struct{}
+// discardStatuses is where statuses go when there is no API.
+type discardStatuses struct{}
 
-func (silent) Set(*v1.Pod, v1.PodStatus) {}
-func (silent) Finish(*v1.Pod)            {}
-func (silent) Drop(types.UID)            {}
+func (discardStatuses) SetPodStatus(*v1.Pod, v1.PodStatus) {}
+func (discardStatuses) DeletePod(*v1.Pod)                  {}
+func (discardStatuses) RemoveStatus(types.UID)             {}

@@ -21,7 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
-	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 )
 
 // rules are enough of the API's for the Pods of these tests.
@@ -53,7 +53,7 @@ func live(t *testing.T, with func(*kubelet.Options)) (*rig, string) {
 		return false, nil, nil
 	})
 	r.with = func(o *kubelet.Options) {
-		o.Static.Rules = rules
+		o.StaticPods.Rules = rules
 		o.Config.StaticPodPath = dir
 		if with != nil {
 			with(o)
@@ -81,8 +81,8 @@ func manifest(name, more string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n  - name: c\n    image: busybox:1\n    command: [sh, -c, \"" + runs + "\"]\n" + more
 }
 
-// soon waits until something holds.
-func (r *rig) soon(what string, holds func() bool) {
+// eventually waits until something holds.
+func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
@@ -103,7 +103,7 @@ func (r *rig) container(name string) string {
 func (r *rig) running(name string) string {
 	r.t.Helper()
 	id := ""
-	r.soon(name+" running", func() bool { id = r.container(name); return id != "" })
+	r.eventually(name+" running", func() bool { id = r.container(name); return id != "" })
 	return id
 }
 
@@ -117,15 +117,15 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, nil)
 	r.begin()
-	begun := time.Now()
+	startedAt := time.Now()
 	put(t, dir, "web.yaml", manifest("web", ""))
 	put(t, dir, "api.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
 	r.running("web-n1")
-	if took := time.Since(begun); took > 15*time.Second { // the directory is read every 20 s besides
+	if took := time.Since(startedAt); took > 15*time.Second { // the directory is read every 20 s besides
 		t.Errorf("took %v", took)
 	}
 	r.running("api-n1")
-	r.soon("mirror with its status", func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	r.eventually("mirror with its status", func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	m := r.get("web-n1")
 	own, _ := r.k.PodByName("default", "web-n1")
 	if m.Spec.NodeName != "n1" || m.Annotations["kubernetes.io/config.mirror"] != string(own.UID) || m.Annotations["kubernetes.io/config.source"] != "file" || m.UID == own.UID {
@@ -137,7 +137,7 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "web.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("end of the mirror", func() bool { return r.get("web-n1") == nil })
+	r.eventually("end of the mirror", func() bool { return r.get("web-n1") == nil })
 	if d := r.fake.Dump(); strings.Contains(d, "web-n1") {
 		t.Errorf("the runtime still has it:\n%s", d)
 	}
@@ -157,7 +157,7 @@ func TestMirrorIsOneWay(t *testing.T) {
 	put(t, dir, "web.yaml", manifest("web", ""))
 	r.begin()
 	id := r.running("web-n1")
-	r.soon("mirror", func() bool { return r.get("web-n1") != nil })
+	r.eventually("mirror", func() bool { return r.get("web-n1") != nil })
 	first := r.get("web-n1")
 	edited := first.DeepCopy()
 	edited.Labels = map[string]string{"a": "b"}
@@ -168,7 +168,7 @@ func TestMirrorIsOneWay(t *testing.T) {
 	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "web-n1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("a new mirror, running", func() bool {
+	r.eventually("a new mirror, running", func() bool {
 		p := r.get("web-n1")
 		return p != nil && p.UID != first.UID && p.Status.Phase == v1.PodRunning
 	})
@@ -186,12 +186,12 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	put(t, dir, "b.yaml", manifest("b", ""))
 	r.begin()
 	a, b := r.running("a-n1"), r.running("b-n1")
-	r.soon("mirror", func() bool { return r.get("a-n1") != nil })
+	r.eventually("mirror", func() bool { return r.get("a-n1") != nil })
 	mirror := r.get("a-n1").UID
 	put(t, dir, "b.yaml", manifest("b", "# a comment is no content\n"))
 	put(t, dir, "a.yaml", manifest("a", "    env: [{name: NEW, value: x}]\n"))
-	r.soon("another container of a", func() bool { id := r.container("a-n1"); return id != "" && id != a })
-	r.soon("another mirror of a", func() bool { p := r.get("a-n1"); return p != nil && p.UID != mirror && p.Spec.Containers[0].Env != nil })
+	r.eventually("another container of a", func() bool { id := r.container("a-n1"); return id != "" && id != a })
+	r.eventually("another mirror of a", func() bool { p := r.get("a-n1"); return p != nil && p.UID != mirror && p.Spec.Containers[0].Env != nil })
 	if now := r.container("b-n1"); now != b {
 		t.Errorf("b: %s became %s", b, now)
 	}
@@ -200,7 +200,7 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	}
 }
 
-func TestBadFileHarmsNobody(t *testing.T) {
+func TestInvalidManifestIsIsolated(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) {
 		o.Config.FileCheckFrequency.Duration = 100 * time.Millisecond
@@ -210,13 +210,13 @@ func TestBadFileHarmsNobody(t *testing.T) {
 	put(t, dir, "c.yaml~", manifest("c", ""))
 	r.begin()
 	r.running("a-n1")
-	r.soon("word of the bad file", func() bool {
+	r.eventually("word of the bad file", func() bool {
 		return strings.Contains(r.facts.all(), "b.yaml: static pods may not reference serviceaccounts")
 	})
 	put(t, dir, "b.yaml", manifest("b", ""))
 	r.running("b-n1")
 	put(t, dir, "b.yaml", "spec: [")
-	r.soon("the end of b, whose file stays bad", func() bool { _, ok := r.k.PodByName("default", "b-n1"); return !ok })
+	r.eventually("the end of b, whose file stays bad", func() bool { _, ok := r.k.PodByName("default", "b-n1"); return !ok })
 	if len(r.k.Pods()) != 1 {
 		t.Errorf("%d Pods", len(r.k.Pods()))
 	}
@@ -228,8 +228,8 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 	r, dir := live(t, nil)
 	put(t, dir, "a.yaml", strings.Replace(manifest("a", ""), runs, "exit 1", 1))
 	r.begin()
-	r.soon("a restart", func() bool { return r.events.count("Started: ") >= 2 })
-	r.soon("a status that counts it", func() bool { // the event comes first
+	r.eventually("a restart", func() bool { return r.events.count("Started: ") >= 2 })
+	r.eventually("a status that counts it", func() bool { // the event comes first
 		p, ok := r.k.PodByName("default", "a-n1")
 		return ok && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1
 	})
@@ -268,17 +268,17 @@ func TestPodsOfAURL(t *testing.T) {
 	}
 	answer.Store("not a Pod")
 	before := asked.Load()
-	r.soon("more questions", func() bool { return asked.Load() > before+2 })
+	r.eventually("more questions", func() bool { return asked.Load() > before+2 })
 	if r.container("one-n1") == "" || r.container("two-n1") == "" {
 		t.Error("a bad answer ended Pods")
 	}
 	answer.Store("apiVersion: v1\nkind: PodList\nitems: []\n")
-	r.soon("the end of both", func() bool { return len(r.k.Pods()) == 0 })
+	r.eventually("the end of both", func() bool { return len(r.k.Pods()) == 0 })
 }
 
 func TestWithoutAnAPIServer(t *testing.T) {
 	t.Parallel()
-	r, dir := live(t, func(o *kubelet.Options) { o.Static.Alone = true })
+	r, dir := live(t, func(o *kubelet.Options) { o.StaticPods.Standalone = true })
 	r.api.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		t.Errorf("asked for %s %s", a.GetVerb(), a.GetResource().Resource)
 		return true, nil, errors.New("nobody there")
@@ -288,7 +288,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 	id := r.running("a-n1")
 	r.stop()
 	r.begin()
-	r.soon("the same container", func() bool { return r.container("a-n1") == id })
+	r.eventually("the same container", func() bool { return r.container("a-n1") == id })
 }
 
 func TestAPIServerAwayAtStart(t *testing.T) {
@@ -303,7 +303,7 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	})
 	put(t, dir, "a.yaml", manifest("a", ""))
 	r.begin()
-	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), pod("web", box("app", runs)), metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), pod("web", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	static, web := r.running("a-n1"), r.running("web")
@@ -320,8 +320,8 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 		t.Errorf("%d stops while the API server is away", n-stops)
 	}
 	away.Store(false)
-	r.soon("web again", func() bool { return r.container("web") == web })
-	r.soon("the mirror of b", func() bool { p := r.get("b-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	r.eventually("web again", func() bool { return r.container("web") == web })
+	r.eventually("the mirror of b", func() bool { p := r.get("b-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	if n := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox"); n != stops {
 		t.Errorf("%d stops", n-stops)
 	}
@@ -334,13 +334,13 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 	put(t, dir, "a.yaml", manifest("a", ""))
 	r.begin()
 	id := r.running("a-n1")
-	r.soon("mirror", func() bool { return r.get("a-n1") != nil })
-	other := pod("a-n1", box("other", runs))
+	r.eventually("mirror", func() bool { return r.get("a-n1") != nil })
+	other := pod("a-n1", scriptContainer("other", runs))
 	other.UID = "another"
 	if err := r.api.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), other, "default"); err != nil {
 		t.Fatal(err)
 	}
-	r.soon("word of it", func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
+	r.eventually("word of it", func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
 	if now := r.container("a-n1"); now != id {
 		t.Errorf("%s became %s", id, now)
 	}

@@ -18,20 +18,20 @@ func TestKilledAtAnyPointOfAStop(t *testing.T) {
 	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox", "ContainerStatus", "PodSandboxStatus"} {
 		for _, lost := range []string{"hang", "drop"} { // the call never came through, or only its answer was lost
 			t.Run(method+" "+lost, func(t *testing.T) {
-				in(t, func(r *rig) {
-					r.create(pod("p", box("app", runs), box("more", runs)))
+				runTest(t, func(r *rig) {
+					r.create(pod("p", scriptContainer("app", runs), scriptContainer("more", runs)))
 					r.phase("p", v1.PodRunning)
 					if err := r.fake.Fault(method, lost); err != nil {
 						t.Fatal(err)
 					}
 					r.delete("p", 30)
-					r.pass(3 * time.Second)
+					r.advance(3 * time.Second)
 					r.stop()
 					if err := r.fake.Fault(method, ""); err != nil {
 						t.Fatal(err)
 					}
 					r.start()
-					r.pass(2 * time.Minute)
+					r.advance(2 * time.Minute)
 					r.gone("p")
 					if n := r.fake.Count("RunPodSandbox") + r.fake.Count("StartContainer"); n != 3 {
 						t.Errorf("%d sandboxes and containers were started, want 3: nothing starts after stop was asked", n)
@@ -55,8 +55,8 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 		{"by force, and ignores TERM", "trap '' TERM; while true; do sleep 1; done", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in(t, func(r *rig) {
-				r.create(pod("p", box("app", tc.script)))
+			runTest(t, func(r *rig) {
+				r.create(pod("p", scriptContainer("app", tc.script)))
 				r.phase("p", v1.PodRunning)
 				r.stop()
 				if tc.forced {
@@ -66,13 +66,13 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 				} else {
 					r.delete("p", 30)
 				}
-				r.pass(time.Hour)
+				r.advance(time.Hour)
 				r.start()
-				r.pass(25 * time.Second)
+				r.advance(25 * time.Second)
 				if strings.Contains(tc.script, "''") && !tc.forced && r.get("p") == nil {
 					t.Error("the grace did not begin anew")
 				}
-				r.pass(20 * time.Second)
+				r.advance(20 * time.Second)
 				r.gone("p")
 			})
 		})
@@ -81,15 +81,15 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 
 // The sandbox was taken away before the kubelet was killed; what is left of the Pod goes too.
 func TestHalfStoppedPodIsFinished(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("p", box("app", runs)))
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
 		r.phase("p", v1.PodRunning)
 		r.stop()
 		r.killSandbox("p")
 		r.kill("p")
 		r.delete("p", 30)
 		r.start()
-		r.pass(40 * time.Second)
+		r.advance(40 * time.Second)
 		r.gone("p")
 	})
 }

@@ -11,27 +11,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ending is a Pod's stop and when the kubelet is killed in it.
-type ending struct {
+// stopScenario is a Pod's stop and when the kubelet is killed in it.
+type stopScenario struct {
 	pod   *v1.Pod
 	grace int64
-	kills []blow
+	kills []fault
 }
 
-// blow is a kill: so long after the last start of the kubelet, which then is away for a while.
-type blow struct {
+// fault is a kill: so long after the last start of the kubelet, which then is away for a while.
+type fault struct {
 	after, away time.Duration
 	call, lost  string // a call of the runtime's that hangs or loses its answers until the kill; empty: none
 }
 
-func drawEnding(t *rapid.T) ending {
-	e := ending{pod: pod("p"), grace: rapid.Int64Range(1, 40).Draw(t, "grace")}
+func drawEnding(t *rapid.T) stopScenario {
+	e := stopScenario{pod: pod("p"), grace: rapid.Int64Range(1, 40).Draw(t, "grace")}
 	ms := func(max int, label string) time.Duration {
 		return time.Duration(rapid.IntRange(0, max).Draw(t, label)) * time.Millisecond
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
 		name := fmt.Sprintf("c%d", i)
-		c := box(name, rapid.SampledFrom([]string{runs, "trap '' TERM; while true; do sleep 1; done", "sleep 3; exit 0", "sleep 2; exit 1"}).Draw(t, name))
+		c := scriptContainer(name, rapid.SampledFrom([]string{runs, "trap '' TERM; while true; do sleep 1; done", "sleep 3; exit 0", "sleep 2; exit 1"}).Draw(t, name))
 		switch rapid.IntRange(0, 3).Draw(t, name+" preStop") {
 		case 0:
 			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: rapid.Int64Range(1, 60).Draw(t, name+" sleeps")}}}
@@ -48,7 +48,7 @@ func drawEnding(t *rapid.T) ending {
 	}
 	e.pod.Spec.TerminationGracePeriodSeconds = &e.grace
 	for i := range rapid.IntRange(1, 3).Draw(t, "kills") {
-		b := blow{after: ms(int(e.grace+5)*1000, fmt.Sprint("kill ", i)), away: ms(20000, fmt.Sprint("away ", i))}
+		b := fault{after: ms(int(e.grace+5)*1000, fmt.Sprint("kill ", i)), away: ms(20000, fmt.Sprint("away ", i))}
 		if rapid.Bool().Draw(t, fmt.Sprint("fault ", i)) {
 			b.call = rapid.SampledFrom([]string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox", "ContainerStatus", "PodSandboxStatus"}).Draw(t, fmt.Sprint("call ", i))
 			b.lost = rapid.SampledFrom([]string{"hang", "drop"}).Draw(t, fmt.Sprint("lost ", i))
@@ -59,9 +59,9 @@ func drawEnding(t *rapid.T) ending {
 }
 
 // play lives the end and tells what went wrong; empty: nothing.
-func (e ending) play(r *rig) string {
+func (e stopScenario) play(r *rig) string {
 	r.create(e.pod)
-	r.pass(time.Second)
+	r.advance(time.Second)
 	r.delete("p", e.grace)
 	asked := r.fake.Count("RunPodSandbox") + r.fake.Count("StartContainer")
 	for _, b := range e.kills {
@@ -70,17 +70,17 @@ func (e ending) play(r *rig) string {
 				return err.Error()
 			}
 		}
-		r.pass(b.after)
+		r.advance(b.after)
 		r.stop()
 		if b.call != "" {
 			if err := r.fake.Fault(b.call, ""); err != nil {
 				return err.Error()
 			}
 		}
-		r.pass(b.away)
+		r.advance(b.away)
 		r.start()
 	}
-	r.pass(time.Duration(e.grace)*time.Second + 20*time.Second) // a kubelet that comes back gives the grace anew
+	r.advance(time.Duration(e.grace)*time.Second + 20*time.Second) // a kubelet that comes back gives the grace anew
 	var wrong []string
 	if n := r.fake.Count("RunPodSandbox") + r.fake.Count("StartContainer"); n != asked {
 		wrong = append(wrong, fmt.Sprintf("%d sandboxes and containers were started after the stop was asked", n-asked))
@@ -110,7 +110,7 @@ func TestKilledAnyTimeInAStop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := drawEnding(rt)
 		wrong := ""
-		in(t, func(r *rig) { wrong = e.play(r) })
+		runTest(t, func(r *rig) { wrong = e.play(r) })
 		if wrong != "" {
 			rt.Fatal(wrong)
 		}

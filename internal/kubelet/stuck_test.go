@@ -14,8 +14,8 @@ import (
 // stuckIn is what the kubelet says of Pods that hang.
 func stuckIn(k *kubelet.Kubelet) string {
 	var out []string
-	for _, s := range k.Stuck() {
-		out = append(out, s.Pod.Name+" "+string(s.Path)+": "+s.What)
+	for _, s := range k.StuckPods() {
+		out = append(out, s.Pod.Name+" "+string(s.State)+": "+s.What)
 	}
 	return strings.Join(out, "; ")
 }
@@ -27,8 +27,8 @@ func (r *rig) faultOf(pod, method, terms string) {
 	}
 }
 
-// left checks that a Pod is gone from the API, whatever others leave on the node.
-func (r *rig) left(name string) {
+// assertRemoved checks that a Pod is gone from the API, whatever others leave on the node.
+func (r *rig) assertRemoved(name string) {
 	r.t.Helper()
 	if p := r.get(name); p != nil {
 		r.t.Errorf("%s is still there: %+v", name, p.Status)
@@ -50,15 +50,15 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 		{"looked at", "ContainerStatus", "SyncPod: asking the runtime for the Pod's state"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in(t, func(r *rig) {
+			runTest(t, func(r *rig) {
 				r.faultOf("stuck", c.method, "hang")
-				r.create(pod("stuck", box("app", runs)))
-				r.create(pod("free", box("app", runs)))
+				r.create(pod("stuck", scriptContainer("app", runs)))
+				r.create(pod("free", scriptContainer("app", runs)))
 				r.phase("free", v1.PodRunning)
 				if got := stuckIn(r.k); got != "" {
 					t.Errorf("stuck at once: %s", got)
 				}
-				r.pass(10 * time.Second)
+				r.advance(10 * time.Second)
 				if got := stuckIn(r.k); got != "stuck "+c.says {
 					t.Errorf("stuck: %q", got)
 				}
@@ -66,13 +66,13 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				if facts := r.facts.all(); strings.Count(facts, "stuck Stuck: stuck in SyncPod: "+step+" has not come back since ") != 1 {
 					t.Error(facts)
 				}
-				r.create(pod("later", box("app", runs)))
+				r.create(pod("later", scriptContainer("app", runs)))
 				r.phase("later", v1.PodRunning)
 				r.delete("free", 5)
-				r.pass(6 * time.Second)
-				r.left("free")
+				r.advance(6 * time.Second)
+				r.assertRemoved("free")
 				r.faultOf("stuck", c.method, "")
-				r.pass(5 * time.Minute) // the call is given up
+				r.advance(5 * time.Minute) // the call is given up
 				r.phase("stuck", v1.PodRunning)
 				if got := stuckIn(r.k); got != "" || strings.Count(r.facts.all(), "stuck Unstuck: no longer stuck in SyncPod: "+step+" came back after ") == 0 {
 					t.Errorf("%q\n%s", got, r.facts.all())
@@ -85,21 +85,21 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 // A Pod whose stop hangs says what its deletion waits for; a call that hangs is given up after runtimeRequestTimeout and made again.
 //
 // row: PWK-31
-func TestDeletionOfAStuckPodSaysWhatItWaitsFor(t *testing.T) {
-	in(t, func(r *rig) {
-		r.create(pod("stuck", box("app", runs)))
-		r.create(pod("free", box("app", runs)))
+func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.create(pod("stuck", scriptContainer("app", runs)))
+		r.create(pod("free", scriptContainer("app", runs)))
 		r.phase("stuck", v1.PodRunning)
 		r.faultOf("stuck", "StopPodSandbox", "hang")
 		r.delete("stuck", 5)
 		r.delete("free", 5)
-		r.pass(8 * time.Second)
-		r.left("free")
-		r.pass(10 * time.Second)
+		r.advance(8 * time.Second)
+		r.assertRemoved("free")
+		r.advance(10 * time.Second)
 		if got := stuckIn(r.k); got != "stuck SyncTerminatingPod: stop the sandbox" {
 			t.Errorf("stuck: %q\n%s", got, r.facts.all())
 		}
-		r.pass(10 * time.Minute)
+		r.advance(10 * time.Minute)
 		if n := r.fake.Count("StopPodSandbox"); n < 4 {
 			t.Errorf("a call that hangs is made %d times within ten minutes, though it is given up after two", n)
 		}
@@ -107,23 +107,23 @@ func TestDeletionOfAStuckPodSaysWhatItWaitsFor(t *testing.T) {
 			t.Fatal("the Pod is gone from the API though its sandbox is not stopped")
 		}
 		r.faultOf("stuck", "StopPodSandbox", "")
-		r.pass(3 * time.Minute)
+		r.advance(3 * time.Minute)
 		r.gone("stuck")
 	})
 }
 
 // A deletion interrupts the call that hangs. Whether the runtime makes the sandbox nevertheless is awaited, and said; then the Pod goes.
 func TestDeletionInterruptsACallThatHangs(t *testing.T) {
-	in(t, func(r *rig) {
+	runTest(t, func(r *rig) {
 		r.faultOf("stuck", "RunPodSandbox", "hang")
-		r.create(pod("stuck", box("app", runs)))
-		r.pass(20 * time.Second)
+		r.create(pod("stuck", scriptContainer("app", runs)))
+		r.advance(20 * time.Second)
 		r.delete("stuck", 30)
-		r.pass(3 * time.Second)
+		r.advance(3 * time.Second)
 		if r.get("stuck") == nil || !strings.Contains(r.facts.all(), "Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
 			t.Errorf("%+v\n%s", r.get("stuck"), r.facts.all())
 		}
-		r.pass(podplan.Settling)
+		r.advance(podplan.UncertainFor)
 		r.gone("stuck")
 	})
 }

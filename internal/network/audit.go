@@ -10,16 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // Auditor looks for addresses, links and host ports that nobody holds any more, as a plugin or a runtime leaves them that was killed.
 type Auditor struct {
-	config     Config
-	sandboxes  func(context.Context) (map[string]bool, error)
-	missed     map[string]int
-	held, left prometheus.Gauge
-	freed      prometheus.Counter
+	config                 Config
+	sandboxes              func(context.Context) (map[string]bool, error)
+	missedAudits           map[string]int
+	leasesGauge, leftGauge prometheus.Gauge
+	freed                  prometheus.Counter
 }
 
 // NewAuditor makes one for the network that c describes. Sandboxes lists the runtime's, by id, true where they are ready; after an error, or without it,
@@ -28,74 +28,74 @@ func NewAuditor(c Config, sandboxes func(context.Context) (map[string]bool, erro
 	const space = "gantry_network"
 	return &Auditor{
 		config: c, sandboxes: sandboxes,
-		held:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "leases", Help: "Addresses that Pods of this node hold"}),
-		left:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "addresses_free", Help: "Addresses that are left of the node's fullest range"}),
-		freed: prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "leases_freed_total", Help: "Addresses that nobody held any more and that an audit gave back"}),
+		leasesGauge: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "leases", Help: "Addresses that Pods of this node hold"}),
+		leftGauge:   prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "addresses_free", Help: "Addresses that are left of the node's fullest range"}),
+		freed:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "leases_freed_total", Help: "Addresses that nobody held any more and that an audit gave back"}),
 	}
 }
 
 // Collectors are the auditor's figures.
 func (a *Auditor) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{a.held, a.left, a.freed}
+	return []prometheus.Collector{a.leasesGauge, a.leftGauge, a.freed}
 }
 
 // Report is what one audit did.
 type Report struct {
-	lease.Findings
-	// Held is how many leases are left, Free how many addresses the smallest range has left.
-	Held int
-	Free float64
+	ipam.Findings
+	// LeaseCount is how many leases are left, Free how many addresses the smallest range has left.
+	LeaseCount int
+	Free       float64
 	// Restored tells that somebody had removed the instance's nftables table, and it is there again.
 	Restored bool
 }
 
-// Look audits once and gives back what it finds. Without a network of Gantry's there is nothing to look at.
-func (a *Auditor) Look(ctx context.Context) (Report, error) {
+// Audit audits once and gives back what it finds. Without a network of Gantry's there is nothing to look at.
+func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	var r Report
 	s, err := a.config.settings()
 	if err != nil {
 		return r, err
 	}
-	made, err := configured(filepath.Join(s.confDir, confName), s.id)
-	if err != nil || made.Bridge == "" {
+	installed, err := configured(filepath.Join(s.confDir, confName), s.id)
+	if err != nil || installed.Bridge == "" {
 		return r, err
 	}
-	s.bridge, s.ranges, s.cluster = made.Bridge, made.Ranges, made.Cluster
-	seen := lease.Seen{Gone: func(path string) bool { return ns.IsNSorErr(path) != nil }}
+	s.bridge, s.ranges, s.cluster = installed.Bridge, installed.Ranges, installed.Cluster
+	seen := ipam.HostState{NetnsGone: func(path string) bool { return ns.IsNSorErr(path) != nil }}
 	var unasked, unfree error // what was given back is written down, whatever else failed
 	if a.sandboxes != nil {
 		seen.Sandboxes, unasked = a.sandboxes(ctx)
 	}
 	lacks := !hasTable(ctx, s.id) // a program: not under the lock, for which each ADD and DEL waits
-	err = s.store.Change(func(b *lease.Book) error {
-		if seen.Links, err = slaves(s.bridge); err != nil {
+	err = s.store.Update(func(b *ipam.Allocations) error {
+		if seen.Links, err = bridgePorts(s.bridge); err != nil {
 			return err
 		}
-		if r.Findings, a.missed = b.Audit(seen, a.missed); !r.Empty() {
-			r.Leases, unfree = free(ctx, s, b, r.Findings)
+		if r.Findings, a.missedAudits = b.Audit(seen, a.missedAudits); !r.Empty() {
+			r.Leases, unfree = releaseFindings(ctx, s, b, r.Findings)
 		}
 		a.freed.Add(float64(len(r.Leases)))
-		if r.Held = len(b.Leases); lacks && !hasTable(ctx, s.id) { // somebody may have made it since
+		if r.LeaseCount = len(b.Leases); lacks && !hasTable(ctx, s.id) { // somebody may have made it since
 			r.Restored = true
 			unfree = errors.Join(unfree, nft(ctx, ruleset(s, b.Leases)))
 		}
 		r.Free = b.Free(s.ranges)
-		a.held.Set(float64(r.Held))
-		a.left.Set(r.Free)
+		a.leasesGauge.Set(float64(r.LeaseCount))
+		a.leftGauge.Set(r.Free)
 		return nil
 	})
 	return r, errors.Join(unasked, unfree, err)
 }
 
-// free parts what was found, and returns the leases that are free; one that resists is kept for the next audit.
-func free(ctx context.Context, s settings, b *lease.Book, f lease.Findings) (freed []lease.Lease, err error) {
+// releaseFindings parts what was found, and returns the leases that are free; one that resists is kept for the next audit.
+func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations, f ipam.Findings) (freed []ipam.Lease, err error) {
 	var errs []error
 	for _, l := range f.Leases {
-		if err := Part(ctx, s.id, l); err != nil {
+		if err := Detach(ctx, s.id, l); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		b.Drop(l.Container, l.Interface)
+		b.Release(l.Container, l.Interface)
 		freed = append(freed, l)
 	}
 	for _, name := range f.Links {
@@ -107,8 +107,8 @@ func free(ctx context.Context, s settings, b *lease.Book, f lease.Findings) (fre
 	return freed, nil
 }
 
-// Part closes a lease's host ports and removes its link. It succeeds when there is nothing left to do.
-func Part(ctx context.Context, id string, l lease.Lease) error {
+// Detach closes a lease's host ports and removes its link. It succeeds when there is nothing left to do.
+func Detach(ctx context.Context, id string, l ipam.Lease) error {
 	if len(l.Ports) > 0 {
 		if err := ClosePorts(ctx, id, l); err != nil {
 			return err
@@ -121,7 +121,7 @@ func Part(ctx context.Context, id string, l lease.Lease) error {
 func RemoveLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
-		return drop(link)
+		return deleteLink(link)
 	}
 	var absent netlink.LinkNotFoundError
 	if errors.As(err, &absent) {
@@ -130,8 +130,8 @@ func RemoveLink(name string) error {
 	return fmt.Errorf("remove interface %s: %w", name, err)
 }
 
-// slaves are the names of the veth interfaces on the bridge.
-func slaves(bridge string) ([]string, error) {
+// bridgePorts are the names of the veth interfaces on the bridge.
+func bridgePorts(bridge string) ([]string, error) {
 	master, err := netlink.LinkByName(bridge)
 	var absent netlink.LinkNotFoundError
 	if errors.As(err, &absent) {
@@ -140,7 +140,7 @@ func slaves(bridge string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", bridge, err)
 	}
-	links, err := Whole(netlink.LinkList)
+	links, err := DumpWithRetry(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // EnsureBridge returns the bridge, made and configured if it is not there: the gateway of every range, up, with the kernel settings it needs.
@@ -31,7 +31,7 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 			return nil, fmt.Errorf("interface %s: %w", name, err)
 		}
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, MAC(lease.Gateway(ranges[0]))
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, MAC(ipam.Gateway(ranges[0]))
 		link = &netlink.Bridge{LinkAttrs: attrs}
 		if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("make bridge %s: %w", name, err)
@@ -41,7 +41,7 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 		}
 	}
 	for _, r := range ranges {
-		if err := netlink.AddrAdd(link, address(lease.Gateway(r), r.Bits())); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := netlink.AddrAdd(link, address(ipam.Gateway(r), r.Bits())); err != nil && !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("address of bridge %s: %w", name, err)
 		}
 	}
@@ -56,15 +56,15 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 
 // bridgeAddresses makes the bridge's addresses within the ranges the ranges' gateways and those that are kept, and no others: a range may have been
 // widened since the bridge was made. New ones come before old ones go, so that Pods do not lose their way out.
-func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, kept []netip.Addr) error {
+func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.Addr) error {
 	wanted := map[netip.Prefix]bool{}
 	for _, r := range ranges {
-		wanted[netip.PrefixFrom(lease.Gateway(r), r.Bits())] = true
+		wanted[netip.PrefixFrom(ipam.Gateway(r), r.Bits())] = true
 	}
-	for _, ip := range kept {
+	for _, ip := range retained {
 		wanted[netip.PrefixFrom(ip, ip.BitLen())] = true
 	}
-	have, err := Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	have, err := DumpWithRetry(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("addresses of bridge %s: %w", link.Attrs().Name, err)
 	}
@@ -142,7 +142,7 @@ func forwarding(ranges []netip.Prefix) error {
 		name := "net/ipv4/ip_forward"
 		if r.Addr().Is6() {
 			name = "net/ipv6/conf/all/forwarding"
-			if err := keepAdvertised(); err != nil {
+			if err := keepAdvertisedAddresses(); err != nil {
 				return err
 			}
 		}
@@ -159,10 +159,10 @@ func forwarding(ranges []netip.Prefix) error {
 	return nil
 }
 
-// keepAdvertised has the interfaces whose default route came by a router's advertisement go on hearing advertisements: a host that forwards does not, and
+// keepAdvertisedAddresses has the interfaces whose default route came by a router's advertisement go on hearing advertisements: a host that forwards does not, and
 // would lose the route when it runs out.
-func keepAdvertised() error {
-	routes, err := Whole(func() ([]netlink.Route, error) {
+func keepAdvertisedAddresses() error {
+	routes, err := DumpWithRetry(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
 	})
 	if err != nil {
@@ -195,9 +195,9 @@ func sysctl(name, value string) error {
 	return nil
 }
 
-// overlap refuses a range that another interface uses already: packets would go astray.
-func overlap(s settings) error {
-	links, err := Whole(netlink.LinkList)
+// checkOverlap refuses a range that another interface uses already: packets would go astray.
+func checkOverlap(s settings) error {
+	links, err := DumpWithRetry(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
@@ -206,7 +206,7 @@ func overlap(s settings) error {
 		names[l.Attrs().Index] = l.Attrs().Name
 	}
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, f) })
+		routes, err := DumpWithRetry(func() ([]netlink.Route, error) { return netlink.RouteList(nil, f) })
 		if err != nil {
 			return fmt.Errorf("list routes: %w", err)
 		}
@@ -232,7 +232,7 @@ func overlap(s settings) error {
 // defaultMTU is that of the interface with the default route.
 func defaultMTU() int {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
+		routes, err := DumpWithRetry(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
 		if err != nil {
 			return 1500
 		}

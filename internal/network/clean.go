@@ -19,7 +19,7 @@ const resultsCache = "/var/lib/cni/results"
 // Of c it needs DataDir and ConfDir; the bridge's name stands in the configuration Ensure wrote.
 // ip_forward stays as it is: by now others may rely on it.
 func Clean(ctx context.Context, c Config) error {
-	dir, err := Made(c)
+	dir, err := InstalledConfDir(c)
 	if err == nil && dir != "" {
 		c.ConfDir = dir
 	}
@@ -30,10 +30,10 @@ func Clean(ctx context.Context, c Config) error {
 	var errs []error
 	// Only the bridge that our configuration names is ours: a foreign network may have one of the name in c.
 	file := filepath.Join(s.confDir, confName)
-	if made, err := configured(file, s.id); err != nil {
+	if installed, err := configured(file, s.id); err != nil {
 		errs = append(errs, err)
-	} else if made.Bridge != "" {
-		if err := removeBridge(made.Bridge); err != nil {
+	} else if installed.Bridge != "" {
+		if err := removeBridge(installed.Bridge); err != nil {
 			errs = append(errs, err)
 		} else {
 			errs = append(errs, os.Remove(file))
@@ -74,21 +74,21 @@ func removeBridge(name string) error {
 		}
 		return fmt.Errorf("interface %s: %w", name, err)
 	}
-	links, err := Whole(netlink.LinkList)
+	links, err := DumpWithRetry(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
 	var errs []error
 	for _, l := range links {
 		if l.Attrs().MasterIndex == bridge.Attrs().Index && l.Type() == "veth" {
-			errs = append(errs, drop(l))
+			errs = append(errs, deleteLink(l))
 		}
 	}
-	return errors.Join(append(errs, drop(bridge))...)
+	return errors.Join(append(errs, deleteLink(bridge))...)
 }
 
-// drop removes an interface. One that is gone already is no error: the kernel takes a Pod's away by itself, a moment after the Pod's name space.
-func drop(l netlink.Link) error {
+// deleteLink removes an interface. One that is gone already is no error: the kernel takes a Pod's away by itself, a moment after the Pod's name space.
+func deleteLink(l netlink.Link) error {
 	if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", l.Attrs().Name, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/instance"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // Defaults of what Config leaves empty.
@@ -35,24 +35,24 @@ type Config struct {
 	MTU int
 	// ClusterCIDR is the range of all nodes' Pods, of which PodCIDR is this node's part; empty: there is one node. Nothing inside it is masqueraded.
 	ClusterCIDR string
-	// Room is what the MTU is less by, for a tunnel between nodes.
-	Room int
-	// Gate is the socket of whoever must have seen a Pod's address before the Pod may run (network policies); empty: nobody.
-	Gate string
+	// TunnelOverhead is what the MTU is less by, for a tunnel between nodes.
+	TunnelOverhead int
+	// PolicySocket is the socket of whoever must have seen a Pod's address before the Pod may run (network policies); empty: nobody.
+	PolicySocket string
 }
 
 // settings is Config, checked and complete. The CNI plugin gets it as its configuration.
 type settings struct {
-	id      string
-	store   lease.Store
-	bridge  string
-	ranges  []netip.Prefix
-	confDir string
-	binDir  string
-	mtu     int
-	cluster []netip.Prefix
-	room    int
-	gate    string
+	id             string
+	store          ipam.Store
+	bridge         string
+	ranges         []netip.Prefix
+	confDir        string
+	binDir         string
+	mtu            int
+	cluster        []netip.Prefix
+	tunnelOverhead int
+	policySocket   string
 }
 
 func (c Config) settings() (settings, error) {
@@ -89,9 +89,9 @@ func (c Config) settings() (settings, error) {
 		c.ConfDir = filepath.Join(dataDir, defaultConfDir)
 	}
 	return settings{
-		id: instance.ID(dataDir), store: lease.Store{Dir: filepath.Join(c.StateDir, "net")}, bridge: c.Bridge,
+		id: instance.ID(dataDir), store: ipam.Store{Dir: filepath.Join(c.StateDir, "net")}, bridge: c.Bridge,
 		ranges: ranges, confDir: c.ConfDir, binDir: c.BinDir, mtu: c.MTU,
-		cluster: cluster, room: c.Room, gate: c.Gate,
+		cluster: cluster, tunnelOverhead: c.TunnelOverhead, policySocket: c.PolicySocket,
 	}, nil
 }
 

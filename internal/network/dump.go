@@ -6,12 +6,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// mostDumps bounds how often a listing is asked for again that the kernel says changed while it was read.
-const mostDumps = 20
+// maxDumpAttempts bounds how often a listing is asked for again that the kernel says changed while it was read.
+const maxDumpAttempts = 20
 
-// Whole asks for a listing until the kernel gives it in one piece: with other instances, or Pods, coming and going a dump may be interrupted.
-func Whole[T any](list func() ([]T, error)) ([]T, error) {
-	for range mostDumps {
+// DumpWithRetry asks for a listing until the kernel gives it in one piece: with other instances, or Pods, coming and going a dump may be interrupted.
+func DumpWithRetry[T any](list func() ([]T, error)) ([]T, error) {
+	for range maxDumpAttempts {
 		out, err := list()
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return out, err

@@ -9,7 +9,7 @@ import (
 
 func TestInterruptedListingIsAskedForAgain(t *testing.T) {
 	asked := 0
-	got, err := Whole(func() ([]int, error) {
+	got, err := DumpWithRetry(func() ([]int, error) {
 		if asked++; asked < 3 {
 			return []int{1}, netlink.ErrDumpInterrupted
 		}
@@ -20,10 +20,10 @@ func TestInterruptedListingIsAskedForAgain(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	asked = 0
-	if _, err := Whole(func() ([]int, error) { asked++; return nil, broken }); !errors.Is(err, broken) || asked != 1 {
+	if _, err := DumpWithRetry(func() ([]int, error) { asked++; return nil, broken }); !errors.Is(err, broken) || asked != 1 {
 		t.Errorf("another error: %v after %d", err, asked)
 	}
-	if _, err := Whole(func() ([]int, error) { return nil, netlink.ErrDumpInterrupted }); err == nil {
+	if _, err := DumpWithRetry(func() ([]int, error) { return nil, netlink.ErrDumpInterrupted }); err == nil {
 		t.Error("a listing that never came whole passes for whole")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // State is what Ensure found or made.
@@ -48,17 +48,17 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	if _, err := os.Stat(filepath.Join(s.binDir, PluginType)); err != nil {
 		return State{}, fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with `make build`", err)
 	}
-	old, err := leaveOld(s)
+	old, err := removeOldBridge(s)
 	if err != nil {
 		return State{}, err
 	}
-	if err := overlap(s); err != nil {
+	if err := checkOverlap(s); err != nil {
 		return State{}, err
 	}
 	if s.mtu == 0 {
 		s.mtu = defaultMTU()
 	}
-	s.mtu -= s.room
+	s.mtu -= s.tunnelOverhead
 	if err := forwarding(s.ranges); err != nil {
 		return State{}, err
 	}
@@ -68,12 +68,12 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	}
 	st := State{Own: true, ConfFile: filepath.Join(s.confDir, confName)}
 	for _, r := range s.ranges {
-		st.Gateways = append(st.Gateways, lease.Gateway(r))
+		st.Gateways = append(st.Gateways, ipam.Gateway(r))
 	}
 	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table. Who is gone only the runtime knows, which
 	// may not have started: that is the audit's.
-	err = s.store.Change(func(b *lease.Book) error {
-		b.Gateways = keptGateways(*b, old, s.ranges)
+	err = s.store.Update(func(b *ipam.Allocations) error {
+		b.Gateways = retainedGateways(*b, old, s.ranges)
 		if err := bridgeAddresses(bridge, s.ranges, b.Gateways); err != nil {
 			return err
 		}
@@ -88,60 +88,60 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	return st, writeConf(s, st.ConfFile)
 }
 
-// keptGateways are the bridge's addresses that Pods which run may know as their way out, beside the gateways of the ranges: those of the ranges
+// retainedGateways are the bridge's addresses that Pods which run may know as their way out, beside the gateways of the ranges: those of the ranges
 // before they were widened, until no Pod is left.
-func keptGateways(b lease.Book, old, ranges []netip.Prefix) []netip.Addr {
+func retainedGateways(b ipam.Allocations, old, ranges []netip.Prefix) []netip.Addr {
 	if len(b.Leases) == 0 {
 		return nil
 	}
-	kept := slices.Clone(b.Gateways)
+	retained := slices.Clone(b.Gateways)
 	for _, r := range old {
-		kept = append(kept, lease.Gateway(r))
+		retained = append(retained, ipam.Gateway(r))
 	}
-	slices.SortFunc(kept, netip.Addr.Compare)
-	return slices.DeleteFunc(slices.Compact(kept), func(ip netip.Addr) bool {
-		return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return lease.Gateway(r) == ip })
+	slices.SortFunc(retained, netip.Addr.Compare)
+	return slices.DeleteFunc(slices.Compact(retained), func(ip netip.Addr) bool {
+		return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return ipam.Gateway(r) == ip })
 	})
 }
 
-// widens tells whether each new range contains the old one of its place, so that Pods that run can keep their addresses.
-func widens(ranges, old []netip.Prefix) bool {
+// containsOldRanges tells whether each new range contains the old one of its place, so that Pods that run can keep their addresses.
+func containsOldRanges(ranges, old []netip.Prefix) bool {
 	return slices.EqualFunc(ranges, old, func(r, o netip.Prefix) bool { return r.Bits() <= o.Bits() && r.Contains(o.Addr()) })
 }
 
-// leaveOld removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it. Of a bridge that stays it
+// removeOldBridge removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it. Of a bridge that stays it
 // returns the ranges it had.
-func leaveOld(s settings) ([]netip.Prefix, error) {
+func removeOldBridge(s settings) ([]netip.Prefix, error) {
 	old, err := configured(filepath.Join(s.confDir, confName), s.id)
 	if err != nil {
 		return nil, err
 	}
-	if old.Bridge == "" || old.Bridge == s.bridge && widens(s.ranges, old.Ranges) {
+	if old.Bridge == "" || old.Bridge == s.bridge && containsOldRanges(s.ranges, old.Ranges) {
 		return old.Ranges, nil
 	}
-	holder, held, err := s.holder()
+	holder, held, err := s.leaseHolder()
 	if err != nil {
 		return nil, err
 	}
 	if held {
 		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with a range that contains it, or end all Pods with `gantry clean`",
-			holder.Who(), old.Bridge, old.Ranges)
+			holder.Holder(), old.Bridge, old.Ranges)
 	}
 	return nil, removeBridge(old.Bridge)
 }
 
-// holder is the lease of a Pod that runs; false when there is none.
-func (s settings) holder() (lease.Lease, bool, error) {
-	book, err := s.store.View()
+// leaseHolder is the lease of a Pod that runs; false when there is none.
+func (s settings) leaseHolder() (ipam.Lease, bool, error) {
+	allocations, err := s.store.View()
 	if err != nil {
-		return lease.Lease{}, false, err
+		return ipam.Lease{}, false, err
 	}
-	for _, l := range book.Leases {
+	for _, l := range allocations.Leases {
 		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil { // a namespace may be seen by the runtime alone, the link is here
 			return l, true, nil
 		}
 	}
-	return lease.Lease{}, false, nil
+	return ipam.Lease{}, false, nil
 }
 
 // ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made for one node.
@@ -150,8 +150,8 @@ func ClusterOf(c Config) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := configured(filepath.Join(s.confDir, confName), s.id)
-	return made.Cluster, err
+	installed, err := configured(filepath.Join(s.confDir, confName), s.id)
+	return installed.Cluster, err
 }
 
 // Foreign returns the CNI configuration that somebody else put where c's would be; empty when there is none.
@@ -179,12 +179,12 @@ func foreignConf(dir string) (string, error) {
 
 // Plugin is the CNI plugin's part of the conflist, beyond the fields CNI itself defines.
 type Plugin struct {
-	ID     string         `json:"id"`
-	Bridge string         `json:"bridge"`
-	Ranges []netip.Prefix `json:"ranges"`
-	Leases string         `json:"leases"` // directory of the address book
-	MTU    int            `json:"mtu"`
-	Gate   string         `json:"gate,omitempty"` // socket that is told of a Pod's address before the Pod may run
+	ID           string         `json:"id"`
+	Bridge       string         `json:"bridge"`
+	Ranges       []netip.Prefix `json:"ranges"`
+	Leases       string         `json:"leases"` // directory of the address book
+	MTU          int            `json:"mtu"`
+	PolicySocket string         `json:"gate,omitempty"` // socket that is told of a Pod's address before the Pod may run
 	// Cluster are the ranges of all nodes' Pods.
 	Cluster []netip.Prefix `json:"cluster,omitempty"`
 }
@@ -197,7 +197,7 @@ func writeConf(s settings, file string) error {
 		Type         string          `json:"type"`
 		Capabilities map[string]bool `json:"capabilities"`
 		Plugin
-	}{PluginType, map[string]bool{"portMappings": true, "bandwidth": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu, s.gate, s.cluster}}
+	}{PluginType, map[string]bool{"portMappings": true, "bandwidth": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu, s.policySocket, s.cluster}}
 	raw, err := json.MarshalIndent(map[string]any{"cniVersion": "1.1.0", "name": Name(s.id), "plugins": []any{plugin}}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)

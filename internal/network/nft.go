@@ -36,12 +36,12 @@ func dropsForwarded(ctx context.Context) string {
 	}
 	table, chain := "", ""
 	for line := range strings.Lines(string(out)) {
-		words := strings.Fields(line)
+		fields := strings.Fields(line)
 		switch {
-		case len(words) >= 3 && words[0] == "table":
-			table = words[1] + " " + words[2]
-		case len(words) >= 2 && words[0] == "chain":
-			chain = words[1]
+		case len(fields) >= 3 && fields[0] == "table":
+			table = fields[1] + " " + fields[2]
+		case len(fields) >= 2 && fields[0] == "chain":
+			chain = fields[1]
 		case strings.Contains(line, "hook forward") && strings.Contains(line, "policy drop"):
 			return fmt.Sprintf("the host's firewall (nft table %s, chain %s) drops forwarded packets by default: Pods may not reach the world, nor the world their host ports", table, chain)
 		}

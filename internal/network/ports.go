@@ -7,27 +7,27 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // OpenPorts leads the lease's host ports to its addresses.
-func OpenPorts(ctx context.Context, id string, l lease.Lease) error {
+func OpenPorts(ctx context.Context, id string, l ipam.Lease) error {
 	if err := nft(ctx, openPorts(id, l)); err != nil {
 		return fmt.Errorf("open host ports: %w", err)
 	}
-	return forgetUDP(l)
+	return cleanUDPConntrack(l)
 }
 
 // ClosePorts ends that. Without a table there is nothing to close.
-func ClosePorts(ctx context.Context, id string, l lease.Lease) error {
+func ClosePorts(ctx context.Context, id string, l ipam.Lease) error {
 	if err := nft(ctx, closePorts(id, l)); err != nil && hasTable(ctx, id) {
 		return fmt.Errorf("close host ports: %w", err)
 	}
-	return forgetUDP(l)
+	return cleanUDPConntrack(l)
 }
 
-// forgetUDP drops the kernel's memory of UDP conversations on these ports: they have no end of their own and would stick to the Pod before.
-func forgetUDP(l lease.Lease) error {
+// cleanUDPConntrack drops the kernel's memory of UDP conversations on these ports: they have no end of their own and would stick to the Pod before.
+func cleanUDPConntrack(l ipam.Lease) error {
 	for _, p := range l.Ports {
 		if p.Protocol != "udp" {
 			continue

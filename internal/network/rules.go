@@ -5,14 +5,14 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 // Table is the name of an instance's nftables table, in family inet.
 func Table(id string) string { return "gantry_" + id }
 
 // ruleset writes the whole table as one transaction that replaces what was there, whatever it was.
-func ruleset(s settings, leases []lease.Lease) string {
+func ruleset(s settings, leases []ipam.Lease) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	table := "inet " + Table(s.id)
@@ -78,7 +78,7 @@ func families(ranges []netip.Prefix) []family {
 }
 
 // openPorts adds the lease's host ports to the maps; adding them twice is fine.
-func openPorts(id string, l lease.Lease) string {
+func openPorts(id string, l ipam.Lease) string {
 	var b strings.Builder
 	for _, e := range elements(l) {
 		if e.value != "" {
@@ -90,7 +90,7 @@ func openPorts(id string, l lease.Lease) string {
 }
 
 // closePorts removes them; the table must be there, the elements need not.
-func closePorts(id string, l lease.Lease) string {
+func closePorts(id string, l ipam.Lease) string {
 	var b strings.Builder
 	b.WriteString(openPorts(id, l)) // deleting what is absent fails the transaction, adding what is present does not
 	for _, e := range elements(l) {
@@ -101,7 +101,7 @@ func closePorts(id string, l lease.Lease) string {
 
 type element struct{ set, key, value string } // sets have no value
 
-func elements(l lease.Lease) []element {
+func elements(l ipam.Lease) []element {
 	var out []element
 	for _, ip := range l.IPs {
 		if len(l.Ports) == 0 {

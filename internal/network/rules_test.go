@@ -8,16 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 func TestRulesetStory(t *testing.T) {
 	addr := netip.MustParseAddr
-	leases := []lease.Lease{{
+	leases := []ipam.Lease{{
 		IPs: []netip.Addr{addr("10.72.0.2"), addr("fd00:72::2")},
-		Ports: []lease.Port{
+		Ports: []ipam.Port{
 			{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"},
 			{HostPort: 5353, ContainerPort: 53, Protocol: "udp", HostIP: addr("127.0.0.1")},
 		},

@@ -88,8 +88,8 @@ func writePEM(path, kind string, der []byte) error {
 	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// keepPEM writes a file whose content follows from another's, unless it is right already.
-func keepPEM(path, kind string, der []byte) error {
+// ensurePEM writes a file whose content follows from another's, unless it is right already.
+func ensurePEM(path, kind string, der []byte) error {
 	want := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
 		return os.Chmod(path, 0o600)

@@ -42,16 +42,16 @@ func ensureAuthority(dir, name, commonName string, now time.Time) (*authority, e
 		if key, err = newKey(keyPath); err != nil {
 			return nil, err
 		}
-	case cert != nil && !belongs(cert, key):
+	case cert != nil && !matchesKey(cert, key):
 		return nil, fmt.Errorf("%s does not belong to %s: %s", keyPath, certPath, remedy)
 	}
-	if cert == nil || now.Before(cert.NotBefore) || aging(cert, now) {
+	if cert == nil || now.Before(cert.NotBefore) || expiresSoon(cert, now) {
 		template := &x509.Certificate{
 			Subject: pkix.Name{CommonName: commonName}, DNSNames: []string{commonName},
 			KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
 			BasicConstraintsValid: true, IsCA: true, SubjectKeyId: keyID(key.Public()),
 		}
-		span(template, now, authorityLife)
+		setValidity(template, now, authorityLife)
 		if cert, err = issue(certPath, template, &authority{template, key}, key.Public()); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if key != nil && cert != nil && belongs(cert, key) && l.good(cert, by, now) {
+	if key != nil && cert != nil && matchesKey(cert, key) && l.valid(cert, by, now) {
 		return nil
 	}
 	if key, err = newKey(keyPath); err != nil {
@@ -81,7 +81,7 @@ func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 		Subject: l.subject, DNSNames: l.dns, IPAddresses: l.ips, ExtKeyUsage: []x509.ExtKeyUsage{l.usage},
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, BasicConstraintsValid: true,
 	}
-	span(template, now, leafLife)
+	setValidity(template, now, leafLife)
 	if template.NotAfter.After(by.cert.NotAfter) {
 		template.NotAfter = by.cert.NotAfter
 	}
@@ -89,9 +89,9 @@ func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	return err
 }
 
-// good tells whether a certificate still says what l asks for, signed by this authority, for long enough.
-func (l leaf) good(c *x509.Certificate, by *authority, now time.Time) bool {
-	if now.Before(c.NotBefore) || aging(c, now) || c.CheckSignatureFrom(by.cert) != nil {
+// valid tells whether a certificate still says what l asks for, signed by this authority, for long enough.
+func (l leaf) valid(c *x509.Certificate, by *authority, now time.Time) bool {
+	if now.Before(c.NotBefore) || expiresSoon(c, now) || c.CheckSignatureFrom(by.cert) != nil {
 		return false
 	}
 	var have, want []string
@@ -109,13 +109,13 @@ func (l leaf) good(c *x509.Certificate, by *authority, now time.Time) bool {
 		slices.Equal(have, want) && slices.Equal(dns, l.dns) && slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{l.usage})
 }
 
-// aging tells that less than a third of a certificate's life is left.
-func aging(c *x509.Certificate, now time.Time) bool {
+// expiresSoon tells that less than a third of a certificate's life is left.
+func expiresSoon(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
 }
 
-// span sets the validity, from a little before now since clocks differ.
-func span(c *x509.Certificate, now time.Time, life time.Duration) {
+// setValidity sets the validity, from a little before now since clocks differ.
+func setValidity(c *x509.Certificate, now time.Time, life time.Duration) {
 	c.NotBefore, c.NotAfter = now.Add(-5*time.Minute).UTC(), now.Add(life).UTC()
 }
 
@@ -163,10 +163,10 @@ func ensureTokenKey(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return keepPEM(pub, "PUBLIC KEY", der)
+	return ensurePEM(pub, "PUBLIC KEY", der)
 }
 
-func belongs(c *x509.Certificate, key crypto.Signer) bool {
+func matchesKey(c *x509.Certificate, key crypto.Signer) bool {
 	have, err1 := x509.MarshalPKIXPublicKey(c.PublicKey)
 	want, err2 := x509.MarshalPKIXPublicKey(key.Public())
 	return err1 == nil && err2 == nil && bytes.Equal(have, want)

@@ -71,9 +71,9 @@ func Ensure(dir string, o Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range leaves(o) {
+	for _, l := range leafCertificates(o) {
 		by := cluster
-		if l.front {
+		if l.frontProxy {
 			by = front
 		}
 		if err := ensureLeaf(dir, l, by, o.Now()); err != nil {

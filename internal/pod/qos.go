@@ -27,16 +27,16 @@ func QOS(p *v1.Pod) v1.PodQOSClass {
 
 func classOf(all []v1.ResourceRequirements) v1.PodQOSClass {
 	var requests, limits [len(qosResources)]resource.Quantity
-	asked, guaranteed := false, true
+	requested, guaranteed := false, true
 	for _, r := range all {
 		for i, name := range qosResources {
 			req, lim := r.Requests[name], r.Limits[name]
 			if req.Sign() > 0 {
-				asked = true
+				requested = true
 				requests[i].Add(req)
 			}
 			if lim.Sign() > 0 {
-				asked = true
+				requested = true
 				limits[i].Add(lim)
 			} else {
 				guaranteed = false
@@ -44,7 +44,7 @@ func classOf(all []v1.ResourceRequirements) v1.PodQOSClass {
 		}
 	}
 	switch {
-	case !asked:
+	case !requested:
 		return v1.PodQOSBestEffort
 	case guaranteed && requests[0].Cmp(limits[0]) == 0 && requests[1].Cmp(limits[1]) == 0:
 		return v1.PodQOSGuaranteed

@@ -25,13 +25,13 @@ func BenchmarkMemory(b *testing.B) {
 			runtime.ReadMemStats(&m)
 			return float64(m.HeapInuse)
 		}
-		small := newBare()
+		small := newTrimmer()
 		var s []*v1.Service
 		var e []*discoveryv1.EndpointSlice
 		began := inUse()
 		came := decoded(b, n) // all of a list are there before the first is made small
 		for _, one := range came {
-			o, _ := small.object(one)
+			o, _ := small.transform(one)
 			switch o := o.(type) {
 			case *v1.Service:
 				s = append(s, o)
@@ -41,12 +41,12 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		clear(came)
 		objects := inUse()
-		books := []*rules.Book{rules.NewBook(), rules.NewBook()}
-		ports := map[string][][]rules.Port{}
+		books := []*rules.DesiredState{rules.NewDesiredState(), rules.NewDesiredState()}
+		ports := map[string][][]rules.ServicePort{}
 		for i := range n {
-			var now [][]rules.Port
+			var now [][]rules.ServicePort
 			for k, f := range []rules.Family{rules.IPv4, rules.IPv6} {
-				now = append(now, rules.Ports(rules.Input{Service: s[i], Slices: e[i : i+1], Node: rules.Node{Name: "n1"}}, f))
+				now = append(now, rules.ServicePorts(rules.Input{Service: s[i], Slices: e[i : i+1], Node: rules.Node{Name: "n1"}}, f))
 				state := rules.NewState()
 				for _, p := range now[k] {
 					state.Add(p.State(rules.Settings{Family: f, MasqueradeBit: 14}))

@@ -22,8 +22,8 @@ var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)
 //
 // row: NET-12
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
-	m := newMeter()
-	m.pending(&mailbox{})
+	m := newMetrics()
+	m.registerPending(&changeTracker{})
 	to := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(to); close(to) }()
 	got := map[string]string{}
@@ -51,7 +51,7 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 
 // The list of the page of metrics is what the proxy serves.
 func TestMetricsAreListed(t *testing.T) {
-	m := newMeter()
-	m.pending(&mailbox{})
+	m := newMetrics()
+	m.registerPending(&changeTracker{})
 	metriclist.Check(t, "proxy", true, metriclist.Registered(t, m.registry))
 }

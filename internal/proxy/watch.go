@@ -15,49 +15,52 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ours leaves to others what names another proxy, and headless Services, which have no address.
-const ours = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
+// proxiedSelector leaves to others what names another proxy, and headless Services, which have no address.
+const proxiedSelector = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
-// byService is the index of slices by the Service they belong to.
-const byService = "service"
+// byServiceIndex is the index of slices by the Service they belong to.
+const byServiceIndex = "service"
 
-// triggered is when the change happened that a slice tells of.
-const triggered = "endpoints.kubernetes.io/last-change-trigger-time"
+// lastChangeTriggerTime is when the change happened that a slice tells of.
+const lastChangeTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time"
 
-// views are the watched objects.
-type views struct{ services, slices, nodes cache.SharedIndexInformer }
+// objectCaches are the watched objects.
+type objectCaches struct{ services, slices, nodes cache.SharedIndexInformer }
 
 // watch begins to follow Services, slices and this node, and returns when the first lists are in.
-func (p *Proxy) watch(ctx context.Context) error {
-	small := newBare().object
+func (p *Proxier) watch(ctx context.Context) error {
+	small := newTrimmer().transform
 	shared := informers.NewSharedInformerFactoryWithOptions(p.o.Client, 0, informers.WithTransform(small),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ours }))
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = proxiedSelector }))
 	own := informers.NewSharedInformerFactoryWithOptions(p.o.Client, 0, informers.WithTransform(small),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", p.o.Node).String()
 		}))
-	p.views = views{shared.Core().V1().Services().Informer(), shared.Discovery().V1().EndpointSlices().Informer(), own.Core().V1().Nodes().Informer()}
-	index := cache.Indexers{byService: func(o any) ([]string, error) { return []string{serviceOf(o)}, nil }}
-	if err := p.views.slices.AddIndexers(index); err != nil {
+	p.caches = objectCaches{shared.Core().V1().Services().Informer(), shared.Discovery().V1().EndpointSlices().Informer(), own.Core().V1().Nodes().Informer()}
+	index := cache.Indexers{byServiceIndex: func(o any) ([]string, error) { return []string{serviceOf(o)}, nil }}
+	if err := p.caches.slices.AddIndexers(index); err != nil {
 		return err
 	}
 	var synced []cache.InformerSynced
 	var errs []error
 	follow := func(i cache.SharedIndexInformer, tell func(any)) {
-		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: func(o any) { tell(present(o)) }})
+		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: func(o any) { tell(unwrapTombstone(o)) }})
 		errs = append(errs, err)
 		if err == nil {
 			synced = append(synced, r.HasSynced)
 		}
 	}
-	follow(p.views.services, func(o any) { p.meter.serviceChanges.Inc(); p.tell(services, keyOf(o), time.Time{}) })
-	follow(p.views.slices, func(o any) { p.meter.endpointChanges.Inc(); p.tell(endpointSlices, serviceOf(o), triggerOf(o)) })
-	follow(p.views.nodes, func(any) { p.mail.tellAll() })
+	follow(p.caches.services, func(o any) { p.metrics.serviceChanges.Inc(); p.onServiceChange(services, keyOf(o), time.Time{}) })
+	follow(p.caches.slices, func(o any) {
+		p.metrics.endpointChanges.Inc()
+		p.onServiceChange(endpointSlices, serviceOf(o), triggerTimeOf(o))
+	})
+	follow(p.caches.nodes, func(any) { p.changes.updateAll() })
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
-	if p.o.Resync > 0 {
-		go wait.UntilWithContext(ctx, func(context.Context) { p.mail.tellAll() }, p.o.Resync)
+	if p.o.ResyncPeriod > 0 {
+		go wait.UntilWithContext(ctx, func(context.Context) { p.changes.updateAll() }, p.o.ResyncPeriod)
 	}
 	shared.Start(ctx.Done())
 	own.Start(ctx.Done())
@@ -67,8 +70,8 @@ func (p *Proxy) watch(ctx context.Context) error {
 	return nil
 }
 
-// present is the object of a deletion, seen or guessed.
-func present(o any) any {
+// unwrapTombstone is the object of a deletion, seen or guessed.
+func unwrapTombstone(o any) any {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		return t.Obj
 	}
@@ -91,9 +94,9 @@ func serviceOf(o any) string {
 	return s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
 }
 
-func triggerOf(o any) time.Time {
+func triggerTimeOf(o any) time.Time {
 	if s, ok := o.(*discoveryv1.EndpointSlice); ok {
-		if t, err := time.Parse(time.RFC3339Nano, s.Annotations[triggered]); err == nil {
+		if t, err := time.Parse(time.RFC3339Nano, s.Annotations[lastChangeTriggerTime]); err == nil {
 			return t
 		}
 	}
@@ -101,7 +104,7 @@ func triggerOf(o any) time.Time {
 }
 
 // service is the Service with its slices as seen now.
-func (v views) service(key string) (*v1.Service, []*discoveryv1.EndpointSlice) {
+func (v objectCaches) service(key string) (*v1.Service, []*discoveryv1.EndpointSlice) {
 	o, there, err := v.services.GetStore().GetByKey(key)
 	if err != nil || !there {
 		return nil, nil
@@ -110,7 +113,7 @@ func (v views) service(key string) (*v1.Service, []*discoveryv1.EndpointSlice) {
 	if !ok {
 		return nil, nil
 	}
-	found, err := v.slices.GetIndexer().ByIndex(byService, key)
+	found, err := v.slices.GetIndexer().ByIndex(byServiceIndex, key)
 	if err != nil {
 		return s, nil
 	}
@@ -123,7 +126,7 @@ func (v views) service(key string) (*v1.Service, []*discoveryv1.EndpointSlice) {
 	return s, slices
 }
 
-func (v views) node(name string) *v1.Node {
+func (v objectCaches) node(name string) *v1.Node {
 	o, there, err := v.nodes.GetStore().GetByKey(name)
 	if err != nil || !there {
 		return nil

@@ -13,7 +13,7 @@ import (
 func TestResyncLooksAtEveryServiceAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p, err := New(Options{Client: fake.NewClientset(), Node: "n", Tables: []Table{{}}, Resync: time.Hour})
+		p, err := New(Options{Client: fake.NewClientset(), Node: "n", Tables: []Table{{}}, ResyncPeriod: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,11 +21,11 @@ func TestResyncLooksAtEveryServiceAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		p.mail.take()
+		p.changes.takePending()
 		for _, want := range []bool{false, true, false, true} {
 			time.Sleep(31 * time.Minute)
 			synctest.Wait()
-			if _, all := p.mail.take(); all != want {
+			if _, all := p.changes.takePending(); all != want {
 				t.Errorf("everything is to be looked at: %t, want %t", all, want)
 			}
 		}

@@ -70,9 +70,9 @@ func TestDecisionsAboutDevicesCanBeReplayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := again.Again(t.Context())
-		if err != nil || !v.Same() || v.Skipped != "" || v.Now.Winner != x.winner {
-			t.Errorf("%s, %v, winner %q, want %q; message %s", v.Line(), err, v.Now.Winner, x.winner, v.Now.Message)
+		v, err := again.Replay(t.Context())
+		if err != nil || !v.Equal() || v.Skipped != "" || v.Replayed.Winner != x.winner {
+			t.Errorf("%s, %v, winner %q, want %q; message %s", v.Line(), err, v.Replayed.Winner, x.winner, v.Replayed.Message)
 		}
 		if d.Objects.Devices == nil || len(d.Objects.Devices.Slices) != 2 {
 			t.Errorf("%s: recorded devices %+v", x.pod.Name, d.Objects.Devices)
@@ -87,8 +87,8 @@ func TestDecisionsAboutDevicesCanBeReplayed(t *testing.T) {
 	}
 }
 
-// says sets a condition of a claim's device, as a driver would.
-func (c *cluster) says(claim, condition, reason string) {
+// awaitClaimCondition sets a condition of a claim's device, as a driver would.
+func (c *cluster) awaitClaimCondition(claim, condition, reason string) {
 	c.t.Helper()
 	claims := c.ResourceV1().ResourceClaims("default")
 	is, err := claims.Get(c.t.Context(), claim, metav1.GetOptions{})
@@ -102,7 +102,7 @@ func (c *cluster) says(claim, condition, reason string) {
 	}
 }
 
-func (c *cluster) waitsForItsDevice(pod string) {
+func (c *cluster) awaitDeviceWait(pod string) {
 	c.t.Helper()
 	c.event(pod, "BindingConditionsPending", "waiting for binding conditions for device on node n1")
 	if p, err := c.CoreV1().Pods("default").Get(c.t.Context(), pod, metav1.GetOptions{}); err != nil || p.Spec.NodeName != "" {
@@ -115,8 +115,8 @@ func TestABindingWaitsUntilTheDeviceIsReady(t *testing.T) {
 	t.Parallel()
 	c := withGPUs(t, nil, aNode("n1", "9"), gpusOf("n1", false, "a"), gpuClaim("one", 1))
 	c.create(usesClaim("patient", "one"))
-	c.waitsForItsDevice("patient")
-	c.says("one", "example.com/attached", "Attached")
+	c.awaitDeviceWait("patient")
+	c.awaitClaimCondition("one", "example.com/attached", "Attached")
 	c.bound("patient")
 }
 
@@ -125,8 +125,8 @@ func TestADeviceThatFailsIsGivenBack(t *testing.T) {
 	t.Parallel()
 	c := withGPUs(t, nil, aNode("n1", "9"), gpusOf("n1", false, "a"), gpuClaim("one", 1))
 	c.create(usesClaim("unlucky", "one"))
-	c.waitsForItsDevice("unlucky")
-	c.says("one", "example.com/broken", "Burnt")
+	c.awaitDeviceWait("unlucky")
+	c.awaitClaimCondition("one", "example.com/broken", "Burnt")
 	p := c.await("unlucky", "told of its device", waits)
 	if m := scheduled(p).Message; !strings.Contains(m, `claim one binding failed: reason=Burnt, message="said the driver"`) {
 		t.Errorf("the condition says %q", m)
@@ -135,6 +135,6 @@ func TestADeviceThatFailsIsGivenBack(t *testing.T) {
 		is, err := c.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
 		return err == nil && is.Status.Allocation != nil && len(is.Status.Devices) == 0
 	})
-	c.says("one", "example.com/attached", "Attached")
+	c.awaitClaimCondition("one", "example.com/attached", "Attached")
 	c.bound("unlucky")
 }

@@ -11,20 +11,20 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
-	"github.com/gantry-project/gantry/internal/scheduler/glue"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-func ref(p *v1.Pod) journal.Ref { return pod.Ref(p) }
+func podRef(p *v1.Pod) journal.Ref { return pod.Ref(p) }
 
-func queued(m queue.Move) journal.Queued {
-	f := journal.Queued{Queue: string(m.To), Cause: m.Cause, Attempt: m.Entry.Attempts, By: m.By, Ignored: m.Ignored}
-	if m.To == queue.Backoff {
-		f.Until = m.Entry.BackoffUntil
+func queuedFact(m queue.Move) journal.Queued {
+	f := journal.Queued{Queue: string(m.Stage), Cause: m.Cause, Attempt: m.Entry.Attempts, By: m.Plugin, Ignored: m.Ignored}
+	if m.Stage == queue.Backoff {
+		f.Until = m.Entry.BackoffExpiration
 	}
-	switch o := m.About.(type) {
+	switch o := m.Object.(type) {
 	case *v1.Node:
 		f.Object = "node/" + o.Name
 	case *v1.Pod:
@@ -39,60 +39,60 @@ func queued(m queue.Move) journal.Queued {
 	return f
 }
 
-// recording fixes what a ruling is made from and gives what hands the ruling to Record, with all of that, once it is made.
-func (s *Scheduler) recording(a *attempt, in *place.In) (done func()) {
+// startRecording fixes what a ruling is made from and gives what hands the ruling to Record, with all of that, once it is made.
+func (s *Scheduler) startRecording(a *schedulingAttempt, in *schedule.Input) (done func()) {
 	if s.Record == nil {
 		return func() {}
 	}
-	t := replay.Taken{At: time.Now(), Config: s.configs[a.profile.Name], Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Storage: replay.FactsOf(in.Judges)}
+	t := replay.Inputs{At: time.Now(), Config: s.configs[a.profile.Name], Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Volumes: replay.VolumeListersOf(in.Plugins)}
 	namespaces, err := s.Informers.Core().V1().Namespaces().Lister().List(labels.Everything())
 	if err == nil { // from memory it does not fail
 		t.Namespaces = namespaces
 	}
-	if m := s.gear.manager; m != nil {
+	if m := s.devices.manager; m != nil {
 		t.Devices, err = replay.DevicesFor(in.Pod, m)
 		if err != nil {
 			klog.Background().Error(err, "The decision is recorded without its devices", "pod", klog.KObj(in.Pod))
 		}
 	}
-	if in.Nominated != nil {
-		promised := map[string][]framework.PodInfo{}
-		for _, node := range in.Promised {
-			promised[node] = in.Nominated(node)
+	if in.NominatedPodsForNode != nil {
+		nominated := map[string][]framework.PodInfo{}
+		for _, node := range in.NominatedNodes {
+			nominated[node] = in.NominatedPodsForNode(node)
 		}
-		in.Nominated = func(node string) []framework.PodInfo { return promised[node] }
+		in.NominatedPodsForNode = func(node string) []framework.PodInfo { return nominated[node] }
 	}
-	pick := in.Pick
-	in.Pick = func(n int) int {
+	pick := in.PickTie
+	in.PickTie = func(n int) int {
 		t.Pick = pick(n)
 		return t.Pick
 	}
 	given := *in
 	return func() {
-		t.In, t.Fact = given, a.fact
-		s.Record(replay.Take(t))
+		t.Input, t.Result = given, a.fact
+		s.Record(replay.Record(t))
 	}
 }
 
-// preempting writes down who is going to be asked to leave for a Pod.
-func (s *Scheduler) preempting(preemptor *v1.Pod, node string, victims []*v1.Pod) {
+// recordPreempting writes down who is going to be asked to leave for a Pod.
+func (s *Scheduler) recordPreempting(preemptor *v1.Pod, node string, victims []*v1.Pod) {
 	f := journal.Preempting{Node: node}
 	for _, v := range victims {
 		f.Victims = append(f.Victims, pod.Key(v))
 	}
-	s.Journal.Put(ref(preemptor), f)
+	s.Journal.Put(podRef(preemptor), f)
 }
 
-// preempted writes down why a Pod had to leave.
-func (s *Scheduler) preempted(victim *v1.Pod, why journal.Preempted) {
-	s.Journal.Put(ref(victim), why)
+// recordPreempted writes down why a Pod had to leave.
+func (s *Scheduler) recordPreempted(victim *v1.Pod, why journal.Preempted) {
+	s.Journal.Put(podRef(victim), why)
 }
 
-// parked writes down for whom a Pod waits that has a node and is not bound yet.
-func (s *Scheduler) parked(c glue.Cycle, w glue.Wait) {
-	f := journal.Waiting{For: "plugin " + w.Plugin + " at Permit, with node " + c.Node + " held", Since: time.Now(), Next: "after " + w.Most.String() + " the Pod gives the node back and is tried again"}
-	if w.Why != "" {
-		f.For += ": " + w.Why
+// recordPermitWait writes down for whom a Pod waits that has a node and is not bound yet.
+func (s *Scheduler) recordPermitWait(c frameworkruntime.PodCycle, w frameworkruntime.PermitWait) {
+	f := journal.Waiting{For: "plugin " + w.Plugin + " at Permit, with node " + c.Node + " held", Since: time.Now(), Next: "after " + w.Timeout.String() + " the Pod gives the node back and is tried again"}
+	if w.Message != "" {
+		f.For += ": " + w.Message
 	}
-	s.Journal.Put(ref(c.Pod), f)
+	s.Journal.Put(podRef(c.Pod), f)
 }

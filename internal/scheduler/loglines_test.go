@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 // logged schedules Pods at a verbosity: how many bytes and lines the log has for each, and how long their decisions took, shortest first.
@@ -56,10 +56,10 @@ func logged(t testing.TB, verbosity, nodes, pods int) (bytes, lines float64, too
 func TestWhatALogInDetailCosts(t *testing.T) {
 	t.Parallel()
 	const pods = 20
-	for _, nodes := range []int{1, 3, place.Many + 50} {
+	for _, nodes := range []int{1, 3, schedule.ManyNodes + 50} {
 		shown := nodes
-		if nodes > place.Many {
-			shown = place.Best
+		if nodes > schedule.ManyNodes {
+			shown = schedule.MaxScores
 		}
 		short, one, _ := logged(t, 2, nodes, pods)
 		long, many, _ := logged(t, 4, nodes, pods)

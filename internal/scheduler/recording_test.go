@@ -46,12 +46,12 @@ func TestTheSchedulerRecordsWhatCanBeReplayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := again.Again(t.Context())
-		if err != nil || !v.Same() || v.Skipped != "" {
+		v, err := again.Replay(t.Context())
+		if err != nil || !v.Equal() || v.Skipped != "" {
 			t.Errorf("%s, %v", v.Line(), err)
 		}
-		if fits := p.Name == "first" || p.Name == "second"; fits != (v.Now.Winner != "") {
-			t.Errorf("%s: winner %q", p.Name, v.Now.Winner)
+		if fits := p.Name == "first" || p.Name == "second"; fits != (v.Replayed.Winner != "") {
+			t.Errorf("%s: winner %q", p.Name, v.Replayed.Winner)
 		}
 	}
 }

@@ -25,108 +25,108 @@ import (
 
 	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
 	"github.com/gantry-project/gantry/internal/scheduler/bind"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
-	"github.com/gantry-project/gantry/internal/scheduler/extend"
-	"github.com/gantry-project/gantry/internal/scheduler/glue"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/extender"
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
-	"github.com/gantry-project/gantry/internal/scheduler/post"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // bindingsPerWorker is how many bindings may be written at once for each worker that judges (parallelism in the configuration).
 const bindingsPerWorker = 6
 
-// parting is how long events that are under way may take when the scheduler ends.
-const parting = 2 * time.Second
+// shutdownTimeout is how long events that are under way may take when the scheduler ends.
+const shutdownTimeout = 2 * time.Second
 
-// patience is how long a plugin that is not built in may take, unless Options say otherwise.
-const patience = 30 * time.Second
+// defaultPluginTimeout is how long a plugin that is not built in may take, unless Options say otherwise.
+const defaultPluginTimeout = 30 * time.Second
 
 // Options are what a scheduler is made from.
 type Options struct {
 	features.Features // GenericWorkload: Pods of a PodGroup are scheduled together; V136: FailedScheduling is told in the words of v1.36
 
-	Client      kubernetes.Interface
-	Post        *post.Poster                                // for bindings and their events; nil: Client writes them
-	KubeConfig  *rest.Config                                // for plugins that make their own clients; may be nil
-	Informers   informers.SharedInformerFactory             // nil: its own; Run starts it
-	Dynamic     dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
-	Config      *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default, with every node scored
-	Journal     journal.Sink                                // nil: none
-	Plugins     map[string]plugins.Factory                  // out-of-tree plugins by name
-	Metrics     metrics.KubeRegistry                        // nil: none
-	Seed        uint64                                      // of the choice among equal nodes; 0: the time of day
-	Patience    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
-	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
-	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
-	Record      func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
+	Client           kubernetes.Interface
+	Writer           *apiwriter.Writer                           // for bindings and their events; nil: Client writes them
+	KubeConfig       *rest.Config                                // for plugins that make their own clients; may be nil
+	Informers        informers.SharedInformerFactory             // nil: its own; Run starts it
+	Dynamic          dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
+	Config           *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default, with every node scored
+	Journal          journal.Sink                                // nil: none
+	Plugins          map[string]plugins.Factory                  // out-of-tree plugins by name
+	Metrics          metrics.KubeRegistry                        // nil: none
+	Seed             uint64                                      // of the choice among equal nodes; 0: the time of day
+	PluginTimeout    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
+	MinFeasibleNodes int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
+	ShadowCheck      bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
+	Record           func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
 }
 
 // Scheduler schedules the Pods of its profiles.
 type Scheduler struct {
 	Options
-	profiles map[string]*glue.Profile
-	current  *glue.Current
-	waiting  *glue.Waiting
-	binder   *bind.Binder
-	statuses *bind.Statuses
-	pods     corelisters.PodLister
-	intake
-	events  events.EventBroadcaster
-	quick   bind.Quick
-	meter   *meter
-	bell    chan struct{} // capacity one: something may be in the queue
-	binding sync.WaitGroup
-	cycle
-	state
+	profiles        map[string]*frameworkruntime.Profile
+	currentSnapshot *frameworkruntime.CurrentSnapshot
+	waitingPods     *frameworkruntime.WaitingPods
+	binder          *bind.Binder
+	statuses        *bind.PodStatusWriter
+	pods            corelisters.PodLister
+	eventHandlers
+	events   events.EventBroadcaster
+	writer   bind.APIWriter
+	metrics  *schedulerMetrics
+	wake     chan struct{} // capacity one: something may be in the queue
+	bindings sync.WaitGroup
+	schedulingCycle
+	lockedState
 }
 
-// intake is where objects come in.
-type intake struct {
-	synced []cache.InformerSynced
-	custom customResources
-	listed atomic.Bool
-	gangs  *gangs
-	*gear
+// eventHandlers is where objects come in.
+type eventHandlers struct {
+	synced    []cache.InformerSynced
+	custom    customResources
+	listed    atomic.Bool
+	podGroups *podGroups
+	*devices
 }
 
-// cycle is what only the scheduling goroutine touches.
-type cycle struct {
-	*desk
-	shadow   *shadow // nil: none is asked for
-	startsAt int
-	flushed  time.Time
-	stirred  bool // there was a cycle after flushed: gauges are set anew a second later
-	cycles   int
-	offers
+// schedulingCycle is what only the scheduling goroutine touches.
+type schedulingCycle struct {
+	*scratch
+	shadowCheck        *shadowCheck // nil: none is asked for
+	nextStartNodeIndex int
+	lastFlush          time.Time
+	eventsSinceFlush   bool // there was a cycle after flushed: gauges are set anew a second later
+	cycleCount         int
+	bindBatch
 	configs map[string]json.RawMessage // of profiles, as decisions are recorded with; empty without Record
 }
 
-// offers are bindings that have not left.
-type offers struct {
-	offered   int
-	offeredAt time.Time // the first of them
+// bindBatch are bindings that have not left.
+type bindBatch struct {
+	batched   int
+	batchedAt time.Time // the first of them
 }
 
-// desk is what rulings work with. After one that broke or never ended, the next gets a new one.
-type desk struct {
-	boards place.Boards
-	memory place.Memory
-	pick   *rand.Rand
+// scratch is what rulings work with. After one that broke or never ended, the next gets a new one.
+type scratch struct {
+	buffers schedule.Buffers
+	eqCache schedule.EquivalenceCache
+	rand    *rand.Rand
 }
 
-// state is guarded by mu.
-type state struct {
+// lockedState is guarded by mu.
+type lockedState struct {
 	mu        sync.Mutex
-	world     *snapshot.World
+	cache     *snapshot.Cache
 	queue     *queue.Queue
-	nominated *queue.Nominated
+	nominator *queue.Nominator
 }
 
 // New makes a scheduler. The error is about the configuration or a plugin.
@@ -145,106 +145,106 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	gangs, err := newGangs(o)
+	gangs, err := newPodGroups(o)
 	if err != nil {
 		return nil, err
 	}
 	if o.GenericWorkload {
 		config.EnablePlugin(o.Config, gangscheduling.Name)
 	}
-	if o.Patience == 0 {
-		o.Patience = patience
+	if o.PluginTimeout == 0 {
+		o.PluginTimeout = defaultPluginTimeout
 	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
 	s := &Scheduler{
-		Options: o, profiles: map[string]*glue.Profile{}, current: &glue.Current{}, waiting: glue.NewWaiting(), bell: make(chan struct{}, 1),
+		Options: o, profiles: map[string]*frameworkruntime.Profile{}, currentSnapshot: &frameworkruntime.CurrentSnapshot{}, waitingPods: frameworkruntime.NewWaitingPods(), wake: make(chan struct{}, 1),
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
-		pods:   o.Informers.Core().V1().Pods().Lister(), quick: bind.NewQuick(o.Post),
-		intake: intake{custom: custom, gangs: gangs, gear: &gear{}},
-		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}, configs: map[string]json.RawMessage{}},
-		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
+		pods:   o.Informers.Core().V1().Pods().Lister(), writer: bind.NewAPIWriter(o.Writer),
+		eventHandlers:   eventHandlers{custom: custom, podGroups: gangs, devices: &devices{}},
+		schedulingCycle: schedulingCycle{scratch: &scratch{rand: rand.New(rand.NewPCG(o.Seed, 0))}, configs: map[string]json.RawMessage{}},
+		lockedState:     lockedState{cache: snapshot.NewCache(), nominator: queue.NewNominator()},
 	}
-	s.current.Standing = s.standing
-	s.meter = newMeter(o.Metrics, o.GenericWorkload)
+	s.currentSnapshot.AssignedPod = s.assignedPod
+	s.metrics = newSchedulerMetrics(o.Metrics, o.GenericWorkload)
 	if o.ShadowCheck {
-		s.shadow = newShadow(o.Metrics)
+		s.shadowCheck = newShadowCheck(o.Metrics)
 	}
-	s.statuses = bind.NewStatuses(o.Client, s.latest)
-	s.statuses.Calls, s.statuses.Quick = s.meter.work.calls.told(), s.quick
-	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
+	s.statuses = bind.NewPodStatusWriter(o.Client, s.latestPod)
+	s.statuses.APICalls, s.statuses.Writer = s.metrics.async.apiCalls.hooks(), s.writer
+	s.binder = &bind.Binder{Cache: assumeCache{s}, Done: s.doneWithQueue, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
 		return nil, err
 	}
-	if err := s.watch(); err != nil {
+	if err := s.addAllEventHandlers(); err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	samples := map[string]place.Sample{}
+	samples := map[string]schedule.Sample{}
 	for name, p := range s.profiles {
-		samples[name] = s.sample(p)
-		s.meter.asked.seats(p.Judges)
+		samples[name] = s.nodesToScore(p)
+		s.metrics.pluginEvaluations.evaluationsOf(p.Plugins)
 	}
-	s.meter.begin(samples)
+	s.metrics.setProfiles(samples)
 	return s, nil
 }
 
 func (s *Scheduler) makeProfiles() error {
 	recorders := map[string]events.EventRecorderLogger{}
-	shared, err := s.gear.open(s.Options, func(profile string) events.EventRecorderLogger { return recorders[profile] })
+	shared, err := s.devices.start(s.Options, func(profile string) events.EventRecorderLogger { return recorders[profile] })
 	if err != nil {
 		return err
 	}
-	shared.Groups, s.current.Groups = s.gangs.groups(), s.gangs.groups()
-	shared.Rolls = glue.Rolls{Pick: func(n int) int { return s.pick.IntN(n) }, Pledged: pledges{s}}
-	deps := glue.Deps{
-		Shared: shared,
-		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,
-		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
-		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
-		Nominator: nominator{s}, Activator: activator{s},
-		SelectorOf: newOwners(s.Informers).selectorOf,
-		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Searched: s.meter.work.hunts.searched, Evicted: s.meter.evicted, Calls: s.meter.work.calls.told(), Took: s.meter.span, Go: s.beside("preemption")},
+	shared.PodGroups, s.currentSnapshot.PodGroupStore = s.podGroups.podGroupStates(), s.podGroups.podGroupStates()
+	shared.PreemptionInputs = frameworkruntime.PreemptionInputs{PickStart: func(n int) int { return s.rand.IntN(n) }, Nominations: nominations{s}}
+	deps := frameworkruntime.Deps{
+		SharedState: shared,
+		Client:      s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, WaitingPods: s.waitingPods, Snapshot: s.currentSnapshot, PluginTimeout: s.PluginTimeout,
+		Recorder:     func(profile string) events.EventRecorderLogger { return recorders[profile] },
+		Parallelizer: frameworkruntime.Parallelizer{Workers: int(*s.Config.Parallelism)},
+		Nominator:    nominator{s}, Activator: activator{s},
+		SelectorOf: newSelectorFinder(s.Informers).selectorOf,
+		Hooks:      frameworkruntime.Hooks{WaitingOnPermit: s.recordPermitWait, Preempting: s.recordPreempting, Preempted: s.recordPreempted, PreemptionSearched: s.metrics.async.preemption.observeSearch, Evicted: s.metrics.observeEviction, APICalls: s.metrics.async.apiCalls.hooks(), ObservePoint: s.metrics.observePoint, Go: s.goroutine("preemption")},
 	}
-	if s.shadow != nil {
-		deps.Told.Doubted = s.shadow.doubted(s.Journal)
+	if s.shadowCheck != nil {
+		deps.Hooks.ShadowCheckFailed = s.shadowCheck.reporter(s.Journal)
 	}
-	if deps.Extenders, err = extend.NewAll(s.Config.Extenders); err != nil {
+	if deps.Extenders, err = extender.NewExtenders(s.Config.Extenders); err != nil {
 		return err
 	}
-	factories := bind.Factories(s.Plugins, s.quick)
-	hints := map[string][]queue.Hint{}
-	orders := map[string]queue.Order{}
+	factories := bind.Factories(s.Plugins, s.writer)
+	hints := map[string][]queue.QueueingHint{}
+	orders := map[string]queue.ProfileLess{}
 	for i := range s.Config.Profiles {
 		cfg := &s.Config.Profiles[i]
-		leaveToExtenders(cfg, s.Config.Extenders)
+		ignoreExtenderResources(cfg, s.Config.Extenders)
 		recorders[*cfg.SchedulerName] = s.events.NewRecorder(scheme.Scheme, *cfg.SchedulerName)
-		p, err := glue.NewProfile(context.Background(), cfg, factories, deps)
+		p, err := frameworkruntime.NewProfile(context.Background(), cfg, factories, deps)
 		if err != nil {
 			return err
 		}
 		if s.Record != nil {
-			if s.configs[p.Name], err = replay.Configured(s.Config, i); err != nil {
+			if s.configs[p.Name], err = replay.ProfileConfig(s.Config, i); err != nil {
 				return err
 			}
 		}
-		s.profiles[p.Name], hints[p.Name] = p, s.meter.timed(p.Hints, func() framework.ClusterEvent { return s.queue.Asked() })
-		orders[p.Name] = queue.Order{Name: p.Sort.Name(), Less: p.Sort.Less}
+		s.profiles[p.Name], hints[p.Name] = p, s.metrics.timeHints(p.QueueingHints, func() framework.ClusterEvent { return s.queue.EventInHand() })
+		orders[p.Name] = queue.ProfileLess{Name: p.QueueSort.Name(), Less: p.QueueSort.Less}
 	}
 	s.queue = queue.New(queue.Options{
-		Less: prioritysort.New().Less, Orders: orders, Hints: hints, Log: klog.Background(), Gate: s.gate,
+		Less: prioritysort.New().Less, ProfileLess: orders, QueueingHints: hints, Log: klog.Background(), PreEnqueue: s.runPreEnqueuePlugins,
 		InitialBackoff: time.Duration(*s.Config.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(*s.Config.PodMaxBackoffSeconds) * time.Second,
 	})
 	return nil
 }
 
-// beside runs work beside the cycles, counted, and waited for when the scheduler ends.
-func (s *Scheduler) beside(operation string) func(func()) {
+// goroutine runs work beside the cycles, counted, and waited for when the scheduler ends.
+func (s *Scheduler) goroutine(operation string) func(func()) {
 	return func(work func()) {
-		s.meter.goroutine(operation, 1)
-		s.binding.Go(func() {
-			defer s.meter.goroutine(operation, -1)
+		s.metrics.addGoroutines(operation, 1)
+		s.bindings.Go(func() {
+			defer s.metrics.addGoroutines(operation, -1)
 			work()
 		})
 	}
@@ -253,24 +253,24 @@ func (s *Scheduler) beside(operation string) func(func()) {
 // Ready tells whether nodes and Pods have been listed, so that Pods are scheduled.
 func (s *Scheduler) Ready() bool { return s.listed.Load() }
 
-// gate asks the Pod's profile whether it may enter the queue.
-func (s *Scheduler) gate(p *v1.Pod) *framework.Status {
-	return s.profiles[p.Spec.SchedulerName].PreEnqueue(context.Background(), p)
+// runPreEnqueuePlugins asks the Pod's profile whether it may enter the queue.
+func (s *Scheduler) runPreEnqueuePlugins(p *v1.Pod) *framework.Status {
+	return s.profiles[p.Spec.SchedulerName].RunPreEnqueuePlugins(context.Background(), p)
 }
 
-// settle waits for bindings under way; those that a plugin holds up which does not end are left.
-func (s *Scheduler) settle(ctx context.Context) {
+// waitForBindings waits for bindings under way; those that a plugin holds up which does not end are left.
+func (s *Scheduler) waitForBindings(ctx context.Context) {
 	over := make(chan struct{})
 	go func() {
-		s.binding.Wait()
+		s.bindings.Wait()
 		close(over)
 	}()
-	t := time.NewTimer(s.Patience)
+	t := time.NewTimer(s.PluginTimeout)
 	defer t.Stop()
 	select {
 	case <-over:
 	case <-t.C:
-		klog.FromContext(ctx).Info("Bindings under way do not end and are left", "after", s.Patience)
+		klog.FromContext(ctx).Info("Bindings under way do not end and are left", "after", s.PluginTimeout)
 	}
 }
 
@@ -281,7 +281,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("scheduler: recording events: %w", err)
 	}
 	defer s.events.Shutdown()
-	defer s.gear.stop()
+	defer s.devices.stop()
 	s.Informers.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil // ended before it began
@@ -290,60 +290,60 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.custom.start(ctx)
 	s.listed.Store(true)
 	for name, p := range s.profiles {
-		logger.V(2).Info("Scheduling profile ready", "schedulerName", name, "plugins", p.Names())
+		logger.V(2).Info("Scheduling profile ready", "schedulerName", name, "plugins", p.PluginNames())
 	}
 	var writer sync.WaitGroup
 	writer.Go(func() { s.statuses.Run(ctx) })
-	if s.gangs != nil {
-		writer.Go(func() { s.gangs.statuses.Run(ctx) })
+	if s.podGroups != nil {
+		writer.Go(func() { s.podGroups.statuses.Run(ctx) })
 	}
 	defer writer.Wait()
-	defer s.lastWords(ctx)
-	defer s.settle(ctx)
-	defer s.flush() // what the last cycle offered
+	defer s.flushEvents(ctx)
+	defer s.waitForBindings(ctx)
+	defer s.flushBindings() // what the last cycle offered
 	for ctx.Err() == nil {
-		if e := s.next(ctx); e != nil {
-			s.schedule(ctx, e)
+		if e := s.nextPod(ctx); e != nil {
+			s.scheduleOne(ctx, e)
 		}
 	}
 	return nil
 }
 
-// lastWords lets events be written that are under way when the scheduler ends.
-func (s *Scheduler) lastWords(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+// flushEvents lets events be written that are under way when the scheduler ends.
+func (s *Scheduler) flushEvents(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	s.quick.Close(ctx)
+	s.writer.Close(ctx)
 }
 
-// next waits for a Pod to schedule; nil when ctx ended or it should be called again.
-func (s *Scheduler) next(ctx context.Context) *queue.Entry {
+// nextPod waits for a Pod to schedule; nil when ctx ended or it should be called again.
+func (s *Scheduler) nextPod(ctx context.Context) *queue.Entry {
 	s.mu.Lock()
 	now := time.Now()
-	if now.Sub(s.flushed) >= time.Second {
-		s.tell(s.queue.Flush(now))
-		s.flushed, s.stirred = now, false
-		s.meter.knows(s.world.Count())
-		s.meter.refusals(s.queue.Refused())
-		s.meter.noted(s.queue.InFlightEvents())
-		s.meter.entities(s.queue.Entities(s.gangs.names()))
+	if now.Sub(s.lastFlush) >= time.Second {
+		s.recordMoves(s.queue.Flush(now))
+		s.lastFlush, s.eventsSinceFlush = now, false
+		s.metrics.setCacheSize(s.cache.Counts())
+		s.metrics.setUnschedulable(s.queue.UnschedulablePodsByPlugin())
+		s.metrics.setInFlightEvents(s.queue.InFlightEvents())
+		s.metrics.setEntities(s.queue.EntityCounts(s.podGroups.keyFunc()))
 	}
 	e := s.queue.Pop(now)
 	var wake time.Time
 	if e == nil {
-		wake = s.queue.Wake()
-		if soon := s.flushed.Add(time.Second); s.stirred && (wake.IsZero() || soon.Before(wake)) {
+		wake = s.queue.NextFlush()
+		if soon := s.lastFlush.Add(time.Second); s.eventsSinceFlush && (wake.IsZero() || soon.Before(wake)) {
 			wake = soon
 		}
 	}
-	s.meter.pending(s.queue.Count())
+	s.metrics.setPending(s.queue.StageCounts())
 	s.mu.Unlock()
 	if e != nil {
-		s.stirred = true
-		s.lateOffer(now)
+		s.eventsSinceFlush = true
+		s.flushLateBindings(now)
 		return e
 	}
-	s.flush()
+	s.flushBindings()
 	var timer <-chan time.Time
 	if !wake.IsZero() {
 		t := time.NewTimer(time.Until(wake))
@@ -351,28 +351,28 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 		timer = t.C
 	}
 	select {
-	case <-s.bell:
+	case <-s.wake:
 	case <-timer:
-		s.flushed = time.Time{}
+		s.lastFlush = time.Time{}
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// tell writes moves to the journal and rings the bell; mu is held.
-func (s *Scheduler) tell(moves []queue.Move) {
-	s.meter.came(moves, func(m queue.Move) string { return s.gangs.of(m.Entry.Pod()) })
+// recordMoves writes moves to the journal and rings the bell; mu is held.
+func (s *Scheduler) recordMoves(moves []queue.Move) {
+	s.metrics.observeIncoming(moves, func(m queue.Move) string { return s.podGroups.keyOf(m.Entry.Pod()) })
 	for _, m := range moves {
-		s.Journal.Put(ref(m.Entry.Pod()), queued(m))
+		s.Journal.Put(podRef(m.Entry.Pod()), queuedFact(m))
 		if m.Ignored {
 			continue
 		}
-		s.meter.moved(m)
-		if m.To != queue.Active && m.To != queue.Backoff {
+		s.metrics.observeQueueMove(m)
+		if m.Stage != queue.Active && m.Stage != queue.Backoff {
 			continue
 		}
 		select {
-		case s.bell <- struct{}{}:
+		case s.wake <- struct{}{}:
 		default:
 		}
 	}

@@ -29,7 +29,7 @@ import (
 type cluster struct {
 	*fake.Clientset
 	t        testing.TB
-	notes    *notes
+	notes    *recordedFacts
 	mu       sync.Mutex
 	bindings []v1.Binding
 	when     map[string]time.Time
@@ -37,34 +37,34 @@ type cluster struct {
 	groups   dynamic.Interface
 }
 
-type notes struct {
-	mu    sync.Mutex
-	facts map[string][]journal.Fact
-	news  chan struct{} // closed at the next fact; nil: nobody waits
+type recordedFacts struct {
+	mu      sync.Mutex
+	facts   map[string][]journal.Fact
+	changed chan struct{} // closed at the next fact; nil: nobody waits
 }
 
-func (n *notes) Put(r journal.Ref, f journal.Fact) {
+func (n *recordedFacts) Put(r journal.Ref, f journal.Fact) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.facts[r.Name] = append(n.facts[r.Name], f)
-	if n.news != nil {
-		close(n.news)
-		n.news = nil
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
 	}
 }
 
 // next is closed when the next fact is there.
-func (n *notes) next() <-chan struct{} {
+func (n *recordedFacts) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.news == nil {
-		n.news = make(chan struct{})
+	if n.changed == nil {
+		n.changed = make(chan struct{})
 	}
-	return n.news
+	return n.changed
 }
 
-// noted looks after every fact of the journal until it sees what it waits for.
-func (c *cluster) noted(what string, ok func() bool) {
+// awaitFacts looks after every fact of the journal until it sees what it waits for.
+func (c *cluster) awaitFacts(what string, ok func() bool) {
 	c.t.Helper()
 	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
@@ -81,13 +81,13 @@ func (c *cluster) noted(what string, ok func() bool) {
 	}
 }
 
-// tells looks at a Pod's facts until one is as wanted.
-func (c *cluster) tells(name, what string, ok func(journal.Fact) bool) {
+// awaitFact looks at a Pod's facts until one is as wanted.
+func (c *cluster) awaitFact(name, what string, ok func(journal.Fact) bool) {
 	c.t.Helper()
-	c.noted("Pod "+name+" "+what, func() bool { return slices.ContainsFunc(c.notes.of(name), ok) })
+	c.awaitFacts("Pod "+name+" "+what, func() bool { return slices.ContainsFunc(c.notes.of(name), ok) })
 }
 
-func (n *notes) of(name string) []journal.Fact {
+func (n *recordedFacts) of(name string) []journal.Fact {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]journal.Fact(nil), n.facts[name]...)
@@ -110,7 +110,7 @@ func run(t testing.TB, ctx context.Context, change func(*Options), objects []run
 
 func runOn(t testing.TB, ctx context.Context, clientset *fake.Clientset, change func(*Options)) *cluster {
 	t.Helper()
-	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
+	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)
 	o := Options{Client: c, Journal: c.notes, Seed: 1}
 	if change != nil {

@@ -16,21 +16,21 @@ import (
 type State struct {
 	Revision int64
 	Object   map[string]any
-	Gone     bool // removed at this revision; Object is its last state
+	Deleted  bool // removed at this revision; Object is its last state
 }
 
 // Revision is one write to an object.
 type Revision struct {
-	Revision int64            `json:"revision"`
-	At       time.Time        `json:"at,omitzero"`
-	Verb     string           `json:"verb,omitempty"`
-	Sub      string           `json:"subresource,omitempty"`
-	User     string           `json:"user,omitempty"`
-	Agent    string           `json:"agent,omitempty"`
-	Managers []string         `json:"managers,omitempty"` // field managers whose entries the write touched
-	Changes  []journal.Change `json:"changes,omitempty"`
-	Changed  []string         `json:"changed,omitempty"` // fields by name, where their values are compacted away
-	Lost     bool             `json:"lost,omitempty"`    // what was written is compacted away
+	Revision      int64            `json:"revision"`
+	At            time.Time        `json:"at,omitzero"`
+	Verb          string           `json:"verb,omitempty"`
+	Sub           string           `json:"subresource,omitempty"`
+	User          string           `json:"user,omitempty"`
+	Agent         string           `json:"agent,omitempty"`
+	Managers      []string         `json:"managers,omitempty"` // field managers whose entries the write touched
+	Changes       []journal.Change `json:"changes,omitempty"`
+	Changed       []string         `json:"changed,omitempty"` // fields by name, where their values are compacted away
+	BeforeUnknown bool             `json:"lost,omitempty"`    // what was written is compacted away
 }
 
 // Manager is what an object itself says of a writer: metadata.managedFields, the last write of each.
@@ -44,24 +44,24 @@ type Manager struct {
 
 // History is who wrote what.
 type History struct {
-	What      string     `json:"object"`
-	Kept      int64      `json:"kept,omitempty"` // the store's history reaches back to this revision
-	Revisions []Revision `json:"revisions"`
-	Managers  []Manager  `json:"managers,omitempty"`
-	Partial   bool       `json:"partial,omitempty"` // the creation is not among the revisions
+	What           string     `json:"object"`
+	OldestRevision int64      `json:"kept,omitempty"` // the store's history reaches back to this revision
+	Revisions      []Revision `json:"revisions"`
+	Managers       []Manager  `json:"managers,omitempty"`
+	Partial        bool       `json:"partial,omitempty"` // the creation is not among the revisions
 }
 
-// Historian is what a history is made of.
-type Historian struct {
-	What    string
-	Kept    int64
-	States  []State         // oldest first; the first may be the state before the first known write
-	Entries []journal.Entry // of a Pod
+// HistoryInput is what a history is made of.
+type HistoryInput struct {
+	What           string
+	OldestRevision int64
+	States         []State         // oldest first; the first may be the state before the first known write
+	Entries        []journal.Entry // of a Pod
 }
 
-// Tell joins states and journal.
-func (h Historian) Tell() History {
-	out := History{What: h.What, Kept: h.Kept, Partial: true}
+// History joins states and journal.
+func (h HistoryInput) History() History {
+	out := History{What: h.What, OldestRevision: h.OldestRevision, Partial: true}
 	at := map[int64]*Revision{}
 	get := func(n int64) *Revision {
 		if at[n] == nil {
@@ -85,16 +85,16 @@ func (h Historian) Tell() History {
 	for i := range h.States {
 		s := &h.States[i]
 		switch {
-		case before != nil || !older(s, h.Kept):
-			get(s.Revision).become(before, s)
+		case before != nil || !older(s, h.OldestRevision):
+			get(s.Revision).diff(before, s)
 		case at[s.Revision] != nil:
-			at[s.Revision].Managers = touched(nil, s.Object)
+			at[s.Revision].Managers = changedPaths(nil, s.Object)
 		}
 		before = s
 	}
 	for _, n := range slices.Sorted(maps.Keys(at)) {
 		r := *at[n]
-		r.Lost = n <= h.Kept && len(r.Changes) == 0 && r.Verb != "create" || n <= h.Kept && r.Verb == "create"
+		r.BeforeUnknown = n <= h.OldestRevision && len(r.Changes) == 0 && r.Verb != "create" || n <= h.OldestRevision && r.Verb == "create"
 		if r.Changes != nil {
 			r.Changed = nil
 		}
@@ -112,14 +112,14 @@ func (h Historian) Tell() History {
 // older says that a state was written before the history that is kept.
 func older(s *State, kept int64) bool { return s.Revision <= kept }
 
-// become fills in what a state tells about the write that made it.
-func (r *Revision) become(before, now *State) {
+// diff fills in what a state tells about the write that made it.
+func (r *Revision) diff(before, now *State) {
 	var was map[string]any
 	if before != nil {
 		was = before.Object
 	}
 	switch {
-	case now.Gone:
+	case now.Deleted:
 		r.verb("remove")
 		return
 	case before == nil:
@@ -128,7 +128,7 @@ func (r *Revision) become(before, now *State) {
 		r.verb("write")
 		r.Changes = journal.Changes(was, now.Object)
 	}
-	r.Managers = touched(was, now.Object)
+	r.Managers = changedPaths(was, now.Object)
 }
 
 func (r *Revision) verb(v string) {
@@ -137,8 +137,8 @@ func (r *Revision) verb(v string) {
 	}
 }
 
-// touched are the managers whose entries differ between two states.
-func touched(was, now map[string]any) []string {
+// changedPaths are the managers whose entries differ between two states.
+func changedPaths(was, now map[string]any) []string {
 	old := map[string]string{}
 	for _, m := range managers(was) {
 		old[m.Name+"/"+m.Verb+"/"+m.Sub] = fmt.Sprint(m)
@@ -219,10 +219,10 @@ func (h History) WriteText(w io.Writer) error {
 		}
 		if len(r.Changed) > 0 {
 			p.line("      changed: %s (values compacted)", strings.Join(r.Changed, ", "))
-		} else if len(r.Managers) > 0 && len(r.Changes) == 0 && !r.Lost && r.Verb != "create" && r.Verb != "remove" {
+		} else if len(r.Managers) > 0 && len(r.Changes) == 0 && !r.BeforeUnknown && r.Verb != "create" && r.Verb != "remove" {
 			p.line("      only who owns which fields")
-		} else if r.Lost && r.Verb != "create" && r.Verb != "remove" {
-			p.line("      what it changed is compacted: the store keeps history from revision %d on, some minutes", h.Kept)
+		} else if r.BeforeUnknown && r.Verb != "create" && r.Verb != "remove" {
+			p.line("      what it changed is compacted: the store keeps history from revision %d on, some minutes", h.OldestRevision)
 		}
 	}
 	if len(h.Managers) > 0 {

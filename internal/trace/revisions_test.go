@@ -28,13 +28,13 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 	managed := func(manager, field string) string {
 		return `{"metadata":{"managedFields":[{"manager":"` + manager + `","operation":"Update","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:` + field + `":{}}}}}}]},"spec":{"containers":[{"name":"web","image":"` + field + `"}]}}`
 	}
-	h := Historian{
-		What: "pod/web in default", Kept: 20,
+	h := HistoryInput{
+		What: "pod/web in default", OldestRevision: 20,
 		Entries: []journal.Entry{wrote(10, "create", "", "ann"), wrote(12, "create", "binding", "system:kube-scheduler", "spec.nodeName"), wrote(15, "patch", "status", "system:node:a"), wrote(25, "patch", "", "bob")},
-		States:  []State{{Revision: 15, Object: object(t, managed("kubelet", "image"))}, {Revision: 25, Object: object(t, managed("kubectl-edit", "other"))}, {Revision: 30, Object: object(t, `{}`), Gone: true}},
+		States:  []State{{Revision: 15, Object: object(t, managed("kubelet", "image"))}, {Revision: 25, Object: object(t, managed("kubectl-edit", "other"))}, {Revision: 30, Object: object(t, `{}`), Deleted: true}},
 	}
 	var out strings.Builder
-	if err := h.Tell().WriteText(&out); err != nil {
+	if err := h.History().WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := `pod/web in default: 5 revisions known
@@ -54,7 +54,7 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 
 // A story is told with what each step changed and with a remedy when the write was refused.
 func TestStoryText(t *testing.T) {
-	s := journal.Story{
+	s := journal.RequestTrace{
 		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403, Took: journal.Took(3 * time.Millisecond),
 		Refusal: `pods "web" is forbidden: exceeded quota: small`, Steps: []journal.Step{
 			{Name: journal.StepMutation, By: "NamespaceLifecycle"},
@@ -63,7 +63,7 @@ func TestStoryText(t *testing.T) {
 		},
 	}
 	var out strings.Builder
-	if err := WriteStory(&out, s, false); err != nil {
+	if err := WriteRequestTrace(&out, s, false); err != nil {
 		t.Fatal(err)
 	}
 	want := `create pods web in default: refused with 403 after 3ms

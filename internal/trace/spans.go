@@ -23,10 +23,10 @@ type Span struct {
 // Took is the span's length.
 func (s Span) Took() time.Duration { return s.End.Sub(s.Start) }
 
-// stage is a stretch of a life: it opens when open says so and closes when shut does.
-type stage struct {
-	name       string
-	open, shut func(journal.Fact) bool
+// spanStage is a stretch of a life: it opens when open says so and closes when shut does.
+type spanStage struct {
+	name          string
+	opens, closes func(journal.Fact) bool
 }
 
 func is[F journal.Fact](f journal.Fact) bool { _, ok := f.(F); return ok }
@@ -62,7 +62,7 @@ func either(fs ...func(journal.Fact) bool) func(journal.Fact) bool {
 }
 
 // stages are the chapters of a life, in order; one row each.
-var stages = []stage{
+var stages = []spanStage{
 	{"waiting and judged", is[journal.Queued], either(is[journal.Bound], is[journal.Removed])},
 	{"starting", is[journal.Accepted], either(phase("Running", "Succeeded", "Failed"), is[journal.Refused], is[journal.Released])},
 	{"becoming ready", phase("Running"), either(condition("Ready", "True"), phase("Succeeded", "Failed"), is[journal.Killing], is[journal.Released])},
@@ -77,15 +77,15 @@ func spans(entries []journal.Entry) []Span {
 	root := Span{Name: "life", Start: entries[0].At, End: last, Open: true}
 	outer := make([]Span, 0, len(stages))
 	for _, st := range stages {
-		if s, ok := cut(st, entries, last); ok {
+		if s, ok := stageSpan(st, entries, last); ok {
 			outer = append(outer, s)
 		}
 	}
 	for _, e := range entries {
-		if _, gone := e.Fact.(journal.Removed); gone {
+		if _, deleted := e.Fact.(journal.Removed); deleted {
 			root.Open = false
 		}
-		s, ok := leaf(e)
+		s, ok := callSpan(e)
 		if !ok {
 			continue
 		}
@@ -103,15 +103,15 @@ func spans(entries []journal.Entry) []Span {
 	return []Span{root}
 }
 
-// cut makes the span of a stage from the first entry that opens it to the first one after that shuts it.
-func cut(st stage, entries []journal.Entry, last time.Time) (Span, bool) {
+// stageSpan makes the span of a stage from the first entry that opens it to the first one after that shuts it.
+func stageSpan(st spanStage, entries []journal.Entry, last time.Time) (Span, bool) {
 	for i, e := range entries {
-		if !st.open(e.Fact) {
+		if !st.opens(e.Fact) {
 			continue
 		}
 		s := Span{Name: st.name, Start: e.At, End: last, Open: true}
 		for _, later := range entries[i+1:] {
-			if st.shut(later.Fact) {
+			if st.closes(later.Fact) {
 				s.End, s.Open = later.At, false
 				break
 			}
@@ -130,8 +130,8 @@ func innermost(outer []Span, s Span) int {
 	return -1
 }
 
-// leaf makes the span of a fact that lasted.
-func leaf(e journal.Entry) (Span, bool) {
+// callSpan makes the span of a fact that lasted.
+func callSpan(e journal.Entry) (Span, bool) {
 	s := Span{By: e.By, Start: startOf(e), End: e.At}
 	switch f := e.Fact.(type) {
 	case journal.Written:

@@ -8,15 +8,15 @@ import (
 )
 
 // WriteTimeline prints the life line by line, times relative to its start.
-func (l Life) WriteTimeline(w io.Writer) error {
+func (l PodTrace) WriteTimeline(w io.Writer) error {
 	var b strings.Builder
-	l.header(&b)
+	l.writeHeader(&b)
 	for _, e := range l.Entries {
 		fmt.Fprintf(&b, "%10s  %-11s %s\n", offset(e.At.Sub(l.Start)), e.By, e.Fact.Line())
 	}
-	if len(l.Shares) > 0 {
+	if len(l.Breakdown) > 0 {
 		b.WriteString("\nwhere the time went\n")
-		for _, s := range l.Shares {
+		for _, s := range l.Breakdown {
 			fmt.Fprintf(&b, "  %-28s %10s", s.Name, round(s.Took))
 			if s.Calls > 0 {
 				fmt.Fprintf(&b, "   calls %s, ", round(s.Calls))
@@ -33,17 +33,17 @@ func (l Life) WriteTimeline(w io.Writer) error {
 }
 
 // WriteTree prints the spans as a tree with their lengths.
-func (l Life) WriteTree(w io.Writer) error {
+func (l PodTrace) WriteTree(w io.Writer) error {
 	var b strings.Builder
-	l.header(&b)
+	l.writeHeader(&b)
 	for _, s := range l.Spans {
-		l.branch(&b, s, "", "")
+		l.writeBranch(&b, s, "", "")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (l Life) header(b *strings.Builder) {
+func (l PodTrace) writeHeader(b *strings.Builder) {
 	fmt.Fprintf(b, "pod/%s in %s", l.Ref.Name, l.Ref.Namespace)
 	if l.Ref.UID != "" {
 		fmt.Fprintf(b, ", uid %s", l.Ref.UID)
@@ -57,7 +57,7 @@ func (l Life) header(b *strings.Builder) {
 	}
 }
 
-func (l Life) branch(b *strings.Builder, s Span, first, rest string) {
+func (l PodTrace) writeBranch(b *strings.Builder, s Span, first, rest string) {
 	open := ""
 	if s.Open {
 		open = " (still open)"
@@ -69,9 +69,9 @@ func (l Life) branch(b *strings.Builder, s Span, first, rest string) {
 	b.WriteByte('\n')
 	for i, c := range s.Children {
 		if i == len(s.Children)-1 {
-			l.branch(b, c, rest+"└ ", rest+"  ")
+			l.writeBranch(b, c, rest+"└ ", rest+"  ")
 		} else {
-			l.branch(b, c, rest+"├ ", rest+"│ ")
+			l.writeBranch(b, c, rest+"├ ", rest+"│ ")
 		}
 	}
 }

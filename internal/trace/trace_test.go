@@ -15,8 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
-// aLife is a Pod that was created, placed, started, became ready, was deleted and removed.
-func aLife(uid string, start time.Time) []journal.Entry {
+// sampleTrace is a Pod that was created, placed, started, became ready, was deleted and removed.
+func sampleTrace(uid string, start time.Time) []journal.Entry {
 	ref := journal.Ref{Namespace: "default", Name: "web", UID: uid}
 	ms := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
 	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
@@ -43,16 +43,16 @@ func aLife(uid string, start time.Time) []journal.Entry {
 
 // row: OPS-13
 func TestStoryOfALife(t *testing.T) {
-	lives := Lives(aLife("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
-	if len(lives) != 1 {
-		t.Fatalf("want one life, have %d", len(lives))
+	podTraces := PodTraces(sampleTrace("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+	if len(podTraces) != 1 {
+		t.Fatalf("want one life, have %d", len(podTraces))
 	}
 	var b strings.Builder
-	if err := lives[0].WriteTimeline(&b); err != nil {
+	if err := podTraces[0].WriteTimeline(&b); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("----\n")
-	if err := lives[0].WriteTree(&b); err != nil {
+	if err := podTraces[0].WriteTree(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "life.txt", b.String())
@@ -77,18 +77,18 @@ func golden(t *testing.T, name, got string) {
 
 func TestOneNameTwoLives(t *testing.T) {
 	now := time.Now()
-	lives := Lives(append(aLife("u1", now), aLife("u2", now.Add(time.Minute))...))
-	if len(lives) != 2 || lives[0].Ref.UID != "u1" || lives[1].Ref.UID != "u2" {
-		t.Fatalf("lives mixed: %+v", lives)
+	podTraces := PodTraces(append(sampleTrace("u1", now), sampleTrace("u2", now.Add(time.Minute))...))
+	if len(podTraces) != 2 || podTraces[0].Ref.UID != "u1" || podTraces[1].Ref.UID != "u2" {
+		t.Fatalf("lives mixed: %+v", podTraces)
 	}
-	if lives[1].Partial || len(lives[1].Entries) != len(aLife("", now)) {
-		t.Fatalf("second life incomplete: %d entries", len(lives[1].Entries))
+	if podTraces[1].Partial || len(podTraces[1].Entries) != len(sampleTrace("", now)) {
+		t.Fatalf("second life incomplete: %d entries", len(podTraces[1].Entries))
 	}
 }
 
 func TestForgottenBeginningIsSaid(t *testing.T) {
-	lives := Lives(aLife("u1", time.Now())[4:])
-	if !lives[0].Partial {
+	podTraces := PodTraces(sampleTrace("u1", time.Now())[4:])
+	if !podTraces[0].Partial {
 		t.Fatal("a life without its creation passes as whole")
 	}
 }
@@ -98,7 +98,7 @@ func TestWaitsForTheStore(t *testing.T) {
 	start := time.Now()
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
 	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
-	l := Life{Entries: []journal.Entry{
+	l := PodTrace{Entries: []journal.Entry{
 		{At: at(10), Fact: journal.Written{Verb: "create", Stored: took(4)}},
 		{At: at(50), Fact: journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: took(30)}},
 		{At: at(52), Fact: journal.Written{Verb: "patch", Stored: took(5)}},

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gantry-project/gantry/internal/scheduler/host"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // Factory makes a plugin; it has the signature of kube-scheduler's. args are the plugin's arguments as the file has them (see DecodeInto); nil when it has none.
@@ -29,17 +29,17 @@ type Option func(*command)
 // command is what New collects.
 type command struct {
 	plugins    map[string]plugins.Factory
-	twice      []string
+	duplicates []string
 	kubeconfig string
 	master     string
-	flags      host.Flags
+	flags      server.Flags
 }
 
 // WithPlugin compiles a plugin in. It does nothing until a profile enables it by name. Names of the default profile's plugins are taken.
 func WithPlugin(name string, factory Factory) Option {
 	return func(c *command) {
-		if _, have := plugins.Find(name); have || c.plugins[name] != nil {
-			c.twice = append(c.twice, name)
+		if _, have := plugins.Lookup(name); have || c.plugins[name] != nil {
+			c.duplicates = append(c.duplicates, name)
 		}
 		c.plugins[name] = factory
 	}
@@ -68,8 +68,8 @@ func New(options ...Option) *cobra.Command {
 func NewSchedulerCommand(options ...Option) *cobra.Command { return New(options...) }
 
 func (c *command) run(ctx context.Context) error {
-	if len(c.twice) > 0 {
-		return fmt.Errorf("plugin names taken twice: %v: give each plugin a name of its own", c.twice)
+	if len(c.duplicates) > 0 {
+		return fmt.Errorf("plugin names taken twice: %v: give each plugin a name of its own", c.duplicates)
 	}
 	o, err := c.flags.Options(slices.Sorted(maps.Keys(c.plugins))...)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *command) run(ctx context.Context) error {
 		return err
 	}
 	o.Plugins = c.plugins
-	return host.Run(ctx, o)
+	return server.Run(ctx, o)
 }
 
 // DecodeInto reads a plugin's arguments into a struct of its own; unknown fields are refused by name.

@@ -34,8 +34,8 @@ func Gantry(t testing.TB) string {
 	return file
 }
 
-// Beside is build/bin: where runc, the shim, the pause program and the CNI plugin are for a gantry that was built elsewhere.
-func Beside() string { return filepath.Join(Root(), "build/bin") }
+// NextToTest is build/bin: where runc, the shim, the pause program and the CNI plugin are for a gantry that was built elsewhere.
+func NextToTest() string { return filepath.Join(Root(), "build/bin") }
 
 // Root is the top of the source tree.
 func Root() string {
@@ -52,7 +52,7 @@ func Programs(t testing.TB) string {
 	}
 	dir := os.Getenv("GANTRY_BIN")
 	if dir == "" {
-		dir = Beside()
+		dir = NextToTest()
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {

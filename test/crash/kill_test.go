@@ -106,19 +106,19 @@ func (s *server) client(ctx context.Context) *kubernetes.Clientset {
 	return c
 }
 
-// made is what the server said it wrote.
-type made struct {
+// createdObject is what the server said it wrote.
+type createdObject struct {
 	uid      types.UID
 	revision string
 }
 
-// ledger is what was acknowledged, by number of the write.
-type ledger struct {
+// ackedWrites is what was acknowledged, by number of the write.
+type ackedWrites struct {
 	mu    sync.Mutex
-	acked map[string]made
+	acked map[string]createdObject
 }
 
-func (l *ledger) add(n string, m made) int {
+func (l *ackedWrites) add(n string, m createdObject) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked[n] = m
@@ -208,7 +208,7 @@ func TestKilledInTheMiddleOfWrites(t *testing.T) {
 	w := &watcher{client: client, added: map[types.UID]bool{}, last: from}
 	go w.run(ctx)
 
-	l := &ledger{acked: map[string]made{}}
+	l := &ackedWrites{acked: map[string]createdObject{}}
 	reached := make(chan int, *writes) // never blocks: one entry for each acknowledged write at most
 	next, group := atomic.Int64{}, sync.WaitGroup{}
 	writing, enough := context.WithCancel(ctx)
@@ -227,7 +227,7 @@ func TestKilledInTheMiddleOfWrites(t *testing.T) {
 					}
 					continue
 				}
-				if done := l.add(n, made{o.UID, o.ResourceVersion}); done <= *writes {
+				if done := l.add(n, createdObject{o.UID, o.ResourceVersion}); done <= *writes {
 					reached <- done
 				}
 			}
@@ -252,19 +252,19 @@ func TestKilledInTheMiddleOfWrites(t *testing.T) {
 }
 
 // compare holds what is there against what was acknowledged and what the watcher heard.
-func compare(t *testing.T, client kubernetes.Interface, l *ledger, w *watcher) {
+func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watcher) {
 	t.Helper()
 	list, err := client.CoreV1().ConfigMaps(space).List(t.Context(), metav1.ListOptions{LabelSelector: "crash"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]made{}
+	there := map[string]createdObject{}
 	for _, o := range list.Items {
 		n := o.Labels["crash"]
 		if _, twice := there[n]; twice {
 			t.Errorf("write %s is there twice", n)
 		}
-		there[n] = made{o.UID, o.ResourceVersion}
+		there[n] = createdObject{o.UID, o.ResourceVersion}
 	}
 	for n, m := range l.acked {
 		if there[n] != m {

@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	spaces = flag.Int("namespaces", 6, "how many namespaces are filled and deleted")
-	dice   = flag.Uint64("seed", 0, "seed of the history of namespaces; 0 takes one from the clock")
+	spaces       = flag.Int("namespaces", 6, "how many namespaces are filled and deleted")
+	randomSource = flag.Uint64("seed", 0, "seed of the history of namespaces; 0 takes one from the clock")
 )
 
 // history is what is done to namespaces while servers and controllers are killed.
@@ -191,7 +191,7 @@ func pause(ctx context.Context, d time.Duration) {
 // Whatever was created in a namespace, and whoever was killed while it was deleted: in the end nothing of it is in etcd, and until then it is there,
 // Terminating, and refuses creations with 403.
 func TestNothingIsLeftOfADeletedNamespace(t *testing.T) {
-	seed := *dice
+	seed := *randomSource
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}

@@ -12,7 +12,7 @@ import (
 
 // BenchmarkQueries asks for Services' addresses from eight clients at once, each over a socket of its own.
 func BenchmarkQueries(b *testing.B) {
-	w := newWorld(b, nil)
+	w := newFixture(b, nil)
 	const services, clients = 200, 8
 	for i := range services {
 		w.service(fmt.Sprintf("s%d", i), nil)

@@ -35,7 +35,7 @@ func endpoint(ip, hostname string, ready bool) discoveryv1.Endpoint {
 
 // https://github.com/kubernetes/dns/blob/master/docs/specification.md
 func TestRecords(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	web := w.service("web", nil).Spec.ClusterIP
 	w.service("set", headless)
 	w.slice("set", endpoint("10.1.0.1", "zero", true), endpoint("10.1.0.2", "one", true), endpoint("10.1.0.3", "late", false), endpoint("10.1.0.4", "", true))
@@ -98,7 +98,7 @@ func TestRecords(t *testing.T) {
 
 // A change is answered as soon as it is seen, as nothing about the cluster is cached.
 func TestChangesShowAtOnce(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.service("set", headless)
 	for i := range 5 {
 		ip := fmt.Sprintf("10.2.0.%d", i+1)
@@ -115,8 +115,8 @@ func TestChangesShowAtOnce(t *testing.T) {
 
 func TestUpstreamsAndStubDomains(t *testing.T) {
 	first, second, stub := newUpstream(t, "192.0.2.1"), newUpstream(t, "192.0.2.2"), newUpstream(t, "192.0.2.3")
-	w := newWorld(t, func(o *dns.Options) {
-		o.Alone, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{first.at}}
+	w := newFixture(t, func(o *dns.Options) {
+		o.NoUpstreams, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{first.at}}
 	})
 	if got := w.records("a.example.com", miekg.TypeA); got != "A 192.0.2.1" {
 		t.Errorf("outside the cluster: %q", got)
@@ -160,14 +160,14 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 // Answers of upstreams are cached; a dead one gives SERVFAIL before a client gives up, and never slows the cluster's names.
 func TestDeadUpstream(t *testing.T) {
 	up := newUpstream(t, "192.0.2.1")
-	w := newWorld(t, func(o *dns.Options) { o.Alone, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{up.at}} })
+	w := newFixture(t, func(o *dns.Options) { o.NoUpstreams, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{up.at}} })
 	for range 3 {
 		w.records("same.example.com", miekg.TypeA)
 	}
-	if n := up.asked.Load(); n != 1 {
+	if n := up.queries.Load(); n != 1 {
 		t.Errorf("asked %d times for what could be cached", n)
 	}
-	up.deaf.Store(true)
+	up.silent.Store(true)
 	began := time.Now()
 	if got := w.records("dead.example.com", miekg.TypeA); got != "SERVFAIL" || time.Since(began) > 5*time.Second {
 		t.Errorf("%q after %s, want SERVFAIL within the 5 s that resolvers wait", got, time.Since(began))
@@ -176,7 +176,7 @@ func TestDeadUpstream(t *testing.T) {
 	if got := w.records("kubernetes.default.svc.cluster.local", miekg.TypeA); got != "A 10.96.0.1" || time.Since(began) > 5*time.Second {
 		t.Errorf("%q after %s", got, time.Since(began))
 	}
-	up.deaf.Store(false)
+	up.silent.Store(false)
 	w.eventually("it is asked again when it lives", func() bool {
 		return w.records(fmt.Sprintf("%d.example.com", time.Now().UnixNano()), miekg.TypeA) == "A 192.0.2.1"
 	})
@@ -188,7 +188,7 @@ func TestNodesResolverFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("nameserver 127.0.0.1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, func(o *dns.Options) { o.Alone, o.ResolvConf = false, file })
+	w := newFixture(t, func(o *dns.Options) { o.NoUpstreams, o.ResolvConf = false, file })
 	if got := w.records("example.com", miekg.TypeA); got != "NXDOMAIN" {
 		t.Errorf("%q: with no server but itself, it asks nobody", got)
 	}
@@ -196,7 +196,7 @@ func TestNodesResolverFile(t *testing.T) {
 
 // Nothing that comes over the wire stops the server, whatever Services and slices there are.
 func TestNothingPanics(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.service("set", headless)
 	w.slice("set", endpoint("10.1.0.1", "zero", true))
 	w.service("bare", func(s *v1.Service) { s.Spec.ClusterIP, s.Spec.Ports = v1.ClusterIPNone, nil })

@@ -16,7 +16,7 @@ import (
 // Whatever Services and endpoints there are, names lead where DNS's specification says: a cluster IP, the ready ones of a headless Service, or those not
 // ready too where the Service wants it so, another name; and what does not exist has no address.
 func TestRandomServices(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	dice := rand.New(rand.NewPCG(6, 6))
 	want := map[string]string{}
 	name := func(s string) string { return s + ".default.svc.cluster.local" }

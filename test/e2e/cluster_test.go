@@ -75,7 +75,7 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, bin: bin, dir: dir, config: filepath.Join(dir, "kubeconfig")}
-	if c.net, err = ports.TakeNetwork("gt"); err != nil {
+	if c.net, err = ports.ReserveNetwork("gt"); err != nil {
 		t.Fatal(err)
 	}
 	c.args = append([]string{"up", "--data-dir", dir, "--node-name", "node-1",
@@ -107,7 +107,7 @@ func (c *cluster) waitOutput(text string, within time.Duration) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), within)
 	defer cancel()
-	if err := c.proc.Says(ctx, text); err != nil {
+	if err := c.proc.WaitOutput(ctx, text); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 func (c *cluster) importImages(names ...string) {
 	c.t.Helper()
 	archive := filepath.Join(c.t.TempDir(), "images.tar")
-	if err := images.Archive(archive, images.Only(images.Standard(), names...)); err != nil {
+	if err := images.Archive(archive, images.Select(images.Standard(), names...)); err != nil {
 		c.t.Fatal(err)
 	}
 	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput()
@@ -316,7 +316,7 @@ func exampleNetwork(c *cluster) {
 func exampleVolumes(c *cluster) {
 	c.kubectl("create", "configmap", "settings", "--from-literal=color=blue")
 	c.kubectl("create", "secret", "generic", "login", "--from-literal=password=hunter2")
-	c.apply(exampleFurnished)
+	c.apply(exampleVolumeSources)
 	c.waitFor("pod/furnished", "condition=Ready", time.Minute)
 	for command, want := range map[string]string{
 		"cat /settings/color":                                            "blue",

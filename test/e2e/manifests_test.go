@@ -165,7 +165,7 @@ spec:
     targetPort: 9377
 `
 
-const exampleFurnished = `
+const exampleVolumeSources = `
 apiVersion: v1
 kind: Pod
 metadata: {name: furnished, labels: {app: furnished}}

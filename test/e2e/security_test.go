@@ -81,15 +81,15 @@ func contexts(c *cluster) []aPod {
 		// row: SEC-02
 		{
 			name: "root-image", spec: "securityContext: {runAsNonRoot: true}",
-			told: `Failed: Error: container has runAsNonRoot and image will run as root (pod: "root-image_default(`, why: []string{"runAsNonRoot", "runAsUser"},
+			expectedOutput: `Failed: Error: container has runAsNonRoot and image will run as root (pod: "root-image_default(`, why: []string{"runAsNonRoot", "runAsUser"},
 		},
 		{
 			name: "root-user", spec: "securityContext: {runAsNonRoot: true}", container: "securityContext: {runAsUser: 0}",
-			told: `Failed: Error: container's runAsUser breaks non-root policy (pod: "root-user_default(`,
+			expectedOutput: `Failed: Error: container's runAsUser breaks non-root policy (pod: "root-user_default(`,
 		},
 		{
 			name: "named-user", spec: "securityContext: {runAsNonRoot: true}", image: "example.test/named-user:1",
-			told: "Failed: Error: container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root (pod:", why: []string{"runAsUser"},
+			expectedOutput: "Failed: Error: container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root (pod:", why: []string{"runAsUser"},
 		},
 		{
 			name: "strict-groups", spec: "securityContext: {supplementalGroupsPolicy: Strict, supplementalGroups: [77]}",
@@ -112,7 +112,7 @@ func contexts(c *cluster) []aPod {
 		},
 		{
 			name: "seccomp-missing", container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nosuch.json}}",
-			told: fmt.Sprintf(`Failed: Error: failed to create containerd container: cannot load seccomp profile "%s/kubelet/seccomp/nosuch.json": open `, c.dir),
+			expectedOutput: fmt.Sprintf(`Failed: Error: failed to create containerd container: cannot load seccomp profile "%s/kubelet/seccomp/nosuch.json": open `, c.dir),
 		},
 		{
 			name: "read-only-root", container: "securityContext: {readOnlyRootFilesystem: true}",
@@ -135,7 +135,7 @@ func contexts(c *cluster) []aPod {
 		},
 		{
 			name: "sysctl-unsafe", spec: "securityContext: {sysctls: [{name: net.core.somaxconn, value: \"10\"}]}",
-			told: `SysctlForbidden: forbidden sysctl: "net.core.somaxconn" not allowlisted`,
+			expectedOutput: `SysctlForbidden: forbidden sysctl: "net.core.somaxconn" not allowlisted`,
 		},
 		{
 			name: "windows-fields", container: "securityContext: {windowsOptions: {runAsUserName: ContainerUser}}", runs: map[string]string{"id -u": "0"},
@@ -177,7 +177,7 @@ volumes: [{name: v, emptyDir: {}}]`, container: "volumeMounts: [{name: v, mountP
 	if raw, err := os.ReadFile("/sys/module/apparmor/parameters/enabled"); err != nil || !strings.HasPrefix(string(raw), "Y") {
 		pods = append(pods, aPod{
 			name: "apparmor", container: "securityContext: {appArmorProfile: {type: RuntimeDefault}}",
-			told: "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+			expectedOutput: "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host",
 		})
 	}
 	return pods

@@ -110,8 +110,8 @@ volumeMounts:
   command: [sh, -c, "ln -s / /v/out"]
   volumeMounts: [{name: v, mountPath: /v}]
 volumes: [{name: v, emptyDir: {}}]`,
-			container: "volumeMounts: [{name: v, mountPath: /etc2, subPath: out/etc}]",
-			told:      `Failed: Error: failed to prepare subPath for volumeMount "v" of container "c"`,
+			container:      "volumeMounts: [{name: v, mountPath: /etc2, subPath: out/etc}]",
+			expectedOutput: `Failed: Error: failed to prepare subPath for volumeMount "v" of container "c"`,
 		},
 		{
 			name: "image", spec: "volumes: [{name: v, image: {reference: \"busybox:1.28\", pullPolicy: IfNotPresent}}]",
@@ -134,11 +134,11 @@ func hostVolumes(host string) []aPod {
 		{name: "host-char", spec: v("/dev/null", "CharDevice"), container: mount, runs: map[string]string{"test -c /v && echo yes": "yes"}},
 		{
 			name: "host-not-a-directory", spec: v(in("data/file"), "Directory"), container: mount,
-			told: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a directory", why: []string{"is not a directory"},
+			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a directory", why: []string{"is not a directory"},
 		},
 		{
 			name: "host-not-a-socket", spec: v(in("data/file"), "Socket"), container: mount,
-			told: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a socket file",
+			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a socket file",
 		},
 		{
 			name: "read-only", spec: v(host, "Directory"), container: "volumeMounts: [{name: v, mountPath: /v, readOnly: true}]",
@@ -200,12 +200,12 @@ func claims() []aPod {
 		{name: "claim-hostpath", spec: of("hostpath"), container: mount, runs: map[string]string{"cat /v/file": "of the host"}},
 		{
 			name: "claim-elsewhere", spec: of("elsewhere"), container: mount,
-			told: refused + `storage node affinity check failed for volume "elsewhere" : no matching NodeSelectorTerms`, why: []string{"elsewhere"},
+			expectedOutput: refused + `storage node affinity check failed for volume "elsewhere" : no matching NodeSelectorTerms`, why: []string{"elsewhere"},
 		},
-		{name: "claim-iscsi", spec: of("disks"), container: mount, told: refused + "volume disks of claim default/disks: volumes of type iscsi are not served by this node", why: []string{"iscsi", "local PersistentVolume"}},
+		{name: "claim-iscsi", spec: of("disks"), container: mount, expectedOutput: refused + "volume disks of claim default/disks: volumes of type iscsi are not served by this node", why: []string{"iscsi", "local PersistentVolume"}},
 		{
 			name: "claim-missing", spec: of("nope"), container: mount,
-			told: `FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: ` +
+			expectedOutput: `FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: ` +
 				`error processing PVC default/nope: failed to fetch PVC from API server: persistentvolumeclaims "nope"`,
 			why: []string{"nope"},
 		},
@@ -216,16 +216,16 @@ func refusedVolumes() []aPod {
 	const mount = "volumeMounts: [{name: v, mountPath: /v}]"
 	const refused = `FailedMount: MountVolume.SetUp failed for volume "v" : `
 	return []aPod{
-		{name: "no-configmap", spec: "volumes: [{name: v, configMap: {name: nope}}]", container: mount, told: refused + `configmap "nope" not found`, why: []string{"nope"}},
-		{name: "no-key", spec: "volumes: [{name: v, configMap: {name: cfg, items: [{key: nokey, path: x}]}}]", container: mount, told: refused + "configmap references non-existent config key: nokey"},
-		{name: "no-server", spec: "volumes: [{name: v, nfs: {server: 127.0.0.1, path: /x}}]", container: mount, told: refused + "mount failed: "},
+		{name: "no-configmap", spec: "volumes: [{name: v, configMap: {name: nope}}]", container: mount, expectedOutput: refused + `configmap "nope" not found`, why: []string{"nope"}},
+		{name: "no-key", spec: "volumes: [{name: v, configMap: {name: cfg, items: [{key: nokey, path: x}]}}]", container: mount, expectedOutput: refused + "configmap references non-existent config key: nokey"},
+		{name: "no-server", spec: "volumes: [{name: v, nfs: {server: 127.0.0.1, path: /x}}]", container: mount, expectedOutput: refused + "mount failed: "},
 		{
 			name: "fibre", spec: "volumes: [{name: v, fc: {targetWWNs: [\"50060e801049cfd1\"], lun: 0}}]", container: mount,
-			told: refused + "volumes of type fc are not served by this node", why: []string{"fc", "local PersistentVolume"},
+			expectedOutput: refused + "volumes of type fc are not served by this node", why: []string{"fc", "local PersistentVolume"},
 		},
 		{
 			name: "no-huge-pages", spec: "volumes: [{name: v, emptyDir: {medium: HugePages}}]", container: mount + "\nresources: {requests: {cpu: 10m}}",
-			told: refused + "hugePages storage requested, but there is no resource request for huge pages",
+			expectedOutput: refused + "hugePages storage requested, but there is no resource request for huge pages",
 		},
 	}
 }

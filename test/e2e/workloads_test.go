@@ -42,7 +42,7 @@ func TestWorkloads(t *testing.T) {
 	var together sync.WaitGroup
 	for name, run := range map[string]func(*cluster){
 		"nginx": nginx, "redis": redis, "rolling stop of a Go program": rollingStop, "E-08 and E-11 three probes": threeProbes, "E-10 static etcd": func(c *cluster) { staticEtcd(c, dir) },
-		"E-23 Deployment with sidecar": sidecarDeployment, "E-24 Job with sidecar": sidecarJob, "words of kubectl get": words, "describe of init containers": describeInit,
+		"E-23 Deployment with sidecar": sidecarDeployment, "E-24 Job with sidecar": sidecarJob, "words of kubectl get": checkMessages, "describe of init containers": describeInit,
 		"a crash loop is looked into": crashLoop, "debug": debug, "one Pod, one network": oneNetwork,
 	} {
 		together.Go(func() { t.Run(name, func(t *testing.T) { run(c.as(t)) }) })

@@ -15,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/gantry-project/gantry/internal/network/lease"
+	"github.com/gantry-project/gantry/internal/network/ipam"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // wait asks until the Pod is as ok says; nil is one that is not there.
-func (w *world) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
+func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
 	defer cancel()
@@ -40,7 +40,7 @@ func (w *world) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 }
 
 // settled waits until every Pod is where it belongs; those that stay have not felt anything, and what was acknowledged is there.
-func (w *world) settled(ctx context.Context) {
+func (w *fixture) settled(ctx context.Context) {
 	var list *v1.PodList
 	w.must(instance.Poll(ctx, 50*time.Millisecond, func() (err error) {
 		list, err = w.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -57,7 +57,7 @@ func (w *world) settled(ctx context.Context) {
 			w.t.Errorf("%s was container %s, is %+v", name, id, st)
 		}
 	}
-	for _, name := range w.kept {
+	for _, name := range w.baseline {
 		if _, err := w.client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
 			w.t.Errorf("an acknowledged write is lost: %v", err)
 		}
@@ -80,7 +80,7 @@ func ready(p *v1.Pod) bool {
 }
 
 // clear deletes all Pods but those that stay and waits until nothing is left of them.
-func (w *world) clear(ctx context.Context) {
+func (w *fixture) clear(ctx context.Context) {
 	list, err := w.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	w.must(err)
 	for _, p := range list.Items {
@@ -97,7 +97,7 @@ func (w *world) clear(ctx context.Context) {
 }
 
 // end deletes the Pods that stayed, too.
-func (w *world) end() {
+func (w *fixture) end() {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
 	defer cancel()
 	w.stay = map[string]string{}
@@ -105,7 +105,7 @@ func (w *world) end() {
 }
 
 // only waits until the node holds nothing but n Pods.
-func (w *world) only(n int) {
+func (w *fixture) only(n int) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	w.must(instance.Poll(ctx, 100*time.Millisecond, func() error {
@@ -117,7 +117,7 @@ func (w *world) only(n int) {
 		if err != nil {
 			return err
 		}
-		book, err := lease.Store{Dir: filepath.Join(w.state(), "net")}.View()
+		book, err := ipam.Store{Dir: filepath.Join(w.state(), "net")}.View()
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func entries(dir string) []os.DirEntry {
 }
 
 // mounts counts the Pods that have volumes mounted.
-func (w *world) mounts() int {
+func (w *fixture) mounts() int {
 	raw, err := os.ReadFile("/proc/mounts")
 	w.must(err)
 	uids := map[string]bool{}
@@ -155,7 +155,7 @@ func (w *world) mounts() int {
 }
 
 // cgroups counts the cgroups of Pods.
-func (w *world) cgroups() int {
+func (w *fixture) cgroups() int {
 	uids := map[string]bool{}
 	for _, pattern := range []string{"/sys/fs/cgroup/gantry-%s", "/sys/fs/cgroup/memory/gantry-%s", "/sys/fs/cgroup/cpu/gantry-%s"} {
 		root := fmt.Sprintf(pattern, filepath.Base(w.state()))

@@ -44,16 +44,16 @@ func TestKilledInTheMiddle(t *testing.T) {
 	w := start(t, bin)
 	for i := range *schedules {
 		s := first + uint64(i)
-		w.play(s, rand.New(rand.NewPCG(s, s)))
+		w.runSchedule(s, rand.New(rand.NewPCG(s, s)))
 		if t.Failed() {
-			t.Fatalf("the schedule of seed %d failed: go test ./test/faults -schedules 1 -seed %d\n%s", s, s, w.tale())
+			t.Fatalf("the schedule of seed %d failed: go test ./test/faults -schedules 1 -seed %d\n%s", s, s, w.transcript())
 		}
 	}
 	w.end()
 }
 
 // start runs server, scheduler, controllers and kubelet as processes of their own, with Pods that nobody touches.
-func start(t *testing.T, bin string) *world {
+func start(t *testing.T, bin string) *fixture {
 	t.Helper()
 	i, err := instance.New(instance.Options{Binary: bin, BinDir: filepath.Dir(bin), NodeIP: "127.0.0.1", Number: 71, Split: true})
 	if err != nil {
@@ -66,7 +66,7 @@ func start(t *testing.T, bin string) *world {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	w := &world{t: t, i: i, stay: map[string]string{}, begun: time.Now()}
+	w := &fixture{t: t, i: i, stay: map[string]string{}, begun: time.Now()}
 	w.must(i.Start())
 	w.must(i.WaitAPI(ctx))
 	w.must(i.StartRoles())
@@ -75,7 +75,7 @@ func start(t *testing.T, bin string) *world {
 	w.client, err = kubernetes.NewForConfig(cfg)
 	w.must(err)
 	archive := filepath.Join(t.TempDir(), "busybox.tar")
-	w.must(images.Archive(archive, images.Only(images.Standard(), busybox)))
+	w.must(images.Archive(archive, images.Select(images.Standard(), busybox)))
 	w.must(instance.Poll(ctx, 100*time.Millisecond, func() error { return i.Import(ctx, archive) }))
 	w.runtime(ctx)
 	w.settle(ctx)

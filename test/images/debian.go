@@ -132,8 +132,8 @@ func unpackPackages(dir, root string, packages []string) error {
 	return nil
 }
 
-// useless parts of packages inside a container.
-var useless = []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bash-completion/", "usr/share/bug/", "lib/systemd/", "etc/"}
+// strippedPaths parts of packages inside a container.
+var strippedPaths = []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bash-completion/", "usr/share/bug/", "lib/systemd/", "etc/"}
 
 // tree reads a directory as image entries.
 func tree(root string) ([]File, error) {
@@ -146,7 +146,7 @@ func tree(root string) ([]File, error) {
 		if err != nil {
 			return err
 		}
-		for _, u := range useless {
+		for _, u := range strippedPaths {
 			if strings.HasPrefix(name+"/", u) {
 				if d.IsDir() {
 					return filepath.SkipDir

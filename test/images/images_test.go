@@ -37,7 +37,7 @@ func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
 // of the other.
 func TestEveryStandardNameHasContentOfItsOwn(t *testing.T) {
 	names := map[string]string{}
-	for tag, make := range Only(Standard(), "docker.io/library/busybox:1.28", "docker.io/library/busybox:1.37",
+	for tag, make := range Select(Standard(), "docker.io/library/busybox:1.28", "docker.io/library/busybox:1.37",
 		"registry.example/busybox:1.37", "registry.example/fresh:1", "registry.fixture.test:5000/busybox:1.35") {
 		img, err := make()
 		if err != nil {

@@ -46,15 +46,15 @@ func Standard() map[string]Make {
 		"registry.k8s.io/e2e-test-images/httpd:2.4.38-4":   Httpd,
 	}
 	for n, make := range out {
-		out[n] = Own(n, make)
+		out[n] = WithName(n, make)
 	}
 	return out
 }
 
-// Own makes an image that is another than all others made of the same: a label has its name. A node
+// WithName makes an image that is another than all others made of the same: a label has its name. A node
 // that pulls an image with credentials vouches for its content, so that under one content the check
 // of who may use it would hold for the other names too, those that were imported among them.
-func Own(name string, make Make) Make {
+func WithName(name string, make Make) Make {
 	return func() (v1.Image, error) {
 		img, err := make()
 		if err != nil {
@@ -90,8 +90,8 @@ func Archive(path string, tags map[string]Make) error {
 	return tarball.MultiRefWriteToFile(path, all)
 }
 
-// Only picks names out of a table such as Standard.
-func Only(tags map[string]Make, names ...string) map[string]Make {
+// Select picks names out of a table such as Standard.
+func Select(tags map[string]Make, names ...string) map[string]Make {
 	out := map[string]Make{}
 	for _, n := range names {
 		out[n] = tags[n]
@@ -104,7 +104,7 @@ type Registry struct {
 	// Addr is host:port; containerd pulls from it over plain http without further settings.
 	Addr   string
 	server *http.Server
-	done   sync.WaitGroup
+	served sync.WaitGroup
 }
 
 // Serve starts an empty registry; wrap, when not nil, sees every request first (to refuse, delay or count).
@@ -118,9 +118,9 @@ func Serve(wrap func(http.Handler) http.Handler) (*Registry, error) {
 		h = wrap(h)
 	}
 	r := &Registry{Addr: l.Addr().String(), server: &http.Server{Handler: h}}
-	r.done.Add(1)
+	r.served.Add(1)
 	go func() {
-		defer r.done.Done()
+		defer r.served.Done()
 		_ = r.server.Serve(l) // ends with ErrServerClosed
 	}()
 	return r, nil
@@ -153,6 +153,6 @@ func (r *Registry) Mirror(dir, host string) error {
 // Close stops it.
 func (r *Registry) Close() error {
 	err := r.server.Close()
-	r.done.Wait()
+	r.served.Wait()
 	return err
 }

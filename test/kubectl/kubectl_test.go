@@ -51,7 +51,7 @@ func up(t *testing.T) *instance.Instance {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Archive(filepath.Join(at, "busybox.tar"), images.Only(images.Standard(), image)); err != nil {
+	if err := images.Archive(filepath.Join(at, "busybox.tar"), images.Select(images.Standard(), image)); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Start(); err != nil {

@@ -17,40 +17,40 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// patience is how long a single step may take on a busy machine.
-const patience = 90 * time.Second
+// stepTimeout is how long a single step may take on a busy machine.
+const stepTimeout = 90 * time.Second
 
 // Case is one life of a Pod named p.
 type Case struct {
-	name    string
-	objects string        // ConfigMaps, Secrets and so on that are there before
-	spec    string        // of the Pod, YAML; containers without image are busybox; {marks} is a folder of the host, {registry} where images can be pulled
-	steps   func(l *life) // what is done and waited for
-	seen    seen
+	name     string
+	objects  string           // ConfigMaps, Secrets and so on that are there before
+	spec     string           // of the Pod, YAML; containers without image are busybox; {marks} is a folder of the host, {registry} where images can be pulled
+	steps    func(l *podLife) // what is done and waited for
+	expected expected
 }
 
-// seen is what must have been observed when the steps are done.
-type seen struct {
+// expected is what must have been observed when the steps are done.
+type expected struct {
 	phases     string            // in order
 	conditions string            // of the last status: Type=Status or Type=Status/Reason
 	states     map[string]string // by container, of the last status: "running", "waiting REASON", "ended CODE REASON"; " xN" after N restarts
 	events     map[string]string // by container ("" is the Pod itself): reasons in the order of their first sight
 }
 
-// life is a case being lived at a place.
-type life struct {
+// podLife is a case being lived at a place.
+type podLife struct {
 	*testing.T
-	*place
+	*runtimeUnderTest
 	ctx   context.Context
 	ns    string
 	marks string
 	h     *history
 }
 
-func (c Case) live(t *testing.T, p *place) {
+func (c Case) live(t *testing.T, p *runtimeUnderTest) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	l := &life{T: t, place: p, ctx: ctx, marks: t.TempDir()}
+	l := &podLife{T: t, runtimeUnderTest: p, ctx: ctx, marks: t.TempDir()}
 	if err := os.Chmod(l.marks, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (c Case) live(t *testing.T, p *place) {
 	if c.steps != nil {
 		c.steps(l)
 	}
-	l.compare(c.seen)
+	l.compare(c.expected)
 }
 
 // shortly is the grace, in seconds, of Pods that are in the way. With 0 the object goes before the containers do: the scheduler gives their room to another
@@ -78,20 +78,20 @@ func (c Case) live(t *testing.T, p *place) {
 var shortly = int64(1)
 
 // end takes the Pod away and stops watching; a case that failed prints its history.
-func (l *life) end() {
+func (l *podLife) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
 	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                          // in the background
 	if l.Failed() {
-		l.Log("\n" + l.h.tale())
+		l.Log("\n" + l.h.transcript())
 		log := l.log()
 		l.Log("--- node\n" + log[max(0, len(log)-3000):])
 	}
 }
 
 // create makes one object beside the Pod.
-func (l *life) create(doc string) {
+func (l *podLife) create(doc string) {
 	l.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(doc))
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *life) create(doc string) {
 }
 
 // pod creates the Pod as soon as the namespace can have Pods.
-func (l *life) pod(spec string) {
+func (l *podLife) pod(spec string) {
 	l.Helper()
 	spec = strings.NewReplacer("{marks}", l.marks, "{registry}", l.registry).Replace(spec)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"app": "p"}}}
@@ -139,9 +139,9 @@ func (l *life) pod(spec string) {
 }
 
 // eventually asks until there is no error.
-func (l *life) eventually(what string, f func() error) {
+func (l *podLife) eventually(what string, f func() error) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	ctx, cancel := context.WithTimeout(l.ctx, stepTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -159,7 +159,7 @@ func (l *life) eventually(what string, f func() error) {
 }
 
 // compare checks what was seen. Statuses and events come by two watches, either of them first: what the steps waited for in one may not be in the other yet.
-func (l *life) compare(want seen) {
+func (l *podLife) compare(want expected) {
 	l.Helper()
 	l.eventually("what was to be seen", func() error { return l.h.differs(want) })
 	if got := l.h.phases(); want.phases != "" && got != want.phases {
@@ -168,7 +168,7 @@ func (l *life) compare(want seen) {
 }
 
 // differs names the first thing of the last status or of the events that is otherwise.
-func (h *history) differs(want seen) error {
+func (h *history) differs(want expected) error {
 	last := h.last()
 	for w := range strings.FieldsSeq(want.conditions) {
 		if have := conditions(last); !slices.Contains(have, w) {

@@ -18,7 +18,7 @@ import (
 )
 
 // A Pod with a certificate waits for its signer, and is told what the signer says (KEP-4317).
-func TestCertificates(t *testing.T) { both(t, certificateCases) }
+func TestCertificates(t *testing.T) { eachRuntime(t, certificateCases) }
 
 const certified = `volumeMounts: [{name: id, mountPath: /id}]}],
 	volumes: [{name: id, projected: {sources: [{podCertificate: {signerName: example.com/life, keyType: ECDSAP256, credentialBundlePath: both.pem, keyPath: key.pem, certificateChainPath: chain.pem, userAnnotations: {example.com/for: tests}}}]}}]}`
@@ -27,7 +27,7 @@ var certificateCases = []Case{
 	{
 		name: "a signer issues",
 		spec: `{containers: [{name: app, command: ` + runs + `, ` + certified,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.event("", "FailedMount", "waiting for signer example.com/life to answer PodCertificateRequest "+l.ns+"/req-p-")
 			r := l.request()
 			if s := r.Spec; s.PodName != "p" || s.UnverifiedUserAnnotations["example.com/for"] != "tests" || *s.MaxExpirationSeconds != 86400 || string(s.PodUID) != string(l.h.last().UID) {
@@ -40,23 +40,23 @@ var certificateCases = []Case{
 				l.Errorf("key %q\nchain %q\nboth %q", key, chain, both)
 			}
 		},
-		seen: seen{conditions: allTrue, states: map[string]string{"app": "running"}},
+		expected: expected{conditions: allTrue, states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "a signer says no",
 		spec: `{containers: [{name: app, command: ` + runs + `, ` + certified,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			r := l.request()
 			r.Status.Conditions = []metav1.Condition{{Type: "Denied", Status: "True", Reason: "UnsupportedKeyType", Message: "ask for ED25519"}}
 			l.answer(r)
 			l.event("", "FailedMount", "signer example.com/life denied PodCertificateRequest "+l.ns+"/"+r.Name+": UnsupportedKeyType: ask for ED25519")
 		},
-		seen: seen{phases: string(corev1.PodPending)},
+		expected: expected{phases: string(corev1.PodPending)},
 	},
 }
 
 // request waits for the one that the Pod's kubelet made.
-func (l *life) request() (r *certificatesv1.PodCertificateRequest) {
+func (l *podLife) request() (r *certificatesv1.PodCertificateRequest) {
 	l.Helper()
 	l.eventually("a request for a certificate", func() error {
 		list, err := l.client.CertificatesV1().PodCertificateRequests(l.ns).List(l.ctx, metav1.ListOptions{})
@@ -70,7 +70,7 @@ func (l *life) request() (r *certificatesv1.PodCertificateRequest) {
 }
 
 // answer writes a signer's words.
-func (l *life) answer(r *certificatesv1.PodCertificateRequest) {
+func (l *podLife) answer(r *certificatesv1.PodCertificateRequest) {
 	l.Helper()
 	if _, err := l.client.CertificatesV1().PodCertificateRequests(l.ns).UpdateStatus(l.ctx, r, metav1.UpdateOptions{}); err != nil {
 		l.Fatal(err)
@@ -78,7 +78,7 @@ func (l *life) answer(r *certificatesv1.PodCertificateRequest) {
 }
 
 // issue does a signer's work with an authority of the moment.
-func (l *life) issue(r *certificatesv1.PodCertificateRequest) {
+func (l *podLife) issue(r *certificatesv1.PodCertificateRequest) {
 	l.Helper()
 	csr, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
 	if err != nil {

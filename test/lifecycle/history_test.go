@@ -38,7 +38,7 @@ func watch(ctx context.Context, t testing.TB, client kubernetes.Interface, ns st
 		go func() {
 			for h.take(w); ctx.Err() == nil; h.take(w) {
 				if w, err = open(); err != nil {
-					h.say("watch: %v", err)
+					h.record("watch: %v", err)
 					return
 				}
 			}
@@ -49,7 +49,7 @@ func watch(ctx context.Context, t testing.TB, client kubernetes.Interface, ns st
 	return h
 }
 
-func (h *history) say(format string, args ...any) {
+func (h *history) record(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, fmt.Sprintf("%9s  ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
@@ -58,7 +58,7 @@ func (h *history) say(format string, args ...any) {
 // take writes down what a watch delivers until it ends: with the case, or because the server ends it.
 func (h *history) take(w kwatch.Interface) {
 	defer w.Stop()
-	defer h.say("a watch ended")
+	defer h.record("a watch ended")
 	for e := range w.ResultChan() {
 		h.mu.Lock()
 		at := time.Since(h.begun).Round(time.Millisecond)
@@ -83,7 +83,7 @@ func (h *history) take(w kwatch.Interface) {
 	}
 }
 
-func (h *history) tale() string {
+func (h *history) transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.lines, "\n")

@@ -9,7 +9,7 @@ import (
 )
 
 // Hooks over HTTP, and the authority of the API server out of a ClusterTrustBundle.
-func TestHooksAndBundles(t *testing.T) { both(t, hookCases) }
+func TestHooksAndBundles(t *testing.T) { eachRuntime(t, hookCases) }
 
 // served is a sidecar that answers on port 8080 before anything else runs, and to the end.
 const served = `initContainers: [{name: side, restartPolicy: Always, command: [httpd, -f, -p, "8080", -h, /tmp], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 30}}]`
@@ -19,13 +19,13 @@ var hookCases = []Case{
 		name: "hooks over http",
 		spec: `{terminationGracePeriodSeconds: 5, ` + served + `, containers: [{name: app, command: ` + runs + `, ports: [{name: web, containerPort: 8080}],
 			lifecycle: {postStart: {httpGet: {port: web, path: /up}}, preStop: {httpGet: {port: 8080, path: /down}}}}]}`,
-		steps: func(l *life) { l.ready(); l.delete(5); l.gone() },
-		seen:  seen{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		steps:    func(l *podLife) { l.ready(); l.delete(5); l.gone() },
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
 		name: "postStart over http that nobody answers",
 		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs + `, lifecycle: {postStart: {httpGet: {port: 81, path: /up}}}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.event("app", "FailedPostStartHook", "PostStartHook failed")
 			l.event("app", "Killing", "FailedPostStartHook")
 			l.until("a restart", func(p *corev1.Pod) bool { return status(p, "app").RestartCount >= 1 })
@@ -34,19 +34,19 @@ var hookCases = []Case{
 	{
 		name: "preStop over http that nobody answers: TERM comes all the same",
 		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: ` + runs + `, lifecycle: {preStop: {httpGet: {port: 81, path: /down}}}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)
 			l.event("app", "FailedPreStopHook", "PreStopHook failed")
 			l.gone()
 		},
-		seen: seen{states: map[string]string{"app": "ended 0 Completed"}},
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},
 	{
 		name: "the API server's authority by its signer's name",
 		spec: `{containers: [{name: app, command: ` + runs + `, volumeMounts: [{name: ca, mountPath: /ca}]}],
 			volumes: [{name: ca, projected: {sources: [{clusterTrustBundle: {signerName: kubernetes.io/kube-apiserver-serving, labelSelector: {}, path: ca.crt}}]}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			m, err := l.client.CoreV1().ConfigMaps(l.ns).Get(l.ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			if err != nil {
@@ -54,6 +54,6 @@ var hookCases = []Case{
 			}
 			l.prints("app", "cat /ca/ca.crt", strings.TrimSpace(m.Data["ca.crt"]))
 		},
-		seen: seen{phases: "Pending Running", conditions: allTrue},
+		expected: expected{phases: "Pending Running", conditions: allTrue},
 	},
 }

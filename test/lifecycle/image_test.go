@@ -11,63 +11,63 @@ import (
 // Image policies and what containers are refused for.
 //
 // row: CRI-07
-func TestImagesAndRefusals(t *testing.T) { both(t, imageCases) }
+func TestImagesAndRefusals(t *testing.T) { eachRuntime(t, imageCases) }
 
 var imageCases = []Case{
 	{
 		name: "Never and not there",
 		spec: `{containers: [{name: app, image: "{registry}/absent:1", imagePullPolicy: Never}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			s := status(l.state("app", "waiting ErrImageNeverPull"), "app")
 			if want := `Container image "` + l.registry + `/absent:1" is not present with pull policy of Never`; s.State.Waiting.Message != want {
 				l.Errorf("message %q, want %q", s.State.Waiting.Message, want)
 			}
 		},
-		seen: seen{phases: "Pending", conditions: "Ready=False/ContainersNotReady", events: map[string]string{"app": "ErrImageNeverPull Failed"}},
+		expected: expected{phases: "Pending", conditions: "Ready=False/ContainersNotReady", events: map[string]string{"app": "ErrImageNeverPull Failed"}},
 	},
 	{
 		name: "not in the registry",
 		spec: `{containers: [{name: app, image: "{registry}/absent:1"}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.state("app", "waiting ErrImagePull")
 			l.state("app", "waiting ImagePullBackOff")
 			l.event("app", "BackOff", `Back-off pulling image "`+l.registry+`/absent:1"`)
 		},
-		seen: seen{phases: "Pending", events: map[string]string{"app": "Pulling Failed BackOff"}},
+		expected: expected{phases: "Pending", events: map[string]string{"app": "Pulling Failed BackOff"}},
 	},
 	{
 		name: "one of two is missing: the other runs",
 		spec: `{containers: [{name: good, command: ` + runs + `}, {name: bad, image: "{registry}/absent:1"}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.state("bad", "waiting ImagePullBackOff")
 			l.state("good", "running")
 		},
-		seen: seen{phases: "Pending", conditions: "Ready=False/ContainersNotReady"},
+		expected: expected{phases: "Pending", conditions: "Ready=False/ContainersNotReady"},
 	},
 	{
 		name: "name that is none",
 		spec: `{containers: [{name: app, image: "UPPER/Case"}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			p := l.state("app", "waiting InvalidImageName")
 			if m := status(p, "app").State.Waiting.Message; !strings.Contains(m, "repository name") {
 				l.Errorf("message %q", m)
 			}
 		},
-		seen: seen{events: map[string]string{"app": "InspectFailed Failed"}},
+		expected: expected{events: map[string]string{"app": "InspectFailed Failed"}},
 	},
 	{
 		name: "Always asks the registry",
 		spec: `{containers: [{name: app, image: "{registry}/fresh:1", imagePullPolicy: Always, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.event("app", "Pulled", `Successfully pulled image "`+l.registry+`/fresh:1"`)
 		},
-		seen: seen{conditions: allTrue, events: map[string]string{"app": "Pulling Pulled Created Started"}},
+		expected: expected{conditions: allTrue, events: map[string]string{"app": "Pulling Pulled Created Started"}},
 	},
 	{
 		name: "Pending while the image is pulled",
 		spec: `{containers: [{name: app, image: "{registry}/slow:1", command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.event("app", "Pulling", `Pulling image "`+l.registry+`/slow:1"`)
 			p := l.ready()
 			begun, up := l.h.said("app", "Pulling").FirstTimestamp, status(p, "app").State.Running.StartedAt
@@ -75,39 +75,39 @@ var imageCases = []Case{
 				l.Errorf("Running %s after the pull of two seconds began", took)
 			}
 		},
-		seen: seen{phases: "Pending Running", events: map[string]string{"app": "Pulling Pulled Created Started"}},
+		expected: expected{phases: "Pending Running", events: map[string]string{"app": "Pulling Pulled Created Started"}},
 	},
 	{
 		name: "IfNotPresent takes what is there",
 		spec: `{containers: [{name: app, imagePullPolicy: IfNotPresent, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.event("app", "Pulled", `Container image "`+busybox+`" already present on machine and can be accessed by the pod`)
 		},
-		seen: seen{events: map[string]string{"app": "Pulled Created Started"}},
+		expected: expected{events: map[string]string{"app": "Pulled Created Started"}},
 	},
 	{
 		name: "runAsNonRoot with an image of root",
 		spec: `{containers: [{name: app, securityContext: {runAsNonRoot: true}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			p := l.state("app", "waiting CreateContainerConfigError")
 			want := `container has runAsNonRoot and image will run as root (pod: "p_` + l.ns + `(` + string(p.UID) + `)", container: app)`
 			if got := status(p, "app").State.Waiting.Message; got != want {
 				l.Errorf("message %q, want %q", got, want)
 			}
 		},
-		seen: seen{phases: "Pending", events: map[string]string{"app": "Pulled Failed"}},
+		expected: expected{phases: "Pending", events: map[string]string{"app": "Pulled Failed"}},
 	},
 	{
-		name:  "runAsNonRoot with a user",
-		spec:  `{securityContext: {runAsNonRoot: true, runAsUser: 1234, runAsGroup: 99}, containers: [{name: app, command: ` + runs + `}]}`,
-		steps: func(l *life) { l.ready(); l.prints("app", "id -u", "1234"); l.prints("app", "id -g", "99") },
-		seen:  seen{conditions: allTrue},
+		name:     "runAsNonRoot with a user",
+		spec:     `{securityContext: {runAsNonRoot: true, runAsUser: 1234, runAsGroup: 99}, containers: [{name: app, command: ` + runs + `}]}`,
+		steps:    func(l *podLife) { l.ready(); l.prints("app", "id -u", "1234"); l.prints("app", "id -g", "99") },
+		expected: expected{conditions: allTrue},
 	},
 	{
 		name: "ConfigMap that comes later",
 		spec: `{containers: [{name: app, command: ` + runs + `, env: [{name: A, valueFrom: {configMapKeyRef: {name: later, key: a}}}]}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			s := status(l.state("app", "waiting CreateContainerConfigError"), "app")
 			if s.State.Waiting.Message != `configmap "later" not found` {
 				l.Errorf("message %q", s.State.Waiting.Message)
@@ -116,12 +116,12 @@ var imageCases = []Case{
 			l.ready()
 			l.prints("app", "echo $A", "1")
 		},
-		seen: seen{phases: "Pending Running", states: map[string]string{"app": "running"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "resize in place",
 		spec: `{containers: [{name: app, command: ` + runs + `, resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"60m","memory":"48Mi"},"limits":{"cpu":"200m","memory":"96Mi"}}}]}}`, "resize")
 			p := l.until("new resources in the status", func(p *corev1.Pod) bool {
@@ -132,6 +132,6 @@ var imageCases = []Case{
 				l.Errorf("allocated %v", a)
 			}
 		},
-		seen: seen{phases: "Pending Running", states: map[string]string{"app": "running"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}},
 	},
 }

@@ -47,7 +47,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := watch(t.Context(), t, c.Client, "default")
-	l := &life{T: t, place: &place{client: c.Client}, ctx: t.Context(), ns: "default", h: h}
+	l := &podLife{T: t, runtimeUnderTest: &runtimeUnderTest{client: c.Client}, ctx: t.Context(), ns: "default", h: h}
 	l.event("web", "Pulling", `Pulling image "registry.test/web:1"`)
 	pending, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "web-7d8", metav1.GetOptions{})
 	if err != nil {
@@ -116,15 +116,15 @@ func contents(t *testing.T, c *runtimeapi.ContainerConfig) {
 // row: NET-09
 func TestNetworkThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	p := fake(t)
+	p := fakeRuntime(t)
 	p.fault("RunPodSandbox", `2*error(failed to setup network for sandbox: plugin type="broken" failed (add))->ok`)
 	Case{
 		spec: `{containers: [{name: app, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.event("", "FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: plugin type=\"broken\" failed (add)")
 			l.ready()
 		},
-		seen: seen{phases: "Pending Running", conditions: allTrue},
+		expected: expected{phases: "Pending Running", conditions: allTrue},
 	}.live(t, p)
 }
 

@@ -15,13 +15,13 @@ import (
 )
 
 // Sizes that the node cannot grant, or not yet, and sizes of the Pod as a whole. KEP-1287, KEP-2837.
-func TestSizes(t *testing.T) { both(t, sizeCases) }
+func TestSizes(t *testing.T) { eachRuntime(t, sizeCases) }
 
 var sizeCases = []Case{
 	{
 		name: "resize that the node can never grant, refused before the kubelet hears of it",
 		spec: `{containers: [{name: app, command: ` + runs + `, resources: {requests: {cpu: 10m}}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			much := []byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1k"}}}]}}`)
 			_, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, much, metav1.PatchOptions{}, "resize")
@@ -35,12 +35,12 @@ var sizeCases = []Case{
 				return a.Cpu().String() == "20m" && conditionOf(p, corev1.PodResizePending).Type == ""
 			})
 		},
-		seen: seen{phases: "Pending Running", states: map[string]string{"app": "running"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "resize that waits until others leave room",
 		spec: `{containers: [{name: app, command: ` + runs + `, resources: {requests: {cpu: 10m}}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			much := l.allocatable() * 6 / 10
 			leave := l.neighbour(much)
@@ -57,12 +57,12 @@ var sizeCases = []Case{
 			})
 			l.event("", "ResizeCompleted", "")
 		},
-		seen: seen{states: map[string]string{"app": "running"}},
+		expected: expected{states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "sizes of the Pod as a whole",
 		spec: `{resources: {requests: {cpu: 50m, memory: 48Mi}, limits: {cpu: 200m, memory: 64Mi}}, containers: [{name: app, command: ` + runs + `}, {name: other, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			p := l.ready()
 			if p.Status.QOSClass != corev1.PodQOSBurstable {
 				l.Errorf("class %s", p.Status.QOSClass)
@@ -75,7 +75,7 @@ var sizeCases = []Case{
 			})
 			l.wholeLimit(p, 96<<20)
 		},
-		seen: seen{phases: "Pending Running", conditions: allTrue, states: map[string]string{"app": "running", "other": "running"}},
+		expected: expected{phases: "Pending Running", conditions: allTrue, states: map[string]string{"app": "running", "other": "running"}},
 	},
 	{
 		name: "a rule restarts all containers",
@@ -84,7 +84,7 @@ var sizeCases = []Case{
 			{name: watcher, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}], volumeMounts: [{name: d, mountPath: /d}],
 				command: [sh, -c, "until test -e /d/up; do sleep 0.1; done; test -e /d/x || { touch /d/x; exit 42; }; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}],
 			volumes: [{name: marks, hostPath: {path: "{marks}"}}, {name: d, emptyDir: {}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.restarted("watcher", 1)
 			l.restarted("worker", 1)
 			l.ready()
@@ -94,12 +94,12 @@ var sizeCases = []Case{
 			}
 			l.condition("AllContainersRestarting=False")
 		},
-		seen: seen{states: map[string]string{"i": "ended 0 Completed x1", "worker": "running x1", "watcher": "running x1"}},
+		expected: expected{states: map[string]string{"i": "ended 0 Completed x1", "worker": "running x1", "watcher": "running x1"}},
 	},
 }
 
 // allocatable is what the node has for Pods, in thousandths of a core.
-func (l *life) allocatable() int64 {
+func (l *podLife) allocatable() int64 {
 	l.Helper()
 	list, err := l.client.CoreV1().Nodes().List(l.ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
@@ -109,7 +109,7 @@ func (l *life) allocatable() int64 {
 }
 
 // neighbour runs a Pod of another namespace that asks for so many thousandths of a core, and waits until it runs; leave takes it away.
-func (l *life) neighbour(cpu int64) (leave func()) {
+func (l *podLife) neighbour(cpu int64) (leave func()) {
 	l.Helper()
 	pods := l.client.CoreV1().Pods(metav1.NamespaceDefault)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "beside-" + l.ns}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -134,7 +134,7 @@ func (l *life) neighbour(cpu int64) (leave func()) {
 }
 
 // wholeLimit checks the memory limit of the Pod's own cgroup, where there are real ones.
-func (l *life) wholeLimit(p *corev1.Pod, want int64) {
+func (l *podLife) wholeLimit(p *corev1.Pod, want int64) {
 	l.Helper()
 	if l.registry == "registry.test" {
 		return

@@ -17,9 +17,9 @@ import (
 )
 
 // until waits for a version of the Pod that is as ok says.
-func (l *life) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
+func (l *podLife) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	ctx, cancel := context.WithTimeout(l.ctx, stepTimeout)
 	defer cancel()
 	for {
 		p, there, more := l.h.now()
@@ -29,18 +29,18 @@ func (l *life) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			l.Fatalf("%s: not within %s", what, patience)
+			l.Fatalf("%s: not within %s", what, stepTimeout)
 		}
 	}
 }
 
-func (l *life) phase(want corev1.PodPhase) *corev1.Pod {
+func (l *podLife) phase(want corev1.PodPhase) *corev1.Pod {
 	l.Helper()
 	return l.until("phase "+string(want), func(p *corev1.Pod) bool { return p.Status.Phase == want })
 }
 
 // ready waits for the condition and for the traps: TERM ends a container that has not come to its own program yet with a code of the runtime's.
-func (l *life) ready() *corev1.Pod {
+func (l *podLife) ready() *corev1.Pod {
 	l.Helper()
 	p := l.condition("Ready=True")
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
@@ -52,7 +52,7 @@ func (l *life) ready() *corev1.Pod {
 }
 
 // up waits until a container has set its trap.
-func (l *life) up(container string) {
+func (l *podLife) up(container string) {
 	l.Helper()
 	l.eventually(container+" is up", func() error {
 		_, _, err := l.runtime.ExecSync(l.ctx, l.id(container), []string{"cat", "/tmp/up"}, 20*time.Second)
@@ -60,13 +60,13 @@ func (l *life) up(container string) {
 	})
 }
 
-func (l *life) unready() *corev1.Pod {
+func (l *podLife) unready() *corev1.Pod {
 	l.Helper()
 	return l.condition("Ready=False/ContainersNotReady")
 }
 
 // condition waits for Type=Status or Type=Status/Reason.
-func (l *life) condition(want string) *corev1.Pod {
+func (l *podLife) condition(want string) *corev1.Pod {
 	l.Helper()
 	return l.until(want, func(p *corev1.Pod) bool {
 		for _, c := range conditions(p) {
@@ -79,13 +79,13 @@ func (l *life) condition(want string) *corev1.Pod {
 }
 
 // state waits until a container is as states writes it.
-func (l *life) state(container, want string) *corev1.Pod {
+func (l *podLife) state(container, want string) *corev1.Pod {
 	l.Helper()
 	return l.until(container+" "+want, func(p *corev1.Pod) bool { return states(p)[container] == want })
 }
 
 // restarted waits for a restart of the container, and that it runs.
-func (l *life) restarted(container string, times int32) corev1.ContainerStatus {
+func (l *podLife) restarted(container string, times int32) corev1.ContainerStatus {
 	l.Helper()
 	p := l.until(fmt.Sprintf("restart %d of %s", times, container), func(p *corev1.Pod) bool {
 		s := status(p, container)
@@ -104,7 +104,7 @@ func status(p *corev1.Pod, container string) corev1.ContainerStatus {
 }
 
 // event waits for an event of a container ("" is the Pod) whose message holds text.
-func (l *life) event(container, reason, text string) {
+func (l *podLife) event(container, reason, text string) {
 	l.Helper()
 	l.eventually("event "+reason+" of "+container, func() error {
 		e := l.h.said(container, reason)
@@ -119,7 +119,7 @@ func (l *life) event(container, reason, text string) {
 }
 
 // delete asks for the end with a grace in seconds.
-func (l *life) delete(grace int64) {
+func (l *podLife) delete(grace int64) {
 	l.Helper()
 	if err := l.client.CoreV1().Pods(l.ns).Delete(l.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 		l.Fatal(err)
@@ -127,9 +127,9 @@ func (l *life) delete(grace int64) {
 }
 
 // gone waits until the Pod is deleted and the runtime holds nothing of it.
-func (l *life) gone() {
+func (l *podLife) gone() {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	ctx, cancel := context.WithTimeout(l.ctx, stepTimeout)
 	defer cancel()
 	for {
 		p, there, more := l.h.now()
@@ -139,7 +139,7 @@ func (l *life) gone() {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			l.Fatalf("not gone within %s", patience)
+			l.Fatalf("not gone within %s", stepTimeout)
 		}
 	}
 	l.eventually("nothing is left in the runtime", func() error {
@@ -152,7 +152,7 @@ func (l *life) gone() {
 }
 
 // id is the runtime's name of a container that runs.
-func (l *life) id(container string) string {
+func (l *podLife) id(container string) string {
 	l.Helper()
 	p := l.until(container+" runs", func(p *corev1.Pod) bool { return status(p, container).State.Running != nil })
 	_, id, _ := strings.Cut(status(p, container).ContainerID, "://")
@@ -160,7 +160,7 @@ func (l *life) id(container string) string {
 }
 
 // kill ends a container as somebody does who asks the runtime and not the kubelet.
-func (l *life) kill(container string) {
+func (l *podLife) kill(container string) {
 	l.Helper()
 	if err := l.runtime.StopContainer(l.ctx, l.id(container), 0); err != nil {
 		l.Fatal(err)
@@ -168,7 +168,7 @@ func (l *life) kill(container string) {
 }
 
 // killSandbox ends the Pod's sandbox behind the kubelet's back.
-func (l *life) killSandbox() {
+func (l *podLife) killSandbox() {
 	l.Helper()
 	for _, s := range l.sandboxes() {
 		if err := l.runtime.StopPodSandbox(l.ctx, s.Id); err != nil {
@@ -177,7 +177,7 @@ func (l *life) killSandbox() {
 	}
 }
 
-func (l *life) sandboxes() []*runtimeapi.PodSandbox {
+func (l *podLife) sandboxes() []*runtimeapi.PodSandbox {
 	l.Helper()
 	list, err := l.runtime.ListPodSandbox(l.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.namespace": l.ns}})
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *life) sandboxes() []*runtimeapi.PodSandbox {
 }
 
 // sh runs a shell text in a container and returns what it printed.
-func (l *life) sh(container, text string) string {
+func (l *podLife) sh(container, text string) string {
 	l.Helper()
 	out, stderr, err := l.runtime.ExecSync(l.ctx, l.id(container), []string{"sh", "-c", text}, 20*time.Second)
 	if err != nil {
@@ -197,7 +197,7 @@ func (l *life) sh(container, text string) string {
 }
 
 // prints checks what a shell text prints.
-func (l *life) prints(container, text, want string) {
+func (l *podLife) prints(container, text, want string) {
 	l.Helper()
 	if got := l.sh(container, text); got != want {
 		l.Errorf("%s prints %q, want %q", text, got, want)
@@ -205,7 +205,7 @@ func (l *life) prints(container, text, want string) {
 }
 
 // marked are the lines that containers wrote to the file log of {marks}.
-func (l *life) marked() string {
+func (l *podLife) marked() string {
 	raw, err := os.ReadFile(filepath.Join(l.marks, "log"))
 	if err != nil && !os.IsNotExist(err) {
 		l.Fatal(err)
@@ -214,7 +214,7 @@ func (l *life) marked() string {
 }
 
 // marks waits until containers have written these words, in this order.
-func (l *life) wrote(want string) {
+func (l *podLife) wrote(want string) {
 	l.Helper()
 	l.eventually("marks", func() error {
 		if got := l.marked(); got != want {
@@ -225,7 +225,7 @@ func (l *life) wrote(want string) {
 }
 
 // patch changes the Pod or a subresource of it.
-func (l *life) patch(body string, subresources ...string) {
+func (l *podLife) patch(body string, subresources ...string) {
 	l.Helper()
 	if _, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, subresources...); err != nil {
 		l.Fatal(err)
@@ -233,7 +233,7 @@ func (l *life) patch(body string, subresources ...string) {
 }
 
 // mark makes a file in {marks}.
-func (l *life) mark(name string) {
+func (l *podLife) mark(name string) {
 	l.Helper()
 	if err := os.WriteFile(filepath.Join(l.marks, name), nil, 0o666); err != nil {
 		l.Fatal(err)
@@ -241,7 +241,7 @@ func (l *life) mark(name string) {
 }
 
 // ended waits until the runtime says that a container has ended.
-func (l *life) ended(id string) {
+func (l *podLife) ended(id string) {
 	l.Helper()
 	l.eventually("end of container "+id, func() error {
 		s, err := l.runtime.ContainerStatus(l.ctx, id, false)

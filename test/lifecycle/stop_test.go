@@ -17,13 +17,13 @@ import (
 // row: ISE-12
 // row: CRI-15
 // row: CRI-27
-func TestDeaths(t *testing.T) { both(t, stopCases) }
+func TestDeaths(t *testing.T) { eachRuntime(t, stopCases) }
 
 var stopCases = []Case{
 	{
 		name: "TERM ignored: killed when the grace is over",
 		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.delete(2)
 			begun := time.Now()
@@ -32,57 +32,57 @@ var stopCases = []Case{
 				l.Errorf("gone after %s, the grace is 2 s", took)
 			}
 		},
-		seen: seen{phases: "Pending Running Failed", states: map[string]string{"app": "ended 137 Error"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		expected: expected{phases: "Pending Running Failed", states: map[string]string{"app": "ended 137 Error"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
-		name:  "TERM answered with another code",
-		spec:  `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: [sh, -c, "trap 'exit 3' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps: func(l *life) { l.ready(); l.delete(10); l.gone() },
-		seen:  seen{phases: "Pending Running Failed", conditions: "Ready=False/PodFailed", states: map[string]string{"app": "ended 3 Error"}},
+		name:     "TERM answered with another code",
+		spec:     `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: [sh, -c, "trap 'exit 3' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
+		steps:    func(l *podLife) { l.ready(); l.delete(10); l.gone() },
+		expected: expected{phases: "Pending Running Failed", conditions: "Ready=False/PodFailed", states: map[string]string{"app": "ended 3 Error"}},
 	},
 	{
 		name: "the grace is made shorter while it runs",
 		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.delete(600)
 			l.event("app", "Killing", "Stopping container app")
 			l.delete(1)
 			l.gone()
 		},
-		seen: seen{states: map[string]string{"app": "ended 137 Error"}},
+		expected: expected{states: map[string]string{"app": "ended 137 Error"}},
 	},
 	{
 		name: "by force",
 		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.delete(0)
 			l.gone()
 		},
-		seen: seen{phases: "Pending Running", states: map[string]string{"app": "running"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
 		name: "deleted in an init container",
 		spec: `{initContainers: [{name: i, command: ` + runs + `}], containers: [{name: app}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.state("i", "running")
 			l.up("i")
 			l.delete(10)
 			l.gone()
 		},
-		seen: seen{states: map[string]string{"i": "ended 0 Completed"}, events: map[string]string{"i": "Pulled Created Started Killing", "app": ""}},
+		expected: expected{states: map[string]string{"i": "ended 0 Completed"}, events: map[string]string{"i": "Pulled Created Started Killing", "app": ""}},
 	},
 	{
-		name:  "deleted when it has ended",
-		spec:  `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
-		steps: func(l *life) { l.phase(corev1.PodSucceeded); l.delete(30); l.gone() },
-		seen:  seen{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started"}},
+		name:     "deleted when it has ended",
+		spec:     `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
+		steps:    func(l *podLife) { l.phase(corev1.PodSucceeded); l.delete(30); l.gone() },
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started"}},
 	},
 	{
 		name: "container killed from outside",
 		spec: `{containers: [{name: app, command: ` + runs + `}, {name: other, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			box := l.sandboxes()[0].Id
 			l.kill("app")
@@ -95,14 +95,14 @@ var stopCases = []Case{
 				l.Errorf("sandboxes %v, want only %s", list, box)
 			}
 		},
-		seen: seen{conditions: allTrue, states: map[string]string{"app": "running x1", "other": "running"}, events: map[string]string{"": "Scheduled", "other": "Pulled Created Started"}},
+		expected: expected{conditions: allTrue, states: map[string]string{"app": "running x1", "other": "running"}, events: map[string]string{"": "Scheduled", "other": "Pulled Created Started"}},
 	},
 	{
 		name: "sandbox killed from outside",
 		spec: `{terminationGracePeriodSeconds: 2, initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log; cat /d/x >> /m/log; echo found > /d/x"], volumeMounts: [{name: marks, mountPath: /m}, {name: d, mountPath: /d}]}],
 			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}],
 			volumes: [{name: marks, hostPath: {path: "{marks}"}}, {name: d, emptyDir: {}}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.killSandbox()
 			l.restarted("app", 1)
@@ -121,12 +121,12 @@ var stopCases = []Case{
 				}
 			}
 		},
-		seen: seen{conditions: allTrue},
+		expected: expected{conditions: allTrue},
 	},
 	{
 		name: "of dead containers the newest is kept",
 		spec: `{containers: [{name: app, command: ` + runs + `}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.ready()
 			l.kill("app")
 			l.restarted("app", 1)
@@ -154,12 +154,12 @@ var stopCases = []Case{
 	{
 		name: "sandbox of an ended Pod killed: nothing runs again",
 		spec: `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
-		steps: func(l *life) {
+		steps: func(l *podLife) {
 			l.phase(corev1.PodSucceeded)
 			l.killSandbox()
 			l.patch(`{"metadata":{"labels":{"look":"again"}}}`)
 			l.until("the label", func(p *corev1.Pod) bool { return p.Labels["look"] == "again" })
 		},
-		seen: seen{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"": "Scheduled", "app": "Pulled Created Started"}},
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"": "Scheduled", "app": "Pulled Created Started"}},
 	},
 }

@@ -10,13 +10,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gantry-project/gantry/internal/policy/rules"
+	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
 // cluster is the Pods of the cases; the node has them all.
 func cluster() rules.In {
 	pod := func(namespace, name, app, host string, ports ...v1.ContainerPort) rules.Pod {
-		return rules.Pod{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}, Here: true, Ports: ports,
+		return rules.Pod{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}, Local: true, Ports: ports,
 			IPs: []netip.Addr{netip.MustParseAddr("10.199.0." + host), netip.MustParseAddr("fd00:199::" + host)}}
 	}
 	port := func(name string, n int32, p v1.Protocol) v1.ContainerPort {

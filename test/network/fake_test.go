@@ -8,20 +8,20 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/knftables"
 
-	"github.com/gantry-project/gantry/internal/policy"
-	"github.com/gantry-project/gantry/internal/policy/rules"
+	"github.com/gantry-project/gantry/internal/networkpolicy"
+	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
 func TestCasesOnTheFake(t *testing.T) {
 	fake := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
-	going := policy.With(fake) // from case to case by what differs
+	going := networkpolicy.NewWithInterface(fake) // from case to case by what differs
 	for _, c := range cases {
 		want := rules.Build(c.in(t))
 		if err := going.Set(t.Context(), want); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		fresh := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
-		if err := policy.With(fresh).Set(t.Context(), want); err != nil {
+		if err := networkpolicy.NewWithInterface(fresh).Set(t.Context(), want); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if a, b := fake.Dump(), fresh.Dump(); !sameLines(a, b) {
@@ -47,7 +47,7 @@ func FuzzPolicies(f *testing.F) {
 		in.Policies = []*networkingv1.NetworkPolicy{p, nil}
 		in.Pods[0].Ports[0].Name = named
 		fake := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
-		if err := policy.With(fake).Set(t.Context(), rules.Build(in)); err != nil {
+		if err := networkpolicy.NewWithInterface(fake).Set(t.Context(), rules.Build(in)); err != nil {
 			t.Fatalf("%v\n%s", err, fmt.Sprint(p.Spec))
 		}
 	})

@@ -17,30 +17,30 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"pgregory.net/rapid"
 
-	"github.com/gantry-project/gantry/internal/policy"
-	"github.com/gantry-project/gantry/internal/policy/rules"
+	"github.com/gantry-project/gantry/internal/networkpolicy"
+	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// place is somewhere a probe starts or ends.
-type place struct {
+// netnsPod is somewhere a probe starts or ends.
+type netnsPod struct {
 	ns  ns.NetNS
 	ips []netip.Addr
 }
 
-// world is a node with the cluster's Pods, each answering on the ports that probes ask, and a host beyond.
-type world struct {
+// fixture is a node with the cluster's Pods, each answering on the ports that probes ask, and a host beyond.
+type fixture struct {
 	t      testing.TB
-	places map[string]place
-	table  *policy.Table
+	places map[string]netnsPod
+	table  *networkpolicy.Table
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes network namespaces")
 	}
-	w := &world{t: t, places: map[string]place{}}
-	w.places["node"] = place{ns: newNS(t)}
+	w := &fixture{t: t, places: map[string]netnsPod{}}
+	w.places["node"] = netnsPod{ns: newNS(t)}
 	w.sh("node", "ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.accept_dad=0")
 	// Conversations are followed from the beginning, as on a node with Gantry's own network.
 	w.sh("node", "nft add table inet follow '{ chain c { type filter hook forward priority 0; ct state invalid counter; }; }'")
@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.on("node", func() error {
 		var err error
-		w.table, err = policy.Open("gantry_policy_test")
+		w.table, err = networkpolicy.Open("gantry_policy_test")
 		return err
 	})
 	return w
@@ -71,14 +71,14 @@ func newNS(t testing.TB) ns.NetNS {
 	return n
 }
 
-func (w *world) on(name string, f func() error) {
+func (w *fixture) on(name string, f func() error) {
 	w.t.Helper()
 	if err := w.places[name].ns.Do(func(ns.NetNS) error { return f() }); err != nil {
 		w.t.Fatalf("%s: %v", name, err)
 	}
 }
 
-func (w *world) sh(name, script string) {
+func (w *fixture) sh(name, script string) {
 	w.t.Helper()
 	w.on(name, func() error {
 		out, err := exec.Command("sh", "-euc", script).CombinedOutput()
@@ -90,8 +90,8 @@ func (w *world) sh(name, script string) {
 }
 
 // join gives a place its addresses and the node a route to each.
-func (w *world) join(name, link string, ips []netip.Addr) {
-	p := place{newNS(w.t), ips}
+func (w *fixture) join(name, link string, ips []netip.Addr) {
+	p := netnsPod{newNS(w.t), ips}
 	w.places[name] = p
 	w.sh("node", fmt.Sprintf(`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s; ip addr add fe80::1/64 dev %s nodad; ip link set %s up
 		ip route add %s dev %s; ip -6 route add %s dev %s`, link, p.ns.Path(), link, link, link, ips[0], link, ips[1], link))
@@ -100,7 +100,7 @@ func (w *world) join(name, link string, ips []netip.Addr) {
 }
 
 // answer listens on every port that a probe asks this place for.
-func (w *world) answer(name string, p place) {
+func (w *fixture) answer(name string, p netnsPod) {
 	for _, probe := range probes {
 		to, what, _ := strings.Cut(probe[strings.Index(probe, ">")+1:], ":")
 		if to != name {
@@ -156,7 +156,7 @@ func (w *world) answer(name string, p place) {
 }
 
 // dial opens a conversation, and hears its first echo.
-func (w *world) dial(probe string, family int, patience time.Duration) (net.Conn, error) {
+func (w *fixture) dial(probe string, family int, patience time.Duration) (net.Conn, error) {
 	from, rest, _ := strings.Cut(probe, ">")
 	parts := strings.Split(rest, ":")
 	to := net.JoinHostPort(w.places[parts[0]].ips[family].String(), parts[2])
@@ -187,7 +187,7 @@ func echo(c net.Conn, patience time.Duration) error {
 // Patience with what must come is long, with what must not is short: a slow machine then never fails the test.
 const long, short = 10 * time.Second, 150 * time.Millisecond
 
-func (w *world) check(c aCase) {
+func (w *fixture) check(c aCase) {
 	w.t.Helper()
 	var wg sync.WaitGroup
 	for _, probe := range probes {
@@ -212,13 +212,13 @@ func (w *world) check(c aCase) {
 	wg.Wait()
 }
 
-func (w *world) set(c aCase, t *testing.T) {
+func (w *fixture) set(c aCase, t *testing.T) {
 	w.t.Helper()
 	w.on("node", func() error { return w.table.Set(context.Background(), rules.Build(c.in(t))) })
 }
 
 func TestCasesInTheKernel(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range cases {
 		w.set(c, t)
 		w.check(c)
@@ -227,7 +227,7 @@ func TestCasesInTheKernel(t *testing.T) {
 
 // A conversation that was allowed when it began goes on; its answers come back whatever the asker's own ingress says.
 func TestConversationsGoOn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	conn, err := w.dial("x/db>x/web:tcp:80", 0, long)
 	if err != nil {
 		t.Fatal(err)
@@ -246,19 +246,19 @@ func TestConversationsGoOn(t *testing.T) {
 
 // A table that somebody took away is seen and comes back.
 func TestTableIsPutRight(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := cases[1]
 	w.set(c, t)
 	w.sh("node", "nft flush ruleset")
 	w.on("node", func() error {
-		if !w.table.Doubt(t.Context()) {
+		if !w.table.Verify(t.Context()) {
 			t.Error("an empty kernel passes for a whole table")
 		}
 		return w.table.Set(t.Context(), rules.Build(c.in(t)))
 	})
 	w.check(c)
 	w.on("node", func() error {
-		if w.table.Doubt(t.Context()) {
+		if w.table.Verify(t.Context()) {
 			t.Error("a whole table passes for broken")
 		}
 		return w.table.Remove(t.Context())
@@ -268,7 +268,7 @@ func TestTableIsPutRight(t *testing.T) {
 
 // No policy that the API takes is refused by the kernel, nor are any two one after the other.
 func TestKernelTakesEveryPolicy(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		in := cluster()

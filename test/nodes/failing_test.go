@@ -26,7 +26,7 @@ func (m *machine) client() kubernetes.Interface {
 		m.lab.t.Fatal(err)
 	}
 	config.Dial = func(_ context.Context, network, addr string) (c net.Conn, err error) {
-		err = m.ns.Do(func(ns.NetNS) error { c, err = net.DialTimeout(network, addr, patience); return err })
+		err = m.ns.Do(func(ns.NetNS) error { c, err = net.DialTimeout(network, addr, failoverTimeout); return err })
 		return c, err
 	}
 	c, err := kubernetes.NewForConfig(config)
@@ -45,7 +45,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	target := fmt.Sprintf("dnat to %s", ips["b"])
 	ruled := func(m *machine) bool { return strings.Contains(m.sh("nft list ruleset"), target) }
 	for _, m := range all {
-		m.lab.eventually(patience, "rules for "+target+" on "+m.name, func() (string, bool) { return "", ruled(m) })
+		m.lab.eventually(failoverTimeout, "rules for "+target+" on "+m.name, func() (string, bool) { return "", ruled(m) })
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

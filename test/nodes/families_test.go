@@ -63,7 +63,7 @@ func TestTwoFamilies(t *testing.T) {
 	t.Run("a node cut off and back", func(t *testing.T) {
 		b := all[1]
 		b.sh("ip link set up0 down")
-		if got, err := all[0].fromPod("web-a", families[1]["b"], impatience); err == nil {
+		if got, err := all[0].fromPod("web-a", families[1]["b"], shortTimeout); err == nil {
 			t.Errorf("a node without a link answers: %q", got)
 		}
 		// The kernel takes IPv6 addresses away with the link.
@@ -95,7 +95,7 @@ func sixServices(t *testing.T, all []*machine) {
 			return fmt.Sprint(seen, err), len(seen) == 3
 		})
 		for _, other := range all {
-			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip6), port), patience)
+			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip6), port), failoverTimeout)
 			if err != nil || !strings.HasPrefix(got, "web-") {
 				t.Errorf("node port of %s from %s by IPv6: %q %v", m.name, other.name, got, err)
 			}
@@ -149,13 +149,13 @@ func TestIPv6Alone(t *testing.T) {
 	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"), &port); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually(patience, "the Service answers a Pod and the node", func() (string, bool) {
+	l.eventually(failoverTimeout, "the Service answers a Pod and the node", func() (string, bool) {
 		pod, err1 := a.fromPod("web-a", netip.AddrPortFrom(cluster, 80), 2*time.Second)
 		node, err2 := a.fromNode(netip.AddrPortFrom(netip.MustParseAddr(a.ip6), port), 2*time.Second)
 		return fmt.Sprint(pod, err1, node, err2), pod == "web-a" && node == "web-a"
 	})
 	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
-	l.eventually(patience, "a Pod finds the Service by name", func() (got string, ok bool) {
+	l.eventually(failoverTimeout, "a Pod finds the Service by name", func() (got string, ok bool) {
 		err := a.inside("web-a", func() (err error) {
 			got, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeAAAA)
 			return err

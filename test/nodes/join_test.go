@@ -76,7 +76,7 @@ func (m *machine) join(first *machine, given bool) {
 }
 
 // cluster3 brings the first up and has the others join, the last without the network agent's kubeconfig; an administrator approves what they ask for.
-func (l *lab) cluster3(all []*machine, flags ...string) {
+func (l *testLab) cluster3(all []*machine, flags ...string) {
 	l.t.Helper()
 	a := all[0]
 	a.up(flags...)
@@ -107,7 +107,7 @@ func (l *lab) cluster3(all []*machine, flags ...string) {
 }
 
 // webs runs a web Pod on every node, and waits until all are ready.
-func (l *lab) webs(all []*machine, service string) {
+func (l *testLab) webs(all []*machine, service string) {
 	l.t.Helper()
 	for _, m := range all {
 		m.load()

@@ -17,7 +17,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/containernetworking/plugins/pkg/testutils"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/process"
@@ -33,8 +33,8 @@ const (
 	serviceRanges = "10.96.0.0/16,fd96::/112"
 )
 
-// lab is the nodes and the router between their segments.
-type lab struct {
+// testLab is the nodes and the router between their segments.
+type testLab struct {
 	t       *testing.T
 	bin     string
 	dir     string
@@ -47,7 +47,7 @@ type lab struct {
 
 // machine is one node.
 type machine struct {
-	lab  *lab
+	lab  *testLab
 	name string
 	ip   string
 	ip6  string
@@ -56,20 +56,20 @@ type machine struct {
 	all  []*process.Process
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T) *testLab {
 	t.Helper()
 	bin := binaries.Programs(t)
 	dir, err := os.MkdirTemp("/tmp", "gantry-nodes-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, bin: bin, dir: dir, archive: filepath.Join(dir, "images.tar"), cluster: clusterCIDR, nodes: map[string]*machine{}}
+	l := &testLab{t: t, bin: bin, dir: dir, archive: filepath.Join(dir, "images.tar"), cluster: clusterCIDR, nodes: map[string]*machine{}}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("data directories: %v", err)
 		}
 	})
-	if err := images.Archive(l.archive, images.Only(images.Standard(), image)); err != nil {
+	if err := images.Archive(l.archive, images.Select(images.Standard(), image)); err != nil {
 		t.Fatal(err)
 	}
 	l.router = l.newNS()
@@ -78,7 +78,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-func (l *lab) newNS() ns.NetNS {
+func (l *testLab) newNS() ns.NetNS {
 	l.t.Helper()
 	n, err := testutils.NewNS()
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *lab) newNS() ns.NetNS {
 	return n
 }
 
-func (l *lab) sh(n ns.NetNS, script string) string {
+func (l *testLab) sh(n ns.NetNS, script string) string {
 	l.t.Helper()
 	out, err := try(n, script)
 	if err != nil {
@@ -111,7 +111,7 @@ func try(n ns.NetNS, script string) (string, error) {
 }
 
 // machine makes a node on a segment and has it removed, and checked for leftovers, when the test ends.
-func (l *lab) machine(name string, segment, host int) *machine {
+func (l *testLab) machine(name string, segment, host int) *machine {
 	l.t.Helper()
 	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host), ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: l.newNS()}
 	l.nodes[name] = m
@@ -222,7 +222,7 @@ func (m *machine) must(stdin string, args ...string) string {
 }
 
 // eventually asks until it is so.
-func (l *lab) eventually(within time.Duration, what string, f func() (string, bool)) {
+func (l *testLab) eventually(within time.Duration, what string, f func() (string, bool)) {
 	l.t.Helper()
 	deadline := time.Now().Add(within)
 	for {

@@ -39,8 +39,8 @@ spec:
   ports: [{name: http, port: 80, targetPort: http}]
 `
 
-// patience is for what must come; impatience for what must not.
-const patience, impatience = 10 * time.Second, 300 * time.Millisecond
+// failoverTimeout is for what must come; impatience for what must not.
+const failoverTimeout, shortTimeout = 10 * time.Second, 300 * time.Millisecond
 
 func TestThreeNodes(t *testing.T) {
 	l := newLab(t)
@@ -74,7 +74,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("a node goes", func(t *testing.T) {
 		c.all[0].Kill()
 		a.must("", "delete", "node", "c")
-		l.eventually(patience, "no way to c on a", func() (string, bool) {
+		l.eventually(failoverTimeout, "no way to c on a", func() (string, bool) {
 			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
 			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out, "via 10.171.1.2")
 		})
@@ -93,7 +93,7 @@ func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 	both := func(tunnel bool) {
 		t.Helper()
-		a.lab.eventually(4*patience, fmt.Sprintf("a and b reach each other by the tunnel: %v", tunnel), func() (string, bool) {
+		a.lab.eventually(4*failoverTimeout, fmt.Sprintf("a and b reach each other by the tunnel: %v", tunnel), func() (string, bool) {
 			there, back := chosen(a, b), chosen(b, a)
 			return there + "\n" + back, there != "" && back != "" && strings.Contains(there, "onlink") == tunnel && strings.Contains(back, "onlink") == tunnel
 		})
@@ -128,14 +128,14 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 			t.Errorf("MTU of the Pod of %s: %d %v, want the segment's 1500 less 50 for the tunnel", from.name, room, err)
 		}
 		for _, to := range all {
-			from.lab.eventually(patience, "web-"+from.name+" gets a large answer of web-"+to.name, func() (string, bool) {
-				got, err := from.fromPodAt("web-"+from.name, "/large", ips[to.name], patience)
+			from.lab.eventually(failoverTimeout, "web-"+from.name+" gets a large answer of web-"+to.name, func() (string, bool) {
+				got, err := from.fromPodAt("web-"+from.name, "/large", ips[to.name], failoverTimeout)
 				return fmt.Sprint(len(got), err), len(got) == size
 			})
 			if from == to {
 				continue
 			}
-			from.lab.eventually(patience, fmt.Sprintf("a ping of %d bytes from %s to %s", room, from.name, to.name), func() (string, bool) {
+			from.lab.eventually(failoverTimeout, fmt.Sprintf("a ping of %d bytes from %s to %s", room, from.name, to.name), func() (string, bool) {
 				out, err := a.kubectl("", "exec", "web-"+from.name, "--", "ping", "-c", "1", "-W", "2", "-s", fmt.Sprint(room-28), ips[to.name].Addr().String())
 				return fmt.Sprint(out, err), err == nil
 			})
@@ -150,14 +150,14 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
 	}
 	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
-	b.lab.eventually(patience, "a Pod of b finds the Service by name", func() (got string, ok bool) {
+	b.lab.eventually(failoverTimeout, "a Pod of b finds the Service by name", func() (got string, ok bool) {
 		err := b.inside("web-b", func() (err error) {
 			got, err = resolve("10.96.0.10", "web.default.svc.cluster.local.", dns.TypeA)
 			return err
 		})
 		return fmt.Sprint(got, err), err == nil && got == want
 	})
-	if got, err := b.fromNode(pod, patience); err != nil || got != "web-b" {
+	if got, err := b.fromNode(pod, failoverTimeout); err != nil || got != "web-b" {
 		t.Errorf("the Pod of b: %q %v", got, err)
 	}
 }
@@ -166,7 +166,7 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 func proxyEnds(t *testing.T, a, b *machine) {
 	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	end(b.all[1])
-	b.lab.eventually(patience, "the Service answers without a proxy", func() (string, bool) {
+	b.lab.eventually(failoverTimeout, "the Service answers without a proxy", func() (string, bool) {
 		got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), 2*time.Second)
 		return fmt.Sprint(got, err), strings.HasPrefix(got, "web-")
 	})
@@ -178,7 +178,7 @@ func proxyEnds(t *testing.T, a, b *machine) {
 			t.Fatalf("tables after gantry proxy --cleanup:\n%s", tables)
 		}
 	}
-	if got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), impatience); err == nil {
+	if got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), shortTimeout); err == nil {
 		t.Errorf("a Service without rules answers: %q", got)
 	}
 }
@@ -214,7 +214,7 @@ func services(t *testing.T, all []*machine) {
 			return fmt.Sprint(seen, err), len(seen) == 3
 		})
 		for _, other := range all {
-			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), patience)
+			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), failoverTimeout)
 			if err != nil || !strings.HasPrefix(got, "web-") {
 				t.Errorf("node port of %s from %s: %q %v", m.name, other.name, got, err)
 			}
@@ -231,7 +231,7 @@ func names(t *testing.T, all []*machine) {
 			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o", "jsonpath={.endpoints[*].addresses[*]} {.endpoints[*].hints.forNodes[*].name}")
 			return fmt.Sprint(out, err), out == gateway+" "+m.name
 		})
-		m.lab.eventually(patience, "the proxy of "+m.name+" leads names there", func() (string, bool) {
+		m.lab.eventually(failoverTimeout, "the proxy of "+m.name+" leads names there", func() (string, bool) {
 			out := m.sh("nft list map ip $(nft list tables ip | awk '/gantry_proxy_/ { print $3 }') endpoints-1")
 			return out, strings.Contains(out, "10.96.0.10 . udp . 53 : "+gateway+" . 53")
 		})
@@ -293,24 +293,24 @@ spec:
 	}
 	t.Logf("in force on both after %s", time.Since(began))
 	for _, to := range []*machine{a, c} {
-		if got, err := b.fromPod("web-b", ips[to.name], patience); err != nil {
+		if got, err := b.fromPod("web-b", ips[to.name], failoverTimeout); err != nil {
 			t.Errorf("from b to %s, which is allowed: %q %v", to.name, got, err)
 		}
 	}
 	for _, way := range [][2]*machine{{a, c}, {c, a}} {
-		if got, err := way[0].fromPod("web-"+way[0].name, ips[way[1].name], impatience); err == nil {
+		if got, err := way[0].fromPod("web-"+way[0].name, ips[way[1].name], shortTimeout); err == nil {
 			t.Errorf("from %s to %s, which nothing allows: %q", way[0].name, way[1].name, got)
 		}
 	}
 	for _, m := range []*machine{a, c} {
-		if got, err := m.fromNode(ips[m.name], patience); err != nil {
+		if got, err := m.fromNode(ips[m.name], failoverTimeout); err != nil {
 			t.Errorf("the node's own probes of %s: %q %v", m.name, got, err)
 		}
 	}
 	a.must("", "delete", "networkpolicy", "from-b")
 	everywhere(t, all, ips)
 	for _, m := range all {
-		m.lab.eventually(patience, "no table of policies on "+m.name, func() (string, bool) {
+		m.lab.eventually(failoverTimeout, "no table of policies on "+m.name, func() (string, bool) {
 			out := m.sh("nft list tables")
 			return out, !strings.Contains(out, "gantry_policy_")
 		})
@@ -338,10 +338,10 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	if got, err := find("late"); err != nil || got != dns.RcodeToString[dns.RcodeNameError] {
 		t.Errorf("a Pod of b asks, while it is cut off, for a Service that came since: %q %v", got, err)
 	}
-	if got, err := b.fromNode(ips["b"], patience); err != nil {
+	if got, err := b.fromNode(ips["b"], failoverTimeout); err != nil {
 		t.Errorf("b's own Pod while it is cut off: %q %v", got, err)
 	}
-	if got, err := all[0].fromPod("web-a", ips["b"], impatience); err == nil {
+	if got, err := all[0].fromPod("web-a", ips["b"], shortTimeout); err == nil {
 		t.Errorf("a node without a link answers: %q", got)
 	}
 	b.sh("ip link set up0 up; ip route replace default via 10.171.1.254")

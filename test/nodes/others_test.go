@@ -85,7 +85,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		})
 		return fmt.Sprint(ip, answer, err), answer == "web-a"
 	})
-	l.eventually(patience, "the host port answers from outside", func() (got string, ok bool) {
+	l.eventually(failoverTimeout, "the host port answers from outside", func() (got string, ok bool) {
 		err := l.router.Do(func(ns.NetNS) (err error) {
 			got, err = ask(netip.MustParseAddrPort(a.ip+":8090"), 2*time.Second)
 			return err
@@ -97,7 +97,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(leases, "theirs", "10.*"))
 		return files
 	}
-	l.eventually(patience, "every address is given back", func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
+	l.eventually(failoverTimeout, "every address is given back", func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
 	end(a.all[0])
 	// What the plugins made for all Pods is theirs, and stays.
 	a.sh(`ip link del theirs0; nft list tables | grep cni | while read -r line; do nft delete $line; done`)

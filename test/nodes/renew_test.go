@@ -49,7 +49,7 @@ func (m *machine) nearlyEnded(first *machine) {
 	der, err := x509.CreateCertificate(rand.Reader, c, by, key.Public(), ca.PrivateKey)
 	must(err)
 	must(os.MkdirAll(m.pkiDir(), 0o700))
-	must(certs.KeepAgent(m.pkiDir(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM))
+	must(certs.SaveAgent(m.pkiDir(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM))
 	file := certs.AgentFile(m.pkiDir())
 	must(os.WriteFile(filepath.Join(m.dir, "network.kubeconfig"), []byte(`apiVersion: v1
 kind: Config

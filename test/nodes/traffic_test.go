@@ -13,7 +13,7 @@ import (
 func execAndLogs(t *testing.T, all []*machine) {
 	a := all[0]
 	for _, m := range all {
-		m.lab.eventually(patience, "exec in the Pod of "+m.name, func() (string, bool) {
+		m.lab.eventually(failoverTimeout, "exec in the Pod of "+m.name, func() (string, bool) {
 			out, err := a.kubectl("", "exec", "web-"+m.name, "--", "hostname")
 			return fmt.Sprint(out, err), strings.TrimSpace(out) == "web-"+m.name
 		})
@@ -88,18 +88,18 @@ spec:
 		if m.name == "b" {
 			want = `"localEndpoints":1`
 		}
-		m.lab.eventually(patience, "the health-check port of "+m.name+" says "+want, func() (string, bool) {
+		m.lab.eventually(failoverTimeout, "the health-check port of "+m.name+" says "+want, func() (string, bool) {
 			got, err := all[2].fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), 2*time.Second)
 			return fmt.Sprint(got, err), strings.Contains(strings.Join(strings.Fields(got), ""), want)
 		})
 	}
 	m := all[1]
-	m.lab.eventually(patience, "the load balancer's address is b's and leads to its Pod", func() (string, bool) {
+	m.lab.eventually(failoverTimeout, "the load balancer's address is b's and leads to its Pod", func() (string, bool) {
 		got, err := all[2].fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), 8088), 2*time.Second)
 		return fmt.Sprint(got, err), got == "web-b"
 	})
 	a.must("", "delete", "service", "at-b")
-	m.lab.eventually(patience, "the health-check port closes with its Service", func() (string, bool) {
+	m.lab.eventually(failoverTimeout, "the health-check port closes with its Service", func() (string, bool) {
 		got, err := all[2].fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), 2*time.Second)
 		return got, err != nil
 	})

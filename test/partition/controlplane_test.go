@@ -64,7 +64,7 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(t.TempDir(), "images.tar")
-	tags := images.Only(images.Standard(), "docker.io/library/busybox:1.28")
+	tags := images.Select(images.Standard(), "docker.io/library/busybox:1.28")
 	tags[name] = func() (imagev1.Image, error) { return imageOf(program) }
 	if err := images.Archive(archive, tags); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/test/process"
 )
 
-// world is a server, its controllers and a node as three processes.
-type world struct {
+// fixture is a server, its controllers and a node as three processes.
+type fixture struct {
 	t       *testing.T
 	bin     string
 	dir     string // of the node
@@ -32,20 +32,20 @@ type world struct {
 }
 
 // begin skips where no containers can run.
-func begin(t *testing.T) *world {
+func begin(t *testing.T) *fixture {
 	t.Helper()
 	bin := binaries.Programs(t)
 	dir, err := os.MkdirTemp("/tmp", "gantry-partition-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, bin: bin, dir: filepath.Join(dir, "node"), server: filepath.Join(dir, "server")}
+	w := &fixture{t: t, bin: bin, dir: filepath.Join(dir, "node"), server: filepath.Join(dir, "server")}
 	for _, p := range []*int{&w.port, &w.kubelet} {
 		if *p, err = ports.Free(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if w.net, err = ports.TakeNetwork("gxf"); err != nil {
+	if w.net, err = ports.ReserveNetwork("gxf"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -62,7 +62,7 @@ func begin(t *testing.T) *world {
 }
 
 // role runs a role until the returned function, or the test, ends it.
-func (w *world) role(args ...string) (kill func()) {
+func (w *fixture) role(args ...string) (kill func()) {
 	w.t.Helper()
 	p, err := process.Start(exec.Command(filepath.Join(w.bin, "gantry"), args...))
 	if err != nil {
@@ -78,20 +78,20 @@ func (w *world) role(args ...string) (kill func()) {
 	return p.Kill
 }
 
-func (w *world) serve() (kill func()) {
+func (w *fixture) serve() (kill func()) {
 	kill = w.role("server", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1", "--node-name", "node-1")
 	w.eventually("the API server answers", time.Minute, func() bool { return w.try("", "get", "--raw", "/readyz") == "ok" })
 	return kill
 }
 
-func (w *world) command(stdin string, args ...string) *exec.Cmd {
+func (w *fixture) command(stdin string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(w.bin, "gantry"), append([]string{"kubectl", "--kubeconfig", filepath.Join(w.server, "kubeconfig"), "--request-timeout=5s"}, args...)...)
 	c.Stdin = strings.NewReader(stdin)
 	return c
 }
 
 // try is what kubectl says; empty when it fails.
-func (w *world) try(stdin string, args ...string) string {
+func (w *fixture) try(stdin string, args ...string) string {
 	out, err := w.command(stdin, args...).Output()
 	if err != nil {
 		return ""
@@ -99,7 +99,7 @@ func (w *world) try(stdin string, args ...string) string {
 	return string(out)
 }
 
-func (w *world) kubectl(stdin string, args ...string) string {
+func (w *fixture) kubectl(stdin string, args ...string) string {
 	w.t.Helper()
 	out, err := w.command(stdin, args...).CombinedOutput()
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *world) kubectl(stdin string, args ...string) string {
 	return string(out)
 }
 
-func (w *world) eventually(what string, within time.Duration, holds func() bool) {
+func (w *fixture) eventually(what string, within time.Duration, holds func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if holds() {
@@ -124,7 +124,7 @@ func (w *world) eventually(what string, within time.Duration, holds func() bool)
 }
 
 // pod is one Pod as the API has it.
-func (w *world) pod(name string) *v1.Pod {
+func (w *fixture) pod(name string) *v1.Pod {
 	p := &v1.Pod{}
 	if out := w.try("", "get", "pod", name, "-o", "json"); out == "" || json.Unmarshal([]byte(out), p) != nil {
 		return nil
@@ -133,7 +133,7 @@ func (w *world) pod(name string) *v1.Pod {
 }
 
 // log is what the Pod's container and its probe have written, as it stands on the node.
-func (w *world) log(p *v1.Pod) string {
+func (w *fixture) log(p *v1.Pod) string {
 	files, err := filepath.Glob(filepath.Join(w.dir, "kubelet", "logs", "default_"+p.Name+"_"+string(p.UID), "app", "*.log"))
 	if err != nil {
 		w.t.Fatal(err)
@@ -183,7 +183,7 @@ func TestNodeCutOff(t *testing.T) {
 	w.configured()
 	w.listens("kubelet --config " + config)
 	tar := filepath.Join(t.TempDir(), "busybox.tar")
-	if err := images.Archive(tar, images.Only(images.Standard(), "docker.io/library/busybox:1.28")); err != nil {
+	if err := images.Archive(tar, images.Select(images.Standard(), "docker.io/library/busybox:1.28")); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir, tar).CombinedOutput(); err != nil {
@@ -222,7 +222,7 @@ func TestNodeCutOff(t *testing.T) {
 }
 
 // configured reads the node's configuration from its port, and what it does to the Node.
-func (w *world) configured() {
+func (w *fixture) configured() {
 	w.t.Helper()
 	var page struct{ Kubeletconfig map[string]any }
 	if err := json.Unmarshal([]byte(w.kubectl("", "get", "--raw", "/api/v1/nodes/node-1/proxy/configz")), &page); err != nil {
@@ -238,7 +238,7 @@ func (w *world) configured() {
 }
 
 // listens looks at which ports the node's process listens on: its own and no other.
-func (w *world) listens(line string) {
+func (w *fixture) listens(line string) {
 	w.t.Helper()
 	dir := fmt.Sprintf("/proc/%d", w.process(line))
 	fds, err := os.ReadDir(dir + "/fd")
@@ -270,7 +270,7 @@ func (w *world) listens(line string) {
 }
 
 // process is the one of gantry with a command line that begins so.
-func (w *world) process(line string) int {
+func (w *fixture) process(line string) int {
 	w.t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -291,7 +291,7 @@ func (w *world) process(line string) int {
 }
 
 // examined asks the doctor about the node, whose disk may be full, and looks for what must be well.
-func (w *world) examined(kubeconfig string) {
+func (w *fixture) examined(kubeconfig string) {
 	w.t.Helper()
 	out, err := exec.Command(filepath.Join(w.bin, "gantry"), "doctor", "--data-dir", w.dir, "--kubeconfig", kubeconfig, "--exec", "pod/stays", "-o", "json").Output()
 	var found []struct{ Check, About, Level, Text string }

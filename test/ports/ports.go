@@ -24,16 +24,16 @@ import (
 // told otherwise, and node ports begin at 30000.
 const first, last = 15000, 29999
 
-// held keeps the sockets of what this process has taken: one that is not referred to would be
+// reserved keeps the sockets of what this process has taken: one that is not referred to would be
 // closed by the garbage collector.
-var held struct {
+var reserved struct {
 	sync.Mutex
 	sockets []net.Listener
 }
 
-// take makes a name this process's; another process, or this one, that has it already makes it
+// lockName makes a name this process's; another process, or this one, that has it already makes it
 // fail.
-func take(name string) (net.Listener, error) { return net.Listen("unix", "@gantry-test/"+name) }
+func lockName(name string) (net.Listener, error) { return net.Listen("unix", "@gantry-test/"+name) }
 
 // Free returns a TCP port that nobody listens on, on any address, and that no other caller of Free
 // on this machine gets until this process ends: it may be listened on by a program that this
@@ -44,7 +44,7 @@ func between(first, last int) (int, error) {
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), rand.Uint64()))
 	for range 1000 {
 		port := first + random.IntN(last-first+1)
-		hold, err := take(fmt.Sprintf("port/%d", port))
+		hold, err := lockName(fmt.Sprintf("port/%d", port))
 		if err != nil {
 			continue
 		}
@@ -53,9 +53,9 @@ func between(first, last int) (int, error) {
 			_ = hold.Close() // a program outside of these tests has the port
 			continue
 		}
-		held.Lock()
-		held.sockets = append(held.sockets, hold)
-		held.Unlock()
+		reserved.Lock()
+		reserved.sockets = append(reserved.sockets, hold)
+		reserved.Unlock()
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("no free TCP port between %d and %d: ss -ltnp names those who listen", first, last)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		p, err := between(narrow, wide)
 		fmt.Println(p, err)
 	}
-	n, err := TakeNetwork("gxports")
+	n, err := ReserveNetwork("gxports")
 	if err != nil {
 		fmt.Println(err)
 	} else {

@@ -21,27 +21,27 @@ import (
 	"time"
 )
 
-// reported is how many bytes of the end of each text a report has.
-const reported = 6000
+// maxReportedBytes is how many bytes of the end of each text a report has.
+const maxReportedBytes = 6000
 
 // Process is a program that was started. Its methods may be called from several goroutines.
 type Process struct {
-	cmd    *exec.Cmd
-	logs   []string
-	out    text
-	exited chan struct{}
-	err    error       // how it ended; after exited
-	asked  atomic.Bool // to end
+	cmd      *exec.Cmd
+	logs     []string
+	out      outputBuffer
+	exited   chan struct{}
+	err      error       // how it ended; after exited
+	stopping atomic.Bool // to end
 }
 
-// text keeps what a process printed and wakes those who wait for more.
-type text struct {
+// outputBuffer keeps what a process printed and wakes those who wait for more.
+type outputBuffer struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
 	more chan struct{}
 }
 
-func (t *text) Write(p []byte) (int, error) {
+func (t *outputBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, err := t.buf.Write(p)
@@ -50,7 +50,7 @@ func (t *text) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (t *text) read() (string, <-chan struct{}) {
+func (t *outputBuffer) read() (string, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.buf.String(), t.more
@@ -59,7 +59,7 @@ func (t *text) read() (string, <-chan struct{}) {
 // Start starts cmd and keeps what it prints on both channels. The ends of the files logs stand in
 // reports too; they need not be there yet.
 func Start(cmd *exec.Cmd, logs ...string) (*Process, error) {
-	p := &Process{cmd: cmd, logs: logs, out: text{more: make(chan struct{})}, exited: make(chan struct{})}
+	p := &Process{cmd: cmd, logs: logs, out: outputBuffer{more: make(chan struct{})}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	cmd.WaitDelay = 5 * time.Second // a child of the program that outlives it may hold its output open
 	if err := cmd.Start(); err != nil {
@@ -86,9 +86,9 @@ func (p *Process) Output() string {
 	return have
 }
 
-// Says waits until the process has printed a text. It returns at once with a report when the
+// WaitOutput waits until the process has printed a text. It returns at once with a report when the
 // process ends before, and when ctx does.
-func (p *Process) Says(ctx context.Context, want string) error {
+func (p *Process) WaitOutput(ctx context.Context, want string) error {
 	for {
 		have, more := p.out.read()
 		if strings.Contains(have, want) {
@@ -142,7 +142,7 @@ func (p *Process) Await(ctx context.Context, every time.Duration, ask func(conte
 func (p *Process) Failed() error {
 	select {
 	case <-p.exited:
-		if !p.asked.Load() {
+		if !p.stopping.Load() {
 			return errors.New("it ended by itself\n" + p.Report())
 		}
 	default:
@@ -171,7 +171,7 @@ func (p *Process) Report() string {
 	default:
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s (%s)\n%s", strings.Join(p.cmd.Args, " "), state, end(p.Output()))
+	fmt.Fprintf(&b, "--- %s (%s)\n%s", strings.Join(p.cmd.Args, " "), state, lastLines(p.Output()))
 	for _, name := range p.logs {
 		raw, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
@@ -180,17 +180,17 @@ func (p *Process) Report() string {
 		if err != nil {
 			raw = []byte(err.Error())
 		}
-		fmt.Fprintf(&b, "\n--- %s\n%s", filepath.Base(name), end(string(raw)))
+		fmt.Fprintf(&b, "\n--- %s\n%s", filepath.Base(name), lastLines(string(raw)))
 	}
 	return b.String()
 }
 
-// end is the last whole lines of a text.
-func end(s string) string {
-	if len(s) <= reported {
+// lastLines is the last whole lines of a text.
+func lastLines(s string) string {
+	if len(s) <= maxReportedBytes {
 		return s
 	}
-	s = s[len(s)-reported:]
+	s = s[len(s)-maxReportedBytes:]
 	if _, rest, ok := strings.Cut(s, "\n"); ok {
 		s = rest
 	}
@@ -200,7 +200,7 @@ func end(s string) string {
 // Kill ends the process as a power cut would and waits until it is gone; one that has ended already
 // is left.
 func (p *Process) Kill() {
-	p.asked.Store(true)
+	p.stopping.Store(true)
 	_ = p.cmd.Process.Kill() // fails only when it has ended
 	<-p.exited
 }
@@ -208,7 +208,7 @@ func (p *Process) Kill() {
 // End asks the process to end and returns how it ended: nil for exit code 0. After patience it is
 // killed, which is an error with a report.
 func (p *Process) End(patience time.Duration) error {
-	p.asked.Store(true)
+	p.stopping.Store(true)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

@@ -29,11 +29,11 @@ func never(context.Context) error { return errNotYet }
 // of its output and its log, however the waiting is done.
 func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "own.log")
-	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", reported)+"\nthe reason\n"), 0o600); err != nil {
+	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", maxReportedBytes)+"\nthe reason\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, wait := range map[string]func(*Process) error{
-		"for words":  func(p *Process) error { return p.Says(t.Context(), "ready") },
+		"for words":  func(p *Process) error { return p.WaitOutput(t.Context(), "ready") },
 		"for a sign": func(p *Process) error { return p.Await(t.Context(), time.Hour, never) },
 		"for an answer that hangs": func(p *Process) error {
 			return p.Await(t.Context(), time.Hour, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
@@ -60,12 +60,12 @@ func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
 // patience ends; one that gives it is waited for no longer.
 func TestAProgramThatRuns(t *testing.T) {
 	p := shell(t, "echo node ready; exec sleep 1000")
-	if err := p.Says(t.Context(), "node ready"); err != nil {
+	if err := p.WaitOutput(t.Context(), "node ready"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	for _, err := range []error{p.Says(ctx, "more"), p.Await(ctx, time.Millisecond, never)} {
+	for _, err := range []error{p.WaitOutput(ctx, "more"), p.Await(ctx, time.Millisecond, never)} {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "node ready") {
 			t.Error(err)
 		}
@@ -90,7 +90,7 @@ func TestAProgramThatRuns(t *testing.T) {
 // A program that does not end when it is asked is killed, and that is told.
 func TestAProgramThatDoesNotEnd(t *testing.T) {
 	p := shell(t, "trap '' TERM; echo deaf; while :; do sleep 0.1; done")
-	if err := p.Says(t.Context(), "deaf"); err != nil {
+	if err := p.WaitOutput(t.Context(), "deaf"); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.End(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end") {

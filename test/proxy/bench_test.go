@@ -15,7 +15,7 @@ import (
 )
 
 // fill adds n Services with three endpoints each.
-func (w *world) fill(n int) {
+func (w *fixture) fill(n int) {
 	w.t.Helper()
 	for i := range n {
 		name, ip := fmt.Sprintf("s%d", i), fmt.Sprintf("10.97.%d.%d", i>>8, i&255)
@@ -35,7 +35,7 @@ func (w *world) fill(n int) {
 func BenchmarkChangeToRule(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
-			w := newWorld(b)
+			w := newFixture(b)
 			w.fill(n)
 			w.service(nil)
 			w.endpoints(end{ip: "10.199.0.50", node: "n1"})
@@ -66,7 +66,7 @@ func BenchmarkConnect(b *testing.B) {
 			name = "direct"
 		}
 		b.Run(name, func(b *testing.B) {
-			w := newWorld(b)
+			w := newFixture(b)
 			a, client := w.pod(), w.pod()
 			w.serve(a)
 			w.fill(n)

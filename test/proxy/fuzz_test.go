@@ -16,8 +16,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gantry-project/gantry/internal/proxy/kernel"
-	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
+	"github.com/gantry-project/gantry/internal/proxy/nftables"
+	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -88,16 +88,16 @@ func anySlice(t *rapid.T) *discoveryv1.EndpointSlice {
 
 func anySettings(t *rapid.T, f rules.Family) rules.Settings {
 	s := rules.Settings{Family: f, MasqueradeBit: rapid.IntRange(0, 31).Draw(t, "bit"), MasqueradeAll: rapid.Bool().Draw(t, "all")}
-	s.Local.Interface = rapid.SampledFrom([]string{"", "br0", "veth*"}).Draw(t, "interface")
+	s.LocalDetector.Interface = rapid.SampledFrom([]string{"", "br0", "veth*"}).Draw(t, "interface")
 	for _, r := range rapid.SampledFrom([][]string{nil, {"10.72.0.0/16"}, {"10.72.0.0/15"}, {"10.0.0.1/32", "fd00::/48"}, {"10.72.0.0/16", "10.90.0.0/20"}, {"fd00::/48", "fd00:1::/56"}}).Draw(t, "local") {
-		s.Local.Ranges = append(s.Local.Ranges, netip.MustParsePrefix(r))
+		s.LocalDetector.Ranges = append(s.LocalDetector.Ranges, netip.MustParsePrefix(r))
 	}
-	s.Confine = rapid.SampledFrom([][]string{nil, {"br0"}, {"br0", "br1"}}).Draw(t, "confine")
+	s.ConfineInterfaces = rapid.SampledFrom([][]string{nil, {"br0"}, {"br0", "br1"}}).Draw(t, "confine")
 	return s
 }
 
 // never takes tables through the same random changes; every transaction must be taken, and each table must be what the book says.
-func never(t *rapid.T, s rules.Settings, tables ...*kernel.Table) {
+func never(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
 	ctx := context.Background()
 	fatal := func(what string, err error) {
 		if err != nil {
@@ -106,9 +106,9 @@ func never(t *rapid.T, s rules.Settings, tables ...*kernel.Table) {
 	}
 	for _, table := range tables {
 		defer table.Close()
-		fatal("frame", table.Set(ctx))
+		fatal("frame", table.EnsureFrame(ctx))
 	}
-	book := rules.NewBook()
+	book := rules.NewDesiredState()
 	for range rapid.IntRange(1, 4).Draw(t, "changes") {
 		change := rules.NewChange()
 		for i := range rapid.IntRange(1, 3).Draw(t, "services") {
@@ -119,15 +119,15 @@ func never(t *rapid.T, s rules.Settings, tables ...*kernel.Table) {
 				for range rapid.IntRange(0, 2).Draw(t, "slices") {
 					in.Slices = append(in.Slices, anySlice(t))
 				}
-				for _, p := range rules.Ports(in, s.Family) {
+				for _, p := range rules.ServicePorts(in, s.Family) {
 					state.Add(p.State(s))
 				}
 			}
-			change.Merge(book.Set(rules.Owner{Name: "default/" + name, Born: int64(i % 2)}, state))
+			change.Merge(book.Set(rules.Owner{Name: "default/" + name, Created: int64(i % 2)}, state))
 		}
 		units := rules.Delta(change.Was, change.Now)
 		for _, table := range tables {
-			fatal("check", table.Check(ctx, units))
+			fatal("check", table.DryRun(ctx, units))
 			fatal("apply", table.Apply(ctx, units))
 			have, err := table.List(ctx, book.All())
 			fatal("list", err)
@@ -168,14 +168,14 @@ func TestAnyServicesAgainstTheFake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]rules.Family{rules.IPv4, rules.IPv6}).Draw(t, "family")
 		s := anySettings(t, f)
-		never(t, s, kernel.With(knftables.NewFake(knftables.Family(f), tableName), rules.Table(s)))
+		never(t, s, nftables.NewWithInterface(knftables.NewFake(knftables.Family(f), tableName), rules.NewTableFrame(s)))
 	})
 }
 
 // The program nft and netlink make the same of the same Services, as nft prints it, and the kernel refuses nothing.
 func TestAnyServicesAgainstTheKernel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	most := 25 // each is some twenty calls of nft
 	rapid.Check(t, func(t *rapid.T) {
 		if most--; most < 0 {
@@ -190,13 +190,13 @@ func TestAnyServicesAgainstTheKernel(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			wired, err := kernel.Open(new(wire.Line), f, otherTable, rules.Table(s))
+			wired, err := nftables.Open(new(nfnetlink.Conn), f, otherTable, rules.NewTableFrame(s))
 			if err != nil {
 				return err
 			}
-			never(t, s, kernel.With(nft, rules.Table(s)), wired)
-			if w := wired.Ways(); w.Program > 2 { // frame and removal
-				t.Fatalf("%d of the transactions had no words for netlink", w.Program-2)
+			never(t, s, nftables.NewWithInterface(nft, rules.NewTableFrame(s)), wired)
+			if w := wired.TransactionCounts(); w.Nft > 2 { // frame and removal
+				t.Fatalf("%d of the transactions had no words for netlink", w.Nft-2)
 			}
 			return nil
 		}); err != nil {

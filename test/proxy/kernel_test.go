@@ -19,7 +19,7 @@ func TestTrafficGoesToReadyEndpoints(t *testing.T) {
 	for _, bridged := range []string{"0", "1"} {
 		t.Run("bridge-nf-call-iptables="+bridged, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.sh(w.node, "if [ -e /proc/sys/net/bridge ]; then echo "+bridged+" > /proc/sys/net/bridge/bridge-nf-call-iptables; fi")
 			a, b, client := w.pod(), w.pod(), w.pod()
 			w.serve(a)
@@ -52,7 +52,7 @@ func TestTrafficGoesToReadyEndpoints(t *testing.T) {
 
 func TestEveryEndpointGetsItsShare(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	client := w.pod()
 	var ends []end
 	for range 10 { // more than a chain of chances
@@ -83,7 +83,7 @@ func TestEveryEndpointGetsItsShare(t *testing.T) {
 
 func TestNoEndpoint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, client := w.pod(), w.pod()
 	w.serve(a)
 	w.service(func(s *v1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = v1.ServiceTypeNodePort, 30080 })
@@ -99,7 +99,7 @@ func TestNoEndpoint(t *testing.T) {
 
 func TestTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, client := w.pod(), w.pod()
 	w.serve(a)
 	w.service(func(s *v1.Service) {
@@ -122,7 +122,7 @@ func TestTrafficPolicyLocal(t *testing.T) {
 
 func TestAffinity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, b, client := w.pod(), w.pod(), w.pod()
 	w.serve(a)
 	w.serve(b)
@@ -147,7 +147,7 @@ func TestAffinity(t *testing.T) {
 
 func TestLoadBalancerSourceRanges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.pod()
 	w.serve(a)
 	lb := func(ranges ...string) {
@@ -168,7 +168,7 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 // A client that keeps its UDP socket is led to the next endpoint, not to the one that went.
 func TestUDPConversationsFollow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, b, client := w.pod(), w.pod(), w.pod()
 	w.serve(a)
 	w.serve(b)
@@ -193,7 +193,7 @@ func TestUDPConversationsFollow(t *testing.T) {
 // The proxy may stop and start: connections live, Services work meanwhile, and what did not change is not touched.
 func TestRestartAdopts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, b, client := w.pod(), w.pod(), w.pod()
 	w.serve(a)
 	w.serve(b)
@@ -225,13 +225,13 @@ func TestRestartAdopts(t *testing.T) {
 }
 
 // leads tells whether any rule or element leads to the address's port 8080.
-func (w *world) leads(ip string) bool {
+func (w *fixture) leads(ip string) bool {
 	list := w.list()
 	return strings.Contains(list, ip+":8080") || strings.Contains(list, ip+" . 8080")
 }
 
 // handles are the chains of Services as they are in the kernel.
-func handles(w *world) string {
+func handles(w *fixture) string {
 	var out []string
 	for line := range strings.Lines(w.list()) {
 		if strings.Contains(line, "chain service-") || strings.Contains(line, "dnat") {
@@ -244,7 +244,7 @@ func handles(w *world) string {
 // row: PRB-31
 func TestTrafficLeavesAnUnreadyEndpointInUnderASecond(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, b, client := w.pod(), w.pod(), w.pod()
 	w.serve(a)
 	w.serve(b)
@@ -272,7 +272,7 @@ func TestTrafficLeavesAnUnreadyEndpointInUnderASecond(t *testing.T) {
 
 func TestCleanTakesAllAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.service(nil)
 	w.endpoints(end{ip: "10.199.0.9", node: "n1"})
 	w.run()()
@@ -282,7 +282,7 @@ func TestCleanTakesAllAway(t *testing.T) {
 
 func TestSomebodyElsesTableFlushIsRepaired(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, client := w.pod(), w.pod()
 	w.serve(a)
 	w.service(nil)

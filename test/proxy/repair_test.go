@@ -18,7 +18,7 @@ import (
 // row: NET-12
 func TestOthersChangesAreUndone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.service(func(s *v1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = v1.ServiceTypeNodePort, 30080 })
 	w.endpoints(end{ip: "10.199.0.8", node: "n1"}, end{ip: "10.199.0.9", node: "n1"})
 	defer w.run()()
@@ -46,7 +46,7 @@ func TestOthersChangesAreUndone(t *testing.T) {
 }
 
 // listing is the table as nft prints it, empty where there is none.
-func (w *world) listing() string {
+func (w *fixture) listing() string {
 	var out []byte
 	must(w.t, w.node.Do(func(ns.NetNS) error {
 		out, _ = exec.Command("nft", "list", "table", string(w.settings.Family), tableName).Output()
@@ -75,7 +75,7 @@ func sameLines(a, b string) bool {
 // What was done while no proxy ran is found at the start: chains with more or fewer rules than they should have.
 func TestAStartMendsWhatWasEdited(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.service(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP })
 	w.endpoints(end{ip: "10.199.0.8", node: "n1"}, end{ip: "10.199.0.9", node: "n1"})
 	w.run()()
@@ -100,11 +100,11 @@ func TestAStartMendsWhatWasEdited(t *testing.T) {
 // A proxy alone makes no alarm of what it does itself: after its first look it is at rest, and stays so after a change.
 func TestOwnChangesAreNoAlarm(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.service(nil)
 	w.endpoints(end{ip: "10.199.0.8", node: "n1"})
 	table := w.table()
-	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{table}, MinSync: time.Millisecond, Journal: w.facts})
+	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{table}, MinSyncPeriod: time.Millisecond, Journal: w.facts})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := w.start(ctx, p)
@@ -118,7 +118,7 @@ func TestOwnChangesAreNoAlarm(t *testing.T) {
 	}
 	cancel()
 	<-stopped
-	if ways := table.Kernel.Ways(); ways.Program != 1 || ways.Netlink != 3 {
+	if ways := table.Kernel.TransactionCounts(); ways.Nft != 1 || ways.Netlink != 3 {
 		t.Errorf("transactions: %+v, want the frame by nft, and the first rules and two changes by netlink", ways)
 	}
 }

@@ -38,7 +38,7 @@ func sctp(n ns.NetNS, at netip.AddrPort, listen bool) (f *os.File, err error) {
 // A Service of SCTP: the kernel takes its rules, and where it speaks SCTP an association through the cluster IP reaches the endpoint.
 func TestSCTP(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	a, client := w.pod(), w.pod()
 	w.service(func(s *v1.Service) {
 		s.Spec.Type = v1.ServiceTypeNodePort

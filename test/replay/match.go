@@ -164,13 +164,13 @@ func compareLists(path string, want, got []any) []Difference {
 	for _, w := range want {
 		i := slices.IndexFunc(left, func(g any) bool { return len(Compare("", w, g)) == 0 })
 		if i < 0 {
-			out = append(out, Difference{path + "[]", brief(w), "nothing"})
+			out = append(out, Difference{path + "[]", abbreviate(w), "nothing"})
 			continue
 		}
 		left = slices.Delete(left, i, i+1)
 	}
 	for _, g := range left {
-		out = append(out, Difference{path + "[]", "nothing", brief(g)})
+		out = append(out, Difference{path + "[]", "nothing", abbreviate(g)})
 	}
 	return out
 }
@@ -190,24 +190,24 @@ func compareMaps(path string, want, got map[string]any) []Difference {
 		}
 		g, ok := rest[key]
 		if !ok {
-			out = append(out, Difference{path + "." + k, brief(want[k]), "nothing"})
+			out = append(out, Difference{path + "." + k, abbreviate(want[k]), "nothing"})
 			continue
 		}
 		delete(rest, key)
 		out = append(out, Compare(path+"."+k, want[k], g)...)
 	}
 	for _, k := range slices.Sorted(maps.Keys(rest)) {
-		out = append(out, Difference{path + "." + k, "nothing", brief(rest[k])})
+		out = append(out, Difference{path + "." + k, "nothing", abbreviate(rest[k])})
 	}
 	return out
 }
 
 func differ(path string, want, got any) []Difference {
-	return []Difference{{path, brief(want), brief(got)}}
+	return []Difference{{path, abbreviate(want), abbreviate(got)}}
 }
 
-// brief prints a value in at most some 300 characters.
-func brief(v any) string {
+// abbreviate prints a value in at most some 300 characters.
+func abbreviate(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Tally counts equal cases of an area.
-type Tally struct{ Same, Near, All int }
+// AreaCount counts equal cases of an area.
+type AreaCount struct{ Same, Near, All int }
 
 // Unequal is a case whose answers were not the recorded ones.
 type Unequal struct {
@@ -19,18 +19,18 @@ type Unequal struct {
 
 // Report collects results by area.
 type Report struct {
-	Areas   map[string]*Tally
+	Areas   map[string]*AreaCount
 	Unequal []Unequal
 }
 
 // Add notes a case; near means equal in what clients act on (code, reason and causes, or states), though not in every word.
 func (r *Report) Add(area string, same, near bool) {
 	if r.Areas == nil {
-		r.Areas = map[string]*Tally{}
+		r.Areas = map[string]*AreaCount{}
 	}
 	t := r.Areas[area]
 	if t == nil {
-		t = &Tally{}
+		t = &AreaCount{}
 		r.Areas[area] = t
 	}
 	t.All++
@@ -76,8 +76,8 @@ func (r *Report) Line(area string) string {
 }
 
 // Total adds up all areas.
-func (r *Report) Total() Tally {
-	var t Tally
+func (r *Report) Total() AreaCount {
+	var t AreaCount
 	for _, a := range r.Areas {
 		t.Same += a.Same
 		t.Near += a.Near
@@ -100,7 +100,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	row(w, "**all**", r.Total())
 }
 
-func row(w io.Writer, name string, t Tally) {
+func row(w io.Writer, name string, t AreaCount) {
 	fmt.Fprintf(w, "| %s | %d | %s | %s |\n", name, t.All, share(t.Same, t.All), share(t.Near, t.All))
 }
 

@@ -51,7 +51,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, bin: bin, dir: dir}
-	if c.net, err = ports.TakeNetwork("gxc"); err != nil {
+	if c.net, err = ports.ReserveNetwork("gxc"); err != nil {
 		t.Fatal(err)
 	}
 	c.args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", c.net.Bridge, "--pod-cidr", c.net.PodCIDR, "--service-cluster-ip-range", services,
@@ -90,7 +90,7 @@ func (c *cluster) start() {
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := c.proc.Says(ctx, "node ready"); err != nil {
+	if err := c.proc.WaitOutput(ctx, "node ready"); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -125,8 +125,8 @@ func (c *cluster) gantry(args ...string) string {
 	return string(out)
 }
 
-// eyes runs a subcommand that looks at the cluster, and reads its JSON into v.
-func (c *cluster) eyes(v any, args ...string) {
+// inspect runs a subcommand that looks at the cluster, and reads its JSON into v.
+func (c *cluster) inspect(v any, args ...string) {
 	c.t.Helper()
 	out := c.gantry(append(args, "-o", "json", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"))...)
 	if err := json.Unmarshal([]byte(out), v); err != nil {

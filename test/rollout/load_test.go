@@ -15,10 +15,10 @@ type load struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	mu     sync.Mutex
-	asked  int
-	failed []string
-	last   map[string]time.Time // when each Pod answered last
+	mu       sync.Mutex
+	requests int
+	failed   []string
+	last     map[string]time.Time // when each Pod answered last
 }
 
 // begin asks addresses from several goroutines until end is called.
@@ -59,7 +59,7 @@ func ask(client *http.Client, url string) (string, error) {
 func (l *load) note(who string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked++
+	l.requests++
 	if err != nil {
 		l.failed = append(l.failed, fmt.Sprintf("%s %v", time.Now().Format("15:04:05.000"), err))
 		return
@@ -79,9 +79,9 @@ func (l *load) end(t *testing.T, pods int) {
 	t.Helper()
 	l.stop()
 	l.done.Wait()
-	t.Logf("%d requests, %d failed, answered by %d Pods", l.asked, len(l.failed), len(l.last))
-	if len(l.last) < pods || l.asked < 200 {
-		t.Errorf("too little to prove anything: %d requests, answered by %d Pods, want %d", l.asked, len(l.last), pods)
+	t.Logf("%d requests, %d failed, answered by %d Pods", l.requests, len(l.failed), len(l.last))
+	if len(l.last) < pods || l.requests < 200 {
+		t.Errorf("too little to prove anything: %d requests, answered by %d Pods, want %d", l.requests, len(l.last), pods)
 	}
 	for _, f := range l.failed[:min(len(l.failed), 10)] {
 		t.Error(f)

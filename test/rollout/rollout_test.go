@@ -118,24 +118,24 @@ func (c *cluster) rolled(within time.Duration) {
 // explained asks for a packet that arrives, one to a port that is not there, and why the Service works.
 func (c *cluster) explained(s *corev1.Service) {
 	c.t.Helper()
-	var w packet.Walk
+	var w packet.Result
 	from := c.pods()[0].Name
-	c.eyes(&w, "trace", "packet", "--from", "pod/"+from, "--to", "service/web:80")
-	if w.Verdict != packet.Delivered || len(w.Ends) != replicas || !strings.Contains(fmt.Sprint(w.Steps), "listens on") {
+	c.inspect(&w, "trace", "packet", "--from", "pod/"+from, "--to", "service/web:80")
+	if w.Outcome != packet.Delivered || len(w.Endpoints) != replicas || !strings.Contains(fmt.Sprint(w.Steps), "listens on") {
 		c.t.Errorf("to the Service: %+v", w)
 	}
-	w = packet.Walk{}
-	c.eyes(&w, "trace", "packet", "--from", "pod/"+from, "--to", "pod/"+from+":8081")
-	if w.Verdict != packet.Refused || w.Reason != packet.NobodyListens {
+	w = packet.Result{}
+	c.inspect(&w, "trace", "packet", "--from", "pod/"+from, "--to", "pod/"+from+":8081")
+	if w.Outcome != packet.Refused || w.Reason != packet.NoListener {
 		c.t.Errorf("to a port nobody listens on: %+v", w)
 	}
-	w = packet.Walk{}
-	c.eyes(&w, "trace", "packet", "--from", "pod/"+from, "--to", s.Spec.ClusterIP+":81")
-	if w.Verdict != packet.Refused || w.Reason != packet.NoSuchPort {
+	w = packet.Result{}
+	c.inspect(&w, "trace", "packet", "--from", "pod/"+from, "--to", s.Spec.ClusterIP+":81")
+	if w.Outcome != packet.Refused || w.Reason != packet.NoSuchPort {
 		c.t.Errorf("to a port the Service has not: %+v", w)
 	}
 	var a struct{ State, Cause string }
-	c.eyes(&a, "why", "service/web")
+	c.inspect(&a, "why", "service/web")
 	if a.State != "Ready" || !strings.Contains(a.Cause, "3 ready endpoints") {
 		c.t.Errorf("why service: %+v", a)
 	}

@@ -17,7 +17,7 @@ import (
 func running(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning }
 
 // wait asks until the Pod is as ok says; nil is one that is not there.
-func (w *world) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
+func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 	w.t.Helper()
 	deadline := time.Now().Add(90 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -31,14 +31,14 @@ func (w *world) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 			return p
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("pod %s did not come to where it belongs: %v\n%s\n%s\n%s", name, err, w.tale(), w.life(p, name), w.c.Dump())
+			w.t.Fatalf("pod %s did not come to where it belongs: %v\n%s\n%s\n%s", name, err, w.transcript(), w.life(p, name), w.c.Dump())
 		}
 		<-tick.C
 	}
 }
 
 // life is what is known of a Pod.
-func (w *world) life(p *v1.Pod, name string) string {
+func (w *fixture) life(p *v1.Pod, name string) string {
 	var b strings.Builder
 	if p != nil {
 		fmt.Fprintf(&b, "uid %s node %q deleted %v generation %d status %+v\n", p.UID, p.Spec.NodeName, p.DeletionTimestamp, p.Generation, p.Status)
@@ -50,8 +50,8 @@ func (w *world) life(p *v1.Pod, name string) string {
 }
 
 // once checks what must hold at any instant: one ready sandbox per name, no container twice.
-func (w *world) once() {
-	twins := w.c.Runtime(node).Twins()
+func (w *fixture) once() {
+	twins := w.c.Runtime(node).DuplicateSandboxes()
 	for _, pair := range twins[w.twins:] {
 		w.t.Errorf("two ready sandboxes of one name: %s", pair)
 	}
@@ -65,7 +65,7 @@ func (w *world) once() {
 }
 
 // settled waits until every Pod is where it belongs, and checks that the ones that stay have not felt anything.
-func (w *world) settled() {
+func (w *fixture) settled() {
 	ctx, cancel := w.ctx()
 	defer cancel()
 	list, err := w.c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -88,7 +88,7 @@ func (w *world) settled() {
 	}
 	ctx, done := w.ctx() // the first one's time went with the waiting
 	defer done()
-	for _, name := range w.kept {
+	for _, name := range w.baseline {
 		if _, err := w.c.Client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
 			w.t.Errorf("an acknowledged write is lost: %v", err)
 		}
@@ -98,7 +98,7 @@ func (w *world) settled() {
 }
 
 // orders checks in the journal that no container of a Pod started after its stop was asked for.
-func (w *world) orders(list []v1.Pod) {
+func (w *fixture) orders(list []v1.Pod) {
 	seen := map[string]bool{}
 	for i := range names {
 		seen[fmt.Sprintf("p-%d", i)] = true
@@ -122,7 +122,7 @@ func (w *world) orders(list []v1.Pod) {
 }
 
 // clear deletes all Pods but those that stay and checks that nothing of them is left.
-func (w *world) clear() {
+func (w *fixture) clear() {
 	ctx, cancel := w.ctx()
 	defer cancel()
 	list, err := w.c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -144,20 +144,20 @@ func (w *world) clear() {
 }
 
 // kinds forgets faults of the runtime that nobody has used up.
-func (w *world) kinds() {
+func (w *fixture) kinds() {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox"} {
 		w.c.Fault(node, method, "")
 	}
 }
 
 // only waits until the node holds nothing but n Pods: what a Pod leaves is swept some time after it is gone from the API.
-func (w *world) only(n int) {
+func (w *fixture) only(n int) {
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	want := map[string]int{"runtime": 2 * n, "address": n, "cgroup": n, "directory": 2 * n}
 	for {
-		left, err := w.c.Left(node)
+		left, err := w.c.LeftoverCgroups(node)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func (w *world) only(n int) {
 }
 
 // end deletes the Pods that stayed, too: nothing at all is left then.
-func (w *world) end() {
+func (w *fixture) end() {
 	for name := range w.stay {
 		w.delete(name, 1)
 	}

@@ -39,11 +39,11 @@ func TestRandomFaults(t *testing.T) {
 
 // playFrom plays n schedules in one cluster.
 func playFrom(t *testing.T, from uint64, n int) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for i := range n {
 		s, begun := from+uint64(i), time.Now()
-		if w.play(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
-			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 -seed %d\n%s\n%s", s, s, w.tale(), w.c.Dump())
+		if w.runSchedule(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
+			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 -seed %d\n%s\n%s", s, s, w.transcript(), w.c.Dump())
 		}
 		t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
 	}

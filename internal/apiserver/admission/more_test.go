@@ -33,7 +33,7 @@ func TestIngressClass(t *testing.T) {
 		"no standard": {[]runtime.Object{class("c", "false")}, ingress(nil, nil), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, run(t, plugin(t, "DefaultIngressClass", c.world...), write{obj: c.obj, resource: "ingresses"}), "")
+			expect(t, run(t, plugin(t, "DefaultIngressClass", c.world...), attributesCase{obj: c.obj, resource: "ingresses"}), "")
 			got := ""
 			if n := c.obj.Spec.IngressClassName; n != nil {
 				got = *n
@@ -49,7 +49,7 @@ func TestTopologyLabels(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z", corev1.LabelTopologyRegion: "r", "other": "o"}}}
 	for node, want := range map[string]int{"n": 2, "": 0, "gone": 0} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{NodeName: node}}
-		expect(t, run(t, plugin(t, "PodTopologyLabels", n), write{obj: p}), "")
+		expect(t, run(t, plugin(t, "PodTopologyLabels", n), attributesCase{obj: p}), "")
 		if len(p.Labels) != want {
 			t.Errorf("on node %q: labels %v", node, p.Labels)
 		}

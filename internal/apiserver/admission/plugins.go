@@ -6,21 +6,21 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gantry-project/gantry/internal/apiserver/admission/certificates"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/claimresize"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/ingressclass"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultingressclass"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultstorageclass"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/defaulttolerationseconds"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/limitranger"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodetaint"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/persistentvolumeclaimresize"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podresize"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podsecurity"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/podtopologylabels"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/priority"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/resourcequota"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/runtimeclass"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/serviceaccount"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/storageclass"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/storageinuse"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/taintnodes"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/tolerationseconds"
-	"github.com/gantry-project/gantry/internal/apiserver/admission/topologylabels"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/storageobjectinuseprotection"
 )
 
 // Plugin is a name of upstream's and what makes the plugin.
@@ -32,27 +32,27 @@ type Plugin struct {
 // Plugins are in upstream's order.
 func Plugins(o Options) []Plugin {
 	all := []Plugin{
-		{"LimitRanger", plain(limitranger.New)},
-		{"ServiceAccount", plain(serviceaccount.New)},
-		{"NodeRestriction", plain(noderestriction.New)},
-		{"TaintNodesByCondition", plain(taintnodes.New)},
+		{"LimitRanger", newFactory(limitranger.New)},
+		{"ServiceAccount", newFactory(serviceaccount.New)},
+		{"NodeRestriction", newFactory(noderestriction.New)},
+		{"TaintNodesByCondition", newFactory(nodetaint.New)},
 		{"PodSecurity", func(io.Reader) (admission.Interface, error) { return podsecurity.New() }},
-		{"Priority", plain(priority.New)},
-		{"DefaultTolerationSeconds", plain(tolerationseconds.New)},
-		{"DefaultStorageClass", plain(storageclass.New)},
-		{"PersistentVolumeClaimResize", plain(claimresize.New)},
-		{"RuntimeClass", plain(runtimeclass.New)},
-		{"CertificateApproval", plain(certificates.NewApproval)},
-		{"CertificateSigning", plain(certificates.NewSigning)},
-		{"ClusterTrustBundleAttest", plain(certificates.NewAttest)},
-		{"CertificateSubjectRestriction", plain(certificates.NewSubject)},
-		{"DefaultIngressClass", plain(ingressclass.New)},
-		{"PodTopologyLabels", plain(topologylabels.New)},
-		{"PodResize", plain(podresize.New)},
+		{"Priority", newFactory(priority.New)},
+		{"DefaultTolerationSeconds", newFactory(defaulttolerationseconds.New)},
+		{"DefaultStorageClass", newFactory(defaultstorageclass.New)},
+		{"PersistentVolumeClaimResize", newFactory(persistentvolumeclaimresize.New)},
+		{"RuntimeClass", newFactory(runtimeclass.New)},
+		{"CertificateApproval", newFactory(certificates.NewApproval)},
+		{"CertificateSigning", newFactory(certificates.NewSigning)},
+		{"ClusterTrustBundleAttest", newFactory(certificates.NewClusterTrustBundleAttest)},
+		{"CertificateSubjectRestriction", newFactory(certificates.NewSubjectRestriction)},
+		{"DefaultIngressClass", newFactory(defaultingressclass.New)},
+		{"PodTopologyLabels", newFactory(podtopologylabels.New)},
+		{"PodResize", newFactory(podresize.New)},
 		{"ResourceQuota", resourcequota.New},
 	}
 	if o.ProtectStorage {
-		all = append(all, Plugin{"StorageObjectInUseProtection", plain(storageinuse.New)})
+		all = append(all, Plugin{"StorageObjectInUseProtection", newFactory(storageobjectinuseprotection.New)})
 	}
 	return all
 }
@@ -64,7 +64,7 @@ type Options struct {
 	ProtectStorage bool
 }
 
-// plain adapts a constructor that needs no configuration and cannot fail.
-func plain[T admission.Interface](make func() T) admission.Factory {
+// newFactory adapts a constructor that needs no configuration and cannot fail.
+func newFactory[T admission.Interface](make func() T) admission.Factory {
 	return func(io.Reader) (admission.Interface, error) { return make(), nil }
 }

@@ -84,8 +84,8 @@ func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interf
 	return nil
 }
 
-// write is one request.
-type write struct {
+// attributesCase is one request.
+type attributesCase struct {
 	obj, old runtime.Object
 	sub      string
 	op       admission.Operation // default Create, Update with old
@@ -94,7 +94,7 @@ type write struct {
 	name     string
 }
 
-func (w write) attributes(t *testing.T) admission.Attributes {
+func (w attributesCase) attributes(t *testing.T) admission.Attributes {
 	t.Helper()
 	o := w.obj
 	if o == nil {
@@ -131,7 +131,7 @@ func (w write) attributes(t *testing.T) admission.Attributes {
 }
 
 // run passes a write through the mutating, then the validating half.
-func run(t *testing.T, p admission.Interface, w write) error {
+func run(t *testing.T, p admission.Interface, w attributesCase) error {
 	t.Helper()
 	a := w.attributes(t)
 	if !p.Handles(a.GetOperation()) {
@@ -197,7 +197,7 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := pod(func(p *corev1.Pod) { p.Spec.Tolerations = c.have })
-			expect(t, run(t, p, write{obj: o}), "")
+			expect(t, run(t, p, attributesCase{obj: o}), "")
 			if len(o.Spec.Tolerations) != c.want {
 				t.Errorf("tolerations %v", o.Spec.Tolerations)
 			}
@@ -235,7 +235,7 @@ func TestPriority(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := pod(c.change)
-			expect(t, run(t, p, write{obj: o}), c.want)
+			expect(t, run(t, p, attributesCase{obj: o}), c.want)
 			if c.want == "" && (*o.Spec.Priority != c.value || *o.Spec.PreemptionPolicy != c.policy) {
 				t.Errorf("%d %s", *o.Spec.Priority, *o.Spec.PreemptionPolicy)
 			}
@@ -243,11 +243,11 @@ func TestPriority(t *testing.T) {
 	}
 	old := pod(func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(3)) })
 	now := pod()
-	expect(t, run(t, p, write{obj: now, old: old}), "")
+	expect(t, run(t, p, attributesCase{obj: now, old: old}), "")
 	if now.Spec.Priority == nil || *now.Spec.Priority != 3 {
 		t.Error("an update lost the priority")
 	}
-	expect(t, run(t, p, write{obj: class("second", 1, true), resource: "priorityclasses"}), "")
+	expect(t, run(t, p, attributesCase{obj: class("second", 1, true), resource: "priorityclasses"}), "")
 	second := class("second", 1, true)
 	a := admission.NewAttributesRecord(second, nil, schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "", "second",
 		schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "", admission.Create, nil, false, nil)
@@ -261,7 +261,7 @@ func TestServiceAccountMounts(t *testing.T) {
 	p := plugin(t, "ServiceAccount", plain, off)
 
 	o := pod()
-	expect(t, run(t, p, write{obj: o}), "")
+	expect(t, run(t, p, attributesCase{obj: o}), "")
 	if o.Spec.ServiceAccountName != "default" || o.Spec.DeprecatedServiceAccount != "default" || o.Spec.ImagePullSecrets[0].Name != "pull" {
 		t.Errorf("%+v", o.Spec)
 	}
@@ -278,7 +278,7 @@ func TestServiceAccountMounts(t *testing.T) {
 	}
 	mounts := func(change func(*corev1.Pod)) int {
 		o := pod(change)
-		expect(t, run(t, p, write{obj: o}), "")
+		expect(t, run(t, p, attributesCase{obj: o}), "")
 		return len(o.Spec.Volumes)
 	}
 	if n := mounts(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "off" }); n != 0 {
@@ -323,7 +323,7 @@ func TestServiceAccountRefuses(t *testing.T) {
 		"secret listed":       {pod(secret("listed")), ""},
 		"secret not listed":   {pod(secret("other")), `volume with secret.secretName="other" is not allowed because service account strict does not reference that secret`},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, run(t, p, write{obj: c.obj}), c.want) })
+		t.Run(name, func(t *testing.T) { expect(t, run(t, p, attributesCase{obj: c.obj}), c.want) })
 	}
 }
 
@@ -360,7 +360,7 @@ func TestLimitRanger(t *testing.T) {
 		"fits":                {item("Container", func(i *corev1.LimitRangeItem) { i.Max, i.Min = list("cpu", "1"), list("cpu", "10m") }), with(list("cpu", "1"), list("cpu", "1")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, run(t, plugin(t, "LimitRanger", limits(c.limits)), write{obj: c.obj}), c.want)
+			expect(t, run(t, plugin(t, "LimitRanger", limits(c.limits)), attributesCase{obj: c.obj}), c.want)
 		})
 	}
 	o := pod()
@@ -368,7 +368,7 @@ func TestLimitRanger(t *testing.T) {
 	p := plugin(t, "LimitRanger", limits(item("Container", func(i *corev1.LimitRangeItem) {
 		i.Default, i.DefaultRequest = list("cpu", "1", "memory", "1Gi"), list("cpu", "100m")
 	})))
-	expect(t, run(t, p, write{obj: o}), "")
+	expect(t, run(t, p, attributesCase{obj: o}), "")
 	want := "LimitRanger plugin set: cpu request for container c; memory limit for container c; cpu request for init container i; cpu, memory limit for init container i"
 	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want {
 		t.Errorf("annotation %q", got)
@@ -386,7 +386,7 @@ func TestRuntimeClass(t *testing.T) {
 	p := plugin(t, "RuntimeClass", class)
 	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.RuntimeClassName = &name } }
 	o := pod(named("vm"))
-	expect(t, run(t, p, write{obj: o}), "")
+	expect(t, run(t, p, attributesCase{obj: o}), "")
 	if q := o.Spec.Overhead["memory"]; q.String() != "64Mi" || o.Spec.NodeSelector["vm"] != "yes" || len(o.Spec.Tolerations) != 1 {
 		t.Errorf("%+v", o.Spec)
 	}
@@ -400,7 +400,7 @@ func TestRuntimeClass(t *testing.T) {
 		"other node":         {pod(named("vm"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"vm": "no"} }), "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no"},
 		"no class":           {pod(), ""},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, run(t, p, write{obj: c.obj}), c.want) })
+		t.Run(name, func(t *testing.T) { expect(t, run(t, p, attributesCase{obj: c.obj}), c.want) })
 	}
 }
 
@@ -419,12 +419,12 @@ func TestStorage(t *testing.T) {
 	}
 	world := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)), class("fixed", false, ptr(false))}
 	o := claim(nil, "1Gi", "")
-	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), write{obj: o}), "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), attributesCase{obj: o}), "")
 	if o.Spec.StorageClassName == nil || *o.Spec.StorageClassName != "a" {
 		t.Errorf("class %v", o.Spec.StorageClassName)
 	}
 	none := claim(ptr(""), "1Gi", "")
-	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), write{obj: none}), "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), attributesCase{obj: none}), "")
 	if *none.Spec.StorageClassName != "" {
 		t.Error("a claim that wants no class was given one")
 	}
@@ -438,14 +438,14 @@ func TestStorage(t *testing.T) {
 		"not bound": {claim(ptr("grows"), "1Gi", corev1.ClaimPending), claim(ptr("grows"), "2Gi", ""), "Only bound persistent volume claims can be expanded"},
 		"unchanged": {claim(ptr("fixed"), "1Gi", ""), claim(ptr("fixed"), "1Gi", ""), ""},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, run(t, resize, write{obj: c.now, old: c.old}), c.want) })
+		t.Run(name, func(t *testing.T) { expect(t, run(t, resize, attributesCase{obj: c.now, old: c.old}), c.want) })
 	}
 	inUse := plugin(t, "StorageObjectInUseProtection")
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
-	expect(t, run(t, inUse, write{obj: o}), "")
-	expect(t, run(t, inUse, write{obj: pv}), "")
+	expect(t, run(t, inUse, attributesCase{obj: o}), "")
+	expect(t, run(t, inUse, attributesCase{obj: pv}), "")
 	attributes := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "d.example.com"}
-	expect(t, run(t, inUse, write{obj: attributes, resource: "volumeattributesclasses"}), "")
+	expect(t, run(t, inUse, attributesCase{obj: attributes, resource: "volumeattributesclasses"}), "")
 	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers, []string{"kubernetes.io/pv-protection"}) ||
 		!slices.Equal(attributes.Finalizers, []string{"kubernetes.io/vac-protection"}) {
 		t.Errorf("%v %v %v", o.Finalizers, pv.Finalizers, attributes.Finalizers)
@@ -476,18 +476,18 @@ func TestCertificates(t *testing.T) {
 	may, not := &user.DefaultInfo{Name: "s", Groups: []string{"signers"}}, &user.DefaultInfo{Name: "n"}
 	for name, c := range map[string]struct {
 		plugin string
-		write  write
+		write  attributesCase
 		want   string
 	}{
-		"approve":          {"CertificateApproval", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: may}, ""},
-		"may not approve":  {"CertificateApproval", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: not}, `user not permitted to approve requests with signerName "example.com/a"`},
-		"may not sign":     {"CertificateSigning", write{obj: signed, old: csr("example.com/a"), sub: "status", by: not}, `user not permitted to sign requests with signerName "example.com/a"`},
-		"sign":             {"CertificateSigning", write{obj: signed, old: csr("example.com/a"), sub: "status", by: may}, ""},
-		"another status":   {"CertificateSigning", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "status", by: not}, ""},
-		"master":           {"CertificateSubjectRestriction", write{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "system:masters")}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
-		"no master":        {"CertificateSubjectRestriction", write{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "dev")}, ""},
-		"not parsed":       {"CertificateSubjectRestriction", write{obj: broken}, "failed to parse CSR"},
-		"master elsewhere": {"CertificateSubjectRestriction", write{obj: csr("example.com/a", "system:masters")}, ""},
+		"approve":          {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: may}, ""},
+		"may not approve":  {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: not}, `user not permitted to approve requests with signerName "example.com/a"`},
+		"may not sign":     {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status", by: not}, `user not permitted to sign requests with signerName "example.com/a"`},
+		"sign":             {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status", by: may}, ""},
+		"another status":   {"CertificateSigning", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "status", by: not}, ""},
+		"master":           {"CertificateSubjectRestriction", attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "system:masters")}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
+		"no master":        {"CertificateSubjectRestriction", attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "dev")}, ""},
+		"not parsed":       {"CertificateSubjectRestriction", attributesCase{obj: broken}, "failed to parse CSR"},
+		"master elsewhere": {"CertificateSubjectRestriction", attributesCase{obj: csr("example.com/a", "system:masters")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, run(t, plugin(t, c.plugin), c.write), c.want) })
 	}
@@ -516,7 +516,7 @@ func TestPodSecurity(t *testing.T) {
 		}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), write{obj: c.obj}), c.want)
+			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), attributesCase{obj: c.obj}), c.want)
 		})
 	}
 }
@@ -560,10 +560,10 @@ func TestPodSecurityModes(t *testing.T) {
 		"a level that is none":          {labels: map[string]string{"enforce": "strict"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`, log: `error=Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := &heard{}
+			told := &warningRecorder{}
 			ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), told))
 			_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil)
-			a := write{obj: c.obj}.attributes(t)
+			a := attributesCase{obj: c.obj}.attributes(t)
 			expect(t, plugin(t, "PodSecurity", ns(c.labels)).(admission.ValidationInterface).Validate(ctx, a, nil), c.refused)
 			if got := strings.Join(told.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got, c.warned) {
 				t.Errorf("warned %q, want %q", got, c.warned)
@@ -579,16 +579,16 @@ func TestPodSecurityModes(t *testing.T) {
 	}
 }
 
-// heard remembers warnings.
-type heard struct{ warnings []string }
+// warningRecorder remembers warnings.
+type warningRecorder struct{ warnings []string }
 
-func (h *heard) AddWarning(_, text string) { h.warnings = append(h.warnings, text) }
+func (h *warningRecorder) AddWarning(_, text string) { h.warnings = append(h.warnings, text) }
 
 func TestTaintNodes(t *testing.T) {
 	p := plugin(t, "TaintNodesByCondition")
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	for range 2 {
-		expect(t, run(t, p, write{obj: n}), "")
+		expect(t, run(t, p, attributesCase{obj: n}), "")
 	}
 	if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].ToString() != "node.kubernetes.io/not-ready:NoSchedule" {
 		t.Errorf("taints %v", n.Spec.Taints)
@@ -628,61 +628,61 @@ func TestNodeRestriction(t *testing.T) {
 	elsewhere := []runtime.Object{node("n1"), bound("n2")}
 	for name, c := range map[string]struct {
 		world []runtime.Object
-		write write
+		write attributesCase
 		want  string
 	}{
-		"others are free":        {here, write{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
-		"own node":               {here, write{obj: node("n1")}, ""},
-		"another node":           {here, write{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
-		"own labels":             {here, write{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
-		"label of any domain":    {here, write{obj: node("n1", label("example.com/x"))}, ""},
-		"role label":             {here, write{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
-		"restricted label":       {here, write{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
-		"label later":            {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, "is not allowed to modify labels: foo.k8s.io/x"},
-		"taints":                 {here, write{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
-		"owners":                 {here, write{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
-		"delete another":         {here, write{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
-		"no mirror":              {here, write{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
-		"mirror":                 {here, write{obj: mirror()}, ""},
-		"mirror elsewhere":       {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
-		"mirror without owner":   {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
-		"mirror of an old node":  {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
-		"mirror with secret":     {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
-		"delete its pod":         {here, write{old: bound("n1"), op: admission.Delete}, ""},
-		"delete another's pod":   {elsewhere, write{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"status":                 {here, write{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
-		"status of another's":    {here, write{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
-		"labels by status":       {here, write{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
-		"exec":                   {here, write{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
-		"token":                  {here, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
-		"token without uid":      {here, write{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
-		"token of a pod gone by": {here, write{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
-		"token of another's pod": {elsewhere, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
-		"lease":                  {here, write{obj: lease("kube-node-lease", "n1")}, ""},
-		"another's lease":        {here, write{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
-		"lease elsewhere":        {here, write{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
-		"nameless node":          {here, write{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
-		"evict its pod":          {here, write{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, ""},
-		"evict another's pod":    {elsewhere, write{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, "node n1 can only evict pods with spec.nodeName set to itself"},
-		"update a pod":           {here, write{obj: bound("n1"), old: bound("n1")}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
-		"claims by status": {here, write{obj: pod(func(p *corev1.Pod) {
+		"others are free":        {here, attributesCase{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
+		"own node":               {here, attributesCase{obj: node("n1")}, ""},
+		"another node":           {here, attributesCase{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
+		"own labels":             {here, attributesCase{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
+		"label of any domain":    {here, attributesCase{obj: node("n1", label("example.com/x"))}, ""},
+		"role label":             {here, attributesCase{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
+		"restricted label":       {here, attributesCase{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
+		"label later":            {here, attributesCase{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, "is not allowed to modify labels: foo.k8s.io/x"},
+		"taints":                 {here, attributesCase{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
+		"owners":                 {here, attributesCase{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
+		"delete another":         {here, attributesCase{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
+		"no mirror":              {here, attributesCase{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
+		"mirror":                 {here, attributesCase{obj: mirror()}, ""},
+		"mirror elsewhere":       {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
+		"mirror without owner":   {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
+		"mirror of an old node":  {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
+		"mirror with secret":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
+		"delete its pod":         {here, attributesCase{old: bound("n1"), op: admission.Delete}, ""},
+		"delete another's pod":   {elsewhere, attributesCase{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		"status":                 {here, attributesCase{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
+		"status of another's":    {here, attributesCase{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
+		"labels by status":       {here, attributesCase{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
+		"exec":                   {here, attributesCase{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
+		"token":                  {here, attributesCase{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
+		"token without uid":      {here, attributesCase{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
+		"token of a pod gone by": {here, attributesCase{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
+		"token of another's pod": {elsewhere, attributesCase{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
+		"lease":                  {here, attributesCase{obj: lease("kube-node-lease", "n1")}, ""},
+		"another's lease":        {here, attributesCase{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
+		"lease elsewhere":        {here, attributesCase{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
+		"nameless node":          {here, attributesCase{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
+		"evict its pod":          {here, attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, ""},
+		"evict another's pod":    {elsewhere, attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, "node n1 can only evict pods with spec.nodeName set to itself"},
+		"update a pod":           {here, attributesCase{obj: bound("n1"), old: bound("n1")}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
+		"claims by status": {here, attributesCase{obj: pod(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.ResourceClaimStatuses = "n1", []corev1.PodResourceClaimStatus{{Name: "c"}}
 		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update resource claim statuses`},
-		"mirror with account":    {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })}, `node "n1" can not create pods that reference a service account`},
-		"mirror with two owners": {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) })}, "single owner reference set to itself"},
-		"mirror that blocks":     {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr(true) })}, `node "n1" must not set blockOwnerDeletion on an owner reference`},
-		"mirror with config map": {here, write{obj: mirror(func(p *corev1.Pod) {
+		"mirror with account":    {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })}, `node "n1" can not create pods that reference a service account`},
+		"mirror with two owners": {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) })}, "single owner reference set to itself"},
+		"mirror that blocks":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr(true) })}, `node "n1" must not set blockOwnerDeletion on an owner reference`},
+		"mirror with config map": {here, attributesCase{obj: mirror(func(p *corev1.Pod) {
 			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
 		})}, `node "n1" can not create pods that reference configmaps`},
-		"mirror with claim": {here, write{obj: mirror(func(p *corev1.Pod) {
+		"mirror with claim": {here, attributesCase{obj: mirror(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
 		})}, `node "n1" can not create pods that reference persistentvolumeclaims`},
-		"mirror with devices":     {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} })}, `node "n1" can not create pods that reference resourceclaims`},
-		"own CSINode":             {here, write{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, ""},
-		"another's CSINode":       {here, write{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}, "can only access CSINode with the same name as the requesting node"},
-		"own slice":               {here, write{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n1")}}}, ""},
-		"another's slice":         {here, write{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n2")}}}, "can only create ResourceSlice with the same NodeName as the requesting node"},
-		"claim by another subres": {here, write{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}, "may only update PVC status"},
+		"mirror with devices":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} })}, `node "n1" can not create pods that reference resourceclaims`},
+		"own CSINode":             {here, attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, ""},
+		"another's CSINode":       {here, attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}, "can only access CSINode with the same name as the requesting node"},
+		"own slice":               {here, attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n1")}}}, ""},
+		"another's slice":         {here, attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n2")}}}, "can only create ResourceSlice with the same NodeName as the requesting node"},
+		"claim by another subres": {here, attributesCase{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}, "may only update PVC status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.write.by == nil {

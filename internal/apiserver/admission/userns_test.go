@@ -45,9 +45,9 @@ func TestPodSecurityIsRelaxedInUserNamespaces(t *testing.T) {
 	} {
 		t.Run(place, func(t *testing.T) {
 			judge := plugin(t, "PodSecurity", restricted)
-			expect(t, run(t, judge, write{obj: with(ptr(false), change)}), "")
+			expect(t, run(t, judge, attributesCase{obj: with(ptr(false), change)}), "")
 			for _, hostUsers := range []*bool{nil, ptr(true)} {
-				expect(t, run(t, judge, write{obj: with(hostUsers, change)}), `violates PodSecurity "restricted:latest"`)
+				expect(t, run(t, judge, attributesCase{obj: with(hostUsers, change)}), `violates PodSecurity "restricted:latest"`)
 			}
 		})
 	}

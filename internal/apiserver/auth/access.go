@@ -15,9 +15,9 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/admission"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/bootstrappolicy"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/node"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/oidc"
-	"github.com/gantry-project/gantry/internal/apiserver/auth/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/webhook"
@@ -44,44 +44,44 @@ type Options struct {
 	ProtectStorage bool
 	// BootstrapTokens lets new nodes in by Secrets of type bootstrap.kubernetes.io/token in kube-system.
 	BootstrapTokens bool
-	OIDC            oidc.Options   // issuers outside
-	Tokens          webhook.Tokens // who is asked about tokens nobody here knows
-	Chain           webhook.Chain  // who decides what one may do
+	OIDC            oidc.Options                 // issuers outside
+	TokenWebhook    webhook.TokenOptions         // who is asked about tokens nobody here knows
+	Authorization   webhook.AuthorizationOptions // who decides what one may do
 }
 
 // Access returns what apiserver.Config.Access wants.
 func Access(o Options) func(apiserver.AccessDeps) (*apiserver.Access, error) {
 	return func(d apiserver.AccessDeps) (*apiserver.Access, error) {
-		s, err := newStack(o, d)
+		s, err := newAuthBuilder(o, d)
 		if err != nil {
 			return nil, err
 		}
-		return s.access()
+		return s.buildAccess()
 	}
 }
 
-// stack is the parts while they are joined.
-type stack struct {
+// authBuilder is the parts while they are joined.
+type authBuilder struct {
 	options   Options
 	deps      apiserver.AccessDeps
 	audiences authenticator.Audiences
 	issuer    *token.Issuer // nil without a signing key: no tokens are made or taken
 	keys      []crypto.PublicKey
-	roles     *policy.Set
-	feed      *node.Feed
+	roles     *bootstrappolicy.Policy
+	nodeGraph *node.GraphPopulator
 	runners   []func(context.Context) // go routines of the server's life
 }
 
-func newStack(o Options, d apiserver.AccessDeps) (*stack, error) {
+func newAuthBuilder(o Options, d apiserver.AccessDeps) (*authBuilder, error) {
 	if o.Issuer == "" {
 		o.Issuer = DefaultIssuer
 	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{o.Issuer}
 	}
-	s := &stack{options: o, deps: d, audiences: o.Audiences, feed: &node.Feed{Client: d.Client, Index: node.NewIndex(), Pods: apiserver.Direct(func() rest.StandardStorage { return d.Lookup("", "pods") })}}
+	s := &authBuilder{options: o, deps: d, audiences: o.Audiences, nodeGraph: &node.GraphPopulator{Client: d.Client, Graph: node.NewGraph(), Pods: apiserver.StorageListerWatcher(func() rest.StandardStorage { return d.Lookup("", "pods") })}}
 	var err error
-	if s.roles, err = policy.Default(); err != nil {
+	if s.roles, err = bootstrappolicy.Default(); err != nil {
 		return nil, err
 	}
 	if d.Files.ServiceAccountSigning == "" {
@@ -105,7 +105,7 @@ func newStack(o Options, d apiserver.AccessDeps) (*stack, error) {
 	return s, nil
 }
 
-func (s *stack) access() (*apiserver.Access, error) {
+func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	out := &apiserver.Access{Audiences: s.audiences, Hooks: map[string]genericapiserver.PostStartHookFunc{}}
 	if err := s.authenticate(out); err != nil {
 		return nil, err
@@ -115,11 +115,11 @@ func (s *stack) access() (*apiserver.Access, error) {
 	}
 	// Reviews of tokens ask these, and never what the server adds later: it believes in-process clients, whoever's token they ask about.
 	judges := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer, Resolver: out.RuleResolver}
-	out.Wrap = registryrbac.Guard(s.deps.Lookup, judges.Authorizer)
+	out.Wrap = registryrbac.PolicyBased(s.deps.Lookup, judges.Authorizer)
 	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
 		all := registryauth.Storages(judges)
 		if s.issuer != nil {
-			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewToken(serviceaccounts.Deps{
+			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewTokenREST(serviceaccounts.Deps{
 				Lookup: s.deps.Lookup, Issuer: s.issuer, Audiences: s.audiences,
 			})
 		}
@@ -129,7 +129,7 @@ func (s *stack) access() (*apiserver.Access, error) {
 		out.Plugins = append(out.Plugins, apiserver.Plugin{Name: p.Name, Factory: p.Factory})
 	}
 	if s.issuer != nil {
-		docs, err := token.NewDocuments(s.options.Issuer, s.options.JWKSURI, s.keys)
+		docs, err := token.NewOpenIDMetadata(s.options.Issuer, s.options.JWKSURI, s.keys)
 		if err != nil {
 			return nil, err
 		}
@@ -144,24 +144,24 @@ func (s *stack) access() (*apiserver.Access, error) {
 			}},
 		}
 	}
-	s.hooks(out)
+	s.addPostStartHooks(out)
 	return out, nil
 }
 
-// authorizerPatience is how long a node agent may be ahead of the node index.
-const authorizerPatience = 200 * time.Millisecond
+// nodeAuthorizerMaxWait is how long a node agent may be ahead of the node index.
+const nodeAuthorizerMaxWait = 200 * time.Millisecond
 
-func (s *stack) rbac() rbac.Authorizer {
+func (s *authBuilder) rbac() rbac.Authorizer {
 	r := s.deps.Informers.Rbac().V1()
-	return rbac.Authorizer{Policy: rbac.Listers{
+	return rbac.Authorizer{Rules: rbac.Listers{
 		Roles: r.Roles().Lister(), ClusterRoles: r.ClusterRoles().Lister(),
-		RoleBindingsIn: r.RoleBindings().Lister(), ClusterRoleBindingsL: r.ClusterRoleBindings().Lister(),
+		RoleBindingLister: r.RoleBindings().Lister(), ClusterRoleBindingLister: r.ClusterRoleBindings().Lister(),
 	}}
 }
 
-func wrap(what string, err error) error {
+func wrapError(purpose string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", purpose, err)
 }

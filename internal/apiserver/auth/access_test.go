@@ -134,7 +134,7 @@ func TestAccess(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *server){
 		"certificates": certificates, "anonymous": anonymous, "reviews": reviews, "tokens": tokensLife, "scheduler": scheduler,
 		"node": nodeAgent, "escalation": escalation, "escalate and bind": escalateAndBind, "audiences": audiences,
-		"dry run of a token": dryToken, "sums": sums, "stories": stories, "defaults of Pods": podDefaults, "discovery of keys": discovery,
+		"dry run of a token": dryToken, "sums": aggregatedRoles, "stories": journalReading, "defaults of Pods": podDefaults, "discovery of keys": discovery,
 		"hostile": hostile,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -508,8 +508,8 @@ func audiences(t *testing.T, s *server) {
 	}
 }
 
-// stories may be read by who may read the Pod, and written by components.
-func stories(t *testing.T, s *server) {
+// journalReading may be read by who may read the Pod, and written by components.
+func journalReading(t *testing.T, s *server) {
 	for who, want := range map[string]string{"zoe": "false false", user.KubeScheduler: "true true", "system:serviceaccount:kube-system:job-controller": "false false"} {
 		answer := ""
 		for _, verb := range []string{"get", "create"} {
@@ -529,8 +529,8 @@ func stories(t *testing.T, s *server) {
 	}
 }
 
-// sums are there from the start, also on a server without controllers.
-func sums(t *testing.T, s *server) {
+// aggregatedRoles are there from the start, also on a server without controllers.
+func aggregatedRoles(t *testing.T, s *server) {
 	for name, most := range map[string]int{"view": 40, "edit": 80, "admin": 90} {
 		r, err := s.as(t, master()).RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || len(r.Rules) < 10 || len(r.Rules) > most || r.AggregationRule == nil {

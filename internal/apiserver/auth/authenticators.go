@@ -23,59 +23,59 @@ import (
 	own "github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/oidc"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
-	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
+	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 )
 
-// tokenMemory is how long a token that was found good is taken without looking again. Upstream's figure.
-const tokenMemory = 10 * time.Second
+// tokenCacheTTL is how long a token that was found good is taken without looking again. Upstream's figure.
+const tokenCacheTTL = 10 * time.Second
 
 // authenticate joins the ways to prove who one is. Files are read again when they change.
-func (s *stack) authenticate(out *own.Access) error {
+func (s *authBuilder) authenticate(out *own.Access) error {
 	var all []authenticator.Request
 	if path := s.deps.Files.RequestHeaderCA; path != "" {
-		ca, err := s.authority("front-proxy", path)
+		ca, err := s.caContent("front-proxy", path)
 		if err != nil {
 			return err
 		}
 		out.RequestHeader = frontProxies(ca)
 		c := out.RequestHeader
-		all = append(all, named(headerrequest.NewDynamicVerifyOptionsSecure(
+		all = append(all, withFrontProxyHeaders(headerrequest.NewDynamicVerifyOptionsSecure(
 			ca.VerifyOptions, c.AllowedClientNames, c.UsernameHeaders, c.UIDHeaders, c.GroupHeaders, c.ExtraHeaderPrefixes), c.UsernameHeaders.Value()))
 	}
 	if path := s.deps.Files.ClientCA; path != "" {
-		ca, err := s.authority("client-ca", path)
+		ca, err := s.caContent("client-ca", path)
 		if err != nil {
 			return err
 		}
-		all = append(all, remember(x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion), ca.VerifyOptions))
+		all = append(all, newCertificateCache(x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion), ca.VerifyOptions))
 	}
-	tokens, err := s.tokens()
+	tokens, err := s.tokenAuthenticators()
 	if err != nil {
 		return err
 	}
-	others, issuers, err := s.others()
+	others, issuers, err := s.externalTokenAuthenticators()
 	if err != nil {
 		return err
 	}
 	for _, t := range append(tokens, others...) {
 		all = append(all, bearertoken.New(t), websocket.NewProtocolAuthenticator(t))
 	}
-	known := group.NewAuthenticatedGroupAdder(union.New(all...))
-	nobody, err := s.anonymous(issuers)
+	cached := group.NewAuthenticatedGroupAdder(union.New(all...))
+	anonymous, err := s.anonymous(issuers)
 	if err != nil {
 		return err
 	}
-	out.Authenticator = known
-	if nobody != nil {
-		out.Authenticator = union.NewFailOnError(known, nobody)
+	out.Authenticator = cached
+	if anonymous != nil {
+		out.Authenticator = union.NewFailOnError(cached, anonymous)
 	}
 	return nil
 }
 
-// others are the authenticators of tokens that something else vouches for: Secrets, issuers outside, a webhook. The issuers may be nil.
-func (s *stack) others() (out []authenticator.Token, issuers *oidc.Authenticator, err error) {
+// externalTokenAuthenticators are the authenticators of tokens that something else vouches for: Secrets, issuers outside, a webhook. The issuers may be nil.
+func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, issuers *oidc.Authenticator, err error) {
 	if s.options.BootstrapTokens {
-		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, token.NewBootstrap(objects{s.deps.Lookup}, nil)))
+		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, token.NewBootstrapAuthenticator(tokenGetter{s.deps.Lookup}, nil)))
 	}
 	o := s.options.OIDC
 	o.Disallowed = []string{s.options.Issuer}
@@ -86,8 +86,8 @@ func (s *stack) others() (out []authenticator.Token, issuers *oidc.Authenticator
 		s.runners = append(s.runners, issuers.Run)
 		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, issuers))
 	}
-	if s.options.Tokens.File != "" {
-		ask, err := s.options.Tokens.Authenticator(s.audiences)
+	if s.options.TokenWebhook.File != "" {
+		ask, err := s.options.TokenWebhook.Authenticator(s.audiences)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -97,7 +97,7 @@ func (s *stack) others() (out []authenticator.Token, issuers *oidc.Authenticator
 }
 
 // anonymous lets requests without credentials through, as the file of issuers, the flag or the default has it; nil for none of them.
-func (s *stack) anonymous(issuers *oidc.Authenticator) (authenticator.Request, error) {
+func (s *authBuilder) anonymous(issuers *oidc.Authenticator) (authenticator.Request, error) {
 	var paths []apiserver.AnonymousAuthCondition
 	if issuers != nil && issuers.Anonymous() != nil {
 		c := issuers.Anonymous()
@@ -119,11 +119,11 @@ func (s *stack) anonymous(issuers *oidc.Authenticator) (authenticator.Request, e
 
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
-// authority follows a file of certificate authorities.
-func (s *stack) authority(purpose, path string) (*keyfile.Authority, error) {
-	ca, err := keyfile.OpenAuthority(purpose, path)
+// caContent follows a file of certificate authorities.
+func (s *authBuilder) caContent(purpose, path string) (*certreload.CAContent, error) {
+	ca, err := certreload.NewCAContent(purpose, path)
 	if err != nil {
-		return nil, wrap("certificate authority", err)
+		return nil, wrapError("certificate authority", err)
 	}
 	s.runners = append(s.runners, func(ctx context.Context) { ca.Run(ctx, 1) })
 	return ca, nil
@@ -141,24 +141,24 @@ func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactor
 	}
 }
 
-// tokens are the authenticators of bearer tokens. The static one comes first and knows nobody without a file.
-func (s *stack) tokens() ([]authenticator.Token, error) {
+// tokenAuthenticators are the authenticators of bearer tokens. The static one comes first and knows nobody without a file.
+func (s *authBuilder) tokenAuthenticators() ([]authenticator.Token, error) {
 	static := tokenfile.New(map[string]*user.DefaultInfo{})
 	if path := s.options.TokenFile; path != "" {
 		var err error
 		if static, err = tokenfile.NewCSV(path); err != nil {
-			return nil, wrap("file of static tokens", err)
+			return nil, wrapError("file of static tokens", err)
 		}
 	}
 	out := []authenticator.Token{authenticator.WrapAudienceAgnosticToken(s.audiences, static)}
 	if s.issuer == nil {
 		return out, nil
 	}
-	v, err := token.NewValidator(token.Trust{
-		Issuers: []string{s.options.Issuer}, Audiences: s.audiences, Keys: s.keys, Objects: objects{s.deps.Lookup},
+	v, err := token.NewValidator(token.ValidatorOptions{
+		Issuers: []string{s.options.Issuer}, Audiences: s.audiences, Keys: s.keys, Objects: tokenGetter{s.deps.Lookup},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return append(out, cache.New(v, false, tokenMemory, 0)), nil
+	return append(out, cache.New(v, false, tokenCacheTTL, 0)), nil
 }

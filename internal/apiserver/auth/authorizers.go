@@ -16,15 +16,15 @@ import (
 )
 
 // authorize joins the authorizers; the first that allows or denies has decided.
-func (s *stack) authorize(out *own.Access) error {
+func (s *authBuilder) authorize(out *own.Access) error {
 	health, err := path.NewAuthorizer(healthPaths())
 	if err != nil {
 		return err
 	}
 	roles := s.rbac()
-	nodes := &node.Authorizer{Index: s.feed.Index, Synced: s.feed.Synced, Rules: s.roles.Rules("system:node"), Patience: authorizerPatience}
-	chain, err := webhook.NewChain(s.options.Chain, webhook.Inside{
-		"Node": mute{nodes}, "RBAC": roles, "AlwaysAllow": authorizerfactory.NewAlwaysAllowAuthorizer(), "AlwaysDeny": authorizerfactory.NewAlwaysDenyAuthorizer(),
+	nodes := &node.Authorizer{Graph: s.nodeGraph.Graph, Synced: s.nodeGraph.Synced, Rules: s.roles.Rules("system:node"), MaxWait: nodeAuthorizerMaxWait}
+	chain, err := webhook.NewAuthorizer(s.options.Authorization, webhook.BuiltInAuthorizers{
+		"Node": noRuleResolver{nodes}, "RBAC": roles, "AlwaysAllow": authorizerfactory.NewAlwaysAllowAuthorizer(), "AlwaysDeny": authorizerfactory.NewAlwaysDenyAuthorizer(),
 	})
 	if err != nil {
 		return err
@@ -33,30 +33,30 @@ func (s *stack) authorize(out *own.Access) error {
 	joined, err := union.New(
 		union.NamedAuthorizer{AuthorizerName: "masters.gantry", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: health},
-		union.NamedAuthorizer{AuthorizerName: configured, Authorizer: chain},
-		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: storyReaders{chain}},
+		union.NamedAuthorizer{AuthorizerName: chainName, Authorizer: chain},
+		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: journalReaders{chain}},
 	)
-	out.Authorizer, out.RuleResolver = unnamed{joined}, chain
+	out.Authorizer, out.RuleResolver = reasonTrimmer{joined}, chain
 	return err
 }
 
-// configured is the name of the chain of authorizers that flags or a file name; each of those has a name of its own.
-const configured = "chain"
+// chainName is the name of the chain of authorizers that flags or a file name; each of those has a name of its own.
+const chainName = "chain"
 
-// unnamed leaves out of a refusal that the chain said it.
-type unnamed struct{ authorizer.Authorizer }
+// reasonTrimmer leaves out of a refusal that the chain said it.
+type reasonTrimmer struct{ authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
-func (u unnamed) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (u reasonTrimmer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := u.Authorizer.Authorize(ctx, a)
-	return decision, strings.TrimPrefix(reason, configured+": "), err
+	return decision, strings.TrimPrefix(reason, chainName+": "), err
 }
 
-// mute is an authorizer that lists no rules.
-type mute struct{ authorizer.Authorizer }
+// noRuleResolver is an authorizer that lists no rules.
+type noRuleResolver struct{ authorizer.Authorizer }
 
 // RulesFor implements authorizer.RuleResolver: what a node may do depends on its Pods.
-func (mute) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (noRuleResolver) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, false, nil
 }
 

@@ -9,34 +9,34 @@ import (
 	"k8s.io/klog/v2"
 
 	own "github.com/gantry-project/gantry/internal/apiserver"
-	"github.com/gantry-project/gantry/internal/apiserver/auth/policy"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/bootstrappolicy"
 )
 
-// hooks are what runs when the server is up. A hook that returns an error ends the server, so these keep trying until it ends.
-func (s *stack) hooks(out *own.Access) {
-	s.runners = append(s.runners, s.feed.Run)
+// addPostStartHooks are what runs when the server is up. A hook that returns an error ends the server, so these keep trying until it ends.
+func (s *authBuilder) addPostStartHooks(out *own.Access) {
+	s.runners = append(s.runners, s.nodeGraph.Run)
 	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
 		for _, run := range s.runners {
 			go run(c.Context)
 		}
-		_ = wait.PollUntilContextCancel(c.Context, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.feed.Synced(), nil })
+		_ = wait.PollUntilContextCancel(c.Context, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.nodeGraph.Synced(), nil })
 		return nil
 	}
 	out.Hooks["rbac/bootstrap-roles"] = func(c genericapiserver.PostStartHookContext) error {
-		s.ensureRoles(c.Context)
+		s.ensureBootstrapPolicy(c.Context)
 		return nil
 	}
 }
 
-// seeing bounds the wait for informers to tell of what was just written.
-const seeing = 5 * time.Second
+// informerSyncTimeout bounds the wait for informers to tell of what was just written.
+const informerSyncTimeout = 5 * time.Second
 
-// ensureRoles writes the roles a cluster starts with and waits until authorization has seen them.
-func (s *stack) ensureRoles(ctx context.Context) {
+// ensureBootstrapPolicy writes the roles a cluster starts with and waits until authorization has seen them.
+func (s *authBuilder) ensureBootstrapPolicy(ctx context.Context) {
 	log := klog.FromContext(ctx)
 	pause := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
 	for {
-		err := policy.Ensure(ctx, s.deps.Client, s.roles)
+		err := bootstrappolicy.Reconcile(ctx, s.deps.Client, s.roles)
 		if err == nil || ctx.Err() != nil {
 			break
 		}
@@ -47,7 +47,7 @@ func (s *stack) ensureRoles(ctx context.Context) {
 		}
 	}
 	r := s.deps.Informers.Rbac().V1()
-	ctx, cancel := context.WithTimeout(ctx, seeing) // a role may be deleted again meanwhile
+	ctx, cancel := context.WithTimeout(ctx, informerSyncTimeout) // a role may be deleted again meanwhile
 	defer cancel()
 	_ = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
 		for _, role := range s.roles.ClusterRoles {

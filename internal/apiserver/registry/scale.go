@@ -18,49 +18,49 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// scale is the scale endpoint of a kind with replicas: autoscaling/v1 Scale, read from and written to the object.
-type scale struct {
+// scaleREST is the scale endpoint of a kind with replicas: autoscaling/v1 Scale, read from and written to the object.
+type scaleREST struct {
 	store *Store
-	kind  *kind.Kind
+	kind  *resourcedef.Kind
 }
 
 var (
-	_ rest.Getter                   = &scale{}
-	_ rest.Patcher                  = &scale{}
-	_ rest.GroupVersionKindProvider = &scale{}
+	_ rest.Getter                   = &scaleREST{}
+	_ rest.Patcher                  = &scaleREST{}
+	_ rest.GroupVersionKindProvider = &scaleREST{}
 )
 
-// newScale makes the endpoint; nil for kinds without replicas.
-func newScale(k *kind.Kind, s *Store) *scale {
-	if _, ok := counts(k.Types.New()); !ok {
+// newScaleREST makes the endpoint; nil for kinds without replicas.
+func newScaleREST(k *resourcedef.Kind, s *Store) *scaleREST {
+	if _, ok := replicasOf(k.Types.New()); !ok {
 		return nil
 	}
-	return &scale{store: s, kind: k}
+	return &scaleREST{store: s, kind: k}
 }
 
-// count is how many replicas an object wants and has.
-type count struct {
+// replicaCounts is how many replicas an object wants and has.
+type replicaCounts struct {
 	want     **int32
 	have     int32
 	selector string
 }
 
-// counts finds the replicas of an object; false for kinds without.
-func counts(obj runtime.Object) (count, bool) {
+// replicasOf finds the replicas of an object; false for kinds without.
+func replicasOf(obj runtime.Object) (replicaCounts, bool) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return count{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
+		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
 	case *appsv1.ReplicaSet:
-		return count{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
+		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
 	case *appsv1.StatefulSet:
-		return count{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
+		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
 	case *corev1.ReplicationController:
-		return count{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).AsSelector().String()}, true
+		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).AsSelector().String()}, true
 	}
-	return count{}, false
+	return replicaCounts{}, false
 }
 
 func selectorText(s *metav1.LabelSelector) string {
@@ -72,45 +72,45 @@ func selectorText(s *metav1.LabelSelector) string {
 }
 
 // GroupVersionKind says that the endpoint speaks autoscaling/v1 Scale, whatever group it lies in.
-func (s *scale) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+func (s *scaleREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 }
 
-func (s *scale) New() runtime.Object { return &autoscalingv1.Scale{} }
+func (s *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
 
 // Destroy leaves the shared store to its main endpoint.
-func (s *scale) Destroy() {}
+func (s *scaleREST) Destroy() {}
 
-func (s *scale) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
+func (s *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
 	obj, err := s.store.Get(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.of(obj)
+	return s.scaleFromObject(obj)
 }
 
 // Update changes the number of replicas through the main store, so that admission, generation and ownership are as for the object.
-func (s *scale) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, _, err := s.store.Update(ctx, name, &scaleUpdate{s, info, name},
+func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, _, err := s.store.Update(ctx, name, &scaleUpdatedObjectInfo{s, info, name},
 		s.validateCreate(create), s.validateUpdate(update), false, o)
 	if err != nil {
 		return nil, false, err
 	}
-	out, err := s.of(obj)
+	out, err := s.scaleFromObject(obj)
 	return out, false, err
 }
 
-func (s *scale) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
-	return (&table{Table: scaleTable(), resource: autoscalingv1.Resource("scales")}).ConvertToTable(ctx, obj, o)
+func (s *scaleREST) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
+	return (&tableConvertor{Table: scaleTable(), resource: autoscalingv1.Resource("scales")}).ConvertToTable(ctx, obj, o)
 }
 
-// of is the Scale of an object.
-func (s *scale) of(obj runtime.Object) (*autoscalingv1.Scale, error) {
+// scaleFromObject is the Scale of an object.
+func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
 	}
-	c, ok := counts(obj)
+	c, ok := replicasOf(obj)
 	if !ok {
 		return nil, fmt.Errorf("%T has no replicas", obj)
 	}
@@ -124,19 +124,19 @@ func (s *scale) of(obj runtime.Object) (*autoscalingv1.Scale, error) {
 	if *c.want != nil {
 		out.Spec.Replicas = **c.want
 	}
-	out.ManagedFields, err = s.fields(m.GetManagedFields()).ToSubresource()
+	out.ManagedFields, err = s.managedFieldsHandler(m.GetManagedFields()).ToSubresource()
 	return out, err
 }
 
-// fields maps field ownership between the object and its scale.
-func (s *scale) fields(entries []metav1.ManagedFieldsEntry) *managedfields.ScaleHandler {
+// managedFieldsHandler maps field ownership between the object and its scale.
+func (s *scaleREST) managedFieldsHandler(entries []metav1.ManagedFieldsEntry) *managedfields.ScaleHandler {
 	gv := schema.GroupVersion{Group: s.kind.Group, Version: s.kind.Version}
 	return managedfields.NewScaleHandler(entries, gv, managedfields.ResourcePathMappings{gv.String(): fieldpath.MakePathOrDie("spec", "replicas")})
 }
 
-func (s *scale) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+func (s *scaleREST) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
-		sc, err := s.of(obj)
+		sc, err := s.scaleFromObject(obj)
 		if err != nil || f == nil {
 			return err
 		}
@@ -144,30 +144,30 @@ func (s *scale) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjectFun
 	}
 }
 
-func (s *scale) validateUpdate(f rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+func (s *scaleREST) validateUpdate(f rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		sc, err := s.of(obj)
+		sc, err := s.scaleFromObject(obj)
 		if err != nil || f == nil {
 			return err
 		}
-		was, err := s.of(old)
+		previous, err := s.scaleFromObject(old)
 		if err != nil {
 			return err
 		}
-		return f(ctx, sc, was)
+		return f(ctx, sc, previous)
 	}
 }
 
-// scaleUpdate applies an update of the Scale to the object it belongs to.
-type scaleUpdate struct {
-	scale *scale
+// scaleUpdatedObjectInfo applies an update of the Scale to the object it belongs to.
+type scaleUpdatedObjectInfo struct {
+	scale *scaleREST
 	info  rest.UpdatedObjectInfo
 	name  string
 }
 
-func (u *scaleUpdate) Preconditions() *metav1.Preconditions { return u.info.Preconditions() }
+func (u *scaleUpdatedObjectInfo) Preconditions() *metav1.Preconditions { return u.info.Preconditions() }
 
-func (u *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject()
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -176,11 +176,11 @@ func (u *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (ru
 	if m.GetResourceVersion() == "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: u.scale.kind.Group, Resource: u.scale.kind.Resource}, u.name)
 	}
-	was, err := u.scale.of(obj)
+	previous, err := u.scale.scaleFromObject(obj)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := u.info.UpdatedObject(ctx, was)
+	changed, err := u.info.UpdatedObject(ctx, previous)
 	if err != nil {
 		return nil, err
 	}
@@ -197,9 +197,9 @@ func (u *scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (ru
 	if sc.UID != "" {
 		m.SetUID(sc.UID)
 	}
-	c, _ := counts(obj)
+	c, _ := replicasOf(obj)
 	*c.want = &sc.Spec.Replicas
-	entries, err := u.scale.fields(m.GetManagedFields()).ToParent(sc.ManagedFields)
+	entries, err := u.scale.managedFieldsHandler(m.GetManagedFields()).ToParent(sc.ManagedFields)
 	if err != nil {
 		return nil, err
 	}

@@ -5,20 +5,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // scaleTable is how a Scale prints.
-func scaleTable() kind.Table {
+func scaleTable() resourcedef.Table {
 	spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
-	return kind.Table{
+	return resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Int("Desired", spec["replicas"]), column.Int("Available", status["replicas"]), column.Age(),
+			printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Available", status["replicas"]), printers.AgeColumn(),
 		},
-		Row: func(o runtime.Object, opt kind.RowOptions) []any {
+		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 			sc := o.(*autoscalingv1.Scale)
-			return []any{sc.Name, int64(sc.Spec.Replicas), int64(sc.Status.Replicas), column.Since(sc.CreationTimestamp, opt.Now)}
+			return []any{sc.Name, int64(sc.Spec.Replicas), int64(sc.Status.Replicas), printers.TimestampSince(sc.CreationTimestamp, opt.Now)}
 		},
 	}
 }

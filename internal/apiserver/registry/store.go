@@ -17,13 +17,13 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Store is the main endpoint of a kind.
 type Store struct {
 	*genericregistry.Store
-	kind *kind.Kind
+	kind *resourcedef.Kind
 }
 
 // ShortNames are what kubectl may call the kind.
@@ -32,14 +32,14 @@ func (s *Store) ShortNames() []string { return s.kind.Names.Short }
 // Categories are the groupings the kind is in, as "all".
 func (s *Store) Categories() []string { return s.kind.Names.Categories }
 
-// keepsPods is what upstream tells those who delete Jobs without saying what becomes of the Pods.
-const keepsPods = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+// orphanedPodsWarning is what upstream tells those who delete Jobs without saying what becomes of the Pods.
+const orphanedPodsWarning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
 // warnDelete tells a client what it may not expect of a delete.
 func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
 	//nolint:staticcheck // OrphanDependents is deprecated and still obeyed
 	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil && o.OrphanDependents == nil {
-		warning.AddWarning(ctx, "", keepsPods)
+		warning.AddWarning(ctx, "", orphanedPodsWarning)
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *Store) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc,
 }
 
 // newStore makes the store of a kind.
-func newStore(k *kind.Kind, o Options) (*Store, error) {
+func newStore(k *resourcedef.Kind, o Options) (*Store, error) {
 	st := &strategy{ObjectTyper: o.Scheme, kind: k}
 	gr := schema.GroupResource{Group: k.Group, Resource: k.Resource}
 	s := &genericregistry.Store{
@@ -64,16 +64,16 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 		DefaultQualifiedResource:  gr,
 		SingularQualifiedResource: schema.GroupResource{Group: k.Group, Resource: k.Singular},
 		CreateStrategy:            st, UpdateStrategy: st, DeleteStrategy: st, ResetFieldsStrategy: st,
-		TableConvertor:      &table{Table: k.Table, resource: gr},
-		ReturnDeletedObject: returnsDeleted[gr],
+		TableConvertor:      &tableConvertor{Table: k.Table, resource: gr},
+		ReturnDeletedObject: returnDeletedObject[gr],
 	}
 	setHooks(s, &k.Rules)
 	s.ShouldDeleteDuringUpdate = k.Stored.DeleteDuringUpdate
-	options := &generic.StoreOptions{RESTOptions: o.REST, AttrFunc: attrs(k)}
-	if field := k.Rules.Indexed; field != "" {
-		options.TriggerFunc, options.Indexers = index(k, field)
+	options := &generic.StoreOptions{RESTOptions: o.RESTOptions, AttrFunc: getAttrs(k)}
+	if field := k.Rules.IndexedField; field != "" {
+		options.TriggerFunc, options.Indexers = indexersFor(k, field)
 	}
-	s.PredicateFunc = predicate(k, options.AttrFunc)
+	s.PredicateFunc = matchPredicate(k, options.AttrFunc)
 	if ttl := k.Types.EventTTL; ttl > 0 {
 		s.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return ttl, nil }
 	}
@@ -81,7 +81,7 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 		return nil, err
 	}
 	if gr.Group == "" && gr.Resource == "pods" {
-		s.Storage.Storage = &witness{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
+		s.Storage.Storage = &journalStorage{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
 	}
 	if wrap := k.Stored.Wrap; wrap != nil {
 		s.Storage.Storage = wrap(s.Storage.Storage)
@@ -89,8 +89,8 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 	return &Store{Store: s, kind: k}, nil
 }
 
-// returnsDeleted are the kinds whose delete answers with the object instead of a Status, as upstream's.
-var returnsDeleted = map[schema.GroupResource]bool{
+// returnDeletedObject are the kinds whose delete answers with the object instead of a Status, as upstream's.
+var returnDeletedObject = map[schema.GroupResource]bool{
 	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true, {Resource: "persistentvolumeclaims"}: true,
 	{Resource: "resourcequotas"}: true, {Resource: "serviceaccounts"}: true, {Resource: "services"}: true,
 	{Group: "storage.k8s.io", Resource: "storageclasses"}: true, {Group: "storage.k8s.io", Resource: "volumeattachments"}: true,
@@ -99,15 +99,15 @@ var returnsDeleted = map[schema.GroupResource]bool{
 }
 
 // setHooks hangs a row's Begin and After hooks into the store.
-func setHooks(s *genericregistry.Store, r *kind.Rules) {
+func setHooks(s *genericregistry.Store, r *resourcedef.Rules) {
 	if begin := r.BeginCreate; begin != nil {
 		s.BeginCreate = func(ctx context.Context, obj runtime.Object, o *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
-			return finish(begin(ctx, obj, len(o.DryRun) > 0))
+			return newFinishFunc(begin(ctx, obj, len(o.DryRun) > 0))
 		}
 	}
 	if begin := r.BeginUpdate; begin != nil {
 		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, o *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
-			return finish(begin(ctx, obj, old, len(o.DryRun) > 0))
+			return newFinishFunc(begin(ctx, obj, old, len(o.DryRun) > 0))
 		}
 	}
 	if after := r.AfterDelete; after != nil {
@@ -119,7 +119,7 @@ func setHooks(s *genericregistry.Store, r *kind.Rules) {
 	}
 }
 
-func finish(end func(ok bool), err error) (genericregistry.FinishFunc, error) {
+func newFinishFunc(end func(ok bool), err error) (genericregistry.FinishFunc, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func finish(end func(ok bool), err error) (genericregistry.FinishFunc, error) {
 	return func(_ context.Context, ok bool) { end(ok) }, nil
 }
 
-// attrs gives the labels and fields that selectors match.
-func attrs(k *kind.Kind) storage.AttrFunc {
+// getAttrs gives the labels and fields that selectors match.
+func getAttrs(k *resourcedef.Kind) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		m, err := meta.Accessor(obj)
 		if err != nil {
@@ -151,19 +151,19 @@ func attrs(k *kind.Kind) storage.AttrFunc {
 	}
 }
 
-// predicate matches objects; an indexed field is named so that watchers and lists of one value cost nothing to the others.
-func predicate(k *kind.Kind, a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+// matchPredicate matches objects; an indexed field is named so that watchers and lists of one value cost nothing to the others.
+func matchPredicate(k *resourcedef.Kind, a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
 	var indexed []string
-	if k.Rules.Indexed != "" {
-		indexed = []string{k.Rules.Indexed, "metadata.namespace"}
+	if k.Rules.IndexedField != "" {
+		indexed = []string{k.Rules.IndexedField, "metadata.namespace"}
 	}
 	return func(l labels.Selector, f fields.Selector) storage.SelectionPredicate {
 		return storage.SelectionPredicate{Label: l, Field: f, GetAttrs: a, IndexFields: indexed}
 	}
 }
 
-// index is the watch dispatch and list index over one selectable field.
-func index(k *kind.Kind, field string) (storage.IndexerFuncs, *cache.Indexers) {
+// indexersFor is the watch dispatch and list index over one selectable field.
+func indexersFor(k *resourcedef.Kind, field string) (storage.IndexerFuncs, *cache.Indexers) {
 	value := func(obj runtime.Object) string { return k.Rules.Fields(obj)[field] }
 	return storage.IndexerFuncs{field: value}, &cache.Indexers{
 		storage.FieldIndex(field): func(obj any) ([]string, error) { return []string{value(obj.(runtime.Object))}, nil },

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // strategy is how objects of any kind are written; what differs stands in the row.
 type strategy struct {
 	runtime.ObjectTyper
-	kind *kind.Kind
+	kind *resourcedef.Kind
 }
 
 var (
@@ -52,7 +52,7 @@ func (s *strategy) Canonicalize(runtime.Object) {}
 // PrepareForCreate empties the status, starts the generation and applies the row's rule.
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	if s.kind.Types.HasStatus && !s.kind.Types.KeepStatus {
-		part(obj, "Status").SetZero()
+		structField(obj, "Status").SetZero()
 	}
 	if !s.kind.Types.NoGenerate {
 		setGeneration(obj, 1)
@@ -65,13 +65,13 @@ func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 // PrepareForUpdate keeps the status and counts a generation for each change beyond metadata and status.
 func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	if s.kind.Types.HasStatus {
-		part(obj, "Status").Set(part(old.DeepCopyObject(), "Status"))
+		structField(obj, "Status").Set(structField(old.DeepCopyObject(), "Status"))
 	}
 	if p := s.kind.Rules.PrepareUpdate; p != nil {
 		p(ctx, obj, old)
 	}
-	if was := generation(old); !s.kind.Types.NoGenerate && generation(obj) == was && !sameContent(obj, old) {
-		setGeneration(obj, was+1)
+	if previous := generation(old); !s.kind.Types.NoGenerate && generation(obj) == previous && !sameContent(obj, old) {
+		setGeneration(obj, previous+1)
 	}
 }
 
@@ -102,11 +102,11 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 // ValidateDeclaratively is asked last, with all that was found. Nothing here is declared, but what was found twice in the same words is told once, as
 // upstream does at this point.
 func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	var out field.ErrorList
 	for _, e := range found {
-		if text := e.Error(); !told[text] {
-			told[text] = true
+		if text := e.Error(); !reported[text] {
+			reported[text] = true
 			out = append(out, e)
 		}
 	}
@@ -144,7 +144,7 @@ func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
 	case s.kind.Group == "node.k8s.io", s.kind.Group == "coordination.k8s.io", s.kind.Group == "admissionregistration.k8s.io", s.kind.Group == "policy":
 		return nil
 	}
-	return template.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))
+	return podspec.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))
 }
 
 // WarningsOnCreate is what the row wants the client told.
@@ -164,13 +164,13 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object
 }
 
 // hasTemplate says that a kind's warnings are about a template of Pods.
-func hasTemplate(k *kind.Kind) bool {
+func hasTemplate(k *resourcedef.Kind) bool {
 	return k.Group == "apps" || k.Group == "batch" || k.Group == "" && (k.Resource == "replicationcontrollers" || k.Resource == "podtemplates")
 }
 
 // CheckGracefulDelete fills in the grace period of kinds that end gracefully.
 func (s *strategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
-	return s.kind.Rules.Graceful != nil && s.kind.Rules.Graceful(ctx, obj, o)
+	return s.kind.Rules.CheckGracefulDelete != nil && s.kind.Rules.CheckGracefulDelete(ctx, obj, o)
 }
 
 // DefaultGarbageCollectionPolicy is what becomes of dependents when a delete does not say, upstream's choice for each kind.
@@ -189,10 +189,10 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.Types.HasStatus {
 		return nil
 	}
-	return resets(s.kind, "status")
+	return resetFields(s.kind, "status")
 }
 
-func resets(k *kind.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+func resetFields(k *resourcedef.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, n := range names {
 		set.Insert(fieldpath.MakePathOrDie(n))
@@ -201,8 +201,8 @@ func resets(k *kind.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.S
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
 }
 
-// part is a named field of an API object; every kind that has a status has it as a struct field of this name.
-func part(obj runtime.Object, name string) reflect.Value {
+// structField is a named field of an API object; every kind that has a status has it as a struct field of this name.
+func structField(obj runtime.Object, name string) reflect.Value {
 	return reflect.ValueOf(obj).Elem().FieldByName(name)
 }
 

@@ -33,21 +33,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 )
 
-// group is a served group version and what registers its types.
-type group struct {
+// servedGroup is a served group version and what registers its types.
+type servedGroup struct {
 	gv  schema.GroupVersion
 	add func(*runtime.Scheme) error
 
-	behind bool // a gate: known only when a row is of this version
+	gated bool // a gate: known only when a row is of this version
 }
 
 // groups are the group versions served, in priority order within a group.
-func groups() []group {
-	return []group{
+func groups() []servedGroup {
+	return []servedGroup{
 		{gv: corev1.SchemeGroupVersion, add: corev1.AddToScheme},
 		{gv: appsv1.SchemeGroupVersion, add: appsv1.AddToScheme},
 		{gv: batchv1.SchemeGroupVersion, add: batchv1.AddToScheme},
@@ -69,14 +69,14 @@ func groups() []group {
 		{gv: resourcev1.SchemeGroupVersion, add: resourcev1.AddToScheme},
 		{gv: flowcontrolv1.SchemeGroupVersion, add: flowcontrolv1.AddToScheme},
 		{gv: storagemigrationv1.SchemeGroupVersion, add: storagemigrationv1.AddToScheme},
-		{gv: schedulingv1beta1.SchemeGroupVersion, add: scheduling.AddBeta, behind: true},
+		{gv: schedulingv1beta1.SchemeGroupVersion, add: scheduling.AddBeta, gated: true},
 	}
 }
 
-// known are the groups of the rows: those behind a gate only when there is a row.
-func known(kinds []kind.Kind) []group {
-	return slices.DeleteFunc(groups(), func(g group) bool {
-		return g.behind && !slices.ContainsFunc(kinds, func(k kind.Kind) bool { return k.Group == g.gv.Group && k.Version == g.gv.Version })
+// groupsFor are the groups of the rows: those behind a gate only when there is a row.
+func groupsFor(kinds []resourcedef.Kind) []servedGroup {
+	return slices.DeleteFunc(groups(), func(g servedGroup) bool {
+		return g.gated && !slices.ContainsFunc(kinds, func(k resourcedef.Kind) bool { return k.Group == g.gv.Group && k.Version == g.gv.Version })
 	})
 }
 
@@ -93,26 +93,26 @@ type Scheme struct {
 }
 
 // New makes the scheme for the rows given; more adds types of our own.
-func New(kinds []kind.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error) {
+func New(kinds []resourcedef.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error) {
 	s := &Scheme{Scheme: runtime.NewScheme(), Served: runtime.NewScheme()}
-	served := known(kinds)
+	served := groupsFor(kinds)
 	for _, g := range served {
 		if err := s.add(g); err != nil {
 			return nil, fmt.Errorf("types of %s: %w", g.gv, err)
 		}
 	}
-	for gv, versions := range priorities(served) {
+	for gv, versions := range versionPriorities(served) {
 		if err := s.SetVersionPriority(versions...); err != nil {
 			return nil, fmt.Errorf("versions of %s: %w", gv, err)
 		}
 	}
-	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction, addOld}, more...) {
+	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction, addLegacyVersions}, more...) {
 		if err := add(s.Scheme); err != nil {
 			return nil, err
 		}
 	}
 	for i := range kinds {
-		if err := s.addRow(&kinds[i]); err != nil {
+		if err := s.addKind(&kinds[i]); err != nil {
 			return nil, fmt.Errorf("kind %s: %w", kinds[i].Kind, err)
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Scheme) AddCBOR() {
 }
 
 // add registers a group's types under their version and, as their own hub, under the internal version.
-func (s *Scheme) add(g group) error {
+func (s *Scheme) add(g servedGroup) error {
 	if err := g.add(s.Scheme); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Scheme) add(g group) error {
 	}
 	internal := schema.GroupVersion{Group: g.gv.Group, Version: runtime.APIVersionInternal}
 	for name, t := range one.KnownTypes(g.gv) {
-		if t.PkgPath() == metaPackage || hubIsElsewhere(g.gv, name) {
+		if t.PkgPath() == metaPackage || hasExternalHub(g.gv, name) {
 			continue
 		}
 		s.AddKnownTypeWithName(internal.WithKind(name), reflect.New(t).Interface().(runtime.Object))
@@ -148,8 +148,8 @@ func (s *Scheme) add(g group) error {
 	return nil
 }
 
-// hubIsElsewhere says that a type's hub is another version's or group's type.
-func hubIsElsewhere(gv schema.GroupVersion, name string) bool {
+// hasExternalHub says that a type's hub is another version's or group's type.
+func hasExternalHub(gv schema.GroupVersion, name string) bool {
 	switch gv {
 	case eventsv1.SchemeGroupVersion:
 		return true
@@ -159,8 +159,8 @@ func hubIsElsewhere(gv schema.GroupVersion, name string) bool {
 	return false
 }
 
-// priorities are the versions of each group, preferred first.
-func priorities(all []group) map[string][]schema.GroupVersion {
+// versionPriorities are the versions of each group, preferred first.
+func versionPriorities(all []servedGroup) map[string][]schema.GroupVersion {
 	out := map[string][]schema.GroupVersion{}
 	for _, g := range all {
 		out[g.gv.Group] = append(out[g.gv.Group], g.gv)
@@ -168,8 +168,8 @@ func priorities(all []group) map[string][]schema.GroupVersion {
 	return out
 }
 
-// addRow registers what a kind decides about decoding: defaults and selectable fields.
-func (s *Scheme) addRow(k *kind.Kind) error {
+// addKind registers what a kind decides about decoding: defaults and selectable fields.
+func (s *Scheme) addKind(k *resourcedef.Kind) error {
 	if k.Types.New == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 		s.AddTypeDefaultingFunc(k.Types.New(), func(o any) { d(o.(runtime.Object)) })
 	}
 	gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
-	if k.Rules.Fields == nil || k.Group == appsv1.GroupName || len(selectable(k)) == 0 {
+	if k.Rules.Fields == nil || k.Group == appsv1.GroupName || len(selectableFields(k)) == 0 {
 		return nil // name and namespace only: the library's own rule
 	}
 	if gvk.GroupVersion() == eventsv1.SchemeGroupVersion {
@@ -187,8 +187,8 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 }
 
 // fieldLabels lets the selectable fields of a kind through and refuses others in upstream's words.
-func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
-	known := selectable(k)
+func fieldLabels(k *resourcedef.Kind) runtime.FieldLabelConversionFunc {
+	known := selectableFields(k)
 	known["metadata.name"] = true
 	known["metadata.namespace"] = k.Types.Namespaced && k.Resource != "podcertificaterequests" // upstream's list for them leaves it out
 	refused := "field label not supported: %s"
@@ -209,8 +209,8 @@ func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
 	}
 }
 
-// selectable are the fields of a kind that a request may name; "name" is an attribute of some kinds but never a label.
-func selectable(k *kind.Kind) map[string]bool {
+// selectableFields are the fields of a kind that a request may name; "name" is an attribute of some kinds but never a label.
+func selectableFields(k *resourcedef.Kind) map[string]bool {
 	out := map[string]bool{}
 	for f := range k.Rules.Fields(k.Types.New()) {
 		if f != "name" {

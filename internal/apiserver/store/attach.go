@@ -21,13 +21,13 @@ func (e *Missing) Error() string {
 // which this process then serves to itself until Close. It never makes a store. Errors are those of Open, and *Missing.
 func Attach(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
-		return external(ctx, o)
+		return openExternal(ctx, o)
 	}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("store: directory %q: %w", o.Dir, err)
 	}
-	if !exists(filepath.Join(dir, "member")) {
+	if !fileExists(filepath.Join(dir, "member")) {
 		return nil, &Missing{Dir: dir}
 	}
 	o.Dir = dir
@@ -40,7 +40,7 @@ func Attach(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err = external(ctx, Options{Servers: []string{"unix://" + socket}})
+	s, err = openExternal(ctx, Options{Servers: []string{"unix://" + socket}})
 	if err != nil {
 		release()
 		return nil, err

@@ -19,14 +19,14 @@ import (
 // maxSocketPath is what a sockaddr_un holds, without the closing zero.
 const maxSocketPath = 107
 
-// start runs etcd in this process and waits until it leads itself.
-func start(ctx context.Context, dir string, o Options) (*Store, error) {
+// startEmbedded runs etcd in this process and waits until it leads itself.
+func startEmbedded(ctx context.Context, dir string, o Options) (*Store, error) {
 	socket, release, err := socketPath(dir)
 	if err != nil {
 		return nil, err
 	}
 	serveEtcdMetrics()
-	e, err := launch(config(dir, socket, o))
+	e, err := launchEtcd(embeddedConfig(dir, socket, o))
 	if err != nil {
 		release()
 		return nil, err
@@ -38,7 +38,7 @@ func start(ctx context.Context, dir string, o Options) (*Store, error) {
 	elected, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.Tick == 0 {
-		go lead(elected, e.Server)
+		go becomeLeader(elected, e.Server)
 	}
 	select {
 	case <-e.Server.ReadyNotify():
@@ -53,8 +53,8 @@ func start(ctx context.Context, dir string, o Options) (*Store, error) {
 	return nil, fmt.Errorf("store: etcd did not start: %w", err)
 }
 
-// config is a single member that only this process reaches.
-func config(dir, socket string, o Options) *embed.Config {
+// embeddedConfig is a single member that only this process reaches.
+func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = "gantry", dir
 	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: socket}}
@@ -79,19 +79,19 @@ func config(dir, socket string, o Options) *embed.Config {
 	}
 	c.MaxRequestBytes = 3 << 20 // the API server's own limit on a request body
 	c.BootstrapDefragThresholdMegabytes = 100
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet())
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newEtcdLogger())
 	return c
 }
 
-// launch starts etcd. It panics or exits through its logger on damaged files; both arrive here as Damaged.
-func launch(c *embed.Config) (e *embed.Etcd, err error) {
-	existed := exists(filepath.Join(c.Dir, "member"))
+// launchEtcd starts etcd. It panics or exits through its logger on damaged files; both arrive here as Damaged.
+func launchEtcd(c *embed.Config) (e *embed.Etcd, err error) {
+	existed := fileExists(filepath.Join(c.Dir, "member"))
 	defer func() {
 		if r := recover(); r != nil {
 			e, err = nil, &Damaged{Dir: c.Dir, Err: fmt.Errorf("%v", r)}
 		}
 	}()
-	switch err := readable(filepath.Join(c.Dir, "member", "snap", "db")); {
+	switch err := checkReadable(filepath.Join(c.Dir, "member", "snap", "db")); {
 	case errors.Is(err, bbolterrors.ErrTimeout):
 		return nil, &InUse{Dir: c.Dir}
 	case err != nil:
@@ -120,14 +120,14 @@ func socketPath(dir string) (path string, release func(), err error) {
 	return fmt.Sprintf("/proc/self/fd/%d/etcd.sock", f.Fd()), func() { _ = f.Close() }, nil
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// readable says whether the database file, if there is one, has sound headers and pages: etcd opens it in goroutines whose panics nobody could catch.
-func readable(db string) (err error) {
-	if !exists(db) {
+// checkReadable says whether the database file, if there is one, has sound headers and pages: etcd opens it in goroutines whose panics nobody could catch.
+func checkReadable(db string) (err error) {
+	if !fileExists(db) {
 		return nil
 	}
 	b, err := bbolt.Open(db, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})

@@ -44,8 +44,8 @@ func (e *Unreachable) Error() string {
 // Unwrap returns what the client said.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// expired says that a client certificate is past its time: etcd would only close the connection.
-func expired(file string, now time.Time) error {
+// certificateExpired says that a client certificate is past its time: etcd would only close the connection.
+func certificateExpired(file string, now time.Time) error {
 	if file == "" {
 		return nil
 	}
@@ -68,8 +68,8 @@ func expired(file string, now time.Time) error {
 	return nil
 }
 
-// lock takes a lock file that the kernel releases when the process ends, however it ends.
-func lock(path string) (unlock func(), err error) {
+// lockFile takes a lock file that the kernel releases when the process ends, however it ends.
+func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("store: cannot open %s: %w: choose a data directory this user may write", path, err)

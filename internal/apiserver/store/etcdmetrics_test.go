@@ -43,7 +43,7 @@ func TestFamiliesArePassedOn(t *testing.T) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "etcd_disk_y", Help: "y", Buckets: []float64{1}})
 	h.Observe(3)
 	from.MustRegister(c, other, h)
-	to.MustRegister(passed{from, ofEtcd})
+	to.MustRegister(gathererFilter{from, isEtcdFamily})
 	families, err := to.Gather()
 	if err != nil || len(families) != 2 {
 		t.Fatal(families, err)

@@ -56,5 +56,5 @@ func TestHaltSaysWhy(t *testing.T) {
 			}
 		}
 	}()
-	quiet().Fatal("failed to save Raft hard state and entries", zap.Error(syscall.ENOSPC))
+	newEtcdLogger().Fatal("failed to save Raft hard state and entries", zap.Error(syscall.ENOSPC))
 }

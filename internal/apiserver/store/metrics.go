@@ -14,29 +14,29 @@ var (
 		Help: "Revision of the embedded etcd, to be compared with apiserver_watch_cache_resource_version. " +
 			"Truncated to the 15 least significant digits, as that is.",
 	})
-	cacheBehind = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	watchCacheLag = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "gantry_watch_cache_behind_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "For how long etcd has had a revision that the watch cache of a resource has not reached; " +
 			"0 for one that follows.",
 	}, []string{"group", "resource"})
-	cachesReopened = metrics.NewCounterVec(&metrics.CounterOpts{
+	watchCacheReopens = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "gantry_watch_cache_watches_reopened_total", StabilityLevel: metrics.ALPHA,
 		Help: "Watches of watch caches that were opened anew because nothing came over them, though etcd had moved on.",
 	}, []string{"group", "resource"})
 )
 
 func init() {
-	legacyregistry.MustRegister(etcdRevision, cacheBehind, cachesReopened)
+	legacyregistry.MustRegister(etcdRevision, watchCacheLag, watchCacheReopens)
 }
 
 // metricRevision is a revision as the library's metrics show it.
 func metricRevision(r uint64) float64 { return float64(r % 1e15) }
 
-// tell shows for how long a cache has been behind.
-func (c *cached) tell(now time.Time) {
+// recordLag shows for how long a cache has been behind.
+func (c *trackedCache) recordLag(now time.Time) {
 	behind := 0.0
-	if c.state.want != 0 {
+	if c.state.target != 0 {
 		behind = now.Sub(c.state.since).Seconds()
 	}
-	cacheBehind.WithLabelValues(c.resource.Group, c.resource.Resource).Set(behind)
+	watchCacheLag.WithLabelValues(c.resource.Group, c.resource.Resource).Set(behind)
 }

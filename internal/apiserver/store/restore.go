@@ -46,18 +46,18 @@ func Inspect(path string) (out Snapshot, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return out, fmt.Errorf("snapshot: %w", err)
 	}
-	if err := readable(path); err != nil {
+	if err := checkReadable(path); err != nil {
 		return out, &BadSnapshot{path, err}
 	}
-	st, err := snapshot.NewV3(quiet()).Status(path)
+	st, err := snapshot.NewV3(newEtcdLogger()).Status(path)
 	if err != nil {
 		return out, &BadSnapshot{path, err}
 	}
 	return Snapshot{Hash: fmt.Sprintf("%08x", st.Hash), Revision: st.Revision, Keys: st.TotalKey, Size: st.TotalSize, Version: st.Version}, nil
 }
 
-// Recovery says how to restore.
-type Recovery struct {
+// RestoreOptions says how to restore.
+type RestoreOptions struct {
 	Snapshot      string
 	Dir           string // of the embedded etcd
 	SkipHashCheck bool   // the file has no checksum: it was copied, not saved
@@ -66,7 +66,7 @@ type Recovery struct {
 
 // Restore puts the state of a snapshot into the directory of an embedded etcd that does not run. What was there is kept beside it, and its path is
 // returned, empty when there was nothing. Nothing changes unless all is well. Errors are *InUse, *BadSnapshot or of the file system.
-func Restore(r Recovery) (kept string, err error) {
+func Restore(r RestoreOptions) (backup string, err error) {
 	dir, err := filepath.Abs(r.Dir)
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func Restore(r Recovery) (kept string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("restore: %w", err)
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
+	unlock, err := lockFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
 	}
@@ -87,34 +87,34 @@ func Restore(r Recovery) (kept string, err error) {
 		return "", fmt.Errorf("restore: %w", err)
 	}
 	defer os.RemoveAll(fresh)
-	if err := unpack(r, fresh); err != nil {
+	if err := unpackSnapshot(r, fresh); err != nil {
 		return "", &BadSnapshot{r.Snapshot, err}
 	}
 	member := filepath.Join(dir, "member")
-	if exists(member) {
-		kept = filepath.Join(dir, "before-restore-"+r.Now.UTC().Format("20060102T150405Z"))
-		if err := os.Rename(member, kept); err != nil {
+	if fileExists(member) {
+		backup = filepath.Join(dir, "before-restore-"+r.Now.UTC().Format("20060102T150405Z"))
+		if err := os.Rename(member, backup); err != nil {
 			return "", fmt.Errorf("restore: set the present store aside: %w", err)
 		}
 	}
 	if err := os.Rename(filepath.Join(fresh, "member"), member); err != nil {
-		if kept != "" {
-			err = errors.Join(err, os.Rename(kept, member))
+		if backup != "" {
+			err = errors.Join(err, os.Rename(backup, member))
 		}
 		return "", fmt.Errorf("restore: %w", err)
 	}
-	return kept, syncDir(dir)
+	return backup, syncDir(dir)
 }
 
-func unpack(r Recovery, into string) (err error) {
+func unpackSnapshot(r RestoreOptions, target string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	c := config(into, "", Options{})
-	return snapshot.NewV3(quiet()).Restore(snapshot.RestoreConfig{
-		SnapshotPath: r.Snapshot, Name: c.Name, OutputDataDir: into, PeerURLs: []string{c.AdvertisePeerUrls[0].String()}, InitialCluster: c.InitialCluster,
+	c := embeddedConfig(target, "", Options{})
+	return snapshot.NewV3(newEtcdLogger()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: r.Snapshot, Name: c.Name, OutputDataDir: target, PeerURLs: []string{c.AdvertisePeerUrls[0].String()}, InitialCluster: c.InitialCluster,
 		InitialClusterToken: c.InitialClusterToken, SkipHashCheck: r.SkipHashCheck, RevisionBump: RevisionBump, MarkCompacted: true,
 	})
 }

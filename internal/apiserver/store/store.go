@@ -40,18 +40,18 @@ type Options struct {
 // Store is an open store.
 type Store struct {
 	// Transport tells the API server's storage how to dial.
-	Transport storagebackend.TransportConfig
-	embedded  *embed.Etcd
-	shared    *shared
-	release   func()
-	closed    atomic.Bool
-	asked     sync.RWMutex // held for reading while etcd is asked for its status
+	Transport  storagebackend.TransportConfig
+	embedded   *embed.Etcd
+	shared     *sharedClient
+	release    func()
+	closed     atomic.Bool
+	statusLock sync.RWMutex // held for reading while etcd is asked for its status
 }
 
 // Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which option is wrong.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
-		return external(ctx, o)
+		return openExternal(ctx, o)
 	}
 	if o.Dir == "" {
 		return nil, fmt.Errorf("store: no directory for the embedded etcd: set a data directory or name etcd servers")
@@ -66,16 +66,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: cannot close %s to others: %w: choose a data directory this user owns", dir, err)
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
+	unlock, err := lockFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(ctx, dir, o)
+	s, err := startEmbedded(ctx, dir, o)
 	if err != nil {
 		unlock()
 		return nil, err
 	}
-	s.share(ctx, compaction)
+	s.openSharedClient(ctx, compaction)
 	closeSocket := s.release
 	s.release = func() { closeSocket(); unlock() }
 	return s, nil
@@ -86,8 +86,8 @@ func (s *Store) Close() {
 	if s.closed.Swap(true) {
 		return
 	}
-	s.asked.Lock() // who asks now is waited for, who comes later sees that it is closed
-	s.asked.Unlock()
+	s.statusLock.Lock() // who asks now is waited for, who comes later sees that it is closed
+	s.statusLock.Unlock()
 	if s.shared != nil {
 		s.shared.close()
 	}
@@ -113,7 +113,7 @@ func (s *Store) Failed() <-chan error {
 // Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes it.
 func (s *Store) Client() (*clientv3.Client, error) {
 	if s.embedded != nil {
-		return inProcess(s.embedded), nil
+		return newInProcessClient(s.embedded), nil
 	}
 	return dial(s.Transport)
 }
@@ -127,22 +127,22 @@ func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 }
 
 func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
-	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: quiet()}
+	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: newEtcdLogger()}
 	if t.TrustedCAFile != "" || t.CertFile != "" {
 		tls, err := transport.TLSInfo{TrustedCAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}.ClientConfig()
 		if err != nil {
 			return cfg, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
 		}
 		cfg.TLS = tls
-		if err := expired(t.CertFile, time.Now()); err != nil {
+		if err := certificateExpired(t.CertFile, time.Now()); err != nil {
 			return cfg, err
 		}
 	}
 	return cfg, nil
 }
 
-// external checks that one of the servers answers and names them for the storage.
-func external(ctx context.Context, o Options) (*Store, error) {
+// openExternal checks that one of the servers answers and names them for the storage.
+func openExternal(ctx context.Context, o Options) (*Store, error) {
 	t := storagebackend.TransportConfig{ServerList: o.Servers, TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}
 	c, err := dial(t)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-func open(t *testing.T, dir string) *Store {
+func openStore(t *testing.T, dir string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Dir: dir, NoFsync: true, Tick: 10 * time.Millisecond})
 	if err != nil {
@@ -29,7 +29,7 @@ func open(t *testing.T, dir string) *Store {
 // What was written is there again; nobody else may look into the directory or reach the socket.
 func TestEmbedded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
-	s := open(t, dir)
+	s := openStore(t, dir)
 	c, err := s.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestEmbedded(t *testing.T) {
 	c.Close()
 	s.Close()
 	s.Close() // again, without harm
-	c, err = open(t, dir).Client()
+	c, err = openStore(t, dir).Client()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestLeadsAtOnce(t *testing.T) {
 
 // A directory whose socket path is longer than the kernel allows works as well.
 func TestLongPath(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), strings.Repeat("long-", 30)))
+	s := openStore(t, filepath.Join(t.TempDir(), strings.Repeat("long-", 30)))
 	other, err := Open(t.Context(), Options{Servers: s.Transport.ServerList})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
-	open(t, dir)
+	openStore(t, dir)
 	_, err := Open(t.Context(), Options{Dir: dir})
 	if e, ok := errors.AsType[*InUse](err); !ok || e.Dir != dir {
 		t.Errorf("got %v, want *InUse of %s", err, dir)
@@ -118,7 +118,7 @@ func TestInUse(t *testing.T) {
 
 // A store whose alarm says corrupt refuses writes, and is not healthy, with the remedy in the text.
 func TestCorruptStoreSaysSo(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "etcd"))
+	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
 	if err := s.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tooMany is from how many missed starts on the controller says so.
-const tooMany = 100
+// tooManyMissed is from how many missed starts on the controller says so.
+const tooManyMissed = 100
 
 // In is what the controller looks at: a CronJob, the Jobs it controls, and the time.
 type In struct {
@@ -28,15 +28,15 @@ type Event struct{ Type, Reason, Message string }
 
 // Plan is what is to be done.
 type Plan struct {
-	Status batchv1.CronJobStatus
-	Delete []*batchv1.Job // history beyond the limits, and what a replacement replaces
-	Start  *batchv1.Job   // to create now
-	At     time.Time      // the scheduled time of Start
-	Again  time.Duration  // until the next scheduled time; zero when only a change brings one
-	Events []Event
+	Status       batchv1.CronJobStatus
+	Delete       []*batchv1.Job // history beyond the limits, and what a replacement replaces
+	Start        *batchv1.Job   // to create now
+	At           time.Time      // the scheduled time of Start
+	RequeueAfter time.Duration  // until the next scheduled time; zero when only a change brings one
+	Events       []Event
 }
 
-func (p *Plan) say(kind, reason, format string, args ...any) {
+func (p *Plan) addEvent(kind, reason, format string, args ...any) {
 	p.Events = append(p.Events, Event{kind, reason, fmt.Sprintf(format, args...)})
 }
 
@@ -44,15 +44,15 @@ func (p *Plan) say(kind, reason, format string, args ...any) {
 // unless it is too late or the concurrency policy is against it.
 func Next(in In) Plan {
 	plan := Plan{Status: *in.CronJob.Status.DeepCopy()}
-	in.count(&plan)
-	in.trim(&plan)
+	in.countActive(&plan)
+	in.trimHistory(&plan)
 	cj := in.CronJob
 	if cj.DeletionTimestamp != nil {
 		return plan
 	}
 	if cj.Spec.TimeZone != nil {
 		if _, err := time.LoadLocation(*cj.Spec.TimeZone); err != nil {
-			plan.say(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *cj.Spec.TimeZone, err)
+			plan.addEvent(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *cj.Spec.TimeZone, err)
 			return plan
 		}
 	}
@@ -61,30 +61,30 @@ func Next(in In) Plan {
 	}
 	schedule, err := parse(cj)
 	if err != nil {
-		plan.say(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
+		plan.addEvent(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
 		return plan
 	}
 	if strings.Contains(cj.Spec.Schedule, "TZ") {
-		plan.say(corev1.EventTypeWarning, "UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", cj.Spec.Schedule)
+		plan.addEvent(corev1.EventTypeWarning, "UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", cj.Spec.Schedule)
 	}
 	next := schedule.Next(in.Now)
 	if next.IsZero() {
-		plan.say(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : time difference between two schedules is less than 1 second", cj.Spec.Schedule)
+		plan.addEvent(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : time difference between two schedules is less than 1 second", cj.Spec.Schedule)
 		return plan
 	}
-	plan.Again = next.Sub(in.Now) + 100*time.Millisecond
-	at, missed := latest(schedule, earliest(in), in.Now)
-	if missed > tooMany {
-		plan.say(corev1.EventTypeWarning, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	plan.RequeueAfter = next.Sub(in.Now) + 100*time.Millisecond
+	at, missed := mostRecentScheduleTime(schedule, earliestTime(in), in.Now)
+	if missed > tooManyMissed {
+		plan.addEvent(corev1.EventTypeWarning, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}
 	if !at.IsZero() {
-		in.start(&plan, at)
+		in.startJob(&plan, at)
 	}
 	return plan
 }
 
-// count keeps the active list: what ended leaves it, what is gone too; a Job nobody listed is said.
-func (in In) count(plan *Plan) {
+// countActive keeps the active list: what ended leaves it, what is gone too; a Job nobody listed is said.
+func (in In) countActive(plan *Plan) {
 	there := map[string]*batchv1.Job{}
 	for _, j := range in.Jobs {
 		there[string(j.UID)] = j
@@ -94,20 +94,20 @@ func (in In) count(plan *Plan) {
 	for _, ref := range active {
 		j := there[string(ref.UID)]
 		if j == nil {
-			plan.say(corev1.EventTypeWarning, "MissingJob", "Active job went missing: %v", ref.Name)
+			plan.addEvent(corev1.EventTypeWarning, "MissingJob", "Active job went missing: %v", ref.Name)
 			continue
 		}
-		if how := over(j); how != "" {
-			plan.say(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, how)
+		if how := finishedStatus(j); how != "" {
+			plan.addEvent(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, how)
 			continue
 		}
 		plan.Status.Active = append(plan.Status.Active, ref)
 	}
 	for _, j := range in.Jobs {
 		listed := slices.ContainsFunc(active, func(r corev1.ObjectReference) bool { return r.UID == j.UID })
-		how := over(j)
+		how := finishedStatus(j)
 		if !listed && how == "" {
-			plan.say(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
+			plan.addEvent(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
 		}
 		if how == batchv1.JobComplete && j.Status.CompletionTime != nil {
 			if last := plan.Status.LastSuccessfulTime; last == nil || j.Status.CompletionTime.After(last.Time) {
@@ -117,8 +117,8 @@ func (in In) count(plan *Plan) {
 	}
 }
 
-// over is the condition a Job ended with; empty while it runs.
-func over(j *batchv1.Job) batchv1.JobConditionType {
+// finishedStatus is the condition a Job ended with; empty while it runs.
+func finishedStatus(j *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range j.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
 			return c.Type
@@ -127,8 +127,8 @@ func over(j *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// trim deletes the oldest ended Jobs beyond the limits of history.
-func (in In) trim(plan *Plan) {
+// trimHistory deletes the oldest ended Jobs beyond the limits of history.
+func (in In) trimHistory(plan *Plan) {
 	for _, side := range []struct {
 		how   batchv1.JobConditionType
 		limit *int32
@@ -138,7 +138,7 @@ func (in In) trim(plan *Plan) {
 		}
 		var ended []*batchv1.Job
 		for _, j := range in.Jobs {
-			if over(j) == side.how {
+			if finishedStatus(j) == side.how {
 				ended = append(ended, j)
 			}
 		}
@@ -164,11 +164,11 @@ func byStart(a, b *batchv1.Job) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// start plans the Job of a scheduled time.
-func (in In) start(plan *Plan, at time.Time) {
+// startJob plans the Job of a scheduled time.
+func (in In) startJob(plan *Plan, at time.Time) {
 	cj := in.CronJob
 	if s := cj.Spec.StartingDeadlineSeconds; s != nil && at.Add(time.Duration(*s)*time.Second).Before(in.Now) {
-		plan.say(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))
+		plan.addEvent(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))
 		return
 	}
 	name := Name(cj, at)
@@ -179,7 +179,7 @@ func (in In) start(plan *Plan, at time.Time) {
 	if len(plan.Status.Active) > 0 {
 		switch cj.Spec.ConcurrencyPolicy {
 		case batchv1.ForbidConcurrent:
-			plan.say(corev1.EventTypeNormal, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
+			plan.addEvent(corev1.EventTypeNormal, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
 			return
 		case batchv1.ReplaceConcurrent:
 			for _, j := range in.Jobs {
@@ -225,8 +225,8 @@ func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	return cron.ParseStandard(s)
 }
 
-// earliest is from when on scheduled times count: the last one that was used, or the creation; not before the starting deadline reaches back.
-func earliest(in In) time.Time {
+// earliestTime is from when on scheduled times count: the last one that was used, or the creation; not before the starting deadline reaches back.
+func earliestTime(in In) time.Time {
 	cj := in.CronJob
 	from := cj.CreationTimestamp.Time
 	if last := cj.Status.LastScheduleTime; last != nil {
@@ -240,16 +240,16 @@ func earliest(in In) time.Time {
 	return from
 }
 
-// latest is the last scheduled time after from and not after now, and how many there were; zero for none. Long pasts are skipped by halves, so that a
+// mostRecentScheduleTime is the last scheduled time after from and not after now, and how many there were; zero for none. Long pasts are skipped by halves, so that a
 // CronJob that slept for years costs no more than one that slept for minutes.
-func latest(s cron.Schedule, from, now time.Time) (at time.Time, n int) {
+func mostRecentScheduleTime(s cron.Schedule, from, now time.Time) (at time.Time, n int) {
 	for {
 		t := s.Next(from)
 		if t.IsZero() || t.After(now) {
 			return at, n
 		}
 		at, from = t, t
-		if n++; n > tooMany {
+		if n++; n > tooManyMissed {
 			if middle := from.Add(now.Sub(from) / 2); !s.Next(middle).After(now) {
 				from = middle
 			}

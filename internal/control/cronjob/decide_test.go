@@ -105,11 +105,11 @@ func TestHistoryAndActiveList(t *testing.T) {
 	if len(p.Status.Active) != 1 || p.Status.Active[0].Name != "r" || !p.Status.LastSuccessfulTime.Equal(at(-59*time.Second)) {
 		t.Errorf("%+v", p.Status)
 	}
-	var said []string
+	var message []string
 	for _, e := range p.Events {
-		said = append(said, e.Reason)
+		message = append(message, e.Reason)
 	}
-	if got := strings.Join(said, " "); got != "SawCompletedJob MissingJob UnexpectedJob" {
+	if got := strings.Join(message, " "); got != "SawCompletedJob MissingJob UnexpectedJob" {
 		t.Error(got)
 	}
 }

@@ -18,36 +18,36 @@ import (
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var kind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
 type controller struct {
-	deps     loop.Deps
-	cronJobs batchlisters.CronJobLister
-	jobs     cache.SharedIndexInformer
+	controllerContext controllerruntime.ControllerContext
+	cronJobs          batchlisters.CronJobLister
+	jobs              cache.SharedIndexInformer
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	batch := d.Informers.Batch().V1()
-	c := &controller{deps: d, cronJobs: batch.CronJobs().Lister(), jobs: batch.Jobs().Informer()}
-	loop.IndexByController(c.jobs)
-	q := loop.NewQueue("cronjob", 5, c.sync)
-	q.WatchSelf(batch.CronJobs().Informer())
-	q.Watch(c.jobs, loop.OwnerKeys(kind.Kind))
+	c := &controller{controllerContext: d, cronJobs: batch.CronJobs().Lister(), jobs: batch.Jobs().Informer()}
+	controllerruntime.IndexByController(c.jobs)
+	q := controllerruntime.NewQueue("cronjob", 5, c.syncCronJob)
+	q.WatchByKey(batch.CronJobs().Informer())
+	q.Watch(c.jobs, controllerruntime.OwnerKeys(kind.Kind))
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncCronJob(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	cj, err := c.cronJobs.CronJobs(ns).Get(name)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	in := In{CronJob: cj, Now: time.Now()}
-	owned, err := c.jobs.GetIndexer().ByIndex(loop.ByController, string(cj.UID))
+	owned, err := c.jobs.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(cj.UID))
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		if slices.ContainsFunc(in.Jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {
 			continue
 		}
-		j, err := c.deps.Client.BatchV1().Jobs(ns).Get(ctx, ref.Name, metav1.GetOptions{})
+		j, err := c.controllerContext.Client.BatchV1().Jobs(ns).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err == nil && j.UID == ref.UID {
 			in.Jobs = append(in.Jobs, j)
 		} else if err != nil && !apierrors.IsNotFound(err) {
@@ -68,50 +68,50 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	plan := Next(in)
 	for _, e := range plan.Events {
-		c.deps.Recorder.Event(cj, e.Type, e.Reason, e.Message)
+		c.controllerContext.Recorder.Event(cj, e.Type, e.Reason, e.Message)
 	}
 	failure := c.do(ctx, cj, &plan)
-	return plan.Again, errors.Join(failure, c.writeStatus(ctx, cj, plan.Status))
+	return plan.RequeueAfter, errors.Join(failure, c.writeStatus(ctx, cj, plan.Status))
 }
 
 func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) error {
-	jobs := c.deps.Client.BatchV1().Jobs(cj.Namespace)
+	jobs := c.controllerContext.Client.BatchV1().Jobs(cj.Namespace)
 	background := metav1.DeletePropagationBackground
 	for _, j := range plan.Delete {
 		err := jobs.Delete(ctx, j.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(j.UID))})
 		switch {
 		case err == nil:
-			c.deps.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted job %v", j.Name)
+			c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted job %v", j.Name)
 		case !apierrors.IsNotFound(err):
-			c.deps.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedDelete", "Deleted job: %v", err)
+			c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedDelete", "Deleted job: %v", err)
 			return err
 		}
 	}
 	if plan.Start == nil {
 		return nil
 	}
-	made, err := jobs.Create(ctx, plan.Start, metav1.CreateOptions{})
+	created, err := jobs.Create(ctx, plan.Start, metav1.CreateOptions{})
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		// Made by an earlier look whose status was not written, or somebody else's of that name, which then stands for this time.
-		if made, err = jobs.Get(ctx, plan.Start.Name, metav1.GetOptions{}); err != nil {
+		if created, err = jobs.Get(ctx, plan.Start.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if !metav1.IsControlledBy(made, cj) {
+		if !metav1.IsControlledBy(created, cj) {
 			plan.Status.LastScheduleTime = &metav1.Time{Time: plan.At}
 			return nil
 		}
 	case err != nil:
-		c.deps.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedCreate", "Error creating job: %v", err)
+		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedCreate", "Error creating job: %v", err)
 		return err
 	default:
-		c.deps.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v", made.Name)
+		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v", created.Name)
 	}
 	plan.Status.LastScheduleTime = &metav1.Time{Time: plan.At}
 	plan.Status.Active = append(plan.Status.Active, corev1.ObjectReference{
-		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: made.Namespace, Name: made.Name, UID: made.UID, ResourceVersion: made.ResourceVersion,
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: created.Namespace, Name: created.Name, UID: created.UID, ResourceVersion: created.ResourceVersion,
 	})
 	return nil
 }
@@ -122,6 +122,6 @@ func (c *controller) writeStatus(ctx context.Context, cj *batchv1.CronJob, s bat
 	}
 	cj = cj.DeepCopy()
 	cj.Status = s
-	_, err := c.deps.Client.BatchV1().CronJobs(cj.Namespace).UpdateStatus(ctx, cj, metav1.UpdateOptions{})
-	return loop.IgnoreGone(err)
+	_, err := c.controllerContext.Client.BatchV1().CronJobs(cj.Namespace).UpdateStatus(ctx, cj, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }

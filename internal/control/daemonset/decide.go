@@ -26,9 +26,9 @@ type In struct {
 
 // Plan is what is to be done.
 type Plan struct {
-	Create []string      // nodes that lack a Pod
-	Delete []*corev1.Pod // too many, misplaced, or of an old template
-	Ended  []*corev1.Pod // failed or done: deleted to make room for a new one, with a pause between the tries of a node
+	Create   []string      // nodes that lack a Pod
+	Delete   []*corev1.Pod // too many, misplaced, or of an old template
+	Finished []*corev1.Pod // failed or done: deleted to make room for a new one, with a pause between the tries of a node
 }
 
 // Next plans one step: first the right number of Pods on each node, then, when that is so, the update to the template.
@@ -42,18 +42,18 @@ func Next(in In) Plan {
 	known := map[string]bool{}
 	for _, n := range in.Nodes {
 		known[n.Name] = true
-		in.node(&plan, n, byNode[n.Name], surge > 0)
+		in.planNode(&plan, n, byNode[n.Name], surge > 0)
 	}
 	for _, p := range in.Pods {
-		if node := Target(p); p.Spec.NodeName == "" && node != "" && !known[node] && p.DeletionTimestamp == nil {
+		if node := TargetNode(p); p.Spec.NodeName == "" && node != "" && !known[node] && p.DeletionTimestamp == nil {
 			plan.Delete = append(plan.Delete, p) // never to be bound
 		}
 	}
-	if len(plan.Create)+len(plan.Delete)+len(plan.Ended) == 0 && in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+	if len(plan.Create)+len(plan.Delete)+len(plan.Finished) == 0 && in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
 		if surge > 0 {
-			in.surge(&plan, byNode, surge)
+			in.surgeUpdate(&plan, byNode, surge)
 		} else {
-			in.replace(&plan, byNode, unavailable)
+			in.rollingUpdate(&plan, byNode, unavailable)
 		}
 	}
 	plan.Create = plan.Create[:min(len(plan.Create), burst)]
@@ -61,9 +61,9 @@ func Next(in In) Plan {
 	return plan
 }
 
-// node compares what is on one node with what should be.
-func (in In) node(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) {
-	should, may := Wanted(in.Set, n)
+// planNode compares what is on one node with what should be.
+func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) {
+	should, may := NodeShouldRunDaemonPod(in.Set, n)
 	switch {
 	case should && len(pods) == 0:
 		plan.Create = append(plan.Create, n.Name)
@@ -79,17 +79,17 @@ func (in In) node(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) 
 			switch {
 			case p.DeletionTimestamp != nil:
 			case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
-				plan.Ended = append(plan.Ended, p)
+				plan.Finished = append(plan.Finished, p)
 			default:
 				live = append(live, p)
 			}
 		}
-		in.surplus(plan, live, surging)
+		in.deleteSurplus(plan, live, surging)
 	}
 }
 
-// surplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays beside a new one until the new one is available.
-func (in In) surplus(plan *Plan, live []*corev1.Pod, surging bool) {
+// deleteSurplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays beside a new one until the new one is available.
+func (in In) deleteSurplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	if len(live) < 2 {
 		return
 	}
@@ -114,39 +114,39 @@ func (in In) surplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	}
 }
 
-// replace deletes old Pods: those that are not available at once, of the others as many as may be unavailable.
-func (in In) replace(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
-	gone := 0
-	var sick, well []*corev1.Pod
+// rollingUpdate deletes old Pods: those that are not available at once, of the others as many as may be unavailable.
+func (in In) rollingUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
+	toDelete := 0
+	var unavailablePods, availablePods []*corev1.Pod
 	for _, n := range in.Nodes {
-		if should, _ := Wanted(in.Set, n); !should {
+		if should, _ := NodeShouldRunDaemonPod(in.Set, n); !should {
 			continue
 		}
 		was, is := in.oldAndNew(byNode[n.Name])
 		switch {
 		case (was == nil) == (is == nil):
-			gone++
+			toDelete++
 		case is != nil:
 			if !in.available(is) {
-				gone++
+				toDelete++
 			}
 		case !in.available(was):
-			gone++
-			sick = append(sick, was)
+			toDelete++
+			unavailablePods = append(unavailablePods, was)
 		default:
-			well = append(well, was)
+			availablePods = append(availablePods, was)
 		}
 	}
-	plan.Delete = append(plan.Delete, sick...)
-	plan.Delete = append(plan.Delete, well[:min(len(well), max(most-gone, 0))]...)
+	plan.Delete = append(plan.Delete, unavailablePods...)
+	plan.Delete = append(plan.Delete, availablePods[:min(len(availablePods), max(most-toDelete, 0))]...)
 }
 
-// surge puts new Pods beside old ones, as many as may be too many; where the old one is not available anyway, at once.
-func (in In) surge(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
+// surgeUpdate puts new Pods beside old ones, as many as may be too many; where the old one is not available anyway, at once.
+func (in In) surgeUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 	under := 0
-	var sick, well []string
+	var unavailablePods, availablePods []string
 	for _, n := range in.Nodes {
-		if should, _ := Wanted(in.Set, n); !should {
+		if should, _ := NodeShouldRunDaemonPod(in.Set, n); !should {
 			continue
 		}
 		was, is := in.oldAndNew(byNode[n.Name])
@@ -159,13 +159,13 @@ func (in In) surge(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 				under++
 			}
 		case !in.available(was):
-			sick = append(sick, n.Name)
+			unavailablePods = append(unavailablePods, n.Name)
 		default:
-			well = append(well, n.Name)
+			availablePods = append(availablePods, n.Name)
 		}
 	}
-	plan.Create = append(plan.Create, sick...)
-	plan.Create = append(plan.Create, well[:min(len(well), max(most-under, 0))]...)
+	plan.Create = append(plan.Create, unavailablePods...)
+	plan.Create = append(plan.Create, availablePods[:min(len(availablePods), max(most-under, 0))]...)
 }
 
 func (in In) oldAndNew(pods []*corev1.Pod) (was, is *corev1.Pod) {
@@ -185,7 +185,7 @@ func (in In) oldAndNew(pods []*corev1.Pod) (was, is *corev1.Pod) {
 func (in In) limits() (surge, unavailable int) {
 	wanted := 0
 	for _, n := range in.Nodes {
-		if should, _ := Wanted(in.Set, n); should {
+		if should, _ := NodeShouldRunDaemonPod(in.Set, n); should {
 			wanted++
 		}
 	}
@@ -204,8 +204,8 @@ func (in In) limits() (surge, unavailable int) {
 	return surge, unavailable
 }
 
-// Wanted tells whether a Pod of the set should run on the node, and whether one that is there may stay: a taint NoSchedule alone drives none away.
-func Wanted(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
+// NodeShouldRunDaemonPod tells whether a Pod of the set should run on the node, and whether one that is there may stay: a taint NoSchedule alone drives none away.
+func NodeShouldRunDaemonPod(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
 	spec := set.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != n.Name {
 		return false, false
@@ -214,11 +214,11 @@ func Wanted(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
 		return false, false
 	}
 	tolerations := append(append([]corev1.Toleration(nil), spec.Tolerations...), Tolerations(&spec)...)
-	if _, hurts := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoExecute); hurts {
+	if _, reducesAvailability := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoExecute); reducesAvailability {
 		return false, false
 	}
-	_, hurts := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoSchedule)
-	return !hurts, true
+	_, reducesAvailability := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoSchedule)
+	return !reducesAvailability, true
 }
 
 // Tolerations are those every daemon gets: it stays where others are driven away, and starts where others may not.
@@ -239,8 +239,8 @@ func Tolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	return out
 }
 
-// Target is the node a daemon is bound to, or the one its affinity names.
-func Target(p *corev1.Pod) string {
+// TargetNode is the node a daemon is bound to, or the one its affinity names.
+func TargetNode(p *corev1.Pod) string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
 	}
@@ -262,7 +262,7 @@ func Target(p *corev1.Pod) string {
 func ByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, p := range pods {
-		if n := Target(p); n != "" {
+		if n := TargetNode(p); n != "" {
 			out[n] = append(out[n], p)
 		}
 	}
@@ -279,7 +279,7 @@ func Status(in In, collisions int32) (appsv1.DaemonSetStatus, time.Duration) {
 	var again time.Duration
 	byNode := ByNode(in.Pods)
 	for _, n := range in.Nodes {
-		should, _ := Wanted(in.Set, n)
+		should, _ := NodeShouldRunDaemonPod(in.Set, n)
 		pods := byNode[n.Name]
 		if !should {
 			if len(pods) > 0 {
@@ -355,7 +355,7 @@ func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	return wait - in.Now.Sub(c.LastTransitionTime.Time)
 }
 
-// pauseKey names the tries of a set on a node.
-func pauseKey(set *appsv1.DaemonSet, p *corev1.Pod) string {
-	return fmt.Sprintf("%s/%d/%s", set.UID, set.Generation, Target(p))
+// backoffKey names the tries of a set on a node.
+func backoffKey(set *appsv1.DaemonSet, p *corev1.Pod) string {
+	return fmt.Sprintf("%s/%d/%s", set.UID, set.Generation, TargetNode(p))
 }

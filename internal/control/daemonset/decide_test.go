@@ -41,12 +41,12 @@ func set(surge, unavailable string) *appsv1.DaemonSet {
 		Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &s, MaxUnavailable: &u}}}}
 }
 
-func told(p Plan) string {
+func planText(p Plan) string {
 	var out []string
 	for _, n := range p.Create {
 		out = append(out, "+"+n)
 	}
-	for _, x := range append(append([]*corev1.Pod{}, p.Delete...), p.Ended...) {
+	for _, x := range append(append([]*corev1.Pod{}, p.Delete...), p.Finished...) {
 		out = append(out, "-"+x.Name)
 	}
 	sort.Strings(out)
@@ -90,7 +90,7 @@ func TestOnePodOnEachNode(t *testing.T) {
 		{"and goes then", set("1", "0"), []*corev1.Node{n1, n2}, []*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", young), pod("b", "n2", "old")}, "-a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := told(Next(In{Set: c.set, Nodes: c.nodes, Pods: c.pods, Hash: "new", Now: t0})); got != c.want {
+			if got := planText(Next(In{Set: c.set, Nodes: c.nodes, Pods: c.pods, Hash: "new", Now: t0})); got != c.want {
 				t.Errorf("plan %q, want %q", got, c.want)
 			}
 		})
@@ -100,7 +100,7 @@ func TestOnePodOnEachNode(t *testing.T) {
 func TestOnDeleteWaits(t *testing.T) {
 	s := set("0", "1")
 	s.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
-	if got := told(Next(In{Set: s, Nodes: []*corev1.Node{node("n1")}, Pods: []*corev1.Pod{pod("a", "n1", "old")}, Hash: "new", Now: t0})); got != "" {
+	if got := planText(Next(In{Set: s, Nodes: []*corev1.Node{node("n1")}, Pods: []*corev1.Pod{pod("a", "n1", "old")}, Hash: "new", Now: t0})); got != "" {
 		t.Error(got)
 	}
 }
@@ -120,7 +120,7 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 	s.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
 	s.Spec.Template.Spec.HostNetwork = true
 	p := Pod(s, "n7", "h")
-	if Target(p) != "n7" || p.Spec.NodeName != "" || p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != "h" || p.Labels[generationLabel] != "3" || len(p.Spec.Tolerations) != 7 {
+	if TargetNode(p) != "n7" || p.Spec.NodeName != "" || p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != "h" || p.Labels[generationLabel] != "3" || len(p.Spec.Tolerations) != 7 {
 		t.Errorf("%+v", p)
 	}
 }

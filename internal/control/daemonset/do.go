@@ -23,52 +23,52 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
 
-	"github.com/gantry-project/gantry/internal/control/history"
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerrevision"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
 // A node whose daemon ends again and again gets the next one after a pause from the first to the second.
-const firstPause, longestPause = time.Second, 15 * time.Minute
+const initialBackoff, maxBackoff = time.Second, 15 * time.Minute
 
 type controller struct {
-	deps      loop.Deps
-	sets      appslisters.DaemonSetLister
-	nodes     corelisters.NodeLister
-	pods      cache.SharedIndexInformer
-	revisions cache.SharedIndexInformer
-	hands     loop.Hands
-	pauses    *flowcontrol.Backoff
+	controllerContext controllerruntime.ControllerContext
+	sets              appslisters.DaemonSetLister
+	nodes             corelisters.NodeLister
+	pods              cache.SharedIndexInformer
+	revisions         cache.SharedIndexInformer
+	podControl        controllerruntime.PodControl
+	failedPodsBackoff *flowcontrol.Backoff
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
-		deps: d, sets: apps.DaemonSets().Lister(), nodes: core.Nodes().Lister(), pods: core.Pods().Informer(),
-		revisions: apps.ControllerRevisions().Informer(), hands: loop.Hands{Deps: d, Expect: loop.NewExpectations(), Controller: "daemonset"}, pauses: flowcontrol.NewBackOff(firstPause, longestPause),
+		controllerContext: d, sets: apps.DaemonSets().Lister(), nodes: core.Nodes().Lister(), pods: core.Pods().Informer(),
+		revisions: apps.ControllerRevisions().Informer(), podControl: controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: "daemonset"}, failedPodsBackoff: flowcontrol.NewBackOff(initialBackoff, maxBackoff),
 	}
-	loop.IndexByController(c.pods)
-	loop.IndexByController(c.revisions)
-	q := loop.NewQueue("daemonset", 2, c.sync)
-	q.WatchSelf(apps.DaemonSets().Informer())
+	controllerruntime.IndexByController(c.pods)
+	controllerruntime.IndexByController(c.revisions)
+	q := controllerruntime.NewQueue("daemonset", 2, c.syncDaemonSet)
+	q.WatchByKey(apps.DaemonSets().Informer())
 	q.Watch(c.pods, c.podChanged)
 	q.Watch(core.Nodes().Informer(), c.nodeChanged)
-	q.Needs(c.revisions)
+	q.WaitForInformers(c.revisions)
 	return q
 }
 
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.hands.Expect.Note(keys, old, cur)
-	p, orphan := loop.Adoptable[*corev1.Pod](cur)
+	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
+	c.podControl.Expectations.ObservePod(keys, old, cur)
+	p, orphan := controllerruntime.Adoptable[*corev1.Pod](cur)
 	if !orphan {
 		return keys
 	}
 	sets, _ := c.sets.DaemonSets(p.Namespace).List(labels.Everything())
 	for _, s := range sets {
-		if loop.Selects(s.Spec.Selector, p.Labels) {
+		if controllerruntime.Selects(s.Spec.Selector, p.Labels) {
 			keys = append(keys, s.Namespace+"/"+s.Name)
 		}
 	}
@@ -90,11 +90,11 @@ func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	set, err := c.sets.DaemonSets(ns).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.hands.Expect.Forget(key)
+		c.podControl.Expectations.DeleteExpectations(key)
 		return 0, nil
 	}
 	if err != nil {
@@ -105,26 +105,26 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return 0, nil
 	}
 	if selector.Empty() {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "SelectingAll", "This daemon set is selecting all pods. A non-empty selector is required.")
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "SelectingAll", "This daemon set is selecting all pods. A non-empty selector is required.")
 		return 0, nil
 	}
-	ready := c.hands.Expect.Satisfied(key, time.Now())
-	owner := loop.Owner{Object: set, Kind: kind, Selector: selector}
+	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	owner := controllerruntime.Owner{Object: set, Kind: kind, Selector: selector}
 	in := In{Set: set, Now: time.Now()}
 	if in.Nodes, err = c.nodes.List(labels.Everything()); err != nil {
 		return 0, err
 	}
-	if in.Pods, err = loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod); err != nil {
+	if in.Pods, err = controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod); err != nil {
 		return 0, err
 	}
-	have, err := loop.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.deps.PatchRevision)
+	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.controllerContext.PatchRevision)
 	if err != nil {
 		return 0, err
 	}
 	collisions := ptr.Deref(set.Status.CollisionCount, 0)
-	revision, err := history.Keep(ctx, c.deps.Client.AppsV1().ControllerRevisions(ns),
-		history.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions, Label: appsv1.DefaultDaemonSetUniqueLabelKey}, have)
-	if collision := (history.Collision{}); errors.As(err, &collision) {
+	revision, err := controllerrevision.Ensure(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(ns),
+		controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions, Label: appsv1.DefaultDaemonSetUniqueLabelKey}, have)
+	if collision := (controllerrevision.Collision{}); errors.As(err, &collision) {
 		status := *set.Status.DeepCopy()
 		collisions++
 		status.CollisionCount = &collisions
@@ -135,49 +135,51 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	in.Hash = revision.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 	var failure error
-	var pause time.Duration
+	var backoff time.Duration
 	if ready {
-		pause, failure = c.do(ctx, owner, in, Next(in))
+		backoff, failure = c.do(ctx, owner, in, Next(in))
 	}
 	status, again := Status(in, collisions)
-	if pause > 0 && (again == 0 || pause < again) {
-		again = pause
+	if backoff > 0 && (again == 0 || backoff < again) {
+		again = backoff
 	}
-	return again, errors.Join(failure, c.writeStatus(ctx, set, status), c.forget(ctx, in, revision.Name, have))
+	return again, errors.Join(failure, c.writeStatus(ctx, set, status), c.truncateHistory(ctx, in, revision.Name, have))
 }
 
 // do carries out the plan; pause says in how long an ended Pod may be replaced that may not be now.
-func (c *controller) do(ctx context.Context, o loop.Owner, in In, plan Plan) (pause time.Duration, err error) {
-	gone := plan.Delete
-	for _, p := range plan.Ended {
+func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In, plan Plan) (backoff time.Duration, err error) {
+	toDelete := plan.Delete
+	for _, p := range plan.Finished {
 		if p.Status.Phase == corev1.PodFailed {
-			id := pauseKey(in.Set, p)
-			if c.pauses.IsInBackOffSinceUpdate(id, in.Now) {
-				left := c.pauses.Get(id)
-				if pause == 0 || left < pause {
-					pause = left
+			id := backoffKey(in.Set, p)
+			if c.failedPodsBackoff.IsInBackOffSinceUpdate(id, in.Now) {
+				left := c.failedPodsBackoff.Get(id)
+				if backoff == 0 || left < backoff {
+					backoff = left
 				}
 				continue
 			}
-			c.pauses.Next(id, in.Now)
-			c.deps.Recorder.Eventf(in.Set, corev1.EventTypeWarning, "FailedDaemonPod", "Found failed daemon pod %s/%s on node %s, will try to kill it", p.Namespace, p.Name, Target(p))
+			c.failedPodsBackoff.Next(id, in.Now)
+			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, "FailedDaemonPod", "Found failed daemon pod %s/%s on node %s, will try to kill it", p.Namespace, p.Name, TargetNode(p))
 		} else {
-			c.deps.Recorder.Eventf(in.Set, corev1.EventTypeNormal, "SucceededDaemonPod", "Found succeeded daemon pod %s/%s on node %s, will try to delete it", p.Namespace, p.Name, Target(p))
+			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeNormal, "SucceededDaemonPod", "Found succeeded daemon pod %s/%s on node %s, will try to delete it", p.Namespace, p.Name, TargetNode(p))
 		}
-		gone = append(gone, p)
+		toDelete = append(toDelete, p)
 	}
-	c.hands.Expect.Expect(o.Key(), len(plan.Create), gone, time.Now())
+	c.podControl.Expectations.SetExpectations(o.Key(), len(plan.Create), toDelete, time.Now())
 	var wg sync.WaitGroup
 	var deleted error
-	wg.Go(func() { deleted = c.hands.Delete(ctx, o, gone, "the DaemonSet wants no such Pod on its node") })
-	created := c.hands.Create(ctx, o, len(plan.Create), func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
+	wg.Go(func() {
+		deleted = c.podControl.DeletePods(ctx, o, toDelete, "the DaemonSet wants no such Pod on its node")
+	})
+	created := c.podControl.CreatePods(ctx, o, len(plan.Create), func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
 	wg.Wait()
-	return pause, errors.Join(deleted, loop.IgnoreEnding(created))
+	return backoff, errors.Join(deleted, controllerruntime.IgnoreNamespaceTerminating(created))
 }
 
 // Pod makes the Pod of a node: the scheduler may place it there only.
 func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
-	p := loop.PodFromTemplate(&set.Spec.Template, loop.Owner{Object: set, Kind: kind})
+	p := controllerruntime.NewPodFromTemplate(&set.Spec.Template, controllerruntime.Owner{Object: set, Kind: kind})
 	if p.Labels == nil {
 		p.Labels = map[string]string{}
 	}
@@ -207,8 +209,8 @@ func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 	return p
 }
 
-// forget deletes revisions beyond the limit that no Pod is of.
-func (c *controller) forget(ctx context.Context, in In, current string, have []*appsv1.ControllerRevision) error {
+// truncateHistory deletes revisions beyond the limit that no Pod is of.
+func (c *controller) truncateHistory(ctx context.Context, in In, current string, have []*appsv1.ControllerRevision) error {
 	hashes := map[string]bool{}
 	for _, p := range in.Pods {
 		hashes[p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]] = true
@@ -219,7 +221,7 @@ func (c *controller) forget(ctx context.Context, in In, current string, have []*
 			inUse[r.Name] = true
 		}
 	}
-	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), history.Past{Have: have, InUse: inUse, Limit: in.Set.Spec.RevisionHistoryLimit})
+	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace), controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet, s appsv1.DaemonSetStatus) error {
@@ -228,6 +230,6 @@ func (c *controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet, s a
 	}
 	set = set.DeepCopy()
 	set.Status = s
-	_, err := c.deps.Client.AppsV1().DaemonSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
-	return loop.IgnoreGone(err)
+	_, err := c.controllerContext.Client.AppsV1().DaemonSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }

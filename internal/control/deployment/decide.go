@@ -48,24 +48,24 @@ type Plan struct {
 // Next decides one step of a rollout, a scaling or a clean-up (upstream's rules).
 func Next(in In) Plan {
 	d := in.Deployment
-	cur, old := Split(in)
+	cur, old := FindReplicaSets(in)
 	if d.DeletionTimestamp != nil {
 		return Plan{}
 	}
 	if d.Spec.Paused {
-		return Plan{Scale: resize(d, cur, old), Delete: history(d, old)}
+		return Plan{Scale: reconcileOldReplicaSets(d, cur, old), Delete: revisionsToDelete(d, old)}
 	}
 	if scaled(d, cur, old) {
-		return Plan{Scale: resize(d, cur, old), Annotate: stale(d, cur, old)}
+		return Plan{Scale: reconcileOldReplicaSets(d, cur, old), Annotate: staleAnnotations(d, cur, old)}
 	}
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return recreate(in, cur, old)
 	}
-	return roll(d, cur, old)
+	return rollout(d, cur, old)
 }
 
-// Split returns the ReplicaSet of the current template, nil when there is none, and the others, oldest first.
-func Split(in In) (*appsv1.ReplicaSet, []*appsv1.ReplicaSet) {
+// FindReplicaSets returns the ReplicaSet of the current template, nil when there is none, and the others, oldest first.
+func FindReplicaSets(in In) (*appsv1.ReplicaSet, []*appsv1.ReplicaSet) {
 	sets := append([]*appsv1.ReplicaSet(nil), in.Sets...)
 	sort.Slice(sets, func(i, j int) bool {
 		if a, b := sets[i].CreationTimestamp, sets[j].CreationTimestamp; !a.Equal(&b) {
@@ -93,8 +93,8 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// Hash names a template; collisions is raised when the name turns out to be taken by another template.
-func Hash(t *corev1.PodTemplateSpec, collisions *int32) string {
+// PodTemplateHash names a template; collisions is raised when the name turns out to be taken by another template.
+func PodTemplateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	if err := json.NewEncoder(h).Encode(t); err != nil {
 		return "invalid" // a template that came from JSON always goes back
@@ -112,7 +112,7 @@ func size(rs *appsv1.ReplicaSet) int32 {
 	return *rs.Spec.Replicas
 }
 
-func wanted(d *appsv1.Deployment) int32 {
+func replicasOf(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
 	}
@@ -133,19 +133,19 @@ func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas
 
 // Limits are how many Pods more and fewer than wanted a rolling update may have; never both zero.
 func Limits(d *appsv1.Deployment) (surge, unavailable int32) {
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil || wanted(d) == 0 {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil || replicasOf(d) == 0 {
 		return 0, 0
 	}
 	r := d.Spec.Strategy.RollingUpdate
-	s, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), int(wanted(d)), true)
-	u, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(0)), int(wanted(d)), false)
+	s, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), int(replicasOf(d)), true)
+	u, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(0)), int(replicasOf(d)), false)
 	if s == 0 && u == 0 {
 		u = 1
 	}
-	return int32(s), min(int32(u), wanted(d))
+	return int32(s), min(int32(u), replicasOf(d))
 }
 
-func alive(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+func activeReplicaSets(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var out []*appsv1.ReplicaSet
 	for _, rs := range sets {
 		if rs != nil && size(rs) > 0 {
@@ -157,32 +157,32 @@ func alive(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 
 // scaled tells whether the wanted size changed since the sets were last sized: they are then resized in proportion before a rollout goes on.
 func scaled(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) bool {
-	return len(stale(d, cur, old)) > 0
+	return len(staleAnnotations(d, cur, old)) > 0
 }
 
-func stale(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+func staleAnnotations(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var out []*appsv1.ReplicaSet
-	for _, rs := range alive(append([]*appsv1.ReplicaSet{cur}, old...)) {
-		if note, ok := rs.Annotations[desiredKey]; ok && note != strconv.Itoa(int(wanted(d))) {
+	for _, rs := range activeReplicaSets(append([]*appsv1.ReplicaSet{cur}, old...)) {
+		if note, ok := rs.Annotations[desiredKey]; ok && note != strconv.Itoa(int(replicasOf(d))) {
 			out = append(out, rs)
 		}
 	}
 	return out
 }
 
-// resize spreads a changed size: over the only set, else in proportion to the sets' sizes, larger and newer ones first.
-func resize(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
+// reconcileOldReplicaSets spreads a changed size: over the only set, else in proportion to the sets' sizes, larger and newer ones first.
+func reconcileOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
-	live := alive(all)
+	live := activeReplicaSets(all)
 	switch {
 	case len(live) == 0 && cur != nil:
-		return change(nil, cur, wanted(d))
+		return change(nil, cur, replicasOf(d))
 	case len(live) == 0 && len(old) > 0:
-		return change(nil, old[len(old)-1], wanted(d))
+		return change(nil, old[len(old)-1], replicasOf(d))
 	case len(live) == 1:
-		return change(nil, live[0], wanted(d))
+		return change(nil, live[0], replicasOf(d))
 	}
-	if cur != nil && size(cur) == wanted(d) && available(cur) == wanted(d) {
+	if cur != nil && size(cur) == replicasOf(d) && available(cur) == replicasOf(d) {
 		var out []Scale
 		for _, rs := range old {
 			out = change(out, rs, 0)
@@ -192,7 +192,7 @@ func resize(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaS
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return nil
 	}
-	return proportion(d, live)
+	return scaleProportionally(d, live)
 }
 
 func change(out []Scale, rs *appsv1.ReplicaSet, to int32) []Scale {
@@ -202,19 +202,19 @@ func change(out []Scale, rs *appsv1.ReplicaSet, to int32) []Scale {
 	return append(out, Scale{rs, to})
 }
 
-func proportion(d *appsv1.Deployment, live []*appsv1.ReplicaSet) []Scale {
+func scaleProportionally(d *appsv1.Deployment, live []*appsv1.ReplicaSet) []Scale {
 	surge, _ := Limits(d)
 	allowed := int32(0)
-	if wanted(d) > 0 {
-		allowed = wanted(d) + surge
+	if replicasOf(d) > 0 {
+		allowed = replicasOf(d) + surge
 	}
 	add := allowed - sum(live, size)
-	grows := add > 0
+	scalesUp := add > 0
 	sort.SliceStable(live, func(i, j int) bool {
 		if a, b := size(live[i]), size(live[j]); a != b {
 			return a > b
 		}
-		return live[i].CreationTimestamp.Before(&live[j].CreationTimestamp) != grows
+		return live[i].CreationTimestamp.Before(&live[j].CreationTimestamp) != scalesUp
 	})
 	to := make([]int32, len(live))
 	left := add
@@ -223,12 +223,12 @@ func proportion(d *appsv1.Deployment, live []*appsv1.ReplicaSet) []Scale {
 		if add == 0 {
 			continue
 		}
-		was := wanted(d)
+		was := replicasOf(d)
 		if n, err := strconv.Atoi(rs.Annotations[maxKey]); err == nil && n > 0 {
 			was = int32(n)
 		}
 		share := int32(float64(size(rs))*float64(allowed)/float64(was)+0.5) - size(rs)
-		if grows {
+		if scalesUp {
 			share = max(0, min(share, left))
 		} else {
 			share = min(0, max(share, left))
@@ -255,43 +255,43 @@ func recreate(in In, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) Plan {
 		return p
 	}
 	if cur == nil {
-		return Plan{Create: true, Size: wanted(in.Deployment)}
+		return Plan{Create: true, Size: replicasOf(in.Deployment)}
 	}
-	p.Scale = change(nil, cur, wanted(in.Deployment))
-	p.Delete = finished(in.Deployment, cur, old)
+	p.Scale = change(nil, cur, replicasOf(in.Deployment))
+	p.Delete = rolloutComplete(in.Deployment, cur, old)
 	return p
 }
 
-func roll(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) Plan {
+func rollout(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) Plan {
 	if cur == nil {
-		return Plan{Create: true, Size: growTo(d, 0, sum(old, size))}
+		return Plan{Create: true, Size: scaleUpLimit(d, 0, sum(old, size))}
 	}
-	if to := growTo(d, size(cur), sum(old, size)); to != size(cur) {
+	if to := scaleUpLimit(d, size(cur), sum(old, size)); to != size(cur) {
 		return Plan{Scale: []Scale{{cur, to}}}
 	}
-	if steps := shrink(d, cur, old); len(steps) > 0 {
+	if steps := scaleDownOldReplicaSets(d, cur, old); len(steps) > 0 {
 		return Plan{Scale: steps}
 	}
-	return Plan{Delete: finished(d, cur, old)}
+	return Plan{Delete: rolloutComplete(d, cur, old)}
 }
 
-// growTo is the size of the new set: as large as wanted, within wanted plus surge for all sets together.
-func growTo(d *appsv1.Deployment, now, others int32) int32 {
-	if now >= wanted(d) {
-		return wanted(d)
+// scaleUpLimit is the size of the new set: as large as wanted, within wanted plus surge for all sets together.
+func scaleUpLimit(d *appsv1.Deployment, now, others int32) int32 {
+	if now >= replicasOf(d) {
+		return replicasOf(d)
 	}
 	surge, _ := Limits(d)
-	room := wanted(d) + surge - now - others
+	room := replicasOf(d) + surge - now - others
 	if room <= 0 {
 		return now
 	}
-	return now + min(room, wanted(d)-now)
+	return now + min(room, replicasOf(d)-now)
 }
 
-// shrink takes Pods from the old sets: first those that are not available anyway, then as many as availability allows.
-func shrink(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
+// scaleDownOldReplicaSets takes Pods from the old sets: first those that are not available anyway, then as many as availability allows.
+func scaleDownOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	_, unavailable := Limits(d)
-	floor := wanted(d) - unavailable
+	floor := replicasOf(d) - unavailable
 	room := sum(old, size) + size(cur) - floor - (size(cur) - available(cur))
 	if sum(old, size) == 0 || room <= 0 {
 		return nil
@@ -299,16 +299,16 @@ func shrink(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaS
 	to := map[*appsv1.ReplicaSet]int32{}
 	for _, rs := range old {
 		to[rs] = size(rs)
-		if sick := min(room, size(rs)-available(rs)); sick > 0 {
-			to[rs] -= sick
-			room -= sick
+		if unhealthy := min(room, size(rs)-available(rs)); unhealthy > 0 {
+			to[rs] -= unhealthy
+			room -= unhealthy
 		}
 	}
-	spare := sum(old, available) + available(cur) - floor
+	surplus := sum(old, available) + available(cur) - floor
 	for _, rs := range old {
-		if n := min(spare, to[rs]); n > 0 {
+		if n := min(surplus, to[rs]); n > 0 {
 			to[rs] -= n
-			spare -= n
+			surplus -= n
 		}
 	}
 	var out []Scale
@@ -320,18 +320,18 @@ func shrink(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaS
 
 // Complete tells whether the rollout is done: all Pods are new and available, and no old one is left.
 func Complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
-	return s.UpdatedReplicas == wanted(d) && s.Replicas == wanted(d) && s.AvailableReplicas == wanted(d) && s.ObservedGeneration >= d.Generation
+	return s.UpdatedReplicas == replicasOf(d) && s.Replicas == replicasOf(d) && s.AvailableReplicas == replicasOf(d) && s.ObservedGeneration >= d.Generation
 }
 
-func finished(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
-	if available(cur) < wanted(d) {
+func rolloutComplete(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	if available(cur) < replicasOf(d) {
 		return nil
 	}
-	return history(d, old)
+	return revisionsToDelete(d, old)
 }
 
-// history returns the oldest empty sets beyond the limit.
-func history(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+// revisionsToDelete returns the oldest empty sets beyond the limit.
+func revisionsToDelete(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if d.Spec.RevisionHistoryLimit == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ func rs(d *appsv1.Deployment, image string, revision int, replicas, avail int32)
 	surge, _ := Limits(d)
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", revision), CreationTimestamp: metav1.NewTime(t0.Add(time.Duration(revision) * time.Minute)),
-			Annotations: map[string]string{revisionKey: strconv.Itoa(revision), desiredKey: strconv.Itoa(int(wanted(d))), maxKey: strconv.Itoa(int(wanted(d) + surge))}},
+			Annotations: map[string]string{revisionKey: strconv.Itoa(revision), desiredKey: strconv.Itoa(int(replicasOf(d))), maxKey: strconv.Itoa(int(replicasOf(d) + surge))}},
 		Spec:   appsv1.ReplicaSetSpec{Replicas: &replicas, Template: template(image)},
 		Status: appsv1.ReplicaSetStatus{Replicas: replicas, ReadyReplicas: avail, AvailableReplicas: avail},
 	}
@@ -138,7 +138,7 @@ func TestGoingBackIsANewRevision(t *testing.T) {
 
 func TestProgressConditions(t *testing.T) {
 	d := deploy(2, "1", "0")
-	reason := func(s appsv1.DeploymentStatus) string { return find(&s, appsv1.DeploymentProgressing).Reason }
+	reason := func(s appsv1.DeploymentStatus) string { return getCondition(&s, appsv1.DeploymentProgressing).Reason }
 	s, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 0)}, Now: t0}, "web-1", nil)
 	if reason(s) != "NewReplicaSetCreated" {
 		t.Fatal(s.Conditions)
@@ -150,11 +150,11 @@ func TestProgressConditions(t *testing.T) {
 	}
 	d.Status = s
 	late, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)}, Now: t0.Add(700 * time.Second)}, "", nil)
-	if reason(late) != "ProgressDeadlineExceeded" || find(&late, appsv1.DeploymentProgressing).Message != `ReplicaSet "web-1" has timed out progressing.` {
+	if reason(late) != "ProgressDeadlineExceeded" || getCondition(&late, appsv1.DeploymentProgressing).Message != `ReplicaSet "web-1" has timed out progressing.` {
 		t.Fatal(late.Conditions)
 	}
 	done, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)}, Now: t0.Add(2 * time.Second)}, "", nil)
-	if reason(done) != "NewReplicaSetAvailable" || find(&done, appsv1.DeploymentAvailable).Status != corev1.ConditionTrue {
+	if reason(done) != "NewReplicaSetAvailable" || getCondition(&done, appsv1.DeploymentAvailable).Status != corev1.ConditionTrue {
 		t.Fatal(done.Conditions)
 	}
 }
@@ -164,7 +164,7 @@ func TestPodsThatComeAndGoAfterARolloutAreNoProgress(t *testing.T) {
 	d.Status, _ = Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)}, Now: t0}, "", nil)
 	for _, available := range []int32{1, 0, 1} {
 		s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, available)}, Now: t0.Add(time.Hour)}, "", nil)
-		if reason := find(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" || again != 0 {
+		if reason := getCondition(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" || again != 0 {
 			t.Fatalf("%d available: %s, looks again in %s", available, reason, again)
 		}
 		d.Status = s

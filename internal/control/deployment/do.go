@@ -22,48 +22,48 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 type controller struct {
-	deps        loop.Deps
-	deployments appslisters.DeploymentLister
-	sets        cache.SharedIndexInformer
-	pods        cache.SharedIndexInformer
+	controllerContext controllerruntime.ControllerContext
+	deployments       appslisters.DeploymentLister
+	sets              cache.SharedIndexInformer
+	pods              cache.SharedIndexInformer
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, pods := d.Informers.Apps().V1(), d.Informers.Core().V1().Pods().Informer()
 	c := &controller{d, apps.Deployments().Lister(), apps.ReplicaSets().Informer(), pods}
-	loop.IndexByController(c.sets)
-	loop.IndexByController(pods)
-	q := loop.NewQueue("deployment", 5, c.sync)
-	q.WatchSelf(apps.Deployments().Informer())
+	controllerruntime.IndexByController(c.sets)
+	controllerruntime.IndexByController(pods)
+	q := controllerruntime.NewQueue("deployment", 5, c.syncDeployment)
+	q.WatchByKey(apps.Deployments().Informer())
 	q.Watch(c.sets, c.setChanged)
-	q.Watch(pods, c.podGone)
+	q.Watch(pods, c.podDeleted)
 	return q
 }
 
 func (c *controller) setChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	rs, orphan := loop.Adoptable[*appsv1.ReplicaSet](cur)
+	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
+	rs, orphan := controllerruntime.Adoptable[*appsv1.ReplicaSet](cur)
 	if !orphan {
 		return keys
 	}
 	all, _ := c.deployments.Deployments(rs.Namespace).List(labels.Everything())
 	for _, d := range all {
-		if loop.Selects(d.Spec.Selector, rs.Labels) {
+		if controllerruntime.Selects(d.Spec.Selector, rs.Labels) {
 			keys = append(keys, d.Namespace+"/"+d.Name)
 		}
 	}
 	return keys
 }
 
-// podGone wakes a Deployment that recreates: it waits for the Pods of earlier revisions to be gone.
-func (c *controller) podGone(old, cur runtime.Object) []string {
+// podDeleted wakes a Deployment that recreates: it waits for the Pods of earlier revisions to be gone.
+func (c *controller) podDeleted(old, cur runtime.Object) []string {
 	p, ok := old.(*corev1.Pod)
 	if !ok || cur != nil {
 		return nil
@@ -76,10 +76,10 @@ func (c *controller) podGone(old, cur runtime.Object) []string {
 	if !exists {
 		return nil
 	}
-	return loop.OwnerKeys(kind.Kind)(nil, raw.(*appsv1.ReplicaSet))
+	return controllerruntime.OwnerKeys(kind.Kind)(nil, raw.(*appsv1.ReplicaSet))
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncDeployment(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	d, err := c.deployments.Deployments(ns).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -92,40 +92,40 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || selector.Empty() {
 		return 0, nil
 	}
-	owner := loop.Owner{Object: d, Kind: kind, Selector: selector}
-	sets, err := loop.Claim[*appsv1.ReplicaSet](ctx, owner, c.sets, c.patchSet)
+	owner := controllerruntime.Owner{Object: d, Kind: kind, Selector: selector}
+	sets, err := controllerruntime.Claim[*appsv1.ReplicaSet](ctx, owner, c.sets, c.patchSet)
 	if err != nil {
 		return 0, err
 	}
 	in := In{Deployment: d, Sets: sets, Now: time.Now()}
-	cur, old := Split(in)
-	in.OldPods = c.anyPods(old)
-	made, failure := c.do(ctx, in, Next(in))
+	cur, old := FindReplicaSets(in)
+	in.OldPods = c.hasPods(old)
+	created, failure := c.do(ctx, in, Next(in))
 	revision := ""
 	switch {
-	case made != nil:
-		revision = made.Annotations[revisionKey]
+	case created != nil:
+		revision = created.Annotations[revisionKey]
 	case failure == nil && cur != nil && d.DeletionTimestamp == nil:
 		revision = strconv.FormatInt(NextRevision(cur, old), 10)
-		failure = c.keepRevision(ctx, d, cur, revision)
+		failure = c.recordRevision(ctx, d, cur, revision)
 	}
 	name = ""
-	if made != nil {
-		in.Sets, name = append(in.Sets, made), made.Name
+	if created != nil {
+		in.Sets, name = append(in.Sets, created), created.Name
 	}
 	status, again := Status(in, name, failure)
 	return again, errors.Join(failure, c.writeStatus(ctx, d, status, revision))
 }
 
 func (c *controller) patchSet(ctx context.Context, namespace, name string, patch []byte) error {
-	_, err := c.deps.Client.AppsV1().ReplicaSets(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := c.controllerContext.Client.AppsV1().ReplicaSets(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// anyPods tells whether Pods of these sets still run.
-func (c *controller) anyPods(sets []*appsv1.ReplicaSet) bool {
+// hasPods tells whether Pods of these sets still run.
+func (c *controller) hasPods(sets []*appsv1.ReplicaSet) bool {
 	for _, rs := range sets {
-		pods, _ := c.pods.GetIndexer().ByIndex(loop.ByController, string(rs.UID))
+		pods, _ := c.pods.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(rs.UID))
 		for _, raw := range pods {
 			if p := raw.(*corev1.Pod); p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
 				return true
@@ -154,7 +154,7 @@ func (c *controller) do(ctx context.Context, in In, p Plan) (*appsv1.ReplicaSet,
 		}
 	}
 	for _, rs := range p.Delete {
-		err := c.deps.Client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(rs.UID))})
+		err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(rs.UID))})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
@@ -173,8 +173,8 @@ func inScale(steps []Scale, rs *appsv1.ReplicaSet) bool {
 
 func (c *controller) create(ctx context.Context, in In, n int32) (*appsv1.ReplicaSet, error) {
 	d := in.Deployment
-	_, old := Split(in)
-	hash := Hash(&d.Spec.Template, d.Status.CollisionCount)
+	_, old := FindReplicaSets(in)
+	hash := PodTemplateHash(&d.Spec.Template, d.Status.CollisionCount)
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: d.Name + "-" + hash, Namespace: d.Namespace,
@@ -190,25 +190,25 @@ func (c *controller) create(ctx context.Context, in In, n int32) (*appsv1.Replic
 	rs.Labels = rs.Spec.Template.Labels
 	revision := strconv.FormatInt(NextRevision(nil, old), 10)
 	rs.Annotations = annotations(d, nil, revision)
-	made, err := c.deps.Client.AppsV1().ReplicaSets(d.Namespace).Create(ctx, rs, metav1.CreateOptions{})
+	created, err := c.controllerContext.Client.AppsV1().ReplicaSets(d.Namespace).Create(ctx, rs, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return nil, c.collided(ctx, d, rs.Name)
+		return nil, c.handleHashCollision(ctx, d, rs.Name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, nil
 	case err != nil:
-		c.deps.Recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError", "Failed to create new replica set %q: %v", rs.Name, err)
+		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError", "Failed to create new replica set %q: %v", rs.Name, err)
 		return nil, fmt.Errorf("creating ReplicaSet %s: %w", rs.Name, err)
 	}
 	if n > 0 {
-		c.deps.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", made.Name, n)
+		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", created.Name, n)
 	}
-	return made, nil
+	return created, nil
 }
 
-// collided tells a set that is ours already (the cache is behind) from one of another template with the same hash, which raises the count.
-func (c *controller) collided(ctx context.Context, d *appsv1.Deployment, name string) error {
-	there, err := c.deps.Client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
+// handleHashCollision tells a set that is ours already (the cache is behind) from one of another template with the same hash, which raises the count.
+func (c *controller) handleHashCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
+	there, err := c.controllerContext.Client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (c *controller) collided(ctx context.Context, d *appsv1.Deployment, name st
 		next = *d.Status.CollisionCount + 1
 	}
 	d.Status.CollisionCount = &next
-	_, err = c.deps.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	_, err = c.controllerContext.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	return err
 }
 
@@ -237,8 +237,8 @@ func annotations(d *appsv1.Deployment, have map[string]string, revision string) 
 		}
 	}
 	surge, _ := Limits(d)
-	out[desiredKey] = strconv.Itoa(int(wanted(d)))
-	out[maxKey] = strconv.Itoa(int(wanted(d) + surge))
+	out[desiredKey] = strconv.Itoa(int(replicasOf(d)))
+	out[maxKey] = strconv.Itoa(int(replicasOf(d) + surge))
 	if revision != "" {
 		out[revisionKey] = revision
 	}
@@ -254,7 +254,7 @@ func (c *controller) scale(ctx context.Context, d *appsv1.Deployment, s Scale) e
 	if s.To < from {
 		way = "down"
 	}
-	c.deps.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", way, s.Set.Name, from, s.To)
+	c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", way, s.Set.Name, from, s.To)
 	return nil
 }
 
@@ -262,20 +262,20 @@ func (c *controller) write(ctx context.Context, d *appsv1.Deployment, rs *appsv1
 	rs = rs.DeepCopy()
 	rs.Spec.Replicas = &n
 	rs.Annotations = annotations(d, rs.Annotations, "")
-	_, err := c.deps.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
+	_, err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
 	return err
 }
 
-// keepRevision gives the current set the highest revision, so that going back to an old template counts as a new one.
-func (c *controller) keepRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet, revision string) error {
+// recordRevision gives the current set the highest revision, so that going back to an old template counts as a new one.
+func (c *controller) recordRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet, revision string) error {
 	if cur.Annotations[revisionKey] != revision || cur.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
-		rs, err := c.deps.Client.AppsV1().ReplicaSets(cur.Namespace).Get(ctx, cur.Name, metav1.GetOptions{})
+		rs, err := c.controllerContext.Client.AppsV1().ReplicaSets(cur.Namespace).Get(ctx, cur.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		rs.Annotations = annotations(d, rs.Annotations, revision)
 		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
-		if _, err := c.deps.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{}); err != nil {
+		if _, err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 	if equality.Semantic.DeepEqual(d.Status, s) && (revision == "" || d.Annotations[revisionKey] == revision) {
 		return nil
 	}
-	fresh, err := c.deps.Client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	fresh, err := c.controllerContext.Client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -301,6 +301,6 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 	if revision != "" {
 		metav1.SetMetaDataAnnotation(&fresh.ObjectMeta, revisionKey, revision)
 	}
-	_, err = c.deps.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
+	_, err = c.controllerContext.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
 	return err
 }

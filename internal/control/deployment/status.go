@@ -11,9 +11,9 @@ import (
 
 // Status counts the Pods of all sets and tells progress. made names a set that was just created, failure why it could not be. When the progress
 // deadline lies ahead it says in how long.
-func Status(in In, made string, failure error) (appsv1.DeploymentStatus, time.Duration) {
+func Status(in In, created string, failure error) (appsv1.DeploymentStatus, time.Duration) {
 	d := in.Deployment
-	cur, old := Split(in)
+	cur, old := FindReplicaSets(in)
 	s := *d.Status.DeepCopy()
 	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
 	s.ObservedGeneration = d.Generation
@@ -34,26 +34,26 @@ func Status(in In, made string, failure error) (appsv1.DeploymentStatus, time.Du
 	s.TerminatingReplicas = &ending
 	now := metav1.NewTime(in.Now)
 	_, unavailable := Limits(d)
-	if s.AvailableReplicas >= wanted(d)-unavailable {
-		set(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability."}, now)
+	if s.AvailableReplicas >= replicasOf(d)-unavailable {
+		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability."}, now)
 	} else {
-		set(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}, now)
+		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}, now)
 	}
-	again := progress(in, &s, cur, made)
+	again := syncProgress(in, &s, cur, created)
 	replicaFailure(&s, append(old, cur), failure, now)
 	return s, again
 }
 
-// progress keeps the Progressing condition and returns the time left to the deadline.
-func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made string) time.Duration {
+// syncProgress keeps the Progressing condition and returns the time left to the deadline.
+func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, created string) time.Duration {
 	d, now := in.Deployment, metav1.NewTime(in.Now)
 	if d.Spec.ProgressDeadlineSeconds == nil || *d.Spec.ProgressDeadlineSeconds == 1<<31-1 {
-		drop(s, appsv1.DeploymentProgressing)
+		removeCondition(s, appsv1.DeploymentProgressing)
 		return 0
 	}
-	have := find(s, appsv1.DeploymentProgressing)
+	have := getCondition(s, appsv1.DeploymentProgressing)
 	say := func(status corev1.ConditionStatus, reason, message string) {
-		set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: message}, now)
+		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: message}, now)
 	}
 	name := ""
 	if cur != nil {
@@ -67,19 +67,19 @@ func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made st
 		return 0
 	case have != nil && have.Reason == "DeploymentPaused":
 		say(corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
-	case have != nil && have.Reason == "NewReplicaSetAvailable" && made == "" && s.Replicas == s.UpdatedReplicas:
+	case have != nil && have.Reason == "NewReplicaSetAvailable" && created == "" && s.Replicas == s.UpdatedReplicas:
 		return 0 // this rollout is over; Pods that come and go since then are no progress of it
-	case made != "":
-		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", made))
+	case created != "":
+		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", created))
 	case Complete(d, *s):
 		say(corev1.ConditionTrue, "NewReplicaSetAvailable", fmt.Sprintf("ReplicaSet %q has successfully progressed.", name))
 		return 0
-	case moved(d.Status, *s):
-		drop(s, appsv1.DeploymentProgressing)
+	case progressed(d.Status, *s):
+		removeCondition(s, appsv1.DeploymentProgressing)
 		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated", Message: fmt.Sprintf("ReplicaSet %q is progressing.", name)}
-		set(s, c, now)
+		setCondition(s, c, now)
 		if have != nil && have.Status == corev1.ConditionTrue {
-			find(s, appsv1.DeploymentProgressing).LastTransitionTime = have.LastTransitionTime
+			getCondition(s, appsv1.DeploymentProgressing).LastTransitionTime = have.LastTransitionTime
 		}
 	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
 		if !cur.CreationTimestamp.Before(&have.LastUpdateTime) {
@@ -93,7 +93,7 @@ func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made st
 }
 
 func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
-	have := find(s, appsv1.DeploymentProgressing)
+	have := getCondition(s, appsv1.DeploymentProgressing)
 	if have == nil || have.Reason == "NewReplicaSetAvailable" || have.Reason == "ProgressDeadlineExceeded" {
 		return 0
 	}
@@ -101,13 +101,13 @@ func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
 	if left > 0 {
 		return left
 	}
-	set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+	setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
 		Message: fmt.Sprintf("ReplicaSet %q has timed out progressing.", name)}, metav1.NewTime(in.Now))
 	return 0
 }
 
-// moved tells whether a rollout came nearer to its end.
-func moved(was, is appsv1.DeploymentStatus) bool {
+// progressed tells whether a rollout came nearer to its end.
+func progressed(was, is appsv1.DeploymentStatus) bool {
 	oldWas, oldIs := was.Replicas-was.UpdatedReplicas, is.Replicas-is.UpdatedReplicas
 	return is.UpdatedReplicas > was.UpdatedReplicas || oldIs < oldWas || is.ReadyReplicas > was.ReadyReplicas || is.AvailableReplicas > was.AvailableReplicas
 }
@@ -115,7 +115,7 @@ func moved(was, is appsv1.DeploymentStatus) bool {
 // replicaFailure passes on that Pods could not be created.
 func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failure error, now metav1.Time) {
 	if failure != nil {
-		set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "ReplicaSetCreateError", Message: failure.Error()}, now)
+		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "ReplicaSetCreateError", Message: failure.Error()}, now)
 		return
 	}
 	for _, rs := range sets {
@@ -124,15 +124,15 @@ func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failu
 		}
 		for _, c := range rs.Status.Conditions {
 			if c.Type == appsv1.ReplicaSetReplicaFailure {
-				set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status, Reason: c.Reason, Message: c.Message}, now)
+				setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status, Reason: c.Reason, Message: c.Message}, now)
 				return
 			}
 		}
 	}
-	drop(s, appsv1.DeploymentReplicaFailure)
+	removeCondition(s, appsv1.DeploymentReplicaFailure)
 }
 
-func find(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+func getCondition(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range s.Conditions {
 		if s.Conditions[i].Type == typ {
 			return &s.Conditions[i]
@@ -141,20 +141,20 @@ func find(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-func drop(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) {
-	var kept []appsv1.DeploymentCondition
+func removeCondition(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) {
+	var retained []appsv1.DeploymentCondition
 	for _, c := range s.Conditions {
 		if c.Type != typ {
-			kept = append(kept, c)
+			retained = append(retained, c)
 		}
 	}
-	s.Conditions = kept
+	s.Conditions = retained
 }
 
-// set replaces a condition unless status and reason are as before; the transition time changes with the status only. A replaced one moves to the end.
-func set(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Time) {
+// setCondition replaces a condition unless status and reason are as before; the transition time changes with the status only. A replaced one moves to the end.
+func setCondition(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Time) {
 	c.LastUpdateTime, c.LastTransitionTime = now, now
-	if have := find(s, c.Type); have != nil {
+	if have := getCondition(s, c.Type); have != nil {
 		if have.Status == c.Status && have.Reason == c.Reason && (have.Message == c.Message || c.Type != appsv1.DeploymentReplicaFailure) {
 			return
 		}
@@ -162,6 +162,6 @@ func set(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Ti
 			c.LastTransitionTime = have.LastTransitionTime
 		}
 	}
-	drop(s, c.Type)
+	removeCondition(s, c.Type)
 	s.Conditions = append(s.Conditions, c)
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// deletionTimeout is after how long an evicted Pod that was not deleted counts as staying (upstream's two minutes).
 	deletionTimeout = 2 * time.Minute
-	// staleAfter is after how long a DisruptionTarget condition of a Pod that nobody deleted is taken back (upstream's two minutes).
-	staleAfter = 2 * time.Minute
+	// staleDisruptionTimeout is after how long a DisruptionTarget condition of a Pod that nobody deleted is taken back (upstream's two minutes).
+	staleDisruptionTimeout = 2 * time.Minute
 )
 
 // Scale is a Pod's controller and how many Pods that wants.
@@ -33,12 +33,12 @@ type In struct {
 	Now    time.Time
 }
 
-// Ruling is what follows: the status, the Pods that no controller counts, those that were evicted and stayed, and when to look again (zero: on change).
-type Ruling struct {
-	Status    policyv1.PodDisruptionBudgetStatus
-	Unmanaged []*corev1.Pod
-	Stayed    []*corev1.Pod
-	Again     time.Duration
+// Result is what follows: the status, the Pods that no controller counts, those that were evicted and stayed, and when to look again (zero: on change).
+type Result struct {
+	Status       policyv1.PodDisruptionBudgetStatus
+	Unmanaged    []*corev1.Pod
+	NotDeleted   []*corev1.Pod
+	RequeueAfter time.Duration
 }
 
 // NeedsScales tells whether the budget's numbers are relative to what the Pods' controllers want.
@@ -46,8 +46,8 @@ func NeedsScales(b *policyv1.PodDisruptionBudget) bool {
 	return b.Spec.MaxUnavailable != nil || b.Spec.MinAvailable != nil && b.Spec.MinAvailable.Type == intstr.String
 }
 
-// Judge counts. A percentage that cannot be read is an error.
-func Judge(in In) (Ruling, error) {
+// ComputeStatus counts. A percentage that cannot be read is an error.
+func ComputeStatus(in In) (Result, error) {
 	expected, unmanaged := int32(len(in.Pods)), []*corev1.Pod(nil)
 	if NeedsScales(in.Budget) {
 		expected, unmanaged = expectedScale(in)
@@ -56,10 +56,10 @@ func Judge(in In) (Ruling, error) {
 	}
 	desired, err := desiredHealthy(in.Budget, expected)
 	if err != nil {
-		return Ruling{}, err
+		return Result{}, err
 	}
-	r := Ruling{Unmanaged: unmanaged}
-	disrupted := r.leaving(in)
+	r := Result{Unmanaged: unmanaged}
+	disrupted := r.disruptedPods(in)
 	healthy := healthyPods(in.Pods, disrupted)
 	allowed := max(healthy-desired, 0)
 	if expected <= 0 {
@@ -77,8 +77,8 @@ func Judge(in In) (Ruling, error) {
 	return r, nil
 }
 
-// Failed is the status when a budget could not be judged: nothing may go, and why.
-func Failed(in In, err error) policyv1.PodDisruptionBudgetStatus {
+// FailureStatus is the status when a budget could not be judged: nothing may go, and why.
+func FailureStatus(in In, err error) policyv1.PodDisruptionBudgetStatus {
 	s := *in.Budget.Status.DeepCopy()
 	s.DisruptionsAllowed = 0
 	s.Conditions = condition(in, metav1.Condition{
@@ -105,11 +105,11 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, err
 	spec := b.Spec
 	switch {
 	case spec.MaxUnavailable != nil:
-		gone, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, int(expected), true)
+		deleted, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, int(expected), true)
 		if err != nil {
 			return 0, fmt.Errorf("spec.maxUnavailable: %w", err)
 		}
-		return max(expected-int32(gone), 0), nil
+		return max(expected-int32(deleted), 0), nil
 	case spec.MinAvailable != nil:
 		n, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, int(expected), true)
 		if err != nil {
@@ -138,8 +138,8 @@ func expectedScale(in In) (int32, []*corev1.Pod) {
 	return total, unmanaged
 }
 
-// leaving keeps the Pods that an eviction took from the budget and that are not yet seen to be ending.
-func (r *Ruling) leaving(in In) map[string]metav1.Time {
+// disruptedPods keeps the Pods that an eviction took from the budget and that are not yet seen to be ending.
+func (r *Result) disruptedPods(in In) map[string]metav1.Time {
 	noted := in.Budget.Status.DisruptedPods
 	if noted == nil {
 		return nil
@@ -152,12 +152,12 @@ func (r *Ruling) leaving(in In) map[string]metav1.Time {
 		}
 		left := since.Add(deletionTimeout).Sub(in.Now)
 		if left < 0 {
-			r.Stayed = append(r.Stayed, p)
+			r.NotDeleted = append(r.NotDeleted, p)
 			continue
 		}
 		// One moment later, so that the look that follows finds the time over.
-		if left += time.Millisecond; r.Again == 0 || left < r.Again {
-			r.Again = left
+		if left += time.Millisecond; r.RequeueAfter == 0 || left < r.RequeueAfter {
+			r.RequeueAfter = left
 		}
 		out[p.Name] = since
 	}
@@ -183,22 +183,22 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// Stale tells whether a Pod carries a DisruptionTarget condition though nobody deletes it, and in how long that is to be taken back. What the kubelet
+// StaleDisruption tells whether a Pod carries a DisruptionTarget condition though nobody deletes it, and in how long that is to be taken back. What the kubelet
 // set stays: the end it announces may take any time.
-func Stale(p *corev1.Pod, now time.Time) (stale bool, in time.Duration) {
+func StaleDisruption(p *corev1.Pod, now time.Time) (stale bool, in time.Duration) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false, 0
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet {
-			return true, max(staleAfter-now.Sub(c.LastTransitionTime.Time), 0)
+			return true, max(staleDisruptionTimeout-now.Sub(c.LastTransitionTime.Time), 0)
 		}
 	}
 	return false, 0
 }
 
-// Relieved is the status of a Pod whose DisruptionTarget condition is taken back.
-func Relieved(p *corev1.Pod, now time.Time) corev1.PodStatus {
+// WithoutDisruptionTarget is the status of a Pod whose DisruptionTarget condition is taken back.
+func WithoutDisruptionTarget(p *corev1.Pod, now time.Time) corev1.PodStatus {
 	s := *p.Status.DeepCopy()
 	for i := range s.Conditions {
 		if s.Conditions[i].Type == corev1.DisruptionTarget {

@@ -67,7 +67,7 @@ func TestNumbersAndPercents(t *testing.T) {
 		{"neither says nothing", look(budget("", ""), 2, 2, 2), 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := Judge(c.in)
+			r, err := ComputeStatus(c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestNumbersAndPercents(t *testing.T) {
 func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 	in := look(budget("", "1"), 3, 3, 2)
 	in.Scales = map[string]Scale{"a": {"x", 2}, "b": {"y", 3}}
-	r, err := Judge(in)
+	r, err := ComputeStatus(in)
 	if err != nil || r.Status.ExpectedPods != 5 || len(r.Unmanaged) != 1 || r.Unmanaged[0].Name != "c" {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -98,19 +98,19 @@ func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 func TestAnEvictedPodIsTakenOffUntilItEndsOrStays(t *testing.T) {
 	in := look(budget("1", ""), 3, 3, 3)
 	in.Budget.Status.DisruptedPods = map[string]metav1.Time{"a": metav1.NewTime(t0.Add(-time.Minute)), "b": metav1.NewTime(t0.Add(-3 * time.Minute)), "gone": metav1.NewTime(t0)}
-	r, err := Judge(in)
+	r, err := ComputeStatus(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Status.DisruptedPods) != 1 || r.Status.CurrentHealthy != 2 || len(r.Stayed) != 1 || r.Stayed[0].Name != "b" {
-		t.Errorf("%+v stayed %v", r.Status, r.Stayed)
+	if len(r.Status.DisruptedPods) != 1 || r.Status.CurrentHealthy != 2 || len(r.NotDeleted) != 1 || r.NotDeleted[0].Name != "b" {
+		t.Errorf("%+v stayed %v", r.Status, r.NotDeleted)
 	}
-	if r.Again <= 59*time.Second || r.Again > 61*time.Second {
-		t.Errorf("looks again in %s, want a minute", r.Again)
+	if r.RequeueAfter <= 59*time.Second || r.RequeueAfter > 61*time.Second {
+		t.Errorf("looks again in %s, want a minute", r.RequeueAfter)
 	}
 	now := metav1.NewTime(t0)
 	in.Pods[0].DeletionTimestamp = &now
-	if r, _ = Judge(in); len(r.Status.DisruptedPods) != 0 || r.Status.CurrentHealthy != 2 {
+	if r, _ = ComputeStatus(in); len(r.Status.DisruptedPods) != 0 || r.Status.CurrentHealthy != 2 {
 		t.Errorf("an ending Pod is still noted or healthy: %+v", r.Status)
 	}
 }
@@ -118,7 +118,7 @@ func TestAnEvictedPodIsTakenOffUntilItEndsOrStays(t *testing.T) {
 func TestFailureAllowsNothingAndSaysWhy(t *testing.T) {
 	in := look(budget("", "1"), 2, 2, 2)
 	in.Budget.Status.DisruptionsAllowed = 1
-	s := Failed(in, errors.New(`found no controllers for pod "a"`))
+	s := FailureStatus(in, errors.New(`found no controllers for pod "a"`))
 	if s.DisruptionsAllowed != 0 || s.Conditions[0].Reason != policyv1.SyncFailedReason || s.Conditions[0].Message != `found no controllers for pod "a"` {
 		t.Fatalf("%+v", s)
 	}
@@ -126,10 +126,10 @@ func TestFailureAllowsNothingAndSaysWhy(t *testing.T) {
 
 func TestUnchangedStatusIsNotWritten(t *testing.T) {
 	in := look(budget("1", ""), 2, 2, 2)
-	r, _ := Judge(in)
+	r, _ := ComputeStatus(in)
 	in.Budget.Status = r.Status
 	in.Now = t0.Add(time.Hour)
-	if again, _ := Judge(in); !Same(r.Status, again.Status) {
+	if again, _ := ComputeStatus(in); !Same(r.Status, again.Status) {
 		t.Fatalf("%+v\n%+v", r.Status, again.Status)
 	}
 }
@@ -140,21 +140,21 @@ func TestStaleDisruptionTarget(t *testing.T) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(t0.Add(-age))})
 		return p
 	}
-	if stale, left := Stale(marked("EvictionByEvictionAPI", 30*time.Second), t0); !stale || left != 90*time.Second {
+	if stale, left := StaleDisruption(marked("EvictionByEvictionAPI", 30*time.Second), t0); !stale || left != 90*time.Second {
 		t.Errorf("%v %s, want 90s", stale, left)
 	}
-	if stale, left := Stale(marked("PreemptionByScheduler", time.Hour), t0); !stale || left != 0 {
+	if stale, left := StaleDisruption(marked("PreemptionByScheduler", time.Hour), t0); !stale || left != 0 {
 		t.Errorf("%v %s, want at once", stale, left)
 	}
-	if stale, _ := Stale(marked(corev1.PodReasonTerminationByKubelet, time.Hour), t0); stale {
+	if stale, _ := StaleDisruption(marked(corev1.PodReasonTerminationByKubelet, time.Hour), t0); stale {
 		t.Error("the kubelet's announcement is taken back")
 	}
 	ending := marked("EvictionByEvictionAPI", time.Hour)
 	ending.DeletionTimestamp = &metav1.Time{Time: t0}
-	if stale, _ := Stale(ending, t0); stale {
+	if stale, _ := StaleDisruption(ending, t0); stale {
 		t.Error("an ending Pod's condition is taken back")
 	}
-	if s := Relieved(marked("EvictionByEvictionAPI", time.Hour), t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" || s.Conditions[0].Status != corev1.ConditionTrue {
+	if s := WithoutDisruptionTarget(marked("EvictionByEvictionAPI", time.Hour), t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" || s.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("%+v", s.Conditions)
 	}
 }

@@ -19,38 +19,38 @@ import (
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 type controller struct {
-	deps    loop.Deps
-	budgets policylisters.PodDisruptionBudgetLister
-	pods    corelisters.PodLister
-	scales  *scales
-	stale   *loop.Queue
+	controllerContext controllerruntime.ControllerContext
+	budgets           policylisters.PodDisruptionBudgetLister
+	pods              corelisters.PodLister
+	scales            *scaleFinder
+	stale             *controllerruntime.Queue
 }
 
-// both runs two queues as one controller.
-type both []*loop.Queue
+// queueGroup runs two queues as one controller.
+type queueGroup []*controllerruntime.Queue
 
 // Run runs them until ctx ends.
-func (b both) Run(ctx context.Context) {
-	b[0].Also(b[1].Run)
+func (b queueGroup) Run(ctx context.Context) {
+	b[0].AddBackground(b[1].Run)
 	b[0].Run(ctx)
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	budgets, pods := d.Informers.Policy().V1().PodDisruptionBudgets(), d.Informers.Core().V1().Pods()
-	c := &controller{deps: d, budgets: budgets.Lister(), pods: pods.Lister(), scales: newScales(d)}
-	q := loop.NewQueue("disruption", 2, c.sync)
-	q.WatchSelf(budgets.Informer())
+	c := &controller{controllerContext: d, budgets: budgets.Lister(), pods: pods.Lister(), scales: newScaleFinder(d)}
+	q := controllerruntime.NewQueue("disruption", 2, c.syncBudget)
+	q.WatchByKey(budgets.Informer())
 	q.Watch(pods.Informer(), c.podChanged)
 	apps := d.Informers.Apps().V1()
-	q.Needs(apps.ReplicaSets().Informer(), apps.Deployments().Informer(), apps.StatefulSets().Informer(), d.Informers.Core().V1().ReplicationControllers().Informer())
-	c.stale = loop.NewQueue("disruption-stale", 1, c.relieve)
-	c.stale.Watch(pods.Informer(), c.mayBeStale)
-	return both{q, c.stale}
+	q.WaitForInformers(apps.ReplicaSets().Informer(), apps.Deployments().Informer(), apps.StatefulSets().Informer(), d.Informers.Core().V1().ReplicationControllers().Informer())
+	c.stale = controllerruntime.NewQueue("disruption-stale", 1, c.syncStalePod)
+	c.stale.Watch(pods.Informer(), c.stalePodKey)
+	return queueGroup{q, c.stale}
 }
 
 // podChanged names the budget of a Pod. A Pod under several budgets cannot be evicted; the first by name counts it, as upstream chooses one.
@@ -61,12 +61,12 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		if !ok {
 			continue
 		}
-		found := c.over(p)
+		found := c.budgetsFor(p)
 		if len(found) == 0 {
 			continue
 		}
 		if len(found) > 1 && (i == 1 || cur == nil) {
-			c.deps.Recorder.Eventf(p, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
+			c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
 				"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", p.Namespace, p.Name, found[0].Name)
 		}
 		if key := found[0].Namespace + "/" + found[0].Name; len(keys) == 0 || keys[0] != key {
@@ -76,8 +76,8 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// over are the budgets that select the Pod, by name.
-func (c *controller) over(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
+// budgetsFor are the budgets that select the Pod, by name.
+func (c *controller) budgetsFor(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	all, _ := c.budgets.PodDisruptionBudgets(p.Namespace).List(labels.Everything())
 	var out []*policyv1.PodDisruptionBudget
 	for _, b := range all {
@@ -89,7 +89,7 @@ func (c *controller) over(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	return out
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncBudget(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	b, err := c.budgets.PodDisruptionBudgets(ns).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -99,46 +99,46 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return 0, err
 	}
 	in := In{Budget: b, Now: time.Now()}
-	ruling, err := c.judge(ctx, &in)
+	ruling, err := c.computeStatus(ctx, &in)
 	if err == nil {
-		return ruling.Again, c.write(ctx, b, ruling.Status)
+		return ruling.RequeueAfter, c.write(ctx, b, ruling.Status)
 	}
 	// What cannot be judged lets nothing go until it changes.
-	return 0, c.write(ctx, b, Failed(in, err))
+	return 0, c.write(ctx, b, FailureStatus(in, err))
 }
 
-func (c *controller) judge(ctx context.Context, in *In) (Ruling, error) {
+func (c *controller) computeStatus(ctx context.Context, in *In) (Result, error) {
 	b := in.Budget
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err == nil {
 		in.Pods, err = c.pods.Pods(b.Namespace).List(selector)
 	}
 	if err != nil {
-		c.deps.Recorder.Eventf(b, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
-		return Ruling{}, err
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
+		return Result{}, err
 	}
 	if len(in.Pods) == 0 {
-		c.deps.Recorder.Eventf(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
 	}
 	sort.Slice(in.Pods, func(i, j int) bool { return in.Pods[i].Name < in.Pods[j].Name })
-	var ruling Ruling
+	var ruling Result
 	if NeedsScales(b) {
-		in.Scales, err = c.scales.of(ctx, in.Pods)
+		in.Scales, err = c.scales.expectedScales(ctx, in.Pods)
 	}
 	if err == nil {
-		ruling, err = Judge(*in)
+		ruling, err = ComputeStatus(*in)
 	}
 	if err != nil {
-		c.deps.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
-		return Ruling{}, err
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		return Result{}, err
 	}
 	if len(ruling.Unmanaged) > 0 {
-		c.deps.Recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
 			"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
 			"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.", b.Spec.Selector)
 	}
-	for _, p := range ruling.Stayed {
-		c.deps.Recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
+	for _, p := range ruling.NotDeleted {
+		c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 	}
 	return ruling, nil
 }
@@ -149,37 +149,37 @@ func (c *controller) write(ctx context.Context, b *policyv1.PodDisruptionBudget,
 	}
 	b = b.DeepCopy()
 	b.Status = s
-	_, err := c.deps.Client.PolicyV1().PodDisruptionBudgets(b.Namespace).UpdateStatus(ctx, b, metav1.UpdateOptions{})
-	return loop.IgnoreGone(err)
+	_, err := c.controllerContext.Client.PolicyV1().PodDisruptionBudgets(b.Namespace).UpdateStatus(ctx, b, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }
 
-func (c *controller) mayBeStale(_, cur runtime.Object) []string {
+func (c *controller) stalePodKey(_, cur runtime.Object) []string {
 	p, ok := cur.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
-	if stale, _ := Stale(p, time.Now()); stale {
+	if stale, _ := StaleDisruption(p, time.Now()); stale {
 		return []string{p.Namespace + "/" + p.Name}
 	}
 	return nil
 }
 
-// relieve takes back a DisruptionTarget condition whose time is over.
-func (c *controller) relieve(ctx context.Context, key string) (time.Duration, error) {
+// syncStalePod takes back a DisruptionTarget condition whose time is over.
+func (c *controller) syncStalePod(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	p, err := c.pods.Pods(ns).Get(name)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	now := time.Now()
-	stale, left := Stale(p, now)
+	stale, left := StaleDisruption(p, now)
 	if !stale || left > 0 {
 		return left, nil
 	}
 	p = p.DeepCopy()
-	p.Status = Relieved(p, now)
-	if _, err := c.deps.Client.CoreV1().Pods(ns).UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
-		return 0, loop.IgnoreGone(fmt.Errorf("taking DisruptionTarget back from %s: %w", key, err))
+	p.Status = WithoutDisruptionTarget(p, now)
+	if _, err := c.controllerContext.Client.CoreV1().Pods(ns).UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
+		return 0, controllerruntime.IgnoreNotFound(fmt.Errorf("taking DisruptionTarget back from %s: %w", key, err))
 	}
 	return 0, nil
 }

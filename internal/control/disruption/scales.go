@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// scales find out how many Pods the controllers of Pods want: from the cache for the known kinds, by the scale subresource for any other.
-type scales struct {
+// scaleFinder find out how many Pods the controllers of Pods want: from the cache for the known kinds, by the scale subresource for any other.
+type scaleFinder struct {
 	sets         appslisters.ReplicaSetLister
 	deployments  appslisters.DeploymentLister
 	statefulSets appslisters.StatefulSetLister
@@ -30,11 +30,11 @@ type scales struct {
 	client       scale.ScalesGetter
 }
 
-func newScales(d loop.Deps) *scales {
+func newScaleFinder(d controllerruntime.ControllerContext) *scaleFinder {
 	apps := d.Informers.Apps().V1()
 	discovery := memory.NewMemCacheClient(d.Client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(discovery)
-	s := &scales{
+	s := &scaleFinder{
 		sets: apps.ReplicaSets().Lister(), deployments: apps.Deployments().Lister(), statefulSets: apps.StatefulSets().Lister(),
 		controllers: d.Informers.Core().V1().ReplicationControllers().Lister(), mapper: mapper,
 		client: scale.New(d.Client.Discovery().RESTClient(), mapper, resourcePath, scale.NewDiscoveryScaleKindResolver(discovery)),
@@ -50,8 +50,8 @@ func resourcePath(kind schema.GroupVersionKind) string {
 	return "/apis"
 }
 
-// of returns the scale of each Pod that has a controller, by Pod name.
-func (s *scales) of(ctx context.Context, pods []*corev1.Pod) (map[string]Scale, error) {
+// expectedScales returns the scale of each Pod that has a controller, by Pod name.
+func (s *scaleFinder) expectedScales(ctx context.Context, pods []*corev1.Pod) (map[string]Scale, error) {
 	out, known := map[string]Scale{}, map[types.UID]Scale{}
 	for _, p := range pods {
 		owner := metav1.GetControllerOf(p)
@@ -74,7 +74,7 @@ func (s *scales) of(ctx context.Context, pods []*corev1.Pod) (map[string]Scale, 
 }
 
 // find returns nil when the owner is gone or another of its name.
-func (s *scales) find(ctx context.Context, ns string, owner *metav1.OwnerReference) (*Scale, error) {
+func (s *scaleFinder) find(ctx context.Context, ns string, owner *metav1.OwnerReference) (*Scale, error) {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
 		return nil, err
@@ -83,41 +83,41 @@ func (s *scales) find(ctx context.Context, ns string, owner *metav1.OwnerReferen
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
 		rs, err := s.sets.ReplicaSets(ns).Get(owner.Name)
 		if err != nil || rs.UID != owner.UID {
-			return nil, loop.IgnoreGone(err)
+			return nil, controllerruntime.IgnoreNotFound(err)
 		}
 		if above := metav1.GetControllerOf(rs); above != nil && above.Kind == "Deployment" {
 			d, err := s.deployments.Deployments(ns).Get(above.Name)
 			if err != nil || d.UID != above.UID {
-				return nil, loop.IgnoreGone(err)
+				return nil, controllerruntime.IgnoreNotFound(err)
 			}
-			return &Scale{string(d.UID), or1(d.Spec.Replicas)}, nil
+			return &Scale{string(d.UID), replicasOrOne(d.Spec.Replicas)}, nil
 		}
-		return &Scale{string(rs.UID), or1(rs.Spec.Replicas)}, nil
+		return &Scale{string(rs.UID), replicasOrOne(rs.Spec.Replicas)}, nil
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
 		set, err := s.statefulSets.StatefulSets(ns).Get(owner.Name)
 		if err != nil || set.UID != owner.UID {
-			return nil, loop.IgnoreGone(err)
+			return nil, controllerruntime.IgnoreNotFound(err)
 		}
-		return &Scale{string(set.UID), or1(set.Spec.Replicas)}, nil
+		return &Scale{string(set.UID), replicasOrOne(set.Spec.Replicas)}, nil
 	case schema.GroupKind{Kind: "ReplicationController"}:
 		rc, err := s.controllers.ReplicationControllers(ns).Get(owner.Name)
 		if err != nil || rc.UID != owner.UID {
-			return nil, loop.IgnoreGone(err)
+			return nil, controllerruntime.IgnoreNotFound(err)
 		}
-		return &Scale{string(rc.UID), or1(rc.Spec.Replicas)}, nil
+		return &Scale{string(rc.UID), replicasOrOne(rc.Spec.Replicas)}, nil
 	}
-	return s.ask(ctx, ns, gv.WithKind(owner.Kind), owner)
+	return s.fetchScale(ctx, ns, gv.WithKind(owner.Kind), owner)
 }
 
-func or1(n *int32) int32 {
+func replicasOrOne(n *int32) int32 {
 	if n == nil {
 		return 1
 	}
 	return *n
 }
 
-// ask reads the scale subresource. A kind without one is an error that names it.
-func (s *scales) ask(ctx context.Context, ns string, kind schema.GroupVersionKind, owner *metav1.OwnerReference) (*Scale, error) {
+// fetchScale reads the scale subresource. A kind without one is an error that names it.
+func (s *scaleFinder) fetchScale(ctx context.Context, ns string, kind schema.GroupVersionKind, owner *metav1.OwnerReference) (*Scale, error) {
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if apimeta.IsNoMatchError(err) {
 		s.mapper.Reset() // the kind may have come since

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// most is how many addresses an Endpoints object holds; the rest is cut off and said so in an annotation (upstream's number).
-	most = 1000
+	// maxCapacity is how many addresses an Endpoints object holds; the rest is cut off and said so in an annotation (upstream's number).
+	maxCapacity = 1000
 	// managedBy is the label that names the writer, and its value for this controller.
 	managedBy, manager = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 )
 
-// Want is the Endpoints object of a Service with these Pods; have is what is there, nil for none.
-func Want(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
+// DesiredEndpoints is the Endpoints object of a Service with these Pods; have is what is there, nil for none.
+func DesiredEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
 	out := &corev1.Endpoints{}
 	out.Name, out.Namespace = service.Name, service.Namespace
 	if have != nil {
@@ -48,14 +48,14 @@ func Want(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *
 	return out
 }
 
-// group collects the addresses with the same ports.
-type group struct {
+// portGroup collects the addresses with the same ports.
+type portGroup struct {
 	ports          []corev1.EndpointPort
 	ready, unready []corev1.EndpointAddress
 }
 
 func subsetsOf(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.EndpointSubset, cut bool) {
-	groups := map[string]*group{}
+	groups := map[string]*portGroup{}
 	pods = append([]*corev1.Pod(nil), pods...)
 	sort.Slice(pods, func(i, j int) bool { return pods[i].Name < pods[j].Name })
 	n := 0
@@ -64,14 +64,14 @@ func subsetsOf(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.En
 		if !ok || !util.ShouldPodBeInEndpoints(p, service.Spec.PublishNotReadyAddresses) {
 			continue
 		}
-		if n++; n > most {
+		if n++; n > maxCapacity {
 			cut = true
 			continue
 		}
 		for key, ports := range portsOf(service, p) {
 			g := groups[key]
 			if g == nil {
-				g = &group{ports: ports}
+				g = &portGroup{ports: ports}
 				groups[key] = g
 			}
 			if service.Spec.PublishNotReadyAddresses || util.IsPodReady(p) {

@@ -39,7 +39,7 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 	}
 	ending := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	unnamed := func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }
-	e := Want(service(), []*corev1.Pod{
+	e := DesiredEndpoints(service(), []*corev1.Pod{
 		pod("b", "10.1.0.3", true), pod("a", "10.1.0.2", true), pod("c", "10.1.0.4", false), pod("d", "", false),
 		pod("e", "10.1.0.5", true, ended), pod("f", "10.1.0.6", true, ending), pod("g", "10.1.0.7", true, unnamed), pod("h", "127.0.0.1", true),
 	}, nil)
@@ -56,7 +56,7 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 }
 
 func TestUnreadyMayBePublishedAndHeadlessIsSaid(t *testing.T) {
-	e := Want(service(func(s *corev1.Service) {
+	e := DesiredEndpoints(service(func(s *corev1.Service) {
 		s.Spec.PublishNotReadyAddresses, s.Spec.ClusterIP, s.Spec.Ports = true, corev1.ClusterIPNone, nil
 	}), []*corev1.Pod{pod("a", "10.1.0.2", false)}, nil)
 	if _, headless := e.Labels[corev1.IsHeadlessService]; !headless || len(e.Subsets) != 1 || len(e.Subsets[0].Addresses) != 1 {

@@ -17,26 +17,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/endpointslice/util"
 
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/control/endpointslice"
-	"github.com/gantry-project/gantry/internal/control/loop"
 )
 
 type controller struct {
-	deps      loop.Deps
-	services  corelisters.ServiceLister
-	pods      corelisters.PodLister
-	endpoints corelisters.EndpointsLister
-	triggers  *util.TriggerTimeTracker
+	controllerContext controllerruntime.ControllerContext
+	services          corelisters.ServiceLister
+	pods              corelisters.PodLister
+	endpoints         corelisters.EndpointsLister
+	triggers          *util.TriggerTimeTracker
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
-		deps: d, services: core.Services().Lister(), pods: core.Pods().Lister(), endpoints: core.Endpoints().Lister(), triggers: util.NewTriggerTimeTracker(),
+		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(), endpoints: core.Endpoints().Lister(), triggers: util.NewTriggerTimeTracker(),
 	}
-	q := loop.NewQueue("endpoints", 5, c.sync)
-	q.WatchSelf(core.Services().Informer())
+	q := controllerruntime.NewQueue("endpoints", 5, c.syncService)
+	q.WatchByKey(core.Services().Informer())
 	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
 	q.Watch(core.Endpoints().Informer(), func(old, cur runtime.Object) []string {
 		e, ok := old.(*corev1.Endpoints)
@@ -48,12 +48,12 @@ func New(d loop.Deps) loop.Runner {
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncService(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	service, err := c.services.Services(ns).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.triggers.DeleteService(ns, name)
-		return 0, c.remove(ctx, ns, name)
+		return 0, c.deleteEndpoints(ctx, ns, name)
 	}
 	if err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	} else if err != nil {
 		return 0, err
 	}
-	want := Want(service, pods, have)
+	want := DesiredEndpoints(service, pods, have)
 	trigger := c.triggers.ComputeEndpointLastChangeTriggerTime(ns, service, pods)
 	if have != nil && equality.Semantic.DeepEqual(have, want) {
 		return 0, nil
@@ -81,7 +81,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	} else {
 		delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime)
 	}
-	client := c.deps.Client.CoreV1().Endpoints(ns)
+	client := c.controllerContext.Client.CoreV1().Endpoints(ns)
 	if have == nil {
 		_, err = client.Create(ctx, want, metav1.CreateOptions{})
 	} else {
@@ -93,21 +93,21 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return 0, err // the cache is behind our own last write: nothing to tell anybody
 	case have == nil:
-		c.deps.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %v/%v: %v", ns, name, err)
+		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %v/%v: %v", ns, name, err)
 	default:
-		c.deps.Recorder.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %v/%v: %v", ns, name, err)
+		c.controllerContext.Recorder.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %v/%v: %v", ns, name, err)
 	}
 	return 0, err
 }
 
-// remove deletes what this controller wrote for a Service that is gone; Endpoints of somebody else's making stay theirs.
-func (c *controller) remove(ctx context.Context, ns, name string) error {
+// deleteEndpoints deletes what this controller wrote for a Service that is gone; Endpoints of somebody else's making stay theirs.
+func (c *controller) deleteEndpoints(ctx context.Context, ns, name string) error {
 	e, err := c.endpoints.Endpoints(ns).Get(name)
 	if err != nil {
-		return loop.IgnoreGone(err)
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	if e.Labels[managedBy] != manager {
 		return nil
 	}
-	return loop.IgnoreGone(c.deps.Client.CoreV1().Endpoints(ns).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))}))
+	return controllerruntime.IgnoreNotFound(c.controllerContext.Client.CoreV1().Endpoints(ns).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))}))
 }

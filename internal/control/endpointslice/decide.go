@@ -6,19 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Usable are the Pods that can be endpoints. Addresses that no other host could reach are no endpoints (the API refuses loopback and link-local ones),
+// ServablePods are the Pods that can be endpoints. Addresses that no other host could reach are no endpoints (the API refuses loopback and link-local ones),
 // and one such Pod must not keep the others from being listed.
-func Usable(pods []*corev1.Pod) []*corev1.Pod {
+func ServablePods(pods []*corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range pods {
-		if reachable(p) {
+		if hasReachableAddress(p) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-func reachable(p *corev1.Pod) bool {
+func hasReachableAddress(p *corev1.Pod) bool {
 	for _, ip := range p.Status.PodIPs {
 		a, err := netip.ParseAddr(ip.IP)
 		if err == nil && (a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified()) {

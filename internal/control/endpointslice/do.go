@@ -24,7 +24,7 @@ import (
 	"k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 const (
@@ -34,31 +34,31 @@ const (
 	perSlice = 100
 )
 
-var errBehind = errors.New("the cache of EndpointSlices is behind the controller's own writes")
+var errCacheOutdated = errors.New("the cache of EndpointSlices is behind the controller's own writes")
 
 type controller struct {
-	deps     loop.Deps
-	services corelisters.ServiceLister
-	pods     corelisters.PodLister
-	nodes    corelisters.NodeLister
-	slices   discoverylisters.EndpointSliceLister
-	tracker  *util.EndpointSliceTracker
-	triggers *util.TriggerTimeTracker
-	topology *topologycache.TopologyCache
-	library  *library.Reconciler
+	controllerContext controllerruntime.ControllerContext
+	services          corelisters.ServiceLister
+	pods              corelisters.PodLister
+	nodes             corelisters.NodeLister
+	slices            discoverylisters.EndpointSliceLister
+	tracker           *util.EndpointSliceTracker
+	triggers          *util.TriggerTimeTracker
+	topology          *topologycache.TopologyCache
+	reconciler        *library.Reconciler
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{
-		deps: d, services: core.Services().Lister(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(), slices: slices.Lister(),
+		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(), slices: slices.Lister(),
 		tracker: util.NewEndpointSliceTracker(), triggers: util.NewTriggerTimeTracker(), topology: topologycache.NewTopologyCache(),
 	}
 	metrics.RegisterMetrics() // what the reconciler counts
-	c.library = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager, library.WithPreferSameTrafficDistributionEnabled(true))
-	q := loop.NewQueue("endpointslice", 5, c.sync)
-	q.WatchSelf(core.Services().Informer())
+	c.reconciler = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager, library.WithPreferSameTrafficDistributionEnabled(true))
+	q := controllerruntime.NewQueue("endpointslice", 5, c.syncService)
+	q.WatchByKey(core.Services().Informer())
 	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string { return ServicesOf(c.services, old, cur) })
 	q.Watch(slices.Informer(), c.sliceChanged)
 	q.Watch(core.Nodes().Informer(), c.nodeChanged)
@@ -140,7 +140,7 @@ func topologyOf(n *corev1.Node) string {
 	return fmt.Sprint(n.Labels[corev1.LabelTopologyZone], ready, n.Status.Allocatable.Cpu())
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncService(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	service, err := c.services.Services(ns).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -170,12 +170,12 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		}
 	}
 	if c.tracker.StaleSlices(service, slices) {
-		return 0, errBehind
+		return 0, errCacheOutdated
 	}
-	usable := Usable(pods)
+	usable := ServablePods(pods)
 	trigger := c.triggers.ComputeEndpointLastChangeTriggerTime(ns, service, usable)
-	if err := c.library.Reconcile(klog.FromContext(ctx), service, usable, slices, trigger); err != nil {
-		c.deps.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s/%s: %v", ns, name, err)
+	if err := c.reconciler.Reconcile(klog.FromContext(ctx), service, usable, slices, trigger); err != nil {
+		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s/%s: %v", ns, name, err)
 		return 0, err
 	}
 	return 0, nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 func pod(name, ip string, ready bool) *corev1.Pod {
@@ -33,7 +33,7 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	client := fake.NewClientset(service, node, pod("p", "10.1.0.2", false), pod("loop", "127.0.0.1", true))
 	factory := informers.NewSharedInformerFactory(client, 0)
-	c := New(loop.Deps{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
+	c := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
 	deadline := time.Now().Add(time.Minute)
@@ -134,7 +134,7 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 			}
 			client := fake.NewClientset(s, p, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 			factory := informers.NewSharedInformerFactory(client, 0)
-			run := New(loop.Deps{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
+			run := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
 			factory.Start(t.Context().Done())
 			go run.Run(t.Context())
 			// The controller writes a slice in any case, an empty one where there is no endpoint.

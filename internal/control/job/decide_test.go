@@ -17,8 +17,8 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// world is a Job and its Pods, driven by plans alone.
-type world struct {
+// fixture is a Job and its Pods, driven by plans alone.
+type fixture struct {
 	job  *batchv1.Job
 	pods []*corev1.Pod
 	now  time.Time
@@ -26,21 +26,21 @@ type world struct {
 	born int
 }
 
-func newWorld(edit func(*batchv1.JobSpec)) *world {
+func newFixture(edit func(*batchv1.JobSpec)) *fixture {
 	one, six := int32(1), int32(6)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Parallelism: &one, Completions: &one, BackoffLimit: &six}}
 	j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	if edit != nil {
 		edit(&j.Spec)
 	}
-	return &world{job: j, now: t0}
+	return &fixture{job: j, now: t0}
 }
 
 func num(n int32) *int32 { return &n }
 
-// look plans once and carries the plan out.
-func (w *world) look() Plan {
-	p := Next(In{Job: w.job, Pods: w.pods, Settled: true, Failed: w.last, Now: w.now})
+// sync plans once and carries the plan out.
+func (w *fixture) sync() Plan {
+	p := Next(In{Job: w.job, Pods: w.pods, ExpectationsMet: true, Failed: w.last, Now: w.now})
 	w.job.Status, w.last = p.Status, p.Failed
 	for _, x := range p.Release {
 		x.Finalizers = nil
@@ -55,19 +55,19 @@ func (w *world) look() Plan {
 		w.pods = append(w.pods, pod)
 	}
 	for _, x := range p.Delete {
-		gone := metav1.NewTime(w.now)
-		x.DeletionTimestamp = &gone
+		deleted := metav1.NewTime(w.now)
+		x.DeletionTimestamp = &deleted
 	}
 	return p
 }
 
 // settle looks until nothing changes any more; Pods that are ending end.
-func (w *world) settle() {
+func (w *fixture) settle() {
 	for range 20 {
 		before := fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods)
-		w.look()
+		w.sync()
 		for _, p := range w.pods {
-			if p.DeletionTimestamp != nil && !finished(p) {
+			if p.DeletionTimestamp != nil && !isPodFinished(p) {
 				p.Status.Phase = corev1.PodFailed
 			}
 		}
@@ -78,7 +78,7 @@ func (w *world) settle() {
 	}
 }
 
-func (w *world) state() string {
+func (w *fixture) state() string {
 	s := w.job.Status
 	var cs []string
 	for _, c := range s.Conditions {
@@ -86,14 +86,14 @@ func (w *world) state() string {
 	}
 	live := 0
 	for _, p := range w.pods {
-		if !finished(p) && p.DeletionTimestamp == nil {
+		if !isPodFinished(p) && p.DeletionTimestamp == nil {
 			live++
 		}
 	}
 	return fmt.Sprintf("live %d succeeded %d failed %d %s", live, s.Succeeded, s.Failed, strings.Join(cs, " "))
 }
 
-func (w *world) end(name string, code int32) {
+func (w *fixture) end(name string, code int32) {
 	for _, p := range w.pods {
 		if p.Name == name {
 			p.Status.Phase = corev1.PodSucceeded
@@ -106,7 +106,7 @@ func (w *world) end(name string, code int32) {
 	w.settle()
 }
 
-func (w *world) want(t *testing.T, state string) {
+func (w *fixture) want(t *testing.T, state string) {
 	t.Helper()
 	if diff := cmp.Diff(state, w.state()); diff != "" {
 		t.Fatal(diff)
@@ -114,7 +114,7 @@ func (w *world) want(t *testing.T, state string) {
 }
 
 func TestThreeCompletionsTwoAtATime(t *testing.T) {
-	w := newWorld(func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = num(3), num(2) })
+	w := newFixture(func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = num(3), num(2) })
 	w.settle()
 	w.want(t, "live 2 succeeded 0 failed 0 ")
 	w.end("p1", 0)
@@ -129,11 +129,11 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 }
 
 func TestFailuresBackOffAndEnd(t *testing.T) {
-	w := newWorld(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
+	w := newFixture(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
 	w.settle()
 	w.end("p1", 1)
 	w.want(t, "live 0 succeeded 0 failed 1 ")
-	if p := w.look(); p.Again != 10*time.Second || len(p.Create) != 0 {
+	if p := w.sync(); p.RequeueAfter != 10*time.Second || len(p.Create) != 0 {
 		t.Fatalf("want a pause of 10s, have %+v", p)
 	}
 	w.now = w.now.Add(10 * time.Second)
@@ -145,10 +145,10 @@ func TestFailuresBackOffAndEnd(t *testing.T) {
 
 // A Pod that somebody deletes counts as failed at once, and its successor waits for the back-off from then, though the Pod itself is gone.
 func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
-	w := newWorld(nil)
+	w := newFixture(nil)
 	w.settle()
-	gone := metav1.NewTime(w.now)
-	w.pods[0].DeletionTimestamp = &gone
+	deleted := metav1.NewTime(w.now)
+	w.pods[0].DeletionTimestamp = &deleted
 	w.settle()
 	if len(w.pods) != 0 {
 		t.Fatal("the deleted Pod is held")
@@ -164,10 +164,10 @@ func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
 
 func TestDeadlineStopsWhatRuns(t *testing.T) {
 	limit := int64(4)
-	w := newWorld(func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = &limit })
+	w := newFixture(func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = &limit })
 	w.settle()
-	if p := w.look(); p.Again != 4*time.Second {
-		t.Fatalf("looks again after %s", p.Again)
+	if p := w.sync(); p.RequeueAfter != 4*time.Second {
+		t.Fatalf("looks again after %s", p.RequeueAfter)
 	}
 	w.now = w.now.Add(4 * time.Second)
 	w.settle()
@@ -176,7 +176,7 @@ func TestDeadlineStopsWhatRuns(t *testing.T) {
 
 func TestSuspendAndResume(t *testing.T) {
 	yes, no := true, false
-	w := newWorld(func(s *batchv1.JobSpec) { s.Suspend = &yes })
+	w := newFixture(func(s *batchv1.JobSpec) { s.Suspend = &yes })
 	w.settle()
 	w.want(t, "live 0 succeeded 0 failed 0 Suspended=True(JobSuspended)")
 	w.job.Spec.Suspend = &no
@@ -192,7 +192,7 @@ func TestSuspendAndResume(t *testing.T) {
 
 func TestIndexes(t *testing.T) {
 	mode := batchv1.IndexedCompletion
-	w := newWorld(func(s *batchv1.JobSpec) {
+	w := newFixture(func(s *batchv1.JobSpec) {
 		s.CompletionMode, s.Completions, s.Parallelism, s.BackoffLimitPerIndex = &mode, num(3), num(3), num(0)
 	})
 	w.settle()
@@ -207,7 +207,7 @@ func TestIndexes(t *testing.T) {
 
 func TestSuccessPolicy(t *testing.T) {
 	mode, leader := batchv1.IndexedCompletion, "0"
-	w := newWorld(func(s *batchv1.JobSpec) {
+	w := newFixture(func(s *batchv1.JobSpec) {
 		s.CompletionMode, s.Completions, s.Parallelism = &mode, num(2), num(2)
 		s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: &leader}}}
 	})
@@ -221,7 +221,7 @@ func TestFailurePolicy(t *testing.T) {
 		{Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}},
 		{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42}}},
 	}}
-	w := newWorld(func(s *batchv1.JobSpec) { s.PodFailurePolicy = policy })
+	w := newFixture(func(s *batchv1.JobSpec) { s.PodFailurePolicy = policy })
 	w.settle()
 	w.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
 	w.end("p1", 137)
@@ -245,18 +245,18 @@ func TestIndexesAreWrittenInRanges(t *testing.T) {
 func TestEveryEndCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 8).Draw(t, "completions")
-		w := newWorld(func(s *batchv1.JobSpec) {
+		w := newFixture(func(s *batchv1.JobSpec) {
 			s.Completions, s.Parallelism, s.BackoffLimit = &n, num(rapid.Int32Range(1, 4).Draw(t, "parallelism")), num(1000)
 		})
 		failures := int32(0)
-		for step := 0; !over(w.job.Status.Conditions); step++ {
+		for step := 0; !isFinished(w.job.Status.Conditions); step++ {
 			if step > 400 {
 				t.Fatalf("no end: %s", w.state())
 			}
 			w.now = w.now.Add(20 * time.Minute)
-			w.look()
+			w.sync()
 			for _, p := range w.pods {
-				if finished(p) || p.DeletionTimestamp != nil {
+				if isPodFinished(p) || p.DeletionTimestamp != nil {
 					continue
 				}
 				switch rapid.IntRange(0, 3).Draw(t, "fate") {
@@ -268,7 +268,7 @@ func TestEveryEndCountsOnce(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "twice") {
-				w.look()
+				w.sync()
 			}
 		}
 		if s := w.job.Status; s.Succeeded < n || s.Failed > failures || find(s.Conditions, batchv1.JobComplete) == nil {
@@ -305,7 +305,7 @@ func TestWhenAPodEnded(t *testing.T) {
 		if c.deleted {
 			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &deletion, &grace
 		}
-		if got := endOf(p); !got.Equal(at(c.want).Time) {
+		if got := podFinishTime(p); !got.Equal(at(c.want).Time) {
 			t.Errorf("%s: %v, not %v", name, got, at(c.want))
 		}
 	}

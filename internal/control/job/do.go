@@ -26,38 +26,38 @@ import (
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var kind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 type controller struct {
-	deps  loop.Deps
-	jobs  batchlisters.JobLister
-	pods  cache.SharedIndexInformer
-	hands loop.Hands
-	queue *loop.Queue
+	controllerContext controllerruntime.ControllerContext
+	jobs              batchlisters.JobLister
+	pods              cache.SharedIndexInformer
+	podControl        controllerruntime.PodControl
+	queue             *controllerruntime.Queue
 
-	mu     sync.Mutex
-	failed map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
-	freed  map[types.UID]bool   // Pods whose finalizer was lifted and whose change has not been seen yet
-	wrote  map[types.UID]string // by Job: the resource version of the last status written, until the cache has it
+	mu               sync.Mutex
+	failed           map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
+	finalizerRemoved map[types.UID]bool   // Pods whose finalizer was lifted and whose change has not been seen yet
+	lastWritten      map[types.UID]string // by Job: the resource version of the last status written, until the cache has it
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, hands: loop.Hands{Deps: d, Expect: loop.NewExpectations(), Controller: "job"}, failed: map[string]time.Time{}, freed: map[types.UID]bool{}, wrote: map[types.UID]string{}}
-	loop.IndexByController(pods)
-	c.queue = loop.NewQueue("job", 5, c.sync)
+	c := &controller{controllerContext: d, jobs: jobs.Lister(), pods: pods, podControl: controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: "job"}, failed: map[string]time.Time{}, finalizerRemoved: map[types.UID]bool{}, lastWritten: map[types.UID]string{}}
+	controllerruntime.IndexByController(pods)
+	c.queue = controllerruntime.NewQueue("job", 5, c.syncJob)
 	c.queue.Watch(jobs.Informer(), c.jobChanged)
 	c.queue.Watch(pods, c.podChanged)
 	return c.queue
 }
 
-// gather is how long changes of Pods and of the status are gathered before the next look, as upstream does: a Job of many Pods is written once a second,
+// syncBatchPeriod is how long changes of Pods and of the status are gathered before the next look, as upstream does: a Job of many Pods is written once a second,
 // not once per Pod.
-const gather = time.Second
+const syncBatchPeriod = time.Second
 
 // jobChanged looks at once at what a client changed; what changed in the status is mostly this controller's own doing.
 func (c *controller) jobChanged(old, cur runtime.Object) []string {
@@ -69,24 +69,24 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 	key := is.Namespace + "/" + is.Name
 	if cur == nil {
 		c.mu.Lock()
-		delete(c.wrote, is.UID)
+		delete(c.lastWritten, is.UID)
 		c.mu.Unlock()
-	} else if c.catchesUp(is) {
+	} else if c.cacheCaughtUp(is) {
 		return []string{key} // a look may wait for it
 	}
 	if was != nil && cur != nil && was.Generation == is.Generation && (was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
-		c.queue.AddAfter(key, gather)
+		c.queue.AddAfter(key, syncBatchPeriod)
 		return nil
 	}
 	return []string{key}
 }
 
-// behind tells whether a Job from the cache is older than what this controller wrote: ends that were counted and Pods whose finalizer was lifted since then
+// cacheBehind tells whether a Job from the cache is older than what this controller wrote: ends that were counted and Pods whose finalizer was lifted since then
 // would be taken for none, and their work be done again.
-func (c *controller) behind(j *batchv1.Job) bool {
+func (c *controller) cacheBehind(j *batchv1.Job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.wrote[j.UID]
+	at := c.lastWritten[j.UID]
 	if at == "" {
 		return false
 	}
@@ -94,27 +94,27 @@ func (c *controller) behind(j *batchv1.Job) bool {
 	return err == nil && order < 0
 }
 
-// catchesUp tells whether the cache has just reached what was written.
-func (c *controller) catchesUp(j *batchv1.Job) bool {
-	if c.behind(j) {
+// cacheCaughtUp tells whether the cache has just reached what was written.
+func (c *controller) cacheCaughtUp(j *batchv1.Job) bool {
+	if c.cacheBehind(j) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, waited := c.wrote[j.UID]
-	delete(c.wrote, j.UID)
+	_, waited := c.lastWritten[j.UID]
+	delete(c.lastWritten, j.UID)
 	return waited
 }
 
 // podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.hands.Expect.Note(keys, old, cur)
+	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
+	c.podControl.Expectations.ObservePod(keys, old, cur)
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
 	if was != nil && (is == nil || !tracked(is)) {
 		c.mu.Lock()
-		delete(c.freed, was.UID)
+		delete(c.finalizerRemoved, was.UID)
 		c.mu.Unlock()
 	}
 	if was != nil && is != nil && tracked(was) && !tracked(is) {
@@ -124,21 +124,21 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		keys = append(keys, is.Namespace+"/")
 	}
 	for _, key := range keys {
-		c.queue.AddAfter(key, gather)
+		c.queue.AddAfter(key, syncBatchPeriod)
 	}
 	return nil
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	if name == "" {
-		return 0, c.freeOrphans(ctx, ns)
+		return 0, c.removeOrphanFinalizers(ctx, ns)
 	}
 	j, err := c.jobs.Jobs(ns).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.hands.Expect.Forget(key)
-		c.remember(key, time.Time{})
-		return 0, c.freeOrphans(ctx, ns)
+		c.podControl.Expectations.DeleteExpectations(key)
+		c.lastFailureTime(key, time.Time{})
+		return 0, c.removeOrphanFinalizers(ctx, ns)
 	}
 	if err != nil {
 		return 0, err
@@ -147,27 +147,27 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || selector.Empty() || j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName {
 		return 0, nil
 	}
-	if c.behind(j) {
+	if c.cacheBehind(j) {
 		return 0, nil // its change comes and is looked at
 	}
-	settled := c.hands.Expect.Satisfied(key, time.Now())
-	owner := loop.Owner{Object: j, Kind: kind, Selector: selector}
-	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
+	settled := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	owner := controllerruntime.Owner{Object: j, Kind: kind, Selector: selector}
+	pods, err := controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod)
 	if err != nil {
 		return 0, err
 	}
-	p := Next(In{Job: j, Pods: c.withoutFreed(pods), Settled: settled, Failed: c.remember(key, time.Time{}), Now: time.Now()})
-	c.remember(key, p.Failed)
-	return p.Again, c.do(ctx, owner, p)
+	p := Next(In{Job: j, Pods: c.withoutFinalizerRemoved(pods), ExpectationsMet: settled, Failed: c.lastFailureTime(key, time.Time{}), Now: time.Now()})
+	c.lastFailureTime(key, p.Failed)
+	return p.RequeueAfter, c.do(ctx, owner, p)
 }
 
-// withoutFreed shows Pods whose finalizer was lifted as they are, though the cache may not have them so yet: those that end together count together.
-func (c *controller) withoutFreed(pods []*corev1.Pod) []*corev1.Pod {
+// withoutFinalizerRemoved shows Pods whose finalizer was lifted as they are, though the cache may not have them so yet: those that end together count together.
+func (c *controller) withoutFinalizerRemoved(pods []*corev1.Pod) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := slices.Clone(pods)
 	for i, p := range out {
-		if c.freed[p.UID] && tracked(p) {
+		if c.finalizerRemoved[p.UID] && tracked(p) {
 			out[i] = p.DeepCopy()
 			out[i].Finalizers = slices.DeleteFunc(out[i].Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
 		}
@@ -175,8 +175,8 @@ func (c *controller) withoutFreed(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// remember returns the time kept for key and replaces it; the zero time forgets.
-func (c *controller) remember(key string, failed time.Time) time.Time {
+// lastFailureTime returns the time kept for key and replaces it; the zero time forgets.
+func (c *controller) lastFailureTime(key string, failed time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.failed[key]
@@ -187,8 +187,8 @@ func (c *controller) remember(key string, failed time.Time) time.Time {
 	return was
 }
 
-// freeOrphans lifts the finalizer of Pods that no Job counts any more, so that they can go too.
-func (c *controller) freeOrphans(ctx context.Context, ns string) error {
+// removeOrphanFinalizers lifts the finalizer of Pods that no Job counts any more, so that they can go too.
+func (c *controller) removeOrphanFinalizers(ctx context.Context, ns string) error {
 	all, err := c.pods.GetIndexer().ByIndex(cache.NamespaceIndex, ns)
 	if err != nil {
 		return err
@@ -209,24 +209,24 @@ func (c *controller) freeOrphans(ctx context.Context, ns string) error {
 	return nil
 }
 
-func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
+func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) error {
 	j := o.Object.(*batchv1.Job)
 	if len(p.Create) > 0 {
-		c.hands.Expect.Expect(o.Key(), len(p.Create), nil, time.Now())
+		c.podControl.Expectations.SetExpectations(o.Key(), len(p.Create), nil, time.Now())
 	}
-	errCreate := c.hands.Create(ctx, o, len(p.Create), func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
+	errCreate := c.podControl.CreatePods(ctx, o, len(p.Create), func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
 	if errCreate == nil {
 		p.Status.Active += int32(len(p.Create))
 	}
-	errCreate = loop.IgnoreEnding(errCreate)
+	errCreate = controllerruntime.IgnoreNamespaceTerminating(errCreate)
 	// Before anything is stopped it must be written why: else the next look takes it for a Pod to replace.
 	if err := c.writeStatus(ctx, j, p); err != nil {
 		return errors.Join(errCreate, err)
 	}
 	if len(p.Delete) > 0 {
-		c.hands.Expect.Expect(o.Key(), 0, p.Delete, time.Now())
+		c.podControl.Expectations.SetExpectations(o.Key(), 0, p.Delete, time.Now())
 	}
-	errDelete := c.hands.Delete(ctx, o, p.Delete, "Job "+j.Name+" needs it no more")
+	errDelete := c.podControl.DeletePods(ctx, o, p.Delete, "Job "+j.Name+" needs it no more")
 	for _, pod := range p.Release {
 		if err := c.release(ctx, pod); err != nil {
 			return err
@@ -241,23 +241,23 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 	}
 	fresh := j.DeepCopy()
 	fresh.Status = p.Status
-	now, err := c.deps.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
+	now, err := c.controllerContext.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
 	if err != nil {
-		return loop.IgnoreGone(err)
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	c.mu.Lock()
-	c.wrote[j.UID] = now.ResourceVersion
+	c.lastWritten[j.UID] = now.ResourceVersion
 	c.mu.Unlock()
-	for _, say := range p.Say {
+	for _, say := range p.Finished {
 		switch {
 		case say.Type == batchv1.JobComplete:
-			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Completed", "Job completed")
+			c.controllerContext.Recorder.Event(j, corev1.EventTypeNormal, "Completed", "Job completed")
 		case say.Type == batchv1.JobFailed:
-			c.deps.Recorder.Event(j, corev1.EventTypeWarning, say.Reason, say.Message)
+			c.controllerContext.Recorder.Event(j, corev1.EventTypeWarning, say.Reason, say.Message)
 		case say.Status == corev1.ConditionTrue:
-			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Suspended", say.Message)
+			c.controllerContext.Recorder.Event(j, corev1.EventTypeNormal, "Suspended", say.Message)
 		default:
-			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Resumed", say.Message)
+			c.controllerContext.Recorder.Event(j, corev1.EventTypeNormal, "Resumed", say.Message)
 		}
 	}
 	return nil
@@ -265,31 +265,31 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 
 // release lifts the tracking finalizer.
 func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
-	kept := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion, "finalizers": kept}})
+	retained := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion, "finalizers": retained}})
 	if err != nil {
 		return err
 	}
-	if _, err = c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
-		return loop.IgnoreGone(err)
+	if _, err = c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if raw, there, _ := c.pods.GetStore().GetByKey(p.Namespace + "/" + p.Name); there && raw.(*corev1.Pod).UID == p.UID && tracked(raw.(*corev1.Pod)) {
-		c.freed[p.UID] = true // until the change is seen
+		c.finalizerRemoved[p.UID] = true // until the change is seen
 	}
 	return nil
 }
 
 // podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label, host name and environment.
-func podOf(o loop.Owner, j *batchv1.Job, b Birth) *corev1.Pod {
-	p := loop.PodFromTemplate(&j.Spec.Template, o)
+func podOf(o controllerruntime.Owner, j *batchv1.Job, b PodToCreate) *corev1.Pod {
+	p := controllerruntime.NewPodFromTemplate(&j.Spec.Template, o)
 	p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
 	if b.Index < 0 {
 		return p
 	}
 	index := strconv.Itoa(b.Index)
-	p.GenerateName = loop.GeneratePrefix(fmt.Sprintf("%s-%s", j.Name, index))
+	p.GenerateName = controllerruntime.GeneratePrefix(fmt.Sprintf("%s-%s", j.Name, index))
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, index)
 	metav1.SetMetaDataLabel(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, index)
 	if indexedLimits(j) {

@@ -10,7 +10,7 @@ import (
 )
 
 // manage compares the live Pods with what parallelism and completions ask for.
-func (t *tally) manage() ([]Birth, []*corev1.Pod, time.Duration) {
+func (t *syncJobContext) manage() ([]PodToCreate, []*corev1.Pod, time.Duration) {
 	parallel := 1
 	if t.Job.Spec.Parallelism != nil {
 		parallel = int(*t.Job.Spec.Parallelism)
@@ -19,15 +19,15 @@ func (t *tally) manage() ([]Birth, []*corev1.Pod, time.Duration) {
 	if t.Job.Spec.Completions != nil {
 		wanted = min(parallel, completions(t.Job)-int(t.succeeded))
 	} else if t.succeeded > 0 {
-		wanted = min(parallel, len(t.live))
+		wanted = min(parallel, len(t.active))
 	}
 	wanted = max(0, wanted)
-	if surplus := len(t.live) - wanted; surplus > 0 {
-		return nil, leastWorth(t.live)[:surplus], 0
+	if surplus := len(t.active) - wanted; surplus > 0 {
+		return nil, activePodsForRemoval(t.active)[:surplus], 0
 	}
-	missing := wanted - len(t.live)
-	if onlyFailed(t.Job) {
-		missing -= len(t.ending)
+	missing := wanted - len(t.active)
+	if replacesFailedOnly(t.Job) {
+		missing -= len(t.terminating)
 	}
 	if missing <= 0 {
 		return nil, nil, 0
@@ -37,51 +37,51 @@ func (t *tally) manage() ([]Birth, []*corev1.Pod, time.Duration) {
 	}
 	missing = min(missing, burst)
 	if indexed(t.Job) {
-		births, again := t.births(missing)
-		return births, nil, again
+		podsToCreate, again := t.podsToCreate(missing)
+		return podsToCreate, nil, again
 	}
-	return slices.Repeat([]Birth{{Index: -1}}, missing), nil, 0
+	return slices.Repeat([]PodToCreate{{Index: -1}}, missing), nil, 0
 }
 
 func indexedLimits(j *batchv1.Job) bool { return j.Spec.BackoffLimitPerIndex != nil }
 
-// births picks the lowest indexes that are neither done, failed nor live.
-func (t *tally) births(n int) ([]Birth, time.Duration) {
+// podsToCreate picks the lowest indexes that are neither done, failed nor live.
+func (t *syncJobContext) podsToCreate(n int) ([]PodToCreate, time.Duration) {
 	taken := map[int]bool{}
-	for _, p := range t.live {
+	for _, p := range t.active {
 		taken[indexOf(p)] = true
 	}
-	if onlyFailed(t.Job) || indexedLimits(t.Job) {
-		for _, p := range t.ending {
+	if replacesFailedOnly(t.Job) || indexedLimits(t.Job) {
+		for _, p := range t.terminating {
 			taken[indexOf(p)] = true
 		}
 	}
 	failures, last := map[int]int{}, map[int]time.Time{}
-	for _, p := range t.ended {
-		if i := indexOf(p); p.Status.Phase == corev1.PodFailed && rule(t.Job, p) != batchv1.PodFailurePolicyActionIgnore {
+	for _, p := range t.finished {
+		if i := indexOf(p); p.Status.Phase == corev1.PodFailed && podFailureAction(t.Job, p) != batchv1.PodFailurePolicyActionIgnore {
 			failures[i] = max(failures[i], failuresOf(p)+1)
-			last[i] = later(last[i], endOf(p))
+			last[i] = laterOf(last[i], podFinishTime(p))
 		}
 	}
-	var out []Birth
+	var out []PodToCreate
 	var again time.Duration
 	for i := 0; i < completions(t.Job) && len(out) < n; i++ {
-		if taken[i] || t.done[i] || t.failedIndexes[i] {
+		if taken[i] || t.succeededIndexes[i] || t.failedIndexes[i] {
 			continue
 		}
 		if indexedLimits(t.Job) && failures[i] > 0 {
 			if left := delay(failures[i]) - t.Now.Sub(last[i]); left > 0 {
-				again = sooner(again, left)
+				again = shorterOf(again, left)
 				continue
 			}
 		}
-		out = append(out, Birth{i, failures[i]})
+		out = append(out, PodToCreate{i, failures[i]})
 	}
 	return out, again
 }
 
 // backoff is how long no Pod is created after failures: 10 s doubling to 10 minutes.
-func (t *tally) backoff() time.Duration {
+func (t *syncJobContext) backoff() time.Duration {
 	if t.lastFailure.IsZero() || t.failed == 0 {
 		return 0
 	}
@@ -90,23 +90,23 @@ func (t *tally) backoff() time.Duration {
 
 func delay(failures int) time.Duration {
 	d := firstBackoff
-	for i := 1; i < failures && d < mostBackoff; i++ {
+	for i := 1; i < failures && d < maxBackoff; i++ {
 		d *= 2
 	}
-	return min(d, mostBackoff)
+	return min(d, maxBackoff)
 }
 
-func sooner(a, b time.Duration) time.Duration {
+func shorterOf(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// leastWorth orders live Pods by who goes first when there are too many: unplaced, not running, not ready, younger.
-func leastWorth(pods []*corev1.Pod) []*corev1.Pod {
+// activePodsForRemoval orders live Pods by who goes first when there are too many: unplaced, not running, not ready, younger.
+func activePodsForRemoval(pods []*corev1.Pod) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
-	worth := func(p *corev1.Pod) int {
+	removalRank := func(p *corev1.Pod) int {
 		n := 0
 		if p.Spec.NodeName != "" {
 			n++
@@ -122,7 +122,7 @@ func leastWorth(pods []*corev1.Pod) []*corev1.Pod {
 		return n
 	}
 	sort.SliceStable(out, func(i, j int) bool {
-		if a, b := worth(out[i]), worth(out[j]); a != b {
+		if a, b := removalRank(out[i]), removalRank(out[j]); a != b {
 			return a < b
 		}
 		return out[j].CreationTimestamp.Before(&out[i].CreationTimestamp)

@@ -13,35 +13,35 @@ import (
 // Content is what is left of one resource in a namespace that ends.
 type Content struct {
 	Resource   schema.GroupVersionResource
-	Left       int
+	Remaining  int
 	Finalizers map[string]int // how many objects hold each
 	Grace      int64          // longest grace period among Pods that are ending, in seconds
 	Err        error
 }
 
-// Finding is one look at a namespace that ends.
-type Finding struct {
+// RemainingContent is one look at a namespace that ends.
+type RemainingContent struct {
 	Discovery error
 	Contents  []Content
 }
 
-// Left tells whether anything remains or is unknown.
-func (f Finding) Left() bool {
+// Remains tells whether anything remains or is unknown.
+func (f RemainingContent) Remains() bool {
 	if f.Discovery != nil {
 		return true
 	}
 	for _, c := range f.Contents {
-		if c.Left > 0 || c.Err != nil {
+		if c.Remaining > 0 || c.Err != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// PodsLeft tells whether Pods remain: other content stays until they are gone, so that they keep their Secrets and policies to the end (KEP-5080).
-func (f Finding) PodsLeft() bool {
+// PodsRemain tells whether Pods remain: other content stays until they are gone, so that they keep their Secrets and policies to the end (KEP-5080).
+func (f RemainingContent) PodsRemain() bool {
 	for _, c := range f.Contents {
-		if c.Resource.Resource == "pods" && (c.Left > 0 || c.Err != nil) {
+		if c.Resource.Resource == "pods" && (c.Remaining > 0 || c.Err != nil) {
 			return true
 		}
 	}
@@ -49,7 +49,7 @@ func (f Finding) PodsLeft() bool {
 }
 
 // Grace is the longest time in seconds that an ending Pod may still take.
-func (f Finding) Grace() int64 {
+func (f RemainingContent) Grace() int64 {
 	var most int64
 	for _, c := range f.Contents {
 		most = max(most, c.Grace)
@@ -58,15 +58,15 @@ func (f Finding) Grace() int64 {
 }
 
 // Conditions tells the finding as upstream's five conditions.
-func Conditions(f Finding) []corev1.NamespaceCondition {
+func Conditions(f RemainingContent) []corev1.NamespaceCondition {
 	var failed, left, held []string
 	holders := map[string]int{}
 	for _, c := range f.Contents {
 		if c.Err != nil {
 			failed = append(failed, c.Err.Error())
 		}
-		if c.Left > 0 {
-			left = append(left, fmt.Sprintf("%s.%s has %d resource instances", c.Resource.Resource, c.Resource.Group, c.Left))
+		if c.Remaining > 0 {
+			left = append(left, fmt.Sprintf("%s.%s has %d resource instances", c.Resource.Resource, c.Resource.Group, c.Remaining))
 		}
 		for name, n := range c.Finalizers {
 			holders[name] += n
@@ -85,16 +85,16 @@ func Conditions(f Finding) []corev1.NamespaceCondition {
 	return []corev1.NamespaceCondition{
 		discovery,
 		condition(corev1.NamespaceDeletionGVParsingFailure, "", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-		listed(corev1.NamespaceDeletionContentFailure, failed, text{"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: ", len(failed)),
+		listCondition(corev1.NamespaceDeletionContentFailure, failed, conditionTexts{"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: ", len(failed)),
 			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"}),
-		listed(corev1.NamespaceContentRemaining, left, text{"SomeResourcesRemain", "Some resources are remaining: ", "ContentRemoved", "All content successfully removed"}),
-		listed(corev1.NamespaceFinalizersRemaining, held, text{"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: ", "ContentHasNoFinalizers", "All content-preserving finalizers finished"}),
+		listCondition(corev1.NamespaceContentRemaining, left, conditionTexts{"SomeResourcesRemain", "Some resources are remaining: ", "ContentRemoved", "All content successfully removed"}),
+		listCondition(corev1.NamespaceFinalizersRemaining, held, conditionTexts{"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: ", "ContentHasNoFinalizers", "All content-preserving finalizers finished"}),
 	}
 }
 
-type text struct{ badReason, badPrefix, goodReason, good string }
+type conditionTexts struct{ badReason, badPrefix, goodReason, good string }
 
-func listed(typ corev1.NamespaceConditionType, items []string, t text) corev1.NamespaceCondition {
+func listCondition(typ corev1.NamespaceConditionType, items []string, t conditionTexts) corev1.NamespaceCondition {
 	if len(items) == 0 {
 		return condition(typ, "", t.goodReason, t.good)
 	}

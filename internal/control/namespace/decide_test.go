@@ -19,7 +19,7 @@ func core(resource string) schema.GroupVersionResource {
 // What is left of a namespace, who holds it and what failed is told in upstream's five conditions and words.
 func TestConditions(t *testing.T) {
 	for name, c := range map[string]struct {
-		found Finding
+		found RemainingContent
 		left  bool
 		want  map[corev1.NamespaceConditionType]string
 	}{
@@ -30,23 +30,23 @@ func TestConditions(t *testing.T) {
 			corev1.NamespaceContentRemaining:         "False ContentRemoved All content successfully removed",
 			corev1.NamespaceFinalizersRemaining:      "False ContentHasNoFinalizers All content-preserving finalizers finished",
 		}},
-		"held": {left: true, found: Finding{Contents: []Content{
-			{Resource: core("pods")}, {Resource: core("secrets"), Left: 2, Finalizers: map[string]int{"b/c": 1, "a/b": 2}},
-			{Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Left: 1, Finalizers: map[string]int{"b/c": 1}},
+		"held": {left: true, found: RemainingContent{Contents: []Content{
+			{Resource: core("pods")}, {Resource: core("secrets"), Remaining: 2, Finalizers: map[string]int{"b/c": 1, "a/b": 2}},
+			{Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Remaining: 1, Finalizers: map[string]int{"b/c": 1}},
 		}}, want: map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceContentRemaining:    "True SomeResourcesRemain Some resources are remaining: deployments.apps has 1 resource instances, secrets. has 2 resource instances",
 			corev1.NamespaceFinalizersRemaining: "True SomeFinalizersRemain Some content in the namespace has finalizers remaining: a/b in 2 resource instances, b/c in 2 resource instances",
 		}},
-		"unknown groups": {left: true, found: Finding{Discovery: errors.New("a.b/v1: away")}, want: map[corev1.NamespaceConditionType]string{
+		"unknown groups": {left: true, found: RemainingContent{Discovery: errors.New("a.b/v1: away")}, want: map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceDeletionDiscoveryFailure: "True DiscoveryFailed Discovery failed for some groups: a.b/v1: away",
 		}},
-		"failed": {left: true, found: Finding{Contents: []Content{{Resource: core("secrets"), Err: errors.New("no rights")}}}, want: map[corev1.NamespaceConditionType]string{
+		"failed": {left: true, found: RemainingContent{Contents: []Content{{Resource: core("secrets"), Err: errors.New("no rights")}}}, want: map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceDeletionContentFailure: "True ContentDeletionFailed Failed to delete all resource types, 1 remaining: no rights",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.found.Left() != c.left {
-				t.Errorf("left: %t", c.found.Left())
+			if c.found.Remains() != c.left {
+				t.Errorf("left: %t", c.found.Remains())
 			}
 			all := Conditions(c.found)
 			if len(all) != 5 {
@@ -65,20 +65,20 @@ func TestConditions(t *testing.T) {
 // Pods go first: while one is left, or cannot be counted, the rest stays.
 func TestPodsGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
-		found Finding
+		found RemainingContent
 		want  bool
 	}{
-		"none":         {Finding{Contents: []Content{{Resource: core("pods")}, {Resource: core("secrets"), Left: 3}}}, false},
-		"one":          {Finding{Contents: []Content{{Resource: core("pods"), Left: 1, Grace: 30}}}, true},
-		"uncounted":    {Finding{Contents: []Content{{Resource: core("pods"), Err: errors.New("away")}}}, true},
-		"of metrics":   {Finding{Contents: []Content{{Resource: schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"}, Left: 1}}}, false},
-		"nothing seen": {Finding{}, false},
+		"none":         {RemainingContent{Contents: []Content{{Resource: core("pods")}, {Resource: core("secrets"), Remaining: 3}}}, false},
+		"one":          {RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 1, Grace: 30}}}, true},
+		"uncounted":    {RemainingContent{Contents: []Content{{Resource: core("pods"), Err: errors.New("away")}}}, true},
+		"of metrics":   {RemainingContent{Contents: []Content{{Resource: schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"}, Remaining: 1}}}, false},
+		"nothing seen": {RemainingContent{}, false},
 	} {
-		if got := c.found.PodsLeft(); got != c.want {
+		if got := c.found.PodsRemain(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if got := (Finding{Contents: []Content{{Grace: 30}, {Grace: 5}}}).Grace(); got != 30 {
+	if got := (RemainingContent{Contents: []Content{{Grace: 30}, {Grace: 5}}}).Grace(); got != 30 {
 		t.Errorf("grace %d", got)
 	}
 }
@@ -86,15 +86,15 @@ func TestPodsGoFirst(t *testing.T) {
 // A condition that stays keeps its time, one that turns takes the new one, and a foreign one is left alone.
 func TestMerge(t *testing.T) {
 	then, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	have, changed := Merge([]corev1.NamespaceCondition{{Type: "example.com/own", Status: corev1.ConditionTrue}}, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 2}}}), then)
+	have, changed := Merge([]corev1.NamespaceCondition{{Type: "example.com/own", Status: corev1.ConditionTrue}}, Conditions(RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 2}}}), then)
 	if !changed || len(have) != 6 {
 		t.Fatalf("%t, %d conditions", changed, len(have))
 	}
-	if _, changed := Merge(have, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 2}}}), now); changed {
+	if _, changed := Merge(have, Conditions(RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 2}}}), now); changed {
 		t.Error("the same finding changes something")
 	}
-	fewer, changed := Merge(have, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 1}}}), now)
-	none, _ := Merge(fewer, Conditions(Finding{}), now)
+	fewer, changed := Merge(have, Conditions(RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 1}}}), now)
+	none, _ := Merge(fewer, Conditions(RemainingContent{}), now)
 	for _, d := range fewer {
 		if d.Type == corev1.NamespaceContentRemaining && (!changed || d.LastTransitionTime != then || !strings.Contains(d.Message, "has 1 resource")) {
 			t.Errorf("one Pod less: %+v", d)

@@ -15,27 +15,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// lookAgain is the wait between looks while content is held by somebody else.
-const lookAgain = 2 * time.Second
+// contentRemainingRequeue is the wait between looks while content is held by somebody else.
+const contentRemainingRequeue = 2 * time.Second
 
 type controller struct {
-	deps   loop.Deps
-	lister corelisters.NamespaceLister
+	controllerContext controllerruntime.ControllerContext
+	lister            corelisters.NamespaceLister
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	namespaces := d.Informers.Core().V1().Namespaces()
 	c := &controller{d, namespaces.Lister()}
-	q := loop.NewQueue("namespace", 4, c.sync)
-	q.WatchSelf(namespaces.Informer())
+	q := controllerruntime.NewQueue("namespace", 4, c.syncNamespaceFromKey)
+	q.WatchByKey(namespaces.Informer())
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncNamespaceFromKey(ctx context.Context, key string) (time.Duration, error) {
 	ns, err := c.lister.Get(key)
 	if apierrors.IsNotFound(err) || err == nil && (ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes)) {
 		return 0, nil
@@ -43,37 +43,37 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	found := c.empty(ctx, key)
-	if err := c.report(ctx, key, found); err != nil {
-		return 0, loop.IgnoreGone(err)
+	found := c.deleteAllContent(ctx, key)
+	if err := c.updateConditions(ctx, key, found); err != nil {
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	if found.Left() {
-		return lookAgain, nil
+	if found.Remains() {
+		return contentRemainingRequeue, nil
 	}
-	return 0, loop.IgnoreGone(c.finalize(ctx, key))
+	return 0, controllerruntime.IgnoreNotFound(c.finalize(ctx, key))
 }
 
-// empty deletes what there is and returns what is left.
-func (c *controller) empty(ctx context.Context, ns string) Finding {
+// deleteAllContent deletes what there is and returns what is left.
+func (c *controller) deleteAllContent(ctx context.Context, ns string) RemainingContent {
 	resources, err := c.resources()
-	found := Finding{Discovery: err}
+	found := RemainingContent{Discovery: err}
 	pods := slices.IndexFunc(resources, func(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "pods" })
 	if pods >= 0 {
-		found.Contents = append(found.Contents, c.clear(ctx, ns, resources[pods]))
-		if found.PodsLeft() {
+		found.Contents = append(found.Contents, c.deleteResourceContent(ctx, ns, resources[pods]))
+		if found.PodsRemain() {
 			return found
 		}
 		resources = slices.Delete(resources, pods, pods+1)
 	}
 	for _, r := range resources {
-		found.Contents = append(found.Contents, c.clear(ctx, ns, r))
+		found.Contents = append(found.Contents, c.deleteResourceContent(ctx, ns, r))
 	}
 	return found
 }
 
 // resources lists every namespaced resource whose objects can be listed and deleted.
 func (c *controller) resources() ([]schema.GroupVersionResource, error) {
-	lists, err := c.deps.Client.Discovery().ServerPreferredNamespacedResources()
+	lists, err := c.controllerContext.Client.Discovery().ServerPreferredNamespacedResources()
 	var out []schema.GroupVersionResource
 	for _, l := range lists {
 		gv, parseErr := schema.ParseGroupVersion(l.GroupVersion)
@@ -89,12 +89,12 @@ func (c *controller) resources() ([]schema.GroupVersionResource, error) {
 	return out, err
 }
 
-func (c *controller) clear(ctx context.Context, ns string, r schema.GroupVersionResource) Content {
+func (c *controller) deleteResourceContent(ctx context.Context, ns string, r schema.GroupVersionResource) Content {
 	out := Content{Resource: r, Finalizers: map[string]int{}}
-	client := c.deps.Metadata.Resource(r).Namespace(ns)
+	client := c.controllerContext.Metadata.Resource(r).Namespace(ns)
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		out.Err = ignoreAbsent(err)
+		out.Err = ignoreNotServed(err)
 		return out
 	}
 	if len(list.Items) == 0 {
@@ -114,7 +114,7 @@ func (c *controller) clear(ctx context.Context, ns string, r schema.GroupVersion
 			return out
 		}
 	}
-	out.Left = len(list.Items)
+	out.Remaining = len(list.Items)
 	for _, o := range list.Items {
 		for _, f := range o.Finalizers {
 			out.Finalizers[f]++
@@ -129,23 +129,23 @@ func (c *controller) clear(ctx context.Context, ns string, r schema.GroupVersion
 func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVersionResource, items []metav1.PartialObjectMetadata) error {
 	background := metav1.DeletePropagationBackground
 	for _, o := range items {
-		if err := c.deps.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); loop.IgnoreGone(err) != nil {
+		if err := c.controllerContext.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); controllerruntime.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ignoreAbsent forgives a resource that was discovered but is not served any more, or cannot be listed.
-func ignoreAbsent(err error) error {
+// ignoreNotServed forgives a resource that was discovered but is not served any more, or cannot be listed.
+func ignoreNotServed(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil
 	}
 	return err
 }
 
-func (c *controller) report(ctx context.Context, name string, found Finding) error {
-	namespaces := c.deps.Client.CoreV1().Namespaces()
+func (c *controller) updateConditions(ctx context.Context, name string, found RemainingContent) error {
+	namespaces := c.controllerContext.Client.CoreV1().Namespaces()
 	ns, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *controller) report(ctx context.Context, name string, found Finding) err
 }
 
 func (c *controller) finalize(ctx context.Context, name string) error {
-	namespaces := c.deps.Client.CoreV1().Namespaces()
+	namespaces := c.controllerContext.Client.CoreV1().Namespaces()
 	ns, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err

@@ -7,58 +7,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Grace is how long a node may be silent before it is held to be unreachable (upstream's --node-monitor-grace-period).
-const Grace = 50 * time.Second
+// MonitorGracePeriod is how long a node may be silent before it is held to be unreachable (upstream's --node-monitor-grace-period).
+const MonitorGracePeriod = 50 * time.Second
 
-// startupGrace is how long a node that never reported may take.
-const startupGrace = 60 * time.Second
+// startupGracePeriod is how long a node that never reported may take.
+const startupGracePeriod = 60 * time.Second
 
-// Heard is when a node last gave a sign of life, by our own clock.
-type Heard struct {
-	At     time.Time
-	Beat   string // what the sign was, to notice the next one
-	Posted bool   // it has posted a status at all
+// NodeHealth is when a node last gave a sign of life, by our own clock.
+type NodeHealth struct {
+	ProbeTime    time.Time
+	Heartbeat    string // what the sign was, to notice the next one
+	StatusPosted bool   // it has posted a status at all
 }
 
-// Sign is what a node shows of itself.
-type Sign struct {
-	Beat   string    // changes with each sign of life; empty: it never gave one
-	Posted bool      // it has posted a status at all
-	Made   time.Time // when its Node was created
+// Heartbeat is what a node shows of itself.
+type Heartbeat struct {
+	Renewed      string    // changes with each sign of life; empty: it never gave one
+	StatusPosted bool      // it has posted a status at all
+	Created      time.Time // when its Node was created
 }
 
-// Listen returns the updated record: a lease or status that changed is a sign of life now. A node that never gave one counts from when it was
+// UpdateHealth returns the updated record: a lease or status that changed is a sign of life now. A node that never gave one counts from when it was
 // made, also for controllers that began later.
-func Listen(h Heard, s Sign, now time.Time) Heard {
-	if h.At.IsZero() && s.Beat == "" && !s.Posted && !s.Made.IsZero() && s.Made.Before(now) {
-		return Heard{At: s.Made}
+func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
+	if h.ProbeTime.IsZero() && s.Renewed == "" && !s.StatusPosted && !s.Created.IsZero() && s.Created.Before(now) {
+		return NodeHealth{ProbeTime: s.Created}
 	}
-	if h.At.IsZero() || h.Beat != s.Beat {
-		return Heard{At: now, Beat: s.Beat, Posted: s.Posted}
+	if h.ProbeTime.IsZero() || h.Heartbeat != s.Renewed {
+		return NodeHealth{ProbeTime: now, Heartbeat: s.Renewed, StatusPosted: s.StatusPosted}
 	}
-	h.Posted = s.Posted
+	h.StatusPosted = s.StatusPosted
 	return h
 }
 
-// Silent tells whether the node has been silent too long, and when to ask again.
-func Silent(h Heard, now time.Time) (bool, time.Duration) {
-	grace := Grace
-	if !h.Posted {
-		grace = startupGrace
+// IsUnreachable tells whether the node has been silent too long, and when to ask again.
+func IsUnreachable(h NodeHealth, now time.Time) (bool, time.Duration) {
+	grace := MonitorGracePeriod
+	if !h.StatusPosted {
+		grace = startupGracePeriod
 	}
-	if left := grace - now.Sub(h.At); left > 0 {
+	if left := grace - now.Sub(h.ProbeTime); left > 0 {
 		return false, left
 	}
 	return true, 0
 }
 
-var watched = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+var monitoredConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
 
-// Unknown returns the conditions of a silent node: all that it should report become Unknown.
-func Unknown(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
+// UnknownConditions returns the conditions of a silent node: all that it should report become UnknownConditions.
+func UnknownConditions(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
 	out := append([]corev1.NodeCondition(nil), n.Status.Conditions...)
 	changed := false
-	for _, typ := range watched {
+	for _, typ := range monitoredConditions {
 		i := 0
 		for i < len(out) && out[i].Type != typ {
 			i++
@@ -78,15 +78,15 @@ func Unknown(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
 	return out, changed
 }
 
-type taintRow struct {
+type conditionTaint struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
 	key       string
 	execute   bool // NoExecute beside NoSchedule
 }
 
-// taintRows say which condition brings which taint.
-var taintRows = []taintRow{
+// conditionTaints say which condition brings which taint.
+var conditionTaints = []conditionTaint{
 	{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady, true},
 	{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable, true},
 	{corev1.NodeMemoryPressure, corev1.ConditionTrue, corev1.TaintNodeMemoryPressure, false},
@@ -95,10 +95,10 @@ var taintRows = []taintRow{
 	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable, false},
 }
 
-// Driven tells whether the node's conditions ask for its Pods to be driven out, and whether a taint does so already, that of another condition included.
-func Driven(n *corev1.Node) (wanted, done bool) {
+// OutOfServiceDrain tells whether the node's conditions ask for its Pods to be driven out, and whether a taint does so already, that of another condition included.
+func OutOfServiceDrain(n *corev1.Node) (wanted, done bool) {
 	status := readiness(n)
-	for _, row := range taintRows {
+	for _, row := range conditionTaints {
 		if !row.execute {
 			continue
 		}
@@ -123,7 +123,7 @@ func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStat
 func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) {
 	wanted := map[corev1.Taint]bool{}
 	status := readiness(n)
-	for _, row := range taintRows {
+	for _, row := range conditionTaints {
 		on := status[row.condition] == row.status
 		wanted[corev1.Taint{Key: row.key, Effect: corev1.TaintEffectNoSchedule}] = on
 		if row.execute {
@@ -144,7 +144,7 @@ func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) 
 		delete(wanted, id)
 		out = append(out, t)
 	}
-	for _, row := range taintRows {
+	for _, row := range conditionTaints {
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
 			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] && (drive || effect != corev1.TaintEffectNoExecute) {
 				id.TimeAdded = &now

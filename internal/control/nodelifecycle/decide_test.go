@@ -13,28 +13,28 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // row: CTL-15
 func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
-	h := Listen(Heard{}, Sign{Beat: "beat-1", Posted: true}, t0)
-	h = Listen(h, Sign{Beat: "beat-1", Posted: true}, t0.Add(30*time.Second)) // the same beat again is no sign of life
-	if silent, again := Silent(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
+	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
+	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second)) // the same beat again is no sign of life
+	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
 		t.Fatal(silent, again)
 	}
-	if silent, _ := Silent(h, t0.Add(Grace)); !silent {
+	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); !silent {
 		t.Fatal("silent for the whole grace period and not noticed")
 	}
-	h = Listen(h, Sign{Beat: "beat-2", Posted: true}, t0.Add(49*time.Second))
-	if silent, _ := Silent(h, t0.Add(Grace)); silent {
+	h = UpdateHealth(h, Heartbeat{Renewed: "beat-2", StatusPosted: true}, t0.Add(49*time.Second))
+	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); silent {
 		t.Fatal("a new beat is a sign of life")
 	}
 }
 
 func TestUnknownConditions(t *testing.T) {
 	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}}
-	got, changed := Unknown(n, metav1.NewTime(t0))
+	got, changed := UnknownConditions(n, metav1.NewTime(t0))
 	if !changed || len(got) != 4 || got[0].Status != corev1.ConditionUnknown || got[0].Reason != "NodeStatusUnknown" || got[0].Message != "Kubelet stopped posting node status." || got[1].Reason != "NodeStatusNeverUpdated" {
 		t.Fatalf("%+v", got)
 	}
 	n.Status.Conditions = got
-	if _, changed := Unknown(n, metav1.NewTime(t0)); changed {
+	if _, changed := UnknownConditions(n, metav1.NewTime(t0)); changed {
 		t.Fatal("a second look changes again")
 	}
 }
@@ -81,7 +81,7 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule}, effects(false)); diff != "" {
 		t.Fatal(diff)
 	}
-	if wanted, done := Driven(n); !wanted || done {
+	if wanted, done := OutOfServiceDrain(n); !wanted || done {
 		t.Fatal("Pods are to be driven out, and are not yet:", wanted, done)
 	}
 	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}, effects(true)); diff != "" {
@@ -91,11 +91,11 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 		t.Fatal("a taint that is there was taken back:", got)
 	}
 	n.Status.Conditions[0].Status = corev1.ConditionFalse // it answers, and is not ready: its Pods are being driven out already
-	if wanted, done := Driven(n); !wanted || !done {
+	if wanted, done := OutOfServiceDrain(n); !wanted || !done {
 		t.Fatal(wanted, done)
 	}
 	n.Status.Conditions[0].Status = corev1.ConditionTrue
-	if wanted, _ := Driven(n); wanted || len(effects(true)) != 0 {
+	if wanted, _ := OutOfServiceDrain(n); wanted || len(effects(true)) != 0 {
 		t.Fatal("a ready node keeps taints", n.Spec.Taints)
 	}
 }
@@ -110,13 +110,13 @@ func TestRates(t *testing.T) {
 		"one of two":                        {map[string]Zone{"a": {1, 1}}, evictionRate},
 		"two of three are too few to judge": {map[string]Zone{"a": {1, 2}}, evictionRate},
 		"54 in a hundred":                   {map[string]Zone{"a": {46, 54}}, evictionRate},
-		"55 in a hundred":                   {map[string]Zone{"a": {45, 55}}, slowRate},
+		"55 in a hundred":                   {map[string]Zone{"a": {45, 55}}, secondaryEvictionRate},
 		"most of a small zone":              {map[string]Zone{"a": {10, 40}}, 0},
-		"most of a zone just large":         {map[string]Zone{"a": {10, 41}}, slowRate},
+		"most of a zone just large":         {map[string]Zone{"a": {10, 41}}, secondaryEvictionRate},
 		"a whole zone, another one lives":   {map[string]Zone{"a": {0, 9}, "b": {1, 8}}, evictionRate},
 		"everything":                        {map[string]Zone{"a": {0, 9}, "b": {0, 1}}, 0},
 	} {
-		if got := Rate(c.zones, "a"); got != c.want {
+		if got := EvictionRate(c.zones, "a"); got != c.want {
 			t.Errorf("%s: %v a second, want %v", name, got, c.want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestRates(t *testing.T) {
 	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown), labelled("b", corev1.ConditionFalse)}
 	nodes = append(nodes, &corev1.Node{ObjectMeta: nodes[2].ObjectMeta}) // has told nothing yet
 	apart := labelled("a", corev1.ConditionFalse)
-	apart.Labels[excluded] = ""
+	apart.Labels[excludeDisruptionLabel] = ""
 	nodes = append(nodes, apart)
 	if diff := cmp.Diff(map[string]Zone{ZoneOf(nodes[0]): {1, 1}, ZoneOf(nodes[2]): {0, 2}}, Zones(nodes)); diff != "" {
 		t.Error(diff)
@@ -140,25 +140,25 @@ func TestTurns(t *testing.T) {
 		may         bool
 		again       time.Duration
 	}{
-		"just lost":                      {0, -1, evictionRate, false, settle},
-		"the first of its zone":          {settle, -1, evictionRate, true, 0},
-		"the first though all are lost":  {settle, -1, 0, true, 0},
+		"just lost":                      {0, -1, evictionRate, false, restartGracePeriod},
+		"the first of its zone":          {restartGracePeriod, -1, evictionRate, true, 0},
+		"the first though all are lost":  {restartGracePeriod, -1, 0, true, 0},
 		"the second waits for its turn":  {4 * time.Second, 3 * time.Second, evictionRate, false, 7 * time.Second},
 		"its turn":                       {12 * time.Second, 10 * time.Second, evictionRate, true, 0},
-		"slowly":                         {12 * time.Second, 10 * time.Second, slowRate, false, 90 * time.Second},
-		"a zone left alone is looked at": {time.Hour, time.Hour, 0, false, review},
+		"slowly":                         {12 * time.Second, 10 * time.Second, secondaryEvictionRate, false, 90 * time.Second},
+		"a zone left alone is looked at": {time.Hour, time.Hour, 0, false, nodeMonitorPeriod},
 	} {
 		last := time.Time{}
 		if c.last >= 0 {
 			last = t0.Add(-c.last)
 		}
-		if may, again := Turn(t0.Add(-c.since), last, c.rate, t0); may != c.may || again != c.again {
+		if may, again := EvictionTurn(t0.Add(-c.since), last, c.rate, t0); may != c.may || again != c.again {
 			t.Errorf("%s: %v, again in %s", name, may, again)
 		}
 	}
 }
 
-// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away longer than the grace period is: Ready becomes Unknown, and
+// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away longer than the grace period is: Ready becomes UnknownConditions, and
 // the taints follow.
 //
 // row: KSL-10
@@ -170,10 +170,10 @@ func TestAFlapIsNotSeen(t *testing.T) {
 	for _, c := range []struct {
 		away time.Duration
 		lost bool
-	}{{5 * time.Second, false}, {30 * time.Second, false}, {Grace + beat, true}} {
-		h, lost := Listen(Heard{}, Sign{Beat: "1", Posted: true}, t0), false
+	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + beat, true}} {
+		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
 		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
-			silent, _ := Silent(h, t0.Add(at))
+			silent, _ := IsUnreachable(h, t0.Add(at))
 			lost = lost || silent
 		}
 		if lost != c.lost {
@@ -183,7 +183,7 @@ func TestAFlapIsNotSeen(t *testing.T) {
 			continue
 		}
 		n := node()
-		n.Status.Conditions, _ = Unknown(n, metav1.NewTime(t0))
+		n.Status.Conditions, _ = UnknownConditions(n, metav1.NewTime(t0))
 		taints, _ := Taints(n, metav1.NewTime(t0), true)
 		if n.Status.Conditions[0].Status != corev1.ConditionUnknown || len(taints) != 2 {
 			t.Errorf("a lost node: %+v %+v", n.Status.Conditions, taints)
@@ -207,12 +207,12 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		{"made long ago, with a lease", "lease", false, t0.Add(-time.Hour), false},
 		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
 	} {
-		h := Listen(Heard{}, Sign{c.beat, c.posted, c.made}, t0)
-		if silent, _ := Silent(h, t0); silent != c.silent {
+		h := UpdateHealth(NodeHealth{}, Heartbeat{c.beat, c.posted, c.made}, t0)
+		if silent, _ := IsUnreachable(h, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
-		if again := Listen(h, Sign{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.At != h.At {
-			t.Errorf("%s: the next look counts from %v, not %v", c.name, again.At, h.At)
+		if again := UpdateHealth(h, Heartbeat{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime != h.ProbeTime {
+			t.Errorf("%s: the next look counts from %v, not %v", c.name, again.ProbeTime, h.ProbeTime)
 		}
 	}
 }

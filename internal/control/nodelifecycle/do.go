@@ -1,4 +1,4 @@
-// Package nodelifecycle notices silent nodes: it marks them Unknown, taints nodes as their conditions ask, and marks the Pods of lost nodes not ready.
+// Package nodelifecycle notices silent nodes: it marks them UnknownConditions, taints nodes as their conditions ask, and marks the Pods of lost nodes not ready.
 //
 // Chapter 9, pressed. In: nodes and their leases. Out: node conditions and taints, Ready=False on Pods of nodes that are not ready.
 // Times are our own: a node's clock is never trusted, only that its lease or status changed.
@@ -22,7 +22,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -32,26 +32,26 @@ const leases = "kube-node-lease"
 const ByNode = "nodeName"
 
 type controller struct {
-	deps   loop.Deps
-	nodes  corelisters.NodeLister
-	leases coordlisters.LeaseLister
-	pods   cache.SharedIndexInformer
+	controllerContext controllerruntime.ControllerContext
+	nodes             corelisters.NodeLister
+	leases            coordlisters.LeaseLister
+	pods              cache.SharedIndexInformer
 
-	mu      sync.Mutex
-	heard   map[string]Heard
-	lost    map[string]time.Time // by node: since when its Pods are to be driven out and are not
-	driven  map[string]time.Time // by zone: when a node's Pods were driven out last
-	zones   map[string]Zone
-	counted time.Time // when zones were
+	mu               sync.Mutex
+	health           map[string]NodeHealth
+	unreachableSince map[string]time.Time // by node: since when its Pods are to be driven out and are not
+	taintedAt        map[string]time.Time // by zone: when a node's Pods were driven out last
+	zones            map[string]Zone
+	zonesCountedAt   time.Time // when zones were
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
-	c := &controller{deps: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), heard: map[string]Heard{}, lost: map[string]time.Time{}, driven: map[string]time.Time{}}
+	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{}, unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{}}
 	_ = c.pods.AddIndexers(cache.Indexers{ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
-	q := loop.NewQueue("nodelifecycle", 2, c.sync)
-	q.WatchSelf(nodes.Informer())
+	q := controllerruntime.NewQueue("nodelifecycle", 2, c.syncNode)
+	q.WatchByKey(nodes.Informer())
 	q.Watch(lease.Informer(), func(old, cur runtime.Object) []string {
 		if m, ok := cur.(metav1.Object); ok && m.GetNamespace() == leases {
 			return []string{m.GetName()}
@@ -61,25 +61,25 @@ func New(d loop.Deps) loop.Runner {
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, name string) (time.Duration, error) {
+func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, error) {
 	n, err := c.nodes.Get(name)
 	if apierrors.IsNotFound(err) {
 		c.mu.Lock()
-		delete(c.heard, name)
-		delete(c.lost, name)
+		delete(c.health, name)
+		delete(c.unreachableSince, name)
 		c.mu.Unlock()
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	silent, again := c.listen(n)
+	silent, again := c.updateHealth(n)
 	if silent {
 		if n, err = c.markUnknown(ctx, n); err != nil {
 			return 0, err
 		}
 	}
-	drive, turn, err := c.turn(n, time.Now())
+	drive, turn, err := c.evictionTurn(n, time.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -92,36 +92,36 @@ func (c *controller) sync(ctx context.Context, name string) (time.Duration, erro
 		}
 	}
 	if notReady(n) && n.DeletionTimestamp == nil {
-		if err := c.podsNotReady(ctx, n.Name); err != nil {
+		if err := c.markPodsNotReady(ctx, n.Name); err != nil {
 			return 0, err
 		}
 	}
 	return again, nil
 }
 
-// turn tells whether Pods may be driven off the node now, and else when to ask again; 0: never, as things are.
-func (c *controller) turn(n *corev1.Node, now time.Time) (bool, time.Duration, error) {
+// evictionTurn tells whether Pods may be driven off the node now, and else when to ask again; 0: never, as things are.
+func (c *controller) evictionTurn(n *corev1.Node, now time.Time) (bool, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wanted, done := Driven(n)
+	wanted, done := OutOfServiceDrain(n)
 	if !wanted || done {
-		delete(c.lost, n.Name)
+		delete(c.unreachableSince, n.Name)
 		return true, 0, nil
 	}
-	if now.Sub(c.counted) >= recount {
+	if now.Sub(c.zonesCountedAt) >= zoneRecountPeriod {
 		all, err := c.nodes.List(labels.Everything())
 		if err != nil {
 			return false, 0, err
 		}
-		c.zones, c.counted = Zones(all), now
+		c.zones, c.zonesCountedAt = Zones(all), now
 	}
-	if c.lost[n.Name].IsZero() {
-		c.lost[n.Name] = now
+	if c.unreachableSince[n.Name].IsZero() {
+		c.unreachableSince[n.Name] = now
 	}
 	zone := ZoneOf(n)
-	may, again := Turn(c.lost[n.Name], c.driven[zone], Rate(c.zones, zone), now)
+	may, again := EvictionTurn(c.unreachableSince[n.Name], c.taintedAt[zone], EvictionRate(c.zones, zone), now)
 	if may {
-		c.driven[zone] = now
+		c.taintedAt[zone] = now
 	}
 	return may, again, nil
 }
@@ -135,7 +135,7 @@ func notReady(n *corev1.Node) bool {
 	return false
 }
 
-func (c *controller) listen(n *corev1.Node) (bool, time.Duration) {
+func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	beat, posted := "", false
 	for _, cond := range n.Status.Conditions {
 		if cond.Type == corev1.NodeReady {
@@ -147,20 +147,20 @@ func (c *controller) listen(n *corev1.Node) (bool, time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := Listen(c.heard[n.Name], Sign{beat, posted, n.CreationTimestamp.Time}, time.Now())
-	c.heard[n.Name] = h
-	return Silent(h, time.Now())
+	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, time.Now())
+	c.health[n.Name] = h
+	return IsUnreachable(h, time.Now())
 }
 
 func (c *controller) markUnknown(ctx context.Context, n *corev1.Node) (*corev1.Node, error) {
-	conditions, changed := Unknown(n, metav1.Now())
+	conditions, changed := UnknownConditions(n, metav1.Now())
 	if !changed {
 		return n, nil
 	}
-	c.deps.Recorder.Event(n, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", n.Name))
+	c.controllerContext.Recorder.Event(n, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", n.Name))
 	n = n.DeepCopy()
 	n.Status.Conditions = conditions
-	return c.deps.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
+	return c.controllerContext.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
 }
 
 func (c *controller) writeTaints(ctx context.Context, n *corev1.Node, taints []corev1.Taint) error {
@@ -171,12 +171,12 @@ func (c *controller) writeTaints(ctx context.Context, n *corev1.Node, taints []c
 	if err != nil {
 		return err
 	}
-	_, err = c.deps.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = c.controllerContext.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	return err
 }
 
-// podsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while nobody watches their probes.
-func (c *controller) podsNotReady(ctx context.Context, node string) error {
+// markPodsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while nobody watches their probes.
+func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 	pods, err := c.pods.GetIndexer().ByIndex(ByNode, node)
 	if err != nil {
 		return err
@@ -189,13 +189,13 @@ func (c *controller) podsNotReady(ctx context.Context, node string) error {
 				continue
 			}
 			body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, p.UID, metav1.Now().UTC().Format(time.RFC3339))
-			_, err := c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 			if err != nil && !apierrors.IsNotFound(err) {
 				failed = append(failed, err)
 				continue
 			}
-			c.deps.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
-			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
+			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+			c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
 		}
 	}
 	return errors.Join(failed...)

@@ -7,20 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Terminated is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
-const Terminated = 12500
+// TerminatedPodThreshold is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
+const TerminatedPodThreshold = 12500
 
-// Quarantine is how long a node must have been missing before its Pods are given up.
-const Quarantine = 40 * time.Second
+// QuarantineTime is how long a node must have been missing before its Pods are given up.
+const QuarantineTime = 40 * time.Second
 
 // In is what the collector looks at.
 type In struct {
-	Pods    []*corev1.Pod
-	Nodes   map[string]*corev1.Node
-	Missing map[string]time.Time // since when a node that Pods name does not exist
-	Keep    int
-	Now     time.Time
-	// Quarantine of nodes that are missing.
+	Pods                []*corev1.Pod
+	Nodes               map[string]*corev1.Node
+	Missing             map[string]time.Time // since when a node that Pods name does not exist
+	TerminatedThreshold int
+	Now                 time.Time
+	// QuarantineTime of nodes that are missing.
 	Quarantine time.Duration
 }
 
@@ -31,6 +31,9 @@ type Removal struct {
 	Message string
 	Fail    bool
 }
+
+// noNode is the message of a Pod whose node is gone.
+const noNode = "PodGC: node no longer exists"
 
 // Next returns the Pods to remove, each once, and the nodes that are missing now with the time since when.
 func Next(in In) ([]Removal, map[string]time.Time) {
@@ -45,7 +48,7 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			}
 			missing[node] = since
 			if in.Now.Sub(since) >= in.Quarantine {
-				out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node no longer exists", true})
+				out = append(out, Removal{p, "DeletionByPodGC", noNode, true})
 				continue
 			}
 		}
@@ -58,12 +61,12 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			ended = append(ended, p)
 		}
 	}
-	return append(out, oldest(ended, in.Keep)...), missing
+	return append(out, oldestTerminated(ended, in.TerminatedThreshold)...), missing
 }
 
 // wait is how long the next look can wait: until a missing node's quarantine ends, at most the usual period.
 func wait(in In, missing map[string]time.Time) time.Duration {
-	next := period
+	next := gcCheckPeriod
 	for _, since := range missing {
 		if left := since.Add(in.Quarantine).Sub(in.Now); left > 0 {
 			next = min(next, left)
@@ -89,7 +92,7 @@ func outOfService(n *corev1.Node) bool {
 	return false
 }
 
-func oldest(ended []*corev1.Pod, keep int) []Removal {
+func oldestTerminated(ended []*corev1.Pod, keep int) []Removal {
 	if keep <= 0 || len(ended) <= keep {
 		return nil
 	}

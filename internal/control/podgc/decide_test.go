@@ -13,19 +13,19 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "gone"}}
-	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: Quarantine}
+	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: QuarantineTime}
 	got, missing := Next(in)
 	if len(got) != 0 || !missing["gone"].Equal(t0) {
 		t.Fatal(got, missing)
 	}
-	if got := wait(in, missing); got != period {
+	if got := wait(in, missing); got != gcCheckPeriod {
 		t.Errorf("next look in %s", got)
 	}
-	in.Now = t0.Add(Quarantine - time.Second)
+	in.Now = t0.Add(QuarantineTime - time.Second)
 	if got := wait(in, missing); got != time.Second {
 		t.Errorf("next look in %s", got)
 	}
-	in.Missing, in.Now = missing, t0.Add(Quarantine)
+	in.Missing, in.Now = missing, t0.Add(QuarantineTime)
 	if got, _ = Next(in); len(got) != 1 || got[0].Reason != "DeletionByPodGC" || !got[0].Fail {
 		t.Fatal(got)
 	}
@@ -49,7 +49,7 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	for i := range 5 {
 		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), CreationTimestamp: metav1.NewTime(t0.Add(-time.Duration(i) * time.Hour))}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	}
-	got, _ := Next(In{Pods: pods, Keep: 3, Now: t0})
+	got, _ := Next(In{Pods: pods, TerminatedThreshold: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
 		t.Fatal(got)
 	}

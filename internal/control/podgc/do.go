@@ -15,45 +15,45 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// period is the time between looks when nothing else asks for one.
-const period = 20 * time.Second
+// gcCheckPeriod is the time between looks when nothing else asks for one.
+const gcCheckPeriod = 20 * time.Second
 
-const everything = "all"
+const gcKey = "all"
 
 type controller struct {
-	deps    loop.Deps
-	pods    corelisters.PodLister
-	nodes   corelisters.NodeLister
-	missing map[string]time.Time // written by the one worker only
+	controllerContext controllerruntime.ControllerContext
+	pods              corelisters.PodLister
+	nodes             corelisters.NodeLister
+	missing           map[string]time.Time // written by the one worker only
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
-	c := &controller{deps: d, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
-	q := loop.NewQueue("podgc", 1, c.sync)
+	c := &controller{controllerContext: d, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
+	q := controllerruntime.NewQueue("podgc", 1, c.gc)
 	q.Watch(core.Nodes().Informer(), func(old, cur runtime.Object) []string {
 		if cur == nil {
-			return []string{everything}
+			return []string{gcKey}
 		}
 		return nil
 	})
 	q.Watch(core.Pods().Informer(), func(_, cur runtime.Object) []string {
 		if p, ok := cur.(*corev1.Pod); ok && p.DeletionTimestamp != nil && p.Spec.NodeName == "" {
-			return []string{everything}
+			return []string{gcKey}
 		}
 		return nil
 	})
-	q.Add(everything)
+	q.Add(gcKey)
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) {
-	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, Keep: Terminated, Now: time.Now(), Quarantine: cmp.Or(c.deps.Quarantine, Quarantine)}
+func (c *controller) gc(ctx context.Context, _ string) (time.Duration, error) {
+	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, TerminatedThreshold: TerminatedPodThreshold, Now: time.Now(), Quarantine: cmp.Or(c.controllerContext.NodeQuarantine, QuarantineTime)}
 	var err error
 	if in.Pods, err = c.pods.List(labels.Everything()); err != nil {
 		return 0, err
@@ -78,20 +78,23 @@ func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) 
 func (c *controller) remove(ctx context.Context, r Removal) error {
 	p := r.Pod
 	if r.Fail {
-		if _, err := c.deps.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == "PodGC: node no longer exists" {
+		if _, err := c.controllerContext.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == noNode {
 			return nil // the cache was behind: the node is there
 		}
-		if err := c.fail(ctx, r); err != nil {
-			return loop.IgnoreGone(err)
+		if err := controllerruntime.IgnoreNotFound(c.fail(ctx, r)); err != nil {
+			r.count(err)
+			return err
 		}
 	}
-	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
+	c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
 	zero := int64(0)
-	err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if apierrors.IsConflict(err) {
 		return nil // another Pod of that name
 	}
-	return loop.IgnoreGone(err)
+	err = controllerruntime.IgnoreNotFound(err)
+	r.count(err)
+	return err
 }
 
 // fail marks the Pod Failed and says why in its DisruptionTarget condition.
@@ -100,5 +103,5 @@ func (c *controller) fail(ctx context.Context, r Removal) error {
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
-	return loop.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.Mark(ctx, c.deps.Client, p)
+	return controllerruntime.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.SetCondition(ctx, c.controllerContext.Client, p)
 }

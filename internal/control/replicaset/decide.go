@@ -40,7 +40,7 @@ func Next(in In) Plan {
 	case diff < 0:
 		return Plan{Create: min(-diff, burst)}
 	case diff > 0:
-		return Plan{Delete: rank(live, in.Siblings, in.Now)[:min(diff, burst)]}
+		return Plan{Delete: rankPodsToDelete(live, in.Siblings, in.Now)[:min(diff, burst)]}
 	}
 	return Plan{}
 }
@@ -63,23 +63,23 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// rank orders Pods by who goes first (upstream's order): unassigned, then Pending before Unknown before Running, then not ready, then lower deletion
+// rankPodsToDelete orders Pods by who goes first (upstream's order): unassigned, then Pending before Unknown before Running, then not ready, then lower deletion
 // cost, then nodes with more siblings, then ready for a shorter time (by powers of two), then more restarts, then younger.
-func rank(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
+func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
 	sort.SliceStable(out, func(i, j int) bool {
 		a, b := out[i], out[j]
 		for _, key := range []func(*corev1.Pod) int{
-			func(p *corev1.Pod) int { return truth(p.Spec.NodeName != "") },
+			func(p *corev1.Pod) int { return boolRank(p.Spec.NodeName != "") },
 			func(p *corev1.Pod) int {
-				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] + 2*truth(p.Status.Phase == corev1.PodRunning)
+				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] + 2*boolRank(p.Status.Phase == corev1.PodRunning)
 			},
-			func(p *corev1.Pod) int { return truth(Ready(p)) },
+			func(p *corev1.Pod) int { return boolRank(Ready(p)) },
 			deletionCost,
 			func(p *corev1.Pod) int { return -siblings[p.Spec.NodeName] },
-			func(p *corev1.Pod) int { return magnitude(now.Sub(readySince(p))) },
-			func(p *corev1.Pod) int { return -restarts(p) },
-			func(p *corev1.Pod) int { return magnitude(now.Sub(p.CreationTimestamp.Time)) },
+			func(p *corev1.Pod) int { return logarithmicRank(now.Sub(readySince(p))) },
+			func(p *corev1.Pod) int { return -maxRestarts(p) },
+			func(p *corev1.Pod) int { return logarithmicRank(now.Sub(p.CreationTimestamp.Time)) },
 		} {
 			if x, y := key(a), key(b); x != y {
 				return x < y
@@ -90,15 +90,15 @@ func rank(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.
 	return out
 }
 
-func truth(b bool) int {
+func boolRank(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// magnitude is the binary logarithm of seconds: ages that differ little rank alike, so that no Pod goes merely for being a moment younger.
-func magnitude(d time.Duration) int {
+// logarithmicRank is the binary logarithm of seconds: ages that differ little rank alike, so that no Pod goes merely for being a moment younger.
+func logarithmicRank(d time.Duration) int {
 	n := 0
 	for s := int64(d / time.Second); s > 0; s >>= 1 {
 		n++
@@ -114,7 +114,7 @@ func deletionCost(p *corev1.Pod) int {
 	return n
 }
 
-func restarts(p *corev1.Pod) int {
+func maxRestarts(p *corev1.Pod) int {
 	most := 0
 	for _, c := range p.Status.ContainerStatuses {
 		most = max(most, int(c.RestartCount))

@@ -84,8 +84,8 @@ func TestOnlyLivePodsCount(t *testing.T) {
 	if got := Next(in); got.Create != 2 || got.Delete != nil {
 		t.Fatalf("want two creations for the ending and the failed one, have %+v", got)
 	}
-	gone := metav1.NewTime(t0)
-	in.Set.DeletionTimestamp = &gone
+	deleted := metav1.NewTime(t0)
+	in.Set.DeletionTimestamp = &deleted
 	if got := Next(in); got.Create != 0 {
 		t.Fatal("an ending set still creates")
 	}

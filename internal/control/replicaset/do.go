@@ -18,59 +18,59 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 type controller struct {
-	deps  loop.Deps
-	sets  flavour
-	pods  cache.SharedIndexInformer
-	hands loop.Hands
+	controllerContext controllerruntime.ControllerContext
+	sets              controllerKind
+	pods              cache.SharedIndexInformer
+	podControl        controllerruntime.PodControl
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	informer := d.Informers.Apps().V1().ReplicaSets()
-	return assemble(d, "replicaset", sets{d, informer.Lister()}, informer.Informer())
+	return newController(d, "replicaset", replicaSets{d, informer.Lister()}, informer.Informer())
 }
 
 // NewReplicationController makes the controller of the older kind, which works alike.
-func NewReplicationController(d loop.Deps) loop.Runner {
+func NewReplicationController(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	informer := d.Informers.Core().V1().ReplicationControllers()
-	return assemble(d, "replicationcontroller", replicationControllers{d, informer.Lister()}, informer.Informer())
+	return newController(d, "replicationcontroller", replicationControllers{d, informer.Lister()}, informer.Informer())
 }
 
-func assemble(d loop.Deps, name string, f flavour, informer cache.SharedIndexInformer) loop.Runner {
+func newController(d controllerruntime.ControllerContext, name string, f controllerKind, informer cache.SharedIndexInformer) controllerruntime.Runner {
 	pods := d.Informers.Core().V1().Pods().Informer()
-	c := &controller{d, f, pods, loop.Hands{Deps: d, Expect: loop.NewExpectations(), Controller: name}}
-	loop.IndexByController(pods)
-	q := loop.NewQueue(name, 5, c.sync)
-	q.WatchSelf(informer)
+	c := &controller{d, f, pods, controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: name}}
+	controllerruntime.IndexByController(pods)
+	q := controllerruntime.NewQueue(name, 5, c.syncReplicaSet)
+	q.WatchByKey(informer)
 	q.Watch(pods, c.podChanged)
 	return q
 }
 
 // podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan concerns every set that selects it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(c.sets.kind().Kind)(old, cur)
-	c.hands.Expect.Note(keys, old, cur)
-	p, orphan := loop.Adoptable[*corev1.Pod](cur)
+	keys := controllerruntime.OwnerKeys(c.sets.kind().Kind)(old, cur)
+	c.podControl.Expectations.ObservePod(keys, old, cur)
+	p, orphan := controllerruntime.Adoptable[*corev1.Pod](cur)
 	if !orphan {
 		return keys
 	}
 	for _, rs := range c.sets.list(p.Namespace) {
-		if loop.Selects(rs.Spec.Selector, p.Labels) {
+		if controllerruntime.Selects(rs.Spec.Selector, p.Labels) {
 			keys = append(keys, rs.Namespace+"/"+rs.Name)
 		}
 	}
 	return keys
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	rs, err := c.sets.get(ns, name)
 	if apierrors.IsNotFound(err) {
-		c.hands.Expect.Forget(key)
+		c.podControl.Expectations.DeleteExpectations(key)
 		return 0, nil
 	}
 	if err != nil {
@@ -80,9 +80,9 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || selector.Empty() {
 		return 0, nil // validation lets no such set in; one that is there claims nothing
 	}
-	ready := c.hands.Expect.Satisfied(key, time.Now())
-	owner := loop.Owner{Object: rs, Kind: c.sets.kind(), Selector: selector}
-	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
+	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	owner := controllerruntime.Owner{Object: rs, Kind: c.sets.kind(), Selector: selector}
+	pods, err := controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod)
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +114,7 @@ func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 		}
 	}
 	for _, s := range sets {
-		pods, _ := c.pods.GetIndexer().ByIndex(loop.ByController, string(s.UID))
+		pods, _ := c.pods.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(s.UID))
 		for _, raw := range pods {
 			if p := raw.(*corev1.Pod); len(Active([]*corev1.Pod{p})) == 1 {
 				out[p.Spec.NodeName]++
@@ -124,15 +124,15 @@ func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 	return out
 }
 
-func (c *controller) do(ctx context.Context, o loop.Owner, plan Plan) error {
+func (c *controller) do(ctx context.Context, o controllerruntime.Owner, plan Plan) error {
 	if plan.Create+len(plan.Delete) == 0 {
 		return nil
 	}
 	rs := o.Object.(*appsv1.ReplicaSet)
-	c.hands.Expect.Expect(o.Key(), plan.Create, plan.Delete, time.Now())
-	created := c.hands.Create(ctx, o, plan.Create, func(int) *corev1.Pod { return loop.PodFromTemplate(&rs.Spec.Template, o) })
-	deleted := c.hands.Delete(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
-	return errors.Join(loop.IgnoreEnding(created), deleted)
+	c.podControl.Expectations.SetExpectations(o.Key(), plan.Create, plan.Delete, time.Now())
+	created := c.podControl.CreatePods(ctx, o, plan.Create, func(int) *corev1.Pod { return controllerruntime.NewPodFromTemplate(&rs.Spec.Template, o) })
+	deleted := c.podControl.DeletePods(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
+	return errors.Join(controllerruntime.IgnoreNamespaceTerminating(created), deleted)
 }
 
 func (c *controller) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) error {
@@ -141,5 +141,5 @@ func (c *controller) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet, sta
 	}
 	rs = rs.DeepCopy()
 	rs.Status = status
-	return loop.IgnoreGone(c.sets.writeStatus(ctx, rs))
+	return controllerruntime.IgnoreNotFound(c.sets.writeStatus(ctx, rs))
 }

@@ -13,8 +13,8 @@ import (
 // PodClaimAnnotation says for which of its Pod's entries a claim was made.
 const PodClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
 
-// Made is the claim for an entry of a Pod, from its template.
-func Made(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
+// NewClaim is the claim for an entry of a Pod, from its template.
+func NewClaim(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{Spec: *t.Spec.Spec.DeepCopy(), ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: p.Name + "-" + entry + "-", Labels: t.Spec.Labels, Annotations: map[string]string{},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true), BlockOwnerDeletion: new(true)}},
@@ -26,8 +26,8 @@ func Made(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *re
 	return c
 }
 
-// Entry finds, among the claims of the namespace, the one made for an entry of a Pod; nil for none.
-func Entry(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+// FindClaim finds, among the claims of the namespace, the one made for an entry of a Pod; nil for none.
+func FindClaim(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for _, c := range all {
 		if c.Annotations[PodClaimAnnotation] == entry && c.DeletionTimestamp == nil && metav1.IsControlledBy(c, p) {
 			return c
@@ -36,33 +36,33 @@ func Entry(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resou
 	return nil
 }
 
-// Next is what has to become of a claim. The steps are taken in their order, each on what the one before left.
-type Next struct {
-	Status bool // write status: ReservedFor, and no allocation when Free
-	Users  []resourceapi.ResourceClaimConsumerReference
-	Free   bool // the devices are not needed any more
-	Unlock bool // take the finalizer off
-	Delete bool // its Pod will not use it (again)
+// Update is what has to become of a claim. The steps are taken in their order, each on what the one before left.
+type Update struct {
+	Status          bool // write status: ReservedFor, and no allocation when Free
+	ReservedFor     []resourceapi.ResourceClaimConsumerReference
+	Deallocate      bool // the devices are not needed any more
+	RemoveFinalizer bool // take the finalizer off
+	Delete          bool // its Pod will not use it (again)
 }
 
 // Decide rules over a claim. lives tells whether a Pod of that name and uid still has to run.
-func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Next {
-	var n Next
+func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Update {
+	var n Update
 	for _, r := range c.Status.ReservedFor {
 		if r.APIGroup != "" || r.Resource != "pods" || lives(r.Name, string(r.UID)) { // others look after their own
-			n.Users = append(n.Users, r)
+			n.ReservedFor = append(n.ReservedFor, r)
 		}
 	}
 	held := slices.Contains(c.Finalizers, resourceapi.Finalizer)
-	if len(n.Users) < len(c.Status.ReservedFor) {
+	if len(n.ReservedFor) < len(c.Status.ReservedFor) {
 		n.Status = true
 	}
-	if len(n.Users) == 0 && held && (n.Status || c.DeletionTimestamp != nil) {
-		n.Free = c.Status.Allocation != nil
-		n.Status = n.Status || n.Free
-		n.Unlock = true
+	if len(n.ReservedFor) == 0 && held && (n.Status || c.DeletionTimestamp != nil) {
+		n.Deallocate = c.Status.Allocation != nil
+		n.Status = n.Status || n.Deallocate
+		n.RemoveFinalizer = true
 	}
-	if len(n.Users) == 0 && c.DeletionTimestamp == nil {
+	if len(n.ReservedFor) == 0 && c.DeletionTimestamp == nil {
 		if owner := metav1.GetControllerOf(c); owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
 			n.Delete = !lives(owner.Name, string(owner.UID))
 		}
@@ -70,7 +70,7 @@ func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Nex
 	return n
 }
 
-// Lives tells whether a Pod still has to run, so that its claims are needed.
-func Lives(p *corev1.Pod) bool {
+// NeedsClaims tells whether a Pod still has to run, so that its claims are needed.
+func NeedsClaims(p *corev1.Pod) bool {
 	return !pod.IsTerminal(p) && (p.DeletionTimestamp == nil || p.Spec.NodeName != "")
 }

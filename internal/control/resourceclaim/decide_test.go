@@ -20,44 +20,44 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		claim func(*resourceapi.ResourceClaim)
-		want  Next
+		want  Update
 		users int
 	}{
 		"all users live": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("lives"))
-		}, Next{}, 1},
+		}, Update{}, 1},
 		"one of two is gone": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("lives"), user("gone"))
-		}, Next{Status: true}, 1},
+		}, Update{Status: true}, 1},
 		"the last is gone": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("gone"))
-		}, Next{Status: true, Free: true, Unlock: true}, 0},
-		"allocated, nobody's":     {held, Next{}, 0},
-		"deleted while allocated": {func(c *resourceapi.ResourceClaim) { held(c); c.DeletionTimestamp = &now }, Next{Status: true, Free: true, Unlock: true}, 0},
+		}, Update{Status: true, Deallocate: true, RemoveFinalizer: true}, 0},
+		"allocated, nobody's":     {held, Update{}, 0},
+		"deleted while allocated": {func(c *resourceapi.ResourceClaim) { held(c); c.DeletionTimestamp = &now }, Update{Status: true, Deallocate: true, RemoveFinalizer: true}, 0},
 		"deleted while in use": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.DeletionTimestamp = &now
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("lives"))
-		}, Next{}, 1},
-		"made for a Pod that is gone": {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("gone") }, Next{Delete: true}, 0},
-		"made for a Pod that lives":   {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("lives") }, Next{}, 0},
+		}, Update{}, 1},
+		"made for a Pod that is gone": {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("gone") }, Update{Delete: true}, 0},
+		"made for a Pod that lives":   {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("lives") }, Update{}, 0},
 		"another kind of user is kept": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "example.com", Resource: "things", Name: "gone"}}
-		}, Next{}, 1},
+		}, Update{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := &resourceapi.ResourceClaim{}
 			c.claim(claim)
 			got := Decide(claim, func(name, _ string) bool { return name == "lives" })
-			if len(got.Users) != c.users {
-				t.Errorf("users %v, want %d", got.Users, c.users)
+			if len(got.ReservedFor) != c.users {
+				t.Errorf("users %v, want %d", got.ReservedFor, c.users)
 			}
-			got.Users = nil
-			if got.Status != c.want.Status || got.Free != c.want.Free || got.Unlock != c.want.Unlock || got.Delete != c.want.Delete {
+			got.ReservedFor = nil
+			if got.Status != c.want.Status || got.Deallocate != c.want.Deallocate || got.RemoveFinalizer != c.want.RemoveFinalizer || got.Delete != c.want.Delete {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -71,15 +71,15 @@ func owner(name string) []metav1.OwnerReference {
 func TestMadeIsFoundAgain(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
 	template := &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}}
-	c := Made(p, "gpu", template)
+	c := NewClaim(p, "gpu", template)
 	if c.GenerateName != "p-gpu-" || c.Labels["a"] != "b" || c.Annotations["c"] != "d" || !metav1.IsControlledBy(c, p) {
 		t.Errorf("%+v", c.ObjectMeta)
 	}
-	if Entry(p, "gpu", []*resourceapi.ResourceClaim{c}) != c || Entry(p, "other", []*resourceapi.ResourceClaim{c}) != nil {
+	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != c || FindClaim(p, "other", []*resourceapi.ResourceClaim{c}) != nil {
 		t.Error("the claim is not found by its entry")
 	}
 	p.UID = "another"
-	if Entry(p, "gpu", []*resourceapi.ResourceClaim{c}) != nil {
+	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != nil {
 		t.Error("a Pod of the same name took the claim of the one before")
 	}
 }
@@ -95,7 +95,7 @@ func TestLives(t *testing.T) {
 		"stops":                   {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Spec: corev1.PodSpec{NodeName: "n"}}, true},
 		"deleted before its node": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, false},
 	} {
-		if Lives(&c.pod) != c.want {
+		if NeedsClaims(&c.pod) != c.want {
 			t.Errorf("%s: want %v", name, c.want)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 // Keys say what has to be looked at.
@@ -33,20 +33,20 @@ const (
 const manager = "ResourceClaimController"
 
 type controller struct {
-	deps      loop.Deps
-	pods      corelisters.PodLister
-	claims    resourcelisters.ResourceClaimLister
-	templates resourcelisters.ResourceClaimTemplateLister
+	controllerContext controllerruntime.ControllerContext
+	pods              corelisters.PodLister
+	claims            resourcelisters.ResourceClaimLister
+	templates         resourcelisters.ResourceClaimTemplateLister
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, r := d.Informers.Core().V1().Pods(), d.Informers.Resource().V1()
 	c := &controller{d, pods.Lister(), r.ResourceClaims().Lister(), r.ResourceClaimTemplates().Lister()}
-	q := loop.NewQueue("resourceclaim", 5, c.sync)
+	q := controllerruntime.NewQueue("resourceclaim", 5, c.syncHandler)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string { return keysOfPod(old, cur) })
 	q.Watch(r.ResourceClaims().Informer(), func(old, cur runtime.Object) []string { return keysOfClaim(old, cur) })
-	q.Watch(r.ResourceClaimTemplates().Informer(), func(_, cur runtime.Object) []string { return c.waitFor(cur) })
+	q.Watch(r.ResourceClaimTemplates().Informer(), func(_, cur runtime.Object) []string { return c.keysOfTemplate(cur) })
 	return q
 }
 
@@ -62,7 +62,7 @@ func keysOfPod(old, cur runtime.Object) []string {
 	if p == nil || len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil {
 		return keys
 	}
-	if is && Lives(p) {
+	if is && NeedsClaims(p) {
 		return append(keys, podKey+p.Namespace+"/"+p.Name)
 	}
 	for name := range resourceclaim.PodClaims(p) {
@@ -83,8 +83,8 @@ func keysOfClaim(old, cur runtime.Object) []string {
 	return nil
 }
 
-// waitFor finds the Pods that want claims from a template that came.
-func (c *controller) waitFor(cur runtime.Object) []string {
+// keysOfTemplate finds the Pods that want claims from a template that came.
+func (c *controller) keysOfTemplate(cur runtime.Object) []string {
 	t, ok := cur.(*resourceapi.ResourceClaimTemplate)
 	if !ok {
 		return nil
@@ -105,7 +105,7 @@ func (c *controller) waitFor(cur runtime.Object) []string {
 	return keys
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration, error) {
 	if rest, ok := strings.CutPrefix(key, podKey); ok {
 		return 0, c.syncPod(ctx, rest)
 	}
@@ -117,9 +117,9 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	p, err := c.pods.Pods(ns).Get(name)
 	if err != nil {
-		return loop.IgnoreGone(err)
+		return controllerruntime.IgnoreNotFound(err)
 	}
-	if !Lives(p) || p.DeletionTimestamp != nil {
+	if !NeedsClaims(p) || p.DeletionTimestamp != nil {
 		return nil
 	}
 	names, changed := map[string]string{}, false
@@ -133,9 +133,9 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 		if e.ResourceClaimTemplateName == nil {
 			continue
 		}
-		is, err := c.ensure(ctx, p, e, names[e.Name])
+		is, err := c.ensureClaim(ctx, p, e, names[e.Name])
 		if err != nil {
-			c.deps.Recorder.Event(p, corev1.EventTypeWarning, "FailedResourceClaimCreation", fmt.Sprintf("PodResourceClaim %s: %v", e.Name, err))
+			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "FailedResourceClaimCreation", fmt.Sprintf("PodResourceClaim %s: %v", e.Name, err))
 			return fmt.Errorf("pod %s/%s, PodResourceClaim %s: %w", p.Namespace, p.Name, e.Name, err)
 		}
 		if names[e.Name] != is {
@@ -143,13 +143,13 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 		}
 	}
 	if changed {
-		return c.tell(ctx, p, names)
+		return c.updatePodStatus(ctx, p, names)
 	}
-	return c.reserve(ctx, p)
+	return c.reserveForPod(ctx, p)
 }
 
-// ensure gives the name of the claim for an entry: the one the Pod's status names, one that was made before, or a new one.
-func (c *controller) ensure(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim, known string) (string, error) {
+// ensureClaim gives the name of the claim for an entry: the one the Pod's status names, one that was made before, or a new one.
+func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim, known string) (string, error) {
 	if known != "" {
 		is, err := c.claims.ResourceClaims(p.Namespace).Get(known)
 		if err == nil {
@@ -159,7 +159,7 @@ func (c *controller) ensure(ctx context.Context, p *corev1.Pod, e *corev1.PodRes
 			return "", err
 		}
 		// The cache may be behind its making.
-		if _, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return known, err
 		}
 	}
@@ -167,16 +167,16 @@ func (c *controller) ensure(ctx context.Context, p *corev1.Pod, e *corev1.PodRes
 	if err != nil {
 		return "", err
 	}
-	if is := Entry(p, e.Name, all); is != nil {
+	if is := FindClaim(p, e.Name, all); is != nil {
 		return is.Name, nil
 	}
 	// A claim that was just made may not be in the cache yet, nor its name in the Pod: ask before making a second one.
-	fresh, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).List(ctx, metav1.ListOptions{})
+	fresh, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
 	for i := range fresh.Items {
-		if Entry(p, e.Name, []*resourceapi.ResourceClaim{&fresh.Items[i]}) != nil {
+		if FindClaim(p, e.Name, []*resourceapi.ResourceClaim{&fresh.Items[i]}) != nil {
 			return fresh.Items[i].Name, nil
 		}
 	}
@@ -184,15 +184,15 @@ func (c *controller) ensure(ctx context.Context, p *corev1.Pod, e *corev1.PodRes
 	if err != nil {
 		return "", fmt.Errorf("resource claim template %q: %w", *e.ResourceClaimTemplateName, err)
 	}
-	made, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx, Made(p, e.Name, t), metav1.CreateOptions{})
+	created, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx, NewClaim(p, e.Name, t), metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("create ResourceClaim: %w", err)
 	}
-	return made.Name, nil
+	return created.Name, nil
 }
 
-// tell writes which claims the Pod has.
-func (c *controller) tell(ctx context.Context, p *corev1.Pod, names map[string]string) error {
+// updatePodStatus writes which claims the Pod has.
+func (c *controller) updatePodStatus(ctx context.Context, p *corev1.Pod, names map[string]string) error {
 	status := corev1apply.PodStatus()
 	for i := range p.Spec.ResourceClaims {
 		if name, ok := names[p.Spec.ResourceClaims[i].Name]; ok {
@@ -200,19 +200,19 @@ func (c *controller) tell(ctx context.Context, p *corev1.Pod, names map[string]s
 		}
 	}
 	want := corev1apply.Pod(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
-	_, err := c.deps.Client.CoreV1().Pods(p.Namespace).ApplyStatus(ctx, want, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	return loop.IgnoreGone(err)
+	_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).ApplyStatus(ctx, want, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return controllerruntime.IgnoreNotFound(err)
 }
 
-// reserve adds a Pod that has its node to the users of claims that are allocated.
-func (c *controller) reserve(ctx context.Context, p *corev1.Pod) error {
+// reserveForPod adds a Pod that has its node to the users of claims that are allocated.
+func (c *controller) reserveForPod(ctx context.Context, p *corev1.Pod) error {
 	if p.Spec.NodeName == "" {
 		return nil
 	}
 	for name, ours := range resourceclaim.PodClaims(p) {
 		is, err := c.claims.ResourceClaims(p.Namespace).Get(name)
 		if err != nil {
-			if loop.IgnoreGone(err) == nil {
+			if controllerruntime.IgnoreNotFound(err) == nil {
 				continue
 			}
 			return err
@@ -223,7 +223,7 @@ func (c *controller) reserve(ctx context.Context, p *corev1.Pod) error {
 		}
 		is = is.DeepCopy()
 		is.Status.ReservedFor = append(is.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
-		if _, err := c.deps.Client.ResourceV1().ResourceClaims(is.Namespace).UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
+		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(is.Namespace).UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("reserve claim for pod: %w", err)
 		}
 	}
@@ -235,53 +235,53 @@ func (c *controller) syncClaim(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	is, err := c.claims.ResourceClaims(ns).Get(name)
 	if err != nil {
-		return loop.IgnoreGone(err)
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	var asked error
 	n := Decide(is, func(name, uid string) bool {
-		yes, err := c.lives(ctx, ns, name, uid)
+		yes, err := c.podNeedsClaim(ctx, ns, name, uid)
 		asked = errors.Join(asked, err)
 		return yes
 	})
 	if asked != nil {
 		return asked
 	}
-	client := c.deps.Client.ResourceV1().ResourceClaims(ns)
+	client := c.controllerContext.Client.ResourceV1().ResourceClaims(ns)
 	if n.Status {
 		is = is.DeepCopy()
-		is.Status.ReservedFor = n.Users
-		if n.Free {
+		is.Status.ReservedFor = n.ReservedFor
+		if n.Deallocate {
 			is.Status.Allocation, is.Status.Devices = nil, nil
 		}
 		if is, err = client.UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
-			return loop.IgnoreGone(err)
+			return controllerruntime.IgnoreNotFound(err)
 		}
 	}
-	if n.Unlock {
+	if n.RemoveFinalizer {
 		is = is.DeepCopy()
 		is.Finalizers = slices.DeleteFunc(is.Finalizers, func(f string) bool { return f == resourceapi.Finalizer })
 		if is, err = client.Update(ctx, is, metav1.UpdateOptions{}); err != nil {
-			return loop.IgnoreGone(err)
+			return controllerruntime.IgnoreNotFound(err)
 		}
 	}
 	if n.Delete {
-		return loop.IgnoreGone(client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(is.UID))}))
+		return controllerruntime.IgnoreNotFound(client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(is.UID))}))
 	}
 	return nil
 }
 
-// lives asks the API about a Pod that the cache does not show: taking devices from a Pod that runs must not happen.
-func (c *controller) lives(ctx context.Context, ns, name, uid string) (bool, error) {
+// podNeedsClaim asks the API about a Pod that the cache does not show: taking devices from a Pod that runs must not happen.
+func (c *controller) podNeedsClaim(ctx context.Context, ns, name, uid string) (bool, error) {
 	p, err := c.pods.Pods(ns).Get(name)
 	if err == nil && string(p.UID) == uid {
-		return Lives(p), nil
+		return NeedsClaims(p), nil
 	}
-	fresh, err := c.deps.Client.CoreV1().Pods(ns).Get(ctx, name, metav1.GetOptions{})
+	fresh, err := c.controllerContext.Client.CoreV1().Pods(ns).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	return string(fresh.UID) == uid && Lives(fresh), nil
+	return string(fresh.UID) == uid && NeedsClaims(fresh), nil
 }

@@ -13,7 +13,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
-	ownquota "github.com/gantry-project/gantry/internal/pod/quota"
+	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
 // In is what the controller looks at: a quota, the stored objects by kind, and the time.
@@ -54,7 +54,7 @@ func Kinds(q *corev1.ResourceQuota) []schema.GroupResource {
 		switch {
 		case counted:
 			out = append(out, schema.ParseGroupResource(what))
-		case slices.Contains(ofOld(), name):
+		case slices.Contains(legacyResources(), name):
 			out = append(out, schema.GroupResource{Resource: string(name)})
 		}
 	}
@@ -62,7 +62,7 @@ func Kinds(q *corev1.ResourceQuota) []schema.GroupResource {
 	return slices.Compact(out)
 }
 
-func ofOld() []corev1.ResourceName {
+func legacyResources() []corev1.ResourceName {
 	return []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas, corev1.ResourceReplicationControllers, corev1.ResourceSecrets}
 }
 
@@ -95,8 +95,8 @@ func Changed(e quota.Evaluator, old, cur runtime.Object) bool {
 	return isPod && is != nil && (was.Spec.ActiveDeadlineSeconds == nil) != (is.Spec.ActiveDeadlineSeconds == nil)
 }
 
-// Lower tells whether less of anything is used than was written.
-func Lower(written, counted corev1.ResourceQuotaStatus) bool {
+// IsLower tells whether less of anything is used than was written.
+func IsLower(written, counted corev1.ResourceQuotaStatus) bool {
 	less, _ := quota.LessThanOrEqual(written.Used, counted.Used)
 	return !less
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
-	ownquota "github.com/gantry-project/gantry/internal/pod/quota"
+	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
 func amounts(kv ...string) corev1.ResourceList {
@@ -111,11 +111,11 @@ func TestLower(t *testing.T) {
 		written, counted string
 		lower            bool
 	}{{"2", "1", true}, {"2", "2", false}, {"2", "3", false}} {
-		if got := Lower(of(c.written), of(c.counted)); got != c.lower {
+		if got := IsLower(of(c.written), of(c.counted)); got != c.lower {
 			t.Errorf("%s written, %s counted: %v", c.written, c.counted, got)
 		}
 	}
-	if Lower(corev1.ResourceQuotaStatus{}, of("1")) {
+	if IsLower(corev1.ResourceQuotaStatus{}, of("1")) {
 		t.Error("nothing was written, and yet less is counted")
 	}
 }

@@ -24,27 +24,27 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
-	ownquota "github.com/gantry-project/gantry/internal/pod/quota"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
 // resync is after how long a quota is counted anew though nothing seems to have changed (upstream's five minutes).
 const resync = 5 * time.Minute
 
-// settle is after how long a quota whose limits changed is counted once more: what was created before the API server's own cache knew the new limits
+// recalculationDelay is after how long a quota whose limits changed is counted once more: what was created before the API server's own cache knew the new limits
 // was not counted by admission.
-const settle = time.Second
+const recalculationDelay = time.Second
 
 type controller struct {
-	deps        loop.Deps
-	quotas      corelisters.ResourceQuotaLister
-	typed       map[schema.GroupResource]cache.SharedIndexInformer
-	mapper      *restmapper.DeferredDiscoveryRESTMapper
-	first, rest *loop.Queue
+	controllerContext          controllerruntime.ControllerContext
+	quotas                     corelisters.ResourceQuotaLister
+	typed                      map[schema.GroupResource]cache.SharedIndexInformer
+	mapper                     *restmapper.DeferredDiscoveryRESTMapper
+	priorityQueue, resyncQueue *controllerruntime.Queue
 
-	mu    sync.Mutex
-	kinds map[schema.GroupResource]cache.SharedIndexInformer // only metadata; begun when the first quota names the kind
-	end   <-chan struct{}
+	mu     sync.Mutex
+	kinds  map[schema.GroupResource]cache.SharedIndexInformer // only metadata; begun when the first quota names the kind
+	stopCh <-chan struct{}
 }
 
 // runner runs the queue of uncounted quotas beside that of all.
@@ -52,31 +52,31 @@ type runner struct{ *controller }
 
 // Run runs both until ctx ends.
 func (r runner) Run(ctx context.Context) {
-	r.end = ctx.Done()
-	r.first.Also(r.rest.Run)
-	r.first.Run(ctx)
+	r.stopCh = ctx.Done()
+	r.priorityQueue.AddBackground(r.resyncQueue.Run)
+	r.priorityQueue.Run(ctx)
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
-		deps: d, quotas: core.ResourceQuotas().Lister(), kinds: map[schema.GroupResource]cache.SharedIndexInformer{},
+		controllerContext: d, quotas: core.ResourceQuotas().Lister(), kinds: map[schema.GroupResource]cache.SharedIndexInformer{},
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
 		typed: map[schema.GroupResource]cache.SharedIndexInformer{
 			{Resource: "pods"}: core.Pods().Informer(), {Resource: "services"}: core.Services().Informer(),
 			{Resource: "persistentvolumeclaims"}: core.PersistentVolumeClaims().Informer(),
 		},
 	}
-	c.first, c.rest = loop.NewQueue("resourcequota-first", 5, c.sync), loop.NewQueue("resourcequota", 5, c.sync)
-	c.first.Watch(core.ResourceQuotas().Informer(), c.quotaChanged)
+	c.priorityQueue, c.resyncQueue = controllerruntime.NewQueue("resourcequota-first", 5, c.syncResourceQuotaFromKey), controllerruntime.NewQueue("resourcequota", 5, c.syncResourceQuotaFromKey)
+	c.priorityQueue.Watch(core.ResourceQuotas().Informer(), c.quotaChanged)
 	for _, e := range ownquota.Evaluators(c.list, time.Now) {
 		informer, ok := c.typed[e.GroupResource()]
 		if !ok {
 			continue
 		}
-		c.first.Needs(informer)
-		c.rest.Watch(informer, func(old, cur runtime.Object) []string {
+		c.priorityQueue.WaitForInformers(informer)
+		c.resyncQueue.Watch(informer, func(old, cur runtime.Object) []string {
 			if old == nil || cur != nil && !Changed(e, old, cur) {
 				return nil
 			}
@@ -90,8 +90,8 @@ func New(d loop.Deps) loop.Runner {
 func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	q, ok := cur.(*corev1.ResourceQuota)
 	if !ok {
-		if gone, ok := old.(*corev1.ResourceQuota); ok {
-			c.recount(gone)
+		if deleted, ok := old.(*corev1.ResourceQuota); ok {
+			c.enqueueOverlapping(deleted)
 		}
 		return nil
 	}
@@ -102,14 +102,14 @@ func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	if Uncounted(q) {
 		return []string{key}
 	}
-	c.rest.Add(key)
+	c.resyncQueue.Add(key)
 	return nil
 }
 
-// recount asks for the quotas beside one that is gone: quotas may limit the number of quotas.
-func (c *controller) recount(gone *corev1.ResourceQuota) {
-	for _, key := range c.inNamespaceOf(gone) {
-		c.rest.Add(key)
+// enqueueOverlapping asks for the quotas beside one that is gone: quotas may limit the number of quotas.
+func (c *controller) enqueueOverlapping(deleted *corev1.ResourceQuota) {
+	for _, key := range c.inNamespaceOf(deleted) {
+		c.resyncQueue.Add(key)
 	}
 }
 
@@ -126,36 +126,36 @@ func (c *controller) inNamespaceOf(obj runtime.Object) []string {
 	return keys
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	q, err := c.quotas.ResourceQuotas(ns).Get(name)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	changed := Uncounted(q)
 	status, failure := Count(In{Quota: q, List: c.list, Now: time.Now()})
-	if Lower(q.Status, status) { // a cache that has not heard yet of what admission counted would let too much in
-		status, failure = Count(In{Quota: q, List: c.live(ctx), Now: time.Now()})
+	if IsLower(q.Status, status) { // a cache that has not heard yet of what admission counted would let too much in
+		status, failure = Count(In{Quota: q, List: c.listLive(ctx), Now: time.Now()})
 	}
 	if !Equal(q.Status, status) {
 		q = q.DeepCopy()
 		q.Status = status
-		if _, err := c.deps.Client.CoreV1().ResourceQuotas(ns).UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
-			return 0, loop.IgnoreGone(err)
+		if _, err := c.controllerContext.Client.CoreV1().ResourceQuotas(ns).UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
+			return 0, controllerruntime.IgnoreNotFound(err)
 		}
 	}
 	if failure != nil {
 		return 0, fmt.Errorf("counting for quota %s: %w", key, failure)
 	}
 	if changed {
-		return settle, nil
+		return recalculationDelay, nil
 	}
 	return resync, nil
 }
 
-// live gives the objects of a kind as they are stored now; kinds of which only the number counts come from the cache.
-func (c *controller) live(ctx context.Context) func(schema.GroupResource) generic.ListFuncByNamespace {
-	core := c.deps.Client.CoreV1()
+// listLive gives the objects of a kind as they are stored now; kinds of which only the number counts come from the cache.
+func (c *controller) listLive(ctx context.Context) func(schema.GroupResource) generic.ListFuncByNamespace {
+	core := c.controllerContext.Client.CoreV1()
 	return func(gr schema.GroupResource) generic.ListFuncByNamespace {
 		var read func(namespace string) (runtime.Object, error)
 		switch gr {
@@ -215,18 +215,18 @@ func (c *controller) kind(gr schema.GroupResource) (cache.SharedIndexInformer, e
 			c.mu.Unlock()
 			return nil, fmt.Errorf("no such resource %s: %w", gr, err)
 		}
-		informer = metadatainformer.NewFilteredMetadataInformer(c.deps.Metadata, gvr, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer()
-		c.rest.WatchLate(informer, func(old, cur runtime.Object) []string {
+		informer = metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, gvr, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer()
+		c.resyncQueue.WatchAfterStart(informer, func(old, cur runtime.Object) []string {
 			if old == nil || cur != nil {
 				return nil
 			}
 			return c.inNamespaceOf(old)
 		})
 		c.kinds[gr] = informer
-		go informer.Run(c.end)
+		go informer.Run(c.stopCh)
 	}
 	c.mu.Unlock()
-	if !cache.WaitForCacheSync(c.end, informer.HasSynced) {
+	if !cache.WaitForCacheSync(c.stopCh, informer.HasSynced) {
 		return nil, fmt.Errorf("the list of %s ended before it was read", gr)
 	}
 	return informer, nil

@@ -13,23 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-const name = "default"
+const defaultName = "default"
 
 type controller struct {
-	deps       loop.Deps
-	namespaces corelisters.NamespaceLister
-	accounts   corelisters.ServiceAccountLister
+	controllerContext controllerruntime.ControllerContext
+	namespaces        corelisters.NamespaceLister
+	accounts          corelisters.ServiceAccountLister
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{d, core.Namespaces().Lister(), core.ServiceAccounts().Lister()}
-	q := loop.NewQueue("serviceaccount", 2, c.sync)
-	q.WatchSelf(core.Namespaces().Informer())
+	q := controllerruntime.NewQueue("serviceaccount", 2, c.syncNamespace)
+	q.WatchByKey(core.Namespaces().Informer())
 	q.Watch(core.ServiceAccounts().Informer(), func(old, cur runtime.Object) []string {
 		if old != nil && cur == nil {
 			return []string{old.(*corev1.ServiceAccount).Namespace}
@@ -39,7 +39,7 @@ func New(d loop.Deps) loop.Runner {
 	return q
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncNamespace(ctx context.Context, key string) (time.Duration, error) {
 	ns, err := c.namespaces.Get(key)
 	if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
 		return 0, nil
@@ -47,10 +47,10 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	if _, err := c.accounts.ServiceAccounts(key).Get(name); !apierrors.IsNotFound(err) {
+	if _, err := c.accounts.ServiceAccounts(key).Get(defaultName); !apierrors.IsNotFound(err) {
 		return 0, err
 	}
-	_, err = c.deps.Client.CoreV1().ServiceAccounts(key).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err = c.controllerContext.Client.CoreV1().ServiceAccounts(key).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultName}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return 0, nil
 	}

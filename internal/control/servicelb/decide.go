@@ -14,30 +14,30 @@ import (
 // toBeDeleted is the cluster autoscaler's taint on nodes that will go.
 const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// World is what addresses are granted from.
-type World struct {
+// Input is what addresses are granted from.
+type Input struct {
 	Services []*corev1.Service
 	Nodes    []*corev1.Node
 	Slices   []*discoveryv1.EndpointSlice // of the Service asked about, and of the API server's own Service
 	Pods     []*corev1.Pod                // those that have ports of their node
 }
 
-// Ours tells whether a Service is for this controller: a load balancer that no other controller is named for.
-func Ours(s *corev1.Service) bool {
+// HandlesService tells whether a Service is for this controller: a load balancer that no other controller is named for.
+func HandlesService(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil
 }
 
-// Grant says which addresses a Service gets, sorted; why tells, when there is none, what keeps it from one.
-func Grant(s *corev1.Service, w World) (ingress []corev1.LoadBalancerIngress, why string) {
-	if other := w.claimed(s); other != nil {
+// Ingress says which addresses a Service gets, sorted; why tells, when there is none, what keeps it from one.
+func Ingress(s *corev1.Service, w Input) (ingress []corev1.LoadBalancerIngress, why string) {
+	if other := w.portOwner(s); other != nil {
 		return nil, fmt.Sprintf("%s is what Service %s/%s has, which is older, and all load balancers share the nodes' addresses; give one of the two other ports", shared(s, other), other.Namespace, other.Name)
 	}
-	var busy []string
+	var conflict []string
 	var granted []netip.Addr
 	nodes := w.usable(s)
 	for _, n := range nodes {
-		if by := w.taken(s, n); by != "" {
-			busy = append(busy, by)
+		if by := w.portConflict(s, n); by != "" {
+			conflict = append(conflict, by)
 			continue
 		}
 		for _, ip := range addresses(n, s.Spec.IPFamilies) {
@@ -49,8 +49,8 @@ func Grant(s *corev1.Service, w World) (ingress []corev1.LoadBalancerIngress, wh
 	}
 	switch {
 	case len(granted) > 0:
-	case len(busy) > 0:
-		return nil, strings.Join(busy, "; ")
+	case len(conflict) > 0:
+		return nil, strings.Join(conflict, "; ")
 	case len(w.Nodes) == 0 || len(nodes) == 0 && s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
 		return nil, "there are no available nodes for it"
 	case len(nodes) == 0:
@@ -67,11 +67,11 @@ func Grant(s *corev1.Service, w World) (ingress []corev1.LoadBalancerIngress, wh
 	return ingress, ""
 }
 
-// claimed is the older load balancer that has one of the ports.
-func (w World) claimed(s *corev1.Service) *corev1.Service {
+// portOwner is the older load balancer that has one of the ports.
+func (w Input) portOwner(s *corev1.Service) *corev1.Service {
 	var first *corev1.Service
 	for _, o := range w.Services {
-		if !Ours(o) || o.DeletionTimestamp != nil || older(s, o) >= 0 || shared(s, o) == "" {
+		if !HandlesService(o) || o.DeletionTimestamp != nil || older(s, o) >= 0 || shared(s, o) == "" {
 			continue
 		}
 		if first == nil || older(first, o) < 0 {
@@ -100,10 +100,10 @@ func shared(a, b *corev1.Service) string {
 
 // usable are the nodes that may take the Service's traffic: those that upstream's service controller uses, and with policy Local only those
 // that have a ready endpoint, as nobody asks health checks here. While no node is ready all count, so that addresses do not flap with one node.
-func (w World) usable(s *corev1.Service) []*corev1.Node {
+func (w Input) usable(s *corev1.Service) []*corev1.Node {
 	var all, ready []*corev1.Node
 	for _, n := range w.Nodes {
-		if !Serves(n) {
+		if !NodeEligible(n) {
 			continue
 		}
 		all = append(all, n)
@@ -115,14 +115,14 @@ func (w World) usable(s *corev1.Service) []*corev1.Node {
 		all = ready
 	}
 	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		all = slices.DeleteFunc(all, func(n *corev1.Node) bool { return !w.local(s, n.Name) })
+		all = slices.DeleteFunc(all, func(n *corev1.Node) bool { return !w.hasLocalEndpoint(s, n.Name) })
 	}
 	slices.SortFunc(all, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Serves tells whether a node may have load balancers' addresses at all.
-func Serves(n *corev1.Node) bool {
+// NodeEligible tells whether a node may have load balancers' addresses at all.
+func NodeEligible(n *corev1.Node) bool {
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
 	return !excluded && n.DeletionTimestamp == nil && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted })
 }
@@ -133,8 +133,8 @@ func isReady(n *corev1.Node) bool {
 	})
 }
 
-// local tells whether a node has an endpoint of the Service that takes traffic.
-func (w World) local(s *corev1.Service, node string) bool {
+// hasLocalEndpoint tells whether a node has an endpoint of the Service that takes traffic.
+func (w Input) hasLocalEndpoint(s *corev1.Service, node string) bool {
 	for _, slice := range w.Slices {
 		if slice.Namespace != s.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.Name {
 			continue
@@ -148,8 +148,8 @@ func (w World) local(s *corev1.Service, node string) bool {
 	return false
 }
 
-// taken says who has one of the Service's ports at the node already; that one must not be cut off.
-func (w World) taken(s *corev1.Service, n *corev1.Node) string {
+// portConflict says who has one of the Service's ports at the node already; that one must not be cut off.
+func (w Input) portConflict(s *corev1.Service, n *corev1.Node) string {
 	for _, p := range s.Spec.Ports {
 		if p.Protocol == corev1.ProtocolTCP && p.Port == n.Status.DaemonEndpoints.KubeletEndpoint.Port {
 			return fmt.Sprintf("port %d/TCP of node %s is its kubelet's", p.Port, n.Name)
@@ -166,10 +166,10 @@ func (w World) taken(s *corev1.Service, n *corev1.Node) string {
 	return ""
 }
 
-func (w World) apiServer(n *corev1.Node, port int32) bool {
+func (w Input) apiServer(n *corev1.Node, port int32) bool {
 	own := addresses(n, nil)
 	for _, slice := range w.Slices {
-		if slice.Namespace != metaDefault || slice.Labels[discoveryv1.LabelServiceName] != "kubernetes" {
+		if slice.Namespace != sharedIPDefault || slice.Labels[discoveryv1.LabelServiceName] != "kubernetes" {
 			continue
 		}
 		for _, p := range slice.Ports {
@@ -183,7 +183,7 @@ func (w World) apiServer(n *corev1.Node, port int32) bool {
 	return false
 }
 
-const metaDefault = corev1.NamespaceDefault
+const sharedIPDefault = corev1.NamespaceDefault
 
 // HasPort tells whether a living Pod has a port of its node; with port 0 whether it has any.
 func HasPort(p *corev1.Pod, port int32, protocol corev1.Protocol) bool {

@@ -47,11 +47,11 @@ func TestGrant(t *testing.T) {
 	excluded.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 	going := n1.DeepCopy()
 	going.Spec.Taints = []corev1.Taint{{Key: toBeDeleted}}
-	nodes := func(all ...*corev1.Node) World { return World{Nodes: all} }
+	nodes := func(all ...*corev1.Node) Input { return Input{Nodes: all} }
 	for _, c := range []struct {
 		name string
 		s    *corev1.Service
-		w    World
+		w    Input
 		want string // addresses
 		why  string
 	}{
@@ -65,22 +65,22 @@ func TestGrant(t *testing.T) {
 		{"none ready: no flapping", balancer("a", 0), nodes(machine("n2", false, internal("192.0.2.2"))), "192.0.2.2", ""},
 		{"excluded by label", balancer("a", 0), nodes(excluded, n2), "192.0.2.2", ""},
 		{"going by the autoscaler", balancer("a", 0), nodes(going), "", "no available nodes"},
-		{"no nodes", balancer("a", 0), World{}, "", "no available nodes"},
+		{"no nodes", balancer("a", 0), Input{}, "", "no available nodes"},
 		{"loopback is nobody's", balancer("a", 0), nodes(machine("n1", true, internal("127.0.0.1"))), "", "no node has an address"},
-		{"Local: where an endpoint is", balancer("a", 0, local), World{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("shop", "a", "10.1.0.1", "n2", 8080, true), slice("shop", "a", "10.1.0.2", "n1", 8080, false)}}, "192.0.2.2", ""},
+		{"Local: where an endpoint is", balancer("a", 0, local), Input{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("shop", "a", "10.1.0.1", "n2", 8080, true), slice("shop", "a", "10.1.0.2", "n1", 8080, false)}}, "192.0.2.2", ""},
 		{"Local: nowhere", balancer("a", 0, local), nodes(n1), "", "externalTrafficPolicy is Local"},
-		{"a port that an older one has", balancer("a", 0), World{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour), balancer("older", 2*time.Hour)}}, "", "port 80/TCP is what Service shop/older has"},
-		{"the older one keeps it", balancer("a", time.Hour), World{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("young", 0)}}, "192.0.2.1", ""},
-		{"another's class takes nothing", balancer("a", 0), World{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") })}}, "192.0.2.1", ""},
+		{"a port that an older one has", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour), balancer("older", 2*time.Hour)}}, "", "port 80/TCP is what Service shop/older has"},
+		{"the older one keeps it", balancer("a", time.Hour), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("young", 0)}}, "192.0.2.1", ""},
+		{"another's class takes nothing", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") })}}, "192.0.2.1", ""},
 		{"the kubelet's port", balancer("a", 0, port(10250)), nodes(n1), "", "its kubelet's"},
-		{"the API server's port", balancer("a", 0, port(6443)), World{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("default", "kubernetes", "192.0.2.1", "", 6443, true)}}, "192.0.2.2", ""},
-		{"a Pod's host port", balancer("a", 0), World{Nodes: []*corev1.Node{n1, n2}, Pods: []*corev1.Pod{host}}, "192.0.2.2", ""},
-		{"a Pod's host port, the only node", balancer("a", 0), World{Nodes: []*corev1.Node{n1}, Pods: []*corev1.Pod{host}}, "", "hostPort of Pod shop/edge"},
+		{"the API server's port", balancer("a", 0, port(6443)), Input{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("default", "kubernetes", "192.0.2.1", "", 6443, true)}}, "192.0.2.2", ""},
+		{"a Pod's host port", balancer("a", 0), Input{Nodes: []*corev1.Node{n1, n2}, Pods: []*corev1.Pod{host}}, "192.0.2.2", ""},
+		{"a Pod's host port, the only node", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Pods: []*corev1.Pod{host}}, "", "hostPort of Pod shop/edge"},
 		{"the address asked for", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.2" }), nodes(n1, n2), "192.0.2.2", ""},
 		{"an address nobody has", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.9" }), nodes(n1, n2), "", "192.0.2.9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, why := Grant(c.s, c.w)
+			got, why := Ingress(c.s, c.w)
 			var all []string
 			for _, in := range got {
 				all = append(all, in.IP)

@@ -22,22 +22,22 @@ import (
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 type controller struct {
-	deps     loop.Deps
-	services corelisters.ServiceLister
-	nodes    corelisters.NodeLister
-	pods     corelisters.PodLister
-	slices   discoverylisters.EndpointSliceLister
+	controllerContext controllerruntime.ControllerContext
+	services          corelisters.ServiceLister
+	nodes             corelisters.NodeLister
+	pods              corelisters.PodLister
+	slices            discoverylisters.EndpointSliceLister
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{d, core.Services().Lister(), core.Nodes().Lister(), core.Pods().Lister(), slices.Lister()}
-	q := loop.NewQueue("servicelb", 1, c.sync)
+	q := controllerruntime.NewQueue("servicelb", 1, c.syncService)
 	q.Watch(core.Services().Informer(), c.serviceChanged)
 	q.Watch(core.Nodes().Informer(), c.nodeChanged)
 	q.Watch(core.Pods().Informer(), c.podChanged)
@@ -45,15 +45,15 @@ func New(d loop.Deps) loop.Runner {
 	return q
 }
 
-// all are the keys of the Services that are ours.
-func (c *controller) all() []string {
+// allServices are the keys of the Services that are ours.
+func (c *controller) allServices() []string {
 	list, err := c.services.List(labels.Everything())
 	if err != nil {
 		return nil
 	}
 	var out []string
 	for _, s := range list {
-		if Ours(s) {
+		if HandlesService(s) {
 			out = append(out, s.Namespace+"/"+s.Name)
 		}
 	}
@@ -64,7 +64,7 @@ func (c *controller) all() []string {
 func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Service)
 	is, _ := cur.(*corev1.Service)
-	if (was == nil || !Ours(was)) && (is == nil || !Ours(is)) {
+	if (was == nil || !HandlesService(was)) && (is == nil || !HandlesService(is)) {
 		if is != nil && len(is.Status.LoadBalancer.Ingress) > 0 {
 			return []string{is.Namespace + "/" + is.Name}
 		}
@@ -73,40 +73,40 @@ func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Spec, is.Spec) && equality.Semantic.DeepEqual(was.Status, is.Status) {
 		return nil
 	}
-	keys := c.all()
-	if is != nil && !Ours(is) {
+	keys := c.allServices()
+	if is != nil && !HandlesService(is) {
 		keys = append(keys, is.Namespace+"/"+is.Name)
 	}
 	return keys
 }
 
-// facts are what of a node decides.
-func facts(o runtime.Object) any {
+// relevantFields are what of a node decides.
+func relevantFields(o runtime.Object) any {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return nil
 	}
-	return []any{Serves(n), isReady(n), n.Status.Addresses, n.Status.DaemonEndpoints}
+	return []any{NodeEligible(n), isReady(n), n.Status.Addresses, n.Status.DaemonEndpoints}
 }
 
 func (c *controller) nodeChanged(old, cur runtime.Object) []string {
-	if reflect.DeepEqual(facts(old), facts(cur)) {
+	if reflect.DeepEqual(relevantFields(old), relevantFields(cur)) {
 		return nil
 	}
-	return c.all()
+	return c.allServices()
 }
 
 // podChanged looks at Pods with ports of their nodes alone, as they come and go.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	was, is := holds(old), holds(cur)
+	was, is := nodePortsOf(old), nodePortsOf(cur)
 	if was == is {
 		return nil
 	}
-	return c.all()
+	return c.allServices()
 }
 
-// holds is the node on which a Pod has ports, empty when it has none.
-func holds(o runtime.Object) string {
+// nodePortsOf is the node on which a Pod has ports, empty when it has none.
+func nodePortsOf(o runtime.Object) string {
 	if p, ok := o.(*corev1.Pod); ok && HasPort(p, 0, "") {
 		return p.Spec.NodeName
 	}
@@ -123,13 +123,13 @@ func (c *controller) sliceChanged(old, cur runtime.Object) []string {
 		return nil
 	}
 	s, err := c.services.Services(slice.Namespace).Get(slice.Labels[discoveryv1.LabelServiceName])
-	if err != nil || !Ours(s) || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+	if err != nil || !HandlesService(s) || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
 	}
 	return []string{s.Namespace + "/" + s.Name}
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncService(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	s, err := c.services.Services(ns).Get(name)
 	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
@@ -138,17 +138,17 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	w, err := c.world(s)
+	w, err := c.readInput(s)
 	if err != nil {
 		return 0, err
 	}
-	if !Ours(s) {
-		return 0, c.release(ctx, s)
+	if !HandlesService(s) {
+		return 0, c.clearStatus(ctx, s)
 	}
-	want, why := Grant(s, w)
+	want, why := Ingress(s, w)
 	have := s.Status.LoadBalancer.Ingress
 	say := func(kind, reason, format string, args ...any) {
-		c.deps.Recorder.Eventf(s, kind, reason, format, args...)
+		c.controllerContext.Recorder.Eventf(s, kind, reason, format, args...)
 	}
 	if why != "" {
 		say(corev1.EventTypeWarning, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: %s", why)
@@ -171,8 +171,8 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	return 0, nil
 }
 
-// release takes the addresses of nodes from a Service that is no longer a load balancer; addresses that others gave are theirs to take.
-func (c *controller) release(ctx context.Context, s *corev1.Service) error {
+// clearStatus takes the addresses of nodes from a Service that is no longer a load balancer; addresses that others gave are theirs to take.
+func (c *controller) clearStatus(ctx context.Context, s *corev1.Service) error {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) == 0 {
 		return nil
 	}
@@ -191,25 +191,25 @@ func (c *controller) release(ctx context.Context, s *corev1.Service) error {
 			return nil
 		}
 	}
-	c.deps.Recorder.Event(s, corev1.EventTypeNormal, "DeletingLoadBalancer", "Deleting load balancer")
+	c.controllerContext.Recorder.Event(s, corev1.EventTypeNormal, "DeletingLoadBalancer", "Deleting load balancer")
 	if err := c.write(ctx, s, nil); err != nil {
 		return err
 	}
-	c.deps.Recorder.Event(s, corev1.EventTypeNormal, "DeletedLoadBalancer", "Deleted load balancer")
+	c.controllerContext.Recorder.Event(s, corev1.EventTypeNormal, "DeletedLoadBalancer", "Deleted load balancer")
 	return nil
 }
 
 func (c *controller) write(ctx context.Context, s *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	s = s.DeepCopy()
 	s.Status.LoadBalancer.Ingress = ingress
-	_, err := c.deps.Client.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
-	if err := loop.IgnoreGone(err); err != nil {
+	_, err := c.controllerContext.Client.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
+	if err := controllerruntime.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("status of Service %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil
 }
 
-func (c *controller) world(s *corev1.Service) (w World, err error) {
+func (c *controller) readInput(s *corev1.Service) (w Input, err error) {
 	if w.Services, err = c.services.List(labels.Everything()); err != nil {
 		return w, err
 	}
@@ -221,7 +221,7 @@ func (c *controller) world(s *corev1.Service) (w World, err error) {
 		return w, err
 	}
 	for _, p := range pods {
-		if holds(p) != "" {
+		if nodePortsOf(p) != "" {
 			w.Pods = append(w.Pods, p)
 		}
 	}
@@ -229,7 +229,7 @@ func (c *controller) world(s *corev1.Service) (w World, err error) {
 	if err != nil {
 		return w, err
 	}
-	api, err := c.slices.EndpointSlices(metaDefault).List(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.AsSelector())
+	api, err := c.slices.EndpointSlices(sharedIPDefault).List(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.AsSelector())
 	w.Slices = append(w.Slices, api...)
 	return w, err
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 // A load balancer gets the node's address, a second one with its port waits until the first is none any more, one of another class is left alone.
@@ -20,7 +20,7 @@ func TestAddressesComeAndGo(t *testing.T) {
 	client := fake.NewClientset(machine("n1", true, internal("192.0.2.1")), balancer("first", time.Hour), balancer("second", 0), other)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	events := record.NewFakeRecorder(100)
-	c := New(loop.Deps{Client: client, Informers: factory, Recorder: events})
+	c := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: events})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
 	services := client.CoreV1().Services("shop")
@@ -43,7 +43,7 @@ func TestAddressesComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	said := func(want string) {
+	message := func(want string) {
 		t.Helper()
 		for {
 			select {
@@ -57,14 +57,14 @@ func TestAddressesComeAndGo(t *testing.T) {
 		}
 	}
 	first := expect("first", "192.0.2.1")
-	said("Normal EnsuredLoadBalancer Ensured load balancer")
+	message("Normal EnsuredLoadBalancer Ensured load balancer")
 	expect("second", "")
 	first.Spec.Type = corev1.ServiceTypeClusterIP
 	if _, err := services.Update(t.Context(), first, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	expect("first", "")
-	said("Normal DeletedLoadBalancer Deleted load balancer")
+	message("Normal DeletedLoadBalancer Deleted load balancer")
 	expect("second", "192.0.2.1")
 	expect("other", "")
 }

@@ -9,56 +9,56 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fix puts a Pod's labels, missing claims and the owners of its claims right.
-func (c *controller) fix(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
+// updatePod puts a Pod's labels, missing claims and the owners of its claims right.
+func (c *controller) updatePod(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
 	if p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil {
-		if err := c.makeClaims(ctx, set, Ordinal(set, p), p.Name); err != nil {
+		if err := c.createClaims(ctx, set, Ordinal(set, p), p.Name); err != nil {
 			return err
 		}
 	}
-	if err := c.own(ctx, set, p, false); err != nil {
+	if err := c.updateClaimOwners(ctx, set, p, false); err != nil {
 		return err
 	}
-	if Identified(set, p) || p.DeletionTimestamp != nil {
+	if IdentityMatches(set, p) || p.DeletionTimestamp != nil {
 		return nil
 	}
 	p = p.DeepCopy()
-	identify(set, p, Ordinal(set, p))
-	_, err := c.deps.Client.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
+	updateIdentity(set, p, Ordinal(set, p))
+	_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedUpdate", "Update Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedUpdate", "Update Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 		return err
 	}
 	return nil
 }
 
-// makeClaims creates the claims of an ordinal that are not there. One that is being deleted holds the Pod back.
-func (c *controller) makeClaims(ctx context.Context, set *appsv1.StatefulSet, ordinal int, pod string) error {
+// createClaims creates the claims of an ordinal that are not there. One that is being deleted holds the Pod back.
+func (c *controller) createClaims(ctx context.Context, set *appsv1.StatefulSet, ordinal int, pod string) error {
 	for _, claim := range Claims(set, ordinal) {
 		have, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(claim.Name)
 		switch {
 		case err == nil && have.DeletionTimestamp != nil:
-			return apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name, errEnding)
+			return apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name, errTerminating)
 		case err == nil:
 			continue
 		case !apierrors.IsNotFound(err):
 			return err
 		}
-		claim.OwnerReferences, _ = Owners(set, nil, false, nil)
-		_, err = c.deps.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+		claim.OwnerReferences, _ = ClaimOwnerRefs(set, nil, false, nil)
+		_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 		switch {
 		case err == nil:
-			c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Claim %s Pod %s in StatefulSet %s success", claim.Name, pod, set.Name)
+			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Claim %s Pod %s in StatefulSet %s success", claim.Name, pod, set.Name)
 		case !apierrors.IsAlreadyExists(err):
-			c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim.Name, pod, set.Name, err)
+			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim.Name, pod, set.Name, err)
 			return err
 		}
 	}
 	return nil
 }
 
-// own gives the claims of a Pod the owners that the retention policy says.
-func (c *controller) own(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod, leaves bool) error {
+// updateClaimOwners gives the claims of a Pod the owners that the retention policy says.
+func (c *controller) updateClaimOwners(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod, leaves bool) error {
 	for _, want := range Claims(set, Ordinal(set, p)) {
 		claim, err := c.claims.PersistentVolumeClaims(want.Namespace).Get(want.Name)
 		if apierrors.IsNotFound(err) {
@@ -67,13 +67,13 @@ func (c *controller) own(ctx context.Context, set *appsv1.StatefulSet, p *corev1
 		if err != nil {
 			return err
 		}
-		owners, changed := Owners(set, p, leaves, claim.OwnerReferences)
+		owners, changed := ClaimOwnerRefs(set, p, leaves, claim.OwnerReferences)
 		if !changed {
 			continue
 		}
 		claim = claim.DeepCopy()
 		claim.OwnerReferences = owners
-		if _, err := c.deps.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if _, err := c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

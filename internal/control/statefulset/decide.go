@@ -20,19 +20,19 @@ type In struct {
 	Now             time.Time
 }
 
-// Slot is a Pod to create.
-type Slot struct {
+// Replica is a Pod to create.
+type Replica struct {
 	Ordinal  int
 	Revision string
 }
 
 // Plan is what is to be done now. Without a change the controller waits.
 type Plan struct {
-	Create   []Slot
-	Recreate []*corev1.Pod // ended; deleted so that the name becomes free
-	Fix      []*corev1.Pod // identity, storage or claims are to be put right
-	Leave    []*corev1.Pod // too many: deleted for good, with what the retention policy says of their claims
-	Replace  []*corev1.Pod // of another revision: deleted, to come back in the new one
+	Create         []Replica
+	Recreate       []*corev1.Pod // ended; deleted so that the name becomes free
+	UpdateIdentity []*corev1.Pod // identity, storage or claims are to be put right
+	ReleaseClaims  []*corev1.Pod // too many: deleted for good, with what the retention policy says of their claims
+	Replace        []*corev1.Pod // of another revision: deleted, to come back in the new one
 }
 
 // Next plans one step (upstream's order): the lowest ordinal that is missing or not well comes first, then the highest that is too much goes, then the
@@ -43,21 +43,21 @@ func Next(in In) Plan {
 		return plan
 	}
 	ordered := in.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
-	slots, extra := in.place()
-	if wait := in.fill(&plan, slots, ordered); wait {
+	slots, extra := in.slotsByOrdinal()
+	if wait := in.createMissing(&plan, slots, ordered); wait {
 		return plan
 	}
-	if wait := in.shrink(&plan, slots, extra, ordered); wait {
+	if wait := in.scaleDown(&plan, slots, extra, ordered); wait {
 		return plan
 	}
 	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && len(plan.Create)+len(plan.Recreate) == 0 {
-		plan.Replace = in.replace(slots)
+		plan.Replace = in.rollingUpdate(slots)
 	}
 	return plan
 }
 
-// place puts the Pods into the set's slots; those outside of its range come back apart, the highest ordinal first.
-func (in In) place() (slots, extra []*corev1.Pod) {
+// slotsByOrdinal puts the Pods into the set's slots; those outside of its range come back apart, the highest ordinal first.
+func (in In) slotsByOrdinal() (slots, extra []*corev1.Pod) {
 	start := Start(in.Set)
 	slots = make([]*corev1.Pod, replicas(in.Set))
 	for _, p := range in.Pods {
@@ -73,17 +73,17 @@ func (in In) place() (slots, extra []*corev1.Pod) {
 	return slots, extra
 }
 
-func (in In) fill(plan *Plan, slots []*corev1.Pod, ordered bool) (wait bool) {
+func (in In) createMissing(plan *Plan, slots []*corev1.Pod, ordered bool) (wait bool) {
 	for i, p := range slots {
 		switch {
 		case p == nil:
 			ordinal := Start(in.Set) + i
-			plan.Create = append(plan.Create, Slot{ordinal, in.revisionFor(ordinal)})
+			plan.Create = append(plan.Create, Replica{ordinal, in.revisionFor(ordinal)})
 			if ordered {
 				return true
 			}
 			continue
-		case ended(p):
+		case isTerminated(p):
 			if p.DeletionTimestamp == nil {
 				plan.Recreate = append(plan.Recreate, p)
 			}
@@ -93,7 +93,7 @@ func (in In) fill(plan *Plan, slots []*corev1.Pod, ordered bool) (wait bool) {
 			}
 			continue
 		}
-		plan.Fix = append(plan.Fix, p)
+		plan.UpdateIdentity = append(plan.UpdateIdentity, p)
 		if ordered && (p.DeletionTimestamp != nil || !in.available(p)) {
 			return true
 		}
@@ -116,8 +116,8 @@ func (in In) revisionFor(ordinal int) string {
 	return in.Update
 }
 
-// shrink takes the highest ordinal away. A set in order waits until all others are well, unless the Pod that is not well is the very one to go.
-func (in In) shrink(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait bool) {
+// scaleDown takes the highest ordinal away. A set in order waits until all others are well, unless the Pod that is not well is the very one to go.
+func (in In) scaleDown(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait bool) {
 	first := in.firstUnhealthy(slots, extra)
 	for _, p := range extra {
 		if p.DeletionTimestamp != nil {
@@ -129,7 +129,7 @@ func (in In) shrink(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait 
 		if ordered && !in.available(p) && p != first {
 			return true
 		}
-		plan.Leave = append(plan.Leave, p)
+		plan.ReleaseClaims = append(plan.ReleaseClaims, p)
 		if ordered {
 			return true
 		}
@@ -150,8 +150,8 @@ func (in In) firstUnhealthy(slots, extra []*corev1.Pod) *corev1.Pod {
 	return first
 }
 
-// replace deletes Pods of another revision from the highest ordinal down to the partition, at most as many at once as may be unavailable.
-func (in In) replace(slots []*corev1.Pod) []*corev1.Pod {
+// rollingUpdate deletes Pods of another revision from the highest ordinal down to the partition, at most as many at once as may be unavailable.
+func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
 	partition, most := 0, 1
 	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		if r.Partition != nil {
@@ -164,11 +164,11 @@ func (in In) replace(slots []*corev1.Pod) []*corev1.Pod {
 		}
 	}
 	var out []*corev1.Pod
-	gone := 0
+	deleted := 0
 	if most > 1 {
 		for _, p := range slots {
 			if p == nil || !healthy(p) || !in.available(p) {
-				gone++
+				deleted++
 			}
 		}
 	}
@@ -191,8 +191,8 @@ func (in In) replace(slots []*corev1.Pod) []*corev1.Pod {
 		case !old:
 		case !healthy(p):
 			out = append(out, p) // it is unavailable already
-		case gone < most:
-			out, gone = append(out, p), gone+1
+		case deleted < most:
+			out, deleted = append(out, p), deleted+1
 		}
 	}
 	return out
@@ -206,7 +206,7 @@ func Status(in In, collisions int32) (appsv1.StatefulSetStatus, time.Duration) {
 	var again time.Duration
 	for _, p := range in.Pods {
 		s.Replicas++
-		if running(p) {
+		if isRunningAndReady(p) {
 			s.ReadyReplicas++
 			if left := in.untilAvailable(p); left <= 0 {
 				s.AvailableReplicas++
@@ -262,15 +262,15 @@ func Ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
 // Revision is the name of the revision a Pod was made from.
 func Revision(p *corev1.Pod) string { return p.Labels[appsv1.StatefulSetRevisionLabel] }
 
-func ended(p *corev1.Pod) bool {
+func isTerminated(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
 
-func running(p *corev1.Pod) bool {
+func isRunningAndReady(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodRunning && readyCondition(p) != nil
 }
 
-func healthy(p *corev1.Pod) bool { return running(p) && p.DeletionTimestamp == nil }
+func healthy(p *corev1.Pod) bool { return isRunningAndReady(p) && p.DeletionTimestamp == nil }
 
 func readyCondition(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
@@ -281,7 +281,7 @@ func readyCondition(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-func (in In) available(p *corev1.Pod) bool { return running(p) && in.untilAvailable(p) <= 0 }
+func (in In) available(p *corev1.Pod) bool { return isRunningAndReady(p) && in.untilAvailable(p) <= 0 }
 
 func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	c := readyCondition(p)

@@ -50,7 +50,7 @@ func names(pods []*corev1.Pod) string {
 	return out
 }
 
-func told(p Plan) string {
+func planText(p Plan) string {
 	out := ""
 	for _, s := range p.Create {
 		out += fmt.Sprintf("create %d@%s ", s.Ordinal, s.Revision)
@@ -60,8 +60,8 @@ func told(p Plan) string {
 			out += what + " " + names(pods)
 		}
 	}
-	if len(p.Leave) > 0 {
-		out += "leave " + names(p.Leave)
+	if len(p.ReleaseClaims) > 0 {
+		out += "leave " + names(p.ReleaseClaims)
 	}
 	if len(p.Replace) > 0 {
 		out += "replace " + names(p.Replace)
@@ -120,7 +120,7 @@ func TestOneStepAtATime(t *testing.T) {
 		{"below the start is too many", set(1, from(5)), []*corev1.Pod{pod(4, "new"), pod(5, "new")}, "leave db-4 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := told(Next(In{Set: c.set, Pods: c.pods, Current: "old", Update: "new", Now: t0})); got != c.want {
+			if got := planText(Next(In{Set: c.set, Pods: c.pods, Current: "old", Update: "new", Now: t0})); got != c.want {
 				t.Errorf("plan %q, want %q", got, c.want)
 			}
 		})
@@ -146,8 +146,8 @@ func TestAnOrderedSetMovesOnePodAtATime(t *testing.T) {
 			}
 		}
 		plan := Next(In{Set: s, Pods: pods, Current: "old", Update: "new", Now: t0})
-		if n := len(plan.Create) + len(plan.Recreate) + len(plan.Leave) + len(plan.Replace); n > 1 {
-			t.Fatalf("%d moves at once: %s", n, told(plan))
+		if n := len(plan.Create) + len(plan.Recreate) + len(plan.ReleaseClaims) + len(plan.Replace); n > 1 {
+			t.Fatalf("%d moves at once: %s", n, planText(plan))
 		}
 		for _, slot := range plan.Create {
 			for _, p := range pods {
@@ -179,8 +179,8 @@ func TestIdentity(t *testing.T) {
 	s := set(1)
 	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}, {Name: "tmp"}}}}
-	p := Pod(s, template, Slot{3, "rev"})
-	if p.Name != "db-3" || p.Spec.Hostname != "db-3" || p.Spec.Subdomain != "db" || p.Labels["apps.kubernetes.io/pod-index"] != "3" || !Identified(s, p) || Revision(p) != "rev" {
+	p := Pod(s, template, Replica{3, "rev"})
+	if p.Name != "db-3" || p.Spec.Hostname != "db-3" || p.Spec.Subdomain != "db" || p.Labels["apps.kubernetes.io/pod-index"] != "3" || !IdentityMatches(s, p) || Revision(p) != "rev" {
 		t.Errorf("%+v", p)
 	}
 	if len(p.Spec.Volumes) != 2 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-db-3" || p.Spec.Volumes[1].Name != "tmp" {
@@ -205,7 +205,7 @@ func TestRetention(t *testing.T) {
 		s := set(1)
 		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: c.deleted, WhenScaled: c.scaled}
 		other := metav1.OwnerReference{Kind: "Other", UID: "other"}
-		got, _ := Owners(s, p, c.leaves, []metav1.OwnerReference{other})
+		got, _ := ClaimOwnerRefs(s, p, c.leaves, []metav1.OwnerReference{other})
 		uid := ""
 		if len(got) == 2 {
 			uid = string(got[1].UID)
@@ -213,7 +213,7 @@ func TestRetention(t *testing.T) {
 		if uid != c.want || got[0].UID != "other" {
 			t.Errorf("deleted %s scaled %s leaves %v: owners %+v, want %q", c.deleted, c.scaled, c.leaves, got, c.want)
 		}
-		if _, changed := Owners(s, p, c.leaves, got); changed {
+		if _, changed := ClaimOwnerRefs(s, p, c.leaves, got); changed {
 			t.Error("what is right is changed again")
 		}
 	}

@@ -22,60 +22,60 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/gantry-project/gantry/internal/control/history"
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerrevision"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-var errEnding = errors.New("the claim of the last Pod is still being deleted")
+var errTerminating = errors.New("the claim of the last Pod is still being deleted")
 
 type controller struct {
-	deps      loop.Deps
-	sets      appslisters.StatefulSetLister
-	pods      cache.SharedIndexInformer
-	revisions cache.SharedIndexInformer
-	claims    corelisters.PersistentVolumeClaimLister
-	expect    *loop.Expectations
+	controllerContext controllerruntime.ControllerContext
+	sets              appslisters.StatefulSetLister
+	pods              cache.SharedIndexInformer
+	revisions         cache.SharedIndexInformer
+	claims            corelisters.PersistentVolumeClaimLister
+	expectations      *controllerruntime.Expectations
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
-		deps: d, sets: apps.StatefulSets().Lister(), pods: core.Pods().Informer(), revisions: apps.ControllerRevisions().Informer(),
-		claims: core.PersistentVolumeClaims().Lister(), expect: loop.NewExpectations(),
+		controllerContext: d, sets: apps.StatefulSets().Lister(), pods: core.Pods().Informer(), revisions: apps.ControllerRevisions().Informer(),
+		claims: core.PersistentVolumeClaims().Lister(), expectations: controllerruntime.NewExpectations(),
 	}
-	loop.IndexByController(c.pods)
-	loop.IndexByController(c.revisions)
-	q := loop.NewQueue("statefulset", 5, c.sync)
-	q.WatchSelf(apps.StatefulSets().Informer())
+	controllerruntime.IndexByController(c.pods)
+	controllerruntime.IndexByController(c.revisions)
+	q := controllerruntime.NewQueue("statefulset", 5, c.syncStatefulSet)
+	q.WatchByKey(apps.StatefulSets().Informer())
 	q.Watch(c.pods, c.podChanged)
-	q.Needs(c.revisions, core.PersistentVolumeClaims().Informer())
+	q.WaitForInformers(c.revisions, core.PersistentVolumeClaims().Informer())
 	return q
 }
 
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.expect.Note(keys, old, cur)
-	p, orphan := loop.Adoptable[*corev1.Pod](cur)
+	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
+	c.expectations.ObservePod(keys, old, cur)
+	p, orphan := controllerruntime.Adoptable[*corev1.Pod](cur)
 	if !orphan {
 		return keys
 	}
 	sets, _ := c.sets.StatefulSets(p.Namespace).List(labels.Everything())
 	for _, s := range sets {
-		if loop.Selects(s.Spec.Selector, p.Labels) && Ordinal(s, p) >= 0 {
+		if controllerruntime.Selects(s.Spec.Selector, p.Labels) && Ordinal(s, p) >= 0 {
 			keys = append(keys, s.Namespace+"/"+s.Name)
 		}
 	}
 	return keys
 }
 
-func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	set, err := c.sets.StatefulSets(ns).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.expect.Forget(key)
+		c.expectations.DeleteExpectations(key)
 		return 0, nil
 	}
 	if err != nil {
@@ -85,19 +85,19 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || selector.Empty() {
 		return 0, nil
 	}
-	ready := c.expect.Satisfied(key, time.Now())
-	owner := loop.Owner{Object: set, Kind: kind, Selector: selector}
+	ready := c.expectations.SatisfiedExpectations(key, time.Now())
+	owner := controllerruntime.Owner{Object: set, Kind: kind, Selector: selector}
 	pods, err := c.claimPods(ctx, owner, set)
 	if err != nil {
 		return 0, err
 	}
-	have, err := loop.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.deps.PatchRevision)
+	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.controllerContext.PatchRevision)
 	if err != nil {
 		return 0, err
 	}
 	collisions := ptr.Deref(set.Status.CollisionCount, 0)
-	update, err := history.Keep(ctx, c.deps.Client.AppsV1().ControllerRevisions(ns), history.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
-	if collision := (history.Collision{}); errors.As(err, &collision) {
+	update, err := controllerrevision.Ensure(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(ns), controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
+	if collision := (controllerrevision.Collision{}); errors.As(err, &collision) {
 		status := *set.Status.DeepCopy()
 		collisions++
 		status.CollisionCount = &collisions
@@ -118,31 +118,31 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err == nil && ready {
 		err = c.do(ctx, in, map[string]*appsv1.ControllerRevision{current.Name: current, update.Name: update})
 	}
-	return again, errors.Join(err, c.forget(ctx, in, have))
+	return again, errors.Join(err, c.truncateHistory(ctx, in, have))
 }
 
 // claimPods claims what bears a name of the set; another Pod that its selector matches is left alone.
-func (c *controller) claimPods(ctx context.Context, o loop.Owner, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
+func (c *controller) claimPods(ctx context.Context, o controllerruntime.Owner, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
 	patch := func(ctx context.Context, namespace, name string, body []byte) error {
 		if Ordinal(set, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}) < 0 {
 			return apierrors.NewNotFound(corev1.Resource("pods"), name)
 		}
-		return c.deps.PatchPod(ctx, namespace, name, body)
+		return c.controllerContext.PatchPod(ctx, namespace, name, body)
 	}
-	return loop.Claim[*corev1.Pod](ctx, o, c.pods, patch)
+	return controllerruntime.Claim[*corev1.Pod](ctx, o, c.pods, patch)
 }
 
 // do carries out the plan.
 func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1.ControllerRevision) error {
 	plan := Next(in)
-	for _, p := range plan.Fix {
-		if err := c.fix(ctx, in.Set, p); err != nil {
+	for _, p := range plan.UpdateIdentity {
+		if err := c.updatePod(ctx, in.Set, p); err != nil {
 			return err
 		}
 	}
 	var errs []error
-	gone := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.Leave...), plan.Replace...)
-	c.expect.Expect(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), gone, time.Now())
+	deleted := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.ReleaseClaims...), plan.Replace...)
+	c.expectations.SetExpectations(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), deleted, time.Now())
 	for _, s := range plan.Create {
 		errs = append(errs, c.create(ctx, in.Set, revisions[s.Revision], s))
 	}
@@ -151,64 +151,64 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 		if p.Status.Phase == corev1.PodSucceeded {
 			reason, how = "RecreatingTerminatedPod", "terminated"
 		}
-		c.deps.Recorder.Eventf(in.Set, corev1.EventTypeWarning, reason, "StatefulSet %s/%s is recreating %s Pod %s", in.Set.Namespace, in.Set.Name, how, p.Name)
+		c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, reason, "StatefulSet %s/%s is recreating %s Pod %s", in.Set.Namespace, in.Set.Name, how, p.Name)
 	}
-	for _, p := range plan.Leave {
-		if err := c.own(ctx, in.Set, p, true); err != nil {
-			c.expect.Forget(in.Set.Namespace + "/" + in.Set.Name)
+	for _, p := range plan.ReleaseClaims {
+		if err := c.updateClaimOwners(ctx, in.Set, p, true); err != nil {
+			c.expectations.DeleteExpectations(in.Set.Namespace + "/" + in.Set.Name)
 			return errors.Join(append(errs, err)...)
 		}
 	}
-	for _, p := range gone {
+	for _, p := range deleted {
 		errs = append(errs, c.delete(ctx, in.Set, p))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revision *appsv1.ControllerRevision, s Slot) error {
-	template, err := history.Template(revision)
+func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revision *appsv1.ControllerRevision, s Replica) error {
+	template, err := controllerrevision.Template(revision)
 	var p *corev1.Pod
 	if err == nil {
 		p = Pod(set, template, s)
-		if err = c.makeClaims(ctx, set, s.Ordinal, p.Name); err == nil {
-			_, err = c.deps.Client.CoreV1().Pods(set.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		if err = c.createClaims(ctx, set, s.Ordinal, p.Name); err == nil {
+			_, err = c.controllerContext.Client.CoreV1().Pods(set.Namespace).Create(ctx, p, metav1.CreateOptions{})
 		}
 	}
 	if err == nil {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Pod %s in StatefulSet %s successful", p.Name, set.Name)
 		return nil
 	}
-	c.expect.Created(set.Namespace+"/"+set.Name, 1)
+	c.expectations.CreationObserved(set.Namespace+"/"+set.Name, 1)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	if p != nil && !apierrors.IsAlreadyExists(err) {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 	}
 	return fmt.Errorf("creating Pod %d of %s: %w", s.Ordinal, set.Name, err)
 }
 
 func (c *controller) delete(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
-	err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if err == nil {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Delete Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Delete Pod %s in StatefulSet %s successful", p.Name, set.Name)
 		return nil
 	}
-	c.expect.Deleted(set.Namespace+"/"+set.Name, string(p.UID))
+	c.expectations.DeletionObserved(set.Namespace+"/"+set.Name, string(p.UID))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Delete Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+	c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Delete Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 	return err
 }
 
-// forget deletes revisions beyond the limit that no Pod and no status names.
-func (c *controller) forget(ctx context.Context, in In, have []*appsv1.ControllerRevision) error {
+// truncateHistory deletes revisions beyond the limit that no Pod and no status names.
+func (c *controller) truncateHistory(ctx context.Context, in In, have []*appsv1.ControllerRevision) error {
 	inUse := map[string]bool{in.Current: true, in.Update: true}
 	for _, p := range in.Pods {
 		inUse[Revision(p)] = true
 	}
-	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), history.Past{Have: have, InUse: inUse, Limit: in.Set.Spec.RevisionHistoryLimit})
+	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace), controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s appsv1.StatefulSetStatus) error {
@@ -217,6 +217,6 @@ func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s
 	}
 	set = set.DeepCopy()
 	set.Status = s
-	_, err := c.deps.Client.AppsV1().StatefulSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
-	return loop.IgnoreGone(err)
+	_, err := c.controllerContext.Client.AppsV1().StatefulSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }

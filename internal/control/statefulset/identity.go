@@ -11,25 +11,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 // Pod makes the Pod of an ordinal from a revision's template: its own name, host name, labels and claims.
-func Pod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, s Slot) *corev1.Pod {
-	p := loop.PodFromTemplate(template, loop.Owner{Object: set, Kind: kind})
+func Pod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, s Replica) *corev1.Pod {
+	p := controllerruntime.NewPodFromTemplate(template, controllerruntime.Owner{Object: set, Kind: kind})
 	p.GenerateName = ""
 	p.Name = fmt.Sprintf("%s-%d", set.Name, s.Ordinal)
 	if p.Labels == nil {
 		p.Labels = map[string]string{}
 	}
 	p.Labels[appsv1.StatefulSetRevisionLabel] = s.Revision
-	identify(set, p, s.Ordinal)
+	updateIdentity(set, p, s.Ordinal)
 	p.Spec.Hostname, p.Spec.Subdomain = p.Name, set.Spec.ServiceName
-	mount(set, p, s.Ordinal)
+	updateStorage(set, p, s.Ordinal)
 	return p
 }
 
-func identify(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
+func updateIdentity(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	if p.Labels == nil {
 		p.Labels = map[string]string{}
 	}
@@ -37,8 +37,8 @@ func identify(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	p.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 }
 
-// mount puts the claims in place of volumes of the same name.
-func mount(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
+// updateStorage puts the claims in place of volumes of the same name.
+func updateStorage(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	claims := map[string]bool{}
 	var volumes []corev1.Volume
 	for _, t := range set.Spec.VolumeClaimTemplates {
@@ -79,14 +79,14 @@ func Claims(set *appsv1.StatefulSet, ordinal int) []*corev1.PersistentVolumeClai
 	return out
 }
 
-// Identified tells whether a Pod still carries its name and number.
-func Identified(set *appsv1.StatefulSet, p *corev1.Pod) bool {
+// IdentityMatches tells whether a Pod still carries its name and number.
+func IdentityMatches(set *appsv1.StatefulSet, p *corev1.Pod) bool {
 	return p.Labels[appsv1.StatefulSetPodNameLabel] == p.Name && p.Labels[appsv1.PodIndexLabel] == strconv.Itoa(Ordinal(set, p))
 }
 
-// Owners are the owner references a claim is to have under the retention policy (KEP-1847): the set's where deleting the set deletes it, the Pod's where
-// scaling down deletes it and the Pod leaves. Owners of other kinds stay; changed tells whether the claim is to be written.
-func Owners(set *appsv1.StatefulSet, p *corev1.Pod, leaves bool, have []metav1.OwnerReference) (want []metav1.OwnerReference, changed bool) {
+// ClaimOwnerRefs are the owner references a claim is to have under the retention policy (KEP-1847): the set's where deleting the set deletes it, the Pod's where
+// scaling down deletes it and the Pod leaves. ClaimOwnerRefs of other kinds stay; changed tells whether the claim is to be written.
+func ClaimOwnerRefs(set *appsv1.StatefulSet, p *corev1.Pod, leaves bool, have []metav1.OwnerReference) (want []metav1.OwnerReference, changed bool) {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	bySet, byPod := false, false
 	if policy != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/ephemeral"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 // The finalizers.
@@ -37,9 +37,9 @@ func without(all []string, finalizer string) ([]string, bool) {
 	return slices.Delete(slices.Clone(all), i, i+1), true
 }
 
-// Uses lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out. A Pod that the kubelet is
+// ClaimsUsedBy lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out. A Pod that the kubelet is
 // done with does not use the claims made for it: they may be what its own finalizer waits for.
-func Uses(p *v1.Pod) []string {
+func ClaimsUsedBy(p *v1.Pod) []string {
 	if p.Spec.NodeName == "" {
 		return nil
 	}
@@ -48,92 +48,92 @@ func Uses(p *v1.Pod) []string {
 		switch v := &p.Spec.Volumes[i]; {
 		case v.PersistentVolumeClaim != nil:
 			out = append(out, p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil && !shutDown(p):
+		case v.Ephemeral != nil && !isTerminated(p):
 			out = append(out, p.Namespace+"/"+ephemeral.VolumeClaimName(p, v))
 		}
 	}
 	return out
 }
 
-// shutDown tells whether a Pod only waits to be removed: the kubelet is done with it, or it was deleted by force.
-func shutDown(p *v1.Pod) bool {
+// isTerminated tells whether a Pod only waits to be removed: the kubelet is done with it, or it was deleted by force.
+func isTerminated(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
 }
 
-// Freed lists the claims that a change of a Pod frees: those it used and does not use any more. Behind a change there
+// FreedClaims lists the claims that a change of a Pod frees: those it used and does not use any more. Behind a change there
 // may be the end of one Pod and the beginning of another of its name.
-func Freed(old, cur runtime.Object) []string {
+func FreedClaims(old, cur runtime.Object) []string {
 	was, _ := old.(*v1.Pod)
 	if was == nil {
 		return nil
 	}
-	out := Uses(was)
+	out := ClaimsUsedBy(was)
 	if is, _ := cur.(*v1.Pod); is != nil && is.UID == was.UID {
-		still := Uses(is)
+		still := ClaimsUsedBy(is)
 		out = slices.DeleteFunc(out, func(key string) bool { return slices.Contains(still, key) })
 	}
 	return out
 }
 
-type claims struct {
-	deps loop.Deps
-	list corelisters.PersistentVolumeClaimLister
+type pvcProtection struct {
+	controllerContext controllerruntime.ControllerContext
+	list              corelisters.PersistentVolumeClaimLister
 }
 
-// NewClaims makes the controller of claims.
-func NewClaims(d loop.Deps) loop.Runner {
+// NewPVCProtection makes the controller of claims.
+func NewPVCProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
-	c := &claims{d, core.PersistentVolumeClaims().Lister()}
-	q := loop.NewQueue("pvcprotection", 1, c.sync)
-	q.WatchSelf(core.PersistentVolumeClaims().Informer())
-	q.Watch(core.Pods().Informer(), Freed)
+	c := &pvcProtection{d, core.PersistentVolumeClaims().Lister()}
+	q := controllerruntime.NewQueue("pvcprotection", 1, c.processPVC)
+	q.WatchByKey(core.PersistentVolumeClaims().Informer())
+	q.Watch(core.Pods().Informer(), FreedClaims)
 	return q
 }
 
-func (c *claims) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *pvcProtection) processPVC(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	claim, err := c.list.PersistentVolumeClaims(ns).Get(name)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	rest, has := without(claim.Finalizers, ClaimFinalizer)
 	if claim.DeletionTimestamp == nil || !has {
 		return 0, nil
 	}
 	// Asked of the API, not of the cache: a Pod that was just given a node must count.
-	pods, err := c.deps.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	pods, err := c.controllerContext.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
 	for i := range pods.Items {
-		if slices.Contains(Uses(&pods.Items[i]), key) {
+		if slices.Contains(ClaimsUsedBy(&pods.Items[i]), key) {
 			return 0, nil // its end leads to another look
 		}
 	}
 	claim = claim.DeepCopy()
 	claim.Finalizers = rest
-	_, err = c.deps.Client.CoreV1().PersistentVolumeClaims(ns).Update(ctx, claim, metav1.UpdateOptions{})
-	return 0, loop.IgnoreGone(err)
+	_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(ns).Update(ctx, claim, metav1.UpdateOptions{})
+	return 0, controllerruntime.IgnoreNotFound(err)
 }
 
-type volumes struct {
-	deps loop.Deps
-	list corelisters.PersistentVolumeLister
+type pvProtection struct {
+	controllerContext controllerruntime.ControllerContext
+	list              corelisters.PersistentVolumeLister
 }
 
-// NewVolumes makes the controller of volumes.
-func NewVolumes(d loop.Deps) loop.Runner {
+// NewPVProtection makes the controller of volumes.
+func NewPVProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
-	c := &volumes{d, core.PersistentVolumes().Lister()}
-	q := loop.NewQueue("pvprotection", 1, c.sync)
-	q.WatchSelf(core.PersistentVolumes().Informer())
+	c := &pvProtection{d, core.PersistentVolumes().Lister()}
+	q := controllerruntime.NewQueue("pvprotection", 1, c.processPV)
+	q.WatchByKey(core.PersistentVolumes().Informer())
 	return q
 }
 
-func (c *volumes) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *pvProtection) processPV(ctx context.Context, key string) (time.Duration, error) {
 	v, err := c.list.Get(key)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	rest, has := without(v.Finalizers, VolumeFinalizer)
 	if v.DeletionTimestamp == nil || !has || v.Status.Phase == v1.VolumeBound {
@@ -141,23 +141,23 @@ func (c *volumes) sync(ctx context.Context, key string) (time.Duration, error) {
 	}
 	v = v.DeepCopy()
 	v.Finalizers = rest
-	_, err = c.deps.Client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
-	return 0, loop.IgnoreGone(err)
+	_, err = c.controllerContext.Client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
+	return 0, controllerruntime.IgnoreNotFound(err)
 }
 
-type classes struct {
-	deps    loop.Deps
-	list    storagelisters.VolumeAttributesClassLister
-	claims  corelisters.PersistentVolumeClaimLister
-	volumes corelisters.PersistentVolumeLister
+type vacProtection struct {
+	controllerContext controllerruntime.ControllerContext
+	list              storagelisters.VolumeAttributesClassLister
+	claims            corelisters.PersistentVolumeClaimLister
+	volumes           corelisters.PersistentVolumeLister
 }
 
-// NewClasses makes the controller of VolumeAttributesClasses.
-func NewClasses(d loop.Deps) loop.Runner {
+// NewVACProtection makes the controller of VolumeAttributesClasses.
+func NewVACProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
-	c := &classes{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()}
-	q := loop.NewQueue("vacprotection", 1, c.sync)
-	q.WatchSelf(store.VolumeAttributesClasses().Informer())
+	c := &vacProtection{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()}
+	q := controllerruntime.NewQueue("vacprotection", 1, c.processVAC)
+	q.WatchByKey(store.VolumeAttributesClasses().Informer())
 	had := func(old, _ runtime.Object) []string { return ClassesOf(old) }
 	q.Watch(core.PersistentVolumeClaims().Informer(), had)
 	q.Watch(core.PersistentVolumes().Informer(), had)
@@ -185,10 +185,10 @@ func ClassesOf(obj runtime.Object) []string {
 	return out
 }
 
-func (c *classes) sync(ctx context.Context, key string) (time.Duration, error) {
+func (c *vacProtection) processVAC(ctx context.Context, key string) (time.Duration, error) {
 	class, err := c.list.Get(key)
 	if err != nil {
-		return 0, loop.IgnoreGone(err)
+		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	rest, has := without(class.Finalizers, ClassFinalizer)
 	if class.DeletionTimestamp == nil || !has {
@@ -214,6 +214,6 @@ func (c *classes) sync(ctx context.Context, key string) (time.Duration, error) {
 	}
 	class = class.DeepCopy()
 	class.Finalizers = rest
-	_, err = c.deps.Client.StorageV1().VolumeAttributesClasses().Update(ctx, class, metav1.UpdateOptions{})
-	return 0, loop.IgnoreGone(err)
+	_, err = c.controllerContext.Client.StorageV1().VolumeAttributesClasses().Update(ctx, class, metav1.UpdateOptions{})
+	return 0, controllerruntime.IgnoreNotFound(err)
 }

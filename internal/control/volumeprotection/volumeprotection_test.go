@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 func leaving(name, finalizer string) metav1.ObjectMeta {
@@ -57,7 +57,7 @@ func TestClaimsThatAPodsChangeFrees(t *testing.T) {
 		"another without volumes came":      {with("a", "n"), with("b", "n", other), "ns/data ns/p-own"},
 		"another came after its end was ok": {with("a", "n", ended), with("b", ""), "ns/data"},
 	} {
-		if got := strings.Join(Freed(c.old, c.cur), " "); got != c.want {
+		if got := strings.Join(FreedClaims(c.old, c.cur), " "); got != c.want {
 			t.Errorf("%s: frees %q, want %q", name, got, c.want)
 		}
 	}
@@ -75,21 +75,21 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 	class.Namespace = ""
 	for name, c := range map[string]struct {
 		objects []runtime.Object
-		make    func(loop.Deps) loop.Runner
+		make    func(controllerruntime.ControllerContext) controllerruntime.Runner
 		key     string
 		goes    bool
 	}{
-		"claim nobody uses":        {[]runtime.Object{claim}, NewClaims, "ns/data", true},
-		"claim of a Pod on a node": {[]runtime.Object{claim, user("n")}, NewClaims, "ns/data", false},
-		"claim of a waiting Pod":   {[]runtime.Object{claim, user("")}, NewClaims, "ns/data", true},
-		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, NewVolumes, "v", true},
-		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, NewVolumes, "v", false},
-		"class nobody has":         {[]runtime.Object{class}, NewClasses, gold, true},
-		"class that a claim wants": {[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewClasses, gold, false},
-		"class that a volume has":  {[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewClasses, gold, false},
+		"claim nobody uses":        {[]runtime.Object{claim}, NewPVCProtection, "ns/data", true},
+		"claim of a Pod on a node": {[]runtime.Object{claim, user("n")}, NewPVCProtection, "ns/data", false},
+		"claim of a waiting Pod":   {[]runtime.Object{claim, user("")}, NewPVCProtection, "ns/data", true},
+		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, NewPVProtection, "v", true},
+		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, NewPVProtection, "v", false},
+		"class nobody has":         {[]runtime.Object{class}, NewVACProtection, gold, true},
+		"class that a claim wants": {[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
+		"class that a volume has":  {[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
 	} {
 		client := fake.NewClientset(c.objects...)
-		d := loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)}
+		d := controllerruntime.ControllerContext{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)}
 		runner := c.make(d)
 		ctx, stop := context.WithCancel(t.Context())
 		d.Informers.Start(ctx.Done())
@@ -97,11 +97,11 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 		var err error
 		switch s := c.key; s {
 		case "ns/data":
-			_, err = (&claims{d, d.Informers.Core().V1().PersistentVolumeClaims().Lister()}).sync(ctx, s)
+			_, err = (&pvcProtection{d, d.Informers.Core().V1().PersistentVolumeClaims().Lister()}).processPVC(ctx, s)
 		case "v":
-			_, err = (&volumes{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)
+			_, err = (&pvProtection{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).processPV(ctx, s)
 		default:
-			_, err = (&classes{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(), d.Informers.Core().V1().PersistentVolumeClaims().Lister(), d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)
+			_, err = (&vacProtection{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(), d.Informers.Core().V1().PersistentVolumeClaims().Lister(), d.Informers.Core().V1().PersistentVolumes().Lister()}).processVAC(ctx, s)
 		}
 		stop()
 		if err != nil || runner == nil {

@@ -63,7 +63,7 @@ func (c *command) operands() (out []string) {
 // run runs until stopped and then exits 0; oom is killed for memory; httpd PORT [CODE [BODY]] answers HTTP on a port of the Pod.
 func lookup(name string) (func(*command) int, bool) {
 	do, known := map[string]func(*command) int{
-		"run": forever, "sleep": sleep, "cat": cat, "touch": touch, "rm": rm, "mkdir": mkdir, "ls": ls,
+		"run": runForever, "sleep": sleep, "cat": cat, "touch": touch, "rm": rm, "mkdir": mkdir, "ls": ls,
 		"env": printEnv, "printenv": printEnv, "hostname": hostname, "date": date, "id": id, "head": head, "wc": wc,
 		"oom": oom, "httpd": httpd, "echo": echo, "exit": exit, "sh": nested,
 		"true": func(*command) int { return 0 }, "false": func(*command) int { return 1 },
@@ -71,8 +71,8 @@ func lookup(name string) (func(*command) int, bool) {
 	return do, known
 }
 
-// forever stands for a server that stops on TERM.
-func forever(c *command) int {
+// runForever stands for a server that stops on TERM.
+func runForever(c *command) int {
 	if c.run.main {
 		c.run.p.mu.Lock()
 		c.run.p.graceful = true

@@ -237,7 +237,7 @@ func (f *Fake) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusR
 func (c *container) status() *runtimeapi.ContainerStatus {
 	st := &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state(), CreatedAt: c.created.UnixNano(),
-		Image: &runtimeapi.ImageSpec{Image: c.shownImage()}, ImageRef: c.image.ID, ImageId: c.image.ID,
+		Image: &runtimeapi.ImageSpec{Image: c.statusImage()}, ImageRef: c.image.ID, ImageId: c.image.ID,
 		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(), Mounts: c.config.GetMounts(), LogPath: c.logPath(),
 		Resources: &runtimeapi.ContainerResources{Linux: c.config.GetLinux().GetResources()}, User: c.user(),
 		StopSignal: c.config.GetStopSignal(),
@@ -254,7 +254,7 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	return st
 }
 
-func (c *container) shownImage() string {
+func (c *container) statusImage() string {
 	if len(c.image.Names) > 0 {
 		return c.image.Names[0]
 	}

@@ -20,15 +20,15 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// node is a fake in memory, spoken to in virtual time.
-type node struct {
+// testNode is a fake in memory, spoken to in virtual time.
+type testNode struct {
 	*testing.T
 	f   *crifake.Fake
 	c   *cri.Client
 	dir string
 }
 
-func inBubble(t *testing.T, o crifake.Options, test func(n *node)) {
+func runTest(t *testing.T, o crifake.Options, test func(n *testNode)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.Dir, o.InMemory = t.TempDir(), true
@@ -43,14 +43,14 @@ func inBubble(t *testing.T, o crifake.Options, test func(n *node)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(&node{t, f, c, t.TempDir()})
+		test(&testNode{t, f, c, t.TempDir()})
 		_ = c.Close()
 		f.Close()
 	})
 }
 
 // run makes a Pod with one container, app; change may alter both configs.
-func (n *node) run(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) (id string, err error) {
+func (n *testNode) run(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) (id string, err error) {
 	n.Helper()
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name}, LogDirectory: n.dir, Hostname: name}
 	c := &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, LogPath: name + ".log"}
@@ -67,7 +67,7 @@ func (n *node) run(name string, change func(*runtimeapi.PodSandboxConfig, *runti
 	return id, n.c.Runtime().StartContainer(n.Context(), id)
 }
 
-func (n *node) must(id string, err error) string {
+func (n *testNode) must(id string, err error) string {
 	n.Helper()
 	if err != nil {
 		n.Fatal(err)
@@ -75,7 +75,7 @@ func (n *node) must(id string, err error) string {
 	return id
 }
 
-func (n *node) status(id string) *runtimeapi.ContainerStatus {
+func (n *testNode) status(id string) *runtimeapi.ContainerStatus {
 	n.Helper()
 	r, err := n.c.Runtime().ContainerStatus(n.Context(), id, false)
 	if err != nil {
@@ -84,7 +84,7 @@ func (n *node) status(id string) *runtimeapi.ContainerStatus {
 	return r.Status
 }
 
-func (n *node) logged(name string) string {
+func (n *testNode) logged(name string) string {
 	b, _ := os.ReadFile(filepath.Join(n.dir, name+".log"))
 	var out []string
 	for line := range strings.Lines(string(b)) {
@@ -98,8 +98,8 @@ func command(argv ...string) func(*runtimeapi.PodSandboxConfig, *runtimeapi.Cont
 	return func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) { c.Command = argv }
 }
 
-func TestScriptsLastAsLongAsTheySay(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+func TestScriptDuration(t *testing.T) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		for i, c := range []struct {
 			argv   []string
 			lasts  time.Duration // negative: for good
@@ -147,7 +147,7 @@ func TestScriptsLastAsLongAsTheySay(t *testing.T) {
 }
 
 func TestWhereScriptsComeFrom(t *testing.T) {
-	inBubble(t, crifake.Options{Images: []crifake.Image{{Names: []string{"img:1"}, Script: crifake.Script{Sh: "exit 10"}}}}, func(n *node) {
+	runTest(t, crifake.Options{Images: []crifake.Image{{Names: []string{"img:1"}, Script: crifake.Script{Sh: "exit 10"}}}}, func(n *testNode) {
 		code := func(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) int32 {
 			id := n.must(n.run(name, change))
 			synctest.Wait()
@@ -185,7 +185,7 @@ func TestWhereScriptsComeFrom(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		for name, c := range map[string]struct {
 			script string
 			signal runtimeapi.Signal
@@ -219,7 +219,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestFilesOfAContainer(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		host := t.TempDir()
 		if err := os.WriteFile(filepath.Join(host, "key"), []byte("value\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -246,11 +246,11 @@ func TestFilesOfAContainer(t *testing.T) {
 }
 
 func TestLivenessExample(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		id := n.must(n.run("liveness", command("/bin/sh", "-c", "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600")))
 		synctest.Wait()
 		probe := func() error {
-			_, _, err := n.c.Probing().ExecSync(n.Context(), id, []string{"cat", "/tmp/healthy"}, time.Second)
+			_, _, err := n.c.ProbeRuntime().ExecSync(n.Context(), id, []string{"cat", "/tmp/healthy"}, time.Second)
 			return err
 		}
 		if err := probe(); err != nil {
@@ -269,7 +269,7 @@ func TestImages(t *testing.T) {
 		{Names: []string{"registry.example/private:1"}, Auth: "user:pass"},
 		{Names: []string{"registry.example/broken:1"}, Error: "unexpected EOF"},
 	}
-	inBubble(t, crifake.Options{Registry: registry}, func(n *node) {
+	runTest(t, crifake.Options{Registry: registry}, func(n *testNode) {
 		pull := func(name string, auth *runtimeapi.AuthConfig) (time.Duration, error) {
 			began := time.Now()
 			_, err := n.c.Images().PullImage(n.Context(), &runtimeapi.ImageSpec{Image: name}, auth, nil)
@@ -299,7 +299,7 @@ func TestImages(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		if err := n.f.Fault("StartContainer", "2*error(no space)->1*error(NotFound: gone)->ok"); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestAddressesComeBack(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		first := n.must(n.run("one", nil))
 		n.must(n.run("two", nil))
 		want := "pod default/one attempt=0 ready ip=10.88.0.2\n  app attempt=0 running image=docker.io/library/img:1\n" +
@@ -360,7 +360,7 @@ func TestAddressesComeBack(t *testing.T) {
 }
 
 func TestPortsOfAPod(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		n.must(n.run("web", command("sh", "-c", "httpd 8080 503 not yet")))
 		synctest.Wait()
 		client := &http.Client{Transport: &http.Transport{DialContext: n.f.DialPod, DisableKeepAlives: true}}
@@ -381,7 +381,7 @@ func TestPortsOfAPod(t *testing.T) {
 
 // A fault of one Pod's pulls leaves other Pods' alone.
 func TestFaultOfOnePodsPull(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		if err := n.f.FaultPod("a", "PullImage", "1*error(no route)->ok"); err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +403,7 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 
 // A call may be finished after its caller has given up, unless the runtime is killed meanwhile; and it is noted when a name has two ready sandboxes.
 func TestWhatComesLate(t *testing.T) {
-	inBubble(t, crifake.Options{}, func(n *node) {
+	runTest(t, crifake.Options{}, func(n *testNode) {
 		run := func(uid string) error {
 			ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 			defer cancel()
@@ -419,12 +419,12 @@ func TestWhatComesLate(t *testing.T) {
 		if d := n.f.Dump(); d != "" {
 			t.Errorf("too early:\n%s", d)
 		}
-		if err := run("other"); err != nil || len(n.f.Twins()) != 0 {
-			t.Error(err, n.f.Twins())
+		if err := run("other"); err != nil || len(n.f.DuplicateSandboxes()) != 0 {
+			t.Error(err, n.f.DuplicateSandboxes())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := n.f.Twins(); len(got) != 1 || got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
+		if got := n.f.DuplicateSandboxes(); len(got) != 1 || got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
 			t.Errorf("%q", got)
 		}
 		_ = n.f.Fault("RunPodSandbox", "late(3s)")
@@ -432,7 +432,7 @@ func TestWhatComesLate(t *testing.T) {
 			t.Error("it was waited for")
 		}
 		n.f.Kill()
-		if err := n.f.Revive(); err != nil {
+		if err := n.f.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)

@@ -32,10 +32,10 @@ func (f *Fake) Dump() string {
 			fmt.Fprintf(&b, " ip=%s", s.ip)
 		}
 		b.WriteByte('\n')
-		for _, c := range f.inLocked(s) {
+		for _, c := range f.containersInLocked(s) {
 			fmt.Fprintf(&b, "  %s attempt=%d %s", c.name(), c.config.GetMetadata().GetAttempt(), strings.ToLower(strings.TrimPrefix(c.state().String(), "CONTAINER_")))
 			if c.finished.IsZero() {
-				fmt.Fprintf(&b, " image=%s\n", c.shownImage())
+				fmt.Fprintf(&b, " image=%s\n", c.statusImage())
 			} else {
 				fmt.Fprintf(&b, " code=%d reason=%s\n", c.exit, c.reason)
 			}

@@ -11,19 +11,19 @@ import (
 // backlog is how many events are kept while nobody listens; containerd keeps a like number for five minutes.
 const backlog = 100
 
-// bus passes events to every subscriber; one that does not read loses its stream rather than holding up the others.
-type bus struct {
-	mu   sync.Mutex
-	subs map[chan *runtimeapi.ContainerEventResponse]bool
-	kept []*runtimeapi.ContainerEventResponse
+// eventBus passes events to every subscriber; one that does not read loses its stream rather than holding up the others.
+type eventBus struct {
+	mu          sync.Mutex
+	subs        map[chan *runtimeapi.ContainerEventResponse]bool
+	undelivered []*runtimeapi.ContainerEventResponse
 }
 
-func (b *bus) send(e *runtimeapi.ContainerEventResponse) {
+func (b *eventBus) send(e *runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.subs) == 0 {
-		if b.kept = append(b.kept, e); len(b.kept) > backlog {
-			b.kept = b.kept[1:]
+		if b.undelivered = append(b.undelivered, e); len(b.undelivered) > backlog {
+			b.undelivered = b.undelivered[1:]
 		}
 		return
 	}
@@ -37,7 +37,7 @@ func (b *bus) send(e *runtimeapi.ContainerEventResponse) {
 	}
 }
 
-func (b *bus) subscribe() (chan *runtimeapi.ContainerEventResponse, []*runtimeapi.ContainerEventResponse) {
+func (b *eventBus) subscribe() (chan *runtimeapi.ContainerEventResponse, []*runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.subs == nil {
@@ -45,25 +45,25 @@ func (b *bus) subscribe() (chan *runtimeapi.ContainerEventResponse, []*runtimeap
 	}
 	s := make(chan *runtimeapi.ContainerEventResponse, 4096)
 	b.subs[s] = true
-	kept := b.kept
-	b.kept = nil
-	return s, kept
+	undelivered := b.undelivered
+	b.undelivered = nil
+	return s, undelivered
 }
 
-func (b *bus) leave(s chan *runtimeapi.ContainerEventResponse) {
+func (b *eventBus) unsubscribe(s chan *runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.subs, s)
 }
 
 // drop ends all subscriptions and forgets what was kept, as the death of the runtime's process does.
-func (b *bus) drop() {
+func (b *eventBus) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subs {
 		close(s)
 	}
-	b.subs, b.kept = nil, nil
+	b.subs, b.undelivered = nil, nil
 }
 
 // emit sends an event with the state of the whole sandbox. Callers hold f.mu.
@@ -80,9 +80,9 @@ func (f *Fake) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 
 // GetContainerEvents streams events until the client leaves; what happened while nobody listened comes first.
 func (f *Fake) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
-	ch, kept := f.bus.subscribe()
-	defer f.bus.leave(ch)
-	for _, e := range kept {
+	ch, undelivered := f.bus.subscribe()
+	defer f.bus.unsubscribe(ch)
+	for _, e := range undelivered {
 		if err := stream.Send(e); err != nil {
 			return err
 		}

@@ -179,7 +179,7 @@ func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader
 	if err != nil {
 		return err
 	}
-	code, err := c.exec(ctx, cmd, stdio{in, orDiscard(out), orDiscard(pick(tty, out, errw))})
+	code, err := c.exec(ctx, cmd, stdio{in, orDiscard(out), orDiscard(stderrWriter(tty, out, errw))})
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader
 	return nil
 }
 
-func pick(tty bool, out, errw io.WriteCloser) io.WriteCloser {
+func stderrWriter(tty bool, out, errw io.WriteCloser) io.WriteCloser {
 	if tty {
 		return out
 	}
@@ -215,7 +215,7 @@ func (s streams) Attach(ctx context.Context, id string, in io.Reader, out, errw 
 	if errw != nil && !tty {
 		defer c.proc.err.attach(errw)()
 	}
-	left := make(chan struct{})
+	disconnected := make(chan struct{})
 	if in != nil && c.proc.stdinW != nil {
 		go func() {
 			_, _ = io.Copy(c.proc.stdinW, in)
@@ -223,14 +223,14 @@ func (s streams) Attach(ctx context.Context, id string, in io.Reader, out, errw 
 				_ = c.proc.stdinW.Close()
 			}
 			if out == nil && errw == nil {
-				close(left)
+				close(disconnected)
 			}
 		}()
 	}
 	select {
 	case <-c.proc.done:
 	case <-ctx.Done():
-	case <-left:
+	case <-disconnected:
 	}
 	return nil
 }

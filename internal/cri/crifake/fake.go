@@ -37,7 +37,7 @@ type Fake struct {
 	listener *bufconn.Listener // in memory only
 	faults   faults
 	calls    callLog
-	bus      bus
+	bus      eventBus
 	streams  streamServer
 
 	mu     sync.Mutex
@@ -57,8 +57,8 @@ type state struct {
 	serial     int
 	network    condition
 	runtime    condition
-	twins      []string
-	making     map[string]making // sandboxes that come late, by name
+	duplicates []string
+	creating   map[string]creation // sandboxes that come late, by name
 }
 
 // Start makes a fake runtime and serves it.
@@ -141,15 +141,15 @@ func (f *Fake) Kill() {
 	f.bus.drop()
 }
 
-// life is what Kill ends: another one after each Revive.
-func (f *Fake) life() *grpc.Server {
+// currentServer is what Kill ends: another one after each Revive.
+func (f *Fake) currentServer() *grpc.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.server
 }
 
-// Revive serves again after Kill, with sandboxes and containers as they are now.
-func (f *Fake) Revive() error {
+// Restart serves again after Kill, with sandboxes and containers as they are now.
+func (f *Fake) Restart() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.server != nil {

@@ -36,9 +36,9 @@ func (f *Fake) Fault(method, terms string) error {
 }
 
 type term struct {
-	left   int // negative: for good
-	action string
-	arg    string
+	remaining int // negative: for good
+	action    string
+	arg       string
 }
 
 func parseFaults(terms string) ([]term, error) {
@@ -47,14 +47,14 @@ func parseFaults(terms string) ([]term, error) {
 	}
 	var list []term
 	for _, s := range strings.Split(terms, "->") {
-		t := term{left: -1}
+		t := term{remaining: -1}
 		s = strings.TrimSpace(s)
 		if n, rest, found := strings.Cut(s, "*"); found && !strings.Contains(n, "(") {
 			count, err := strconv.Atoi(n)
 			if err != nil || count < 1 {
 				return nil, fmt.Errorf("term %q: the number before * is not a count", s)
 			}
-			t.left, s = count, rest
+			t.remaining, s = count, rest
 		}
 		name, arg, hasArg := strings.Cut(s, "(")
 		if hasArg {
@@ -79,31 +79,31 @@ func parseFaults(terms string) ([]term, error) {
 }
 
 type faults struct {
-	mu sync.Mutex
-	by map[string][]term
+	mu       sync.Mutex
+	byMethod map[string][]term
 }
 
 func (f *faults) set(method string, list []term) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.by == nil {
-		f.by = map[string][]term{}
+	if f.byMethod == nil {
+		f.byMethod = map[string][]term{}
 	}
-	f.by[method] = list
+	f.byMethod[method] = list
 }
 
 // next uses up one term.
 func (f *faults) next(method string) term {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := f.by[method]
+	list := f.byMethod[method]
 	if len(list) == 0 {
 		return term{action: "ok"}
 	}
 	t := list[0]
-	if t.left > 0 {
-		if list[0].left--; list[0].left == 0 {
-			f.by[method] = list[1:]
+	if t.remaining > 0 {
+		if list[0].remaining--; list[0].remaining == 0 {
+			f.byMethod[method] = list[1:]
 		}
 	}
 	return t
@@ -116,12 +116,12 @@ func (f *Fake) intercept(ctx context.Context, req any, info *grpc.UnaryServerInf
 	if t.action == "late" {
 		defer f.reserve(req)()
 	}
-	resp, err := f.misbehave(ctx, t, func() (any, error) { return handler(ctx, req) })
+	resp, err := f.inject(ctx, t, func() (any, error) { return handler(ctx, req) })
 	f.calls.add(method, req, err)
 	return resp, err
 }
 
-func (f *Fake) misbehave(ctx context.Context, t term, do func() (any, error)) (any, error) {
+func (f *Fake) inject(ctx context.Context, t term, do func() (any, error)) (any, error) {
 	switch t.action {
 	case "error":
 		return nil, faultError(t.arg)
@@ -134,9 +134,9 @@ func (f *Fake) misbehave(ctx context.Context, t term, do func() (any, error)) (a
 		}
 	case "late":
 		d, _ := time.ParseDuration(t.arg)
-		life := f.life()
+		life := f.currentServer()
 		<-time.After(d)
-		if f.life() != life {
+		if f.currentServer() != life {
 			return nil, status.Error(codes.Unavailable, "error reading from server: EOF")
 		}
 	case "hang":
@@ -175,7 +175,7 @@ type Call struct {
 	Err     error
 }
 
-const keptCalls = 4096
+const maxCalls = 4096
 
 type callLog struct {
 	mu    sync.Mutex
@@ -190,18 +190,18 @@ func (l *callLog) add(method string, req any, err error) {
 		l.count = map[string]int{}
 	}
 	l.count[method]++
-	if !changes(method) {
+	if !isMutation(method) {
 		return
 	}
 	m, _ := req.(proto.Message)
-	if len(l.list) == keptCalls {
-		l.list = append(l.list[:0:0], l.list[keptCalls/2:]...)
+	if len(l.list) == maxCalls {
+		l.list = append(l.list[:0:0], l.list[maxCalls/2:]...)
 	}
 	l.list = append(l.list, Call{At: time.Now(), Method: method, Request: m, Err: err})
 }
 
-// changes tells RPCs that ask from RPCs that act.
-func changes(method string) bool {
+// isMutation tells RPCs that ask from RPCs that act.
+func isMutation(method string) bool {
 	switch method {
 	case "Version", "Status", "RuntimeConfig", "ImageStatus", "ImageFsInfo", "PodSandboxStatus", "ContainerStatus", "ContainerStats", "PodSandboxStats":
 		return false

@@ -34,7 +34,7 @@ func httpd(c *command) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	forever(c)
+	runForever(c)
 	_ = srv.Close()
 	return 0
 }
@@ -42,7 +42,7 @@ func httpd(c *command) int {
 // serve answers on a port of the Pod.
 func (c *command) serve(port int, h http.Handler) (*http.Server, error) {
 	l := newConnListener()
-	if err := c.run.p.listen(port, l.take); err != nil {
+	if err := c.run.p.listen(port, l.deliver); err != nil {
 		return nil, err
 	}
 	srv := &http.Server{Handler: h}
@@ -64,7 +64,7 @@ func busyboxHttpd(c *command) int {
 		return c.fail(err)
 	}
 	if *stays {
-		forever(c)
+		runForever(c)
 		_ = srv.Close()
 		return 0
 	}
@@ -74,20 +74,20 @@ func busyboxHttpd(c *command) int {
 
 // connListener is a net.Listener fed with connections made elsewhere.
 type connListener struct {
-	conns chan net.Conn
-	down  chan struct{}
+	conns  chan net.Conn
+	closed chan struct{}
 }
 
 func newConnListener() *connListener {
-	return &connListener{conns: make(chan net.Conn), down: make(chan struct{})}
+	return &connListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (l *connListener) take(c net.Conn) {
+func (l *connListener) deliver(c net.Conn) {
 	ended := make(chan struct{})
 	select {
 	case l.conns <- &watchedConn{Conn: c, ended: ended}:
 		<-ended
-	case <-l.down:
+	case <-l.closed:
 		_ = c.Close()
 	}
 }
@@ -97,7 +97,7 @@ func (l *connListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
-	case <-l.down:
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 }
@@ -105,9 +105,9 @@ func (l *connListener) Accept() (net.Conn, error) {
 // Close ends Accept.
 func (l *connListener) Close() error {
 	select {
-	case <-l.down:
+	case <-l.closed:
 	default:
-		close(l.down)
+		close(l.closed)
 	}
 	return nil
 }

@@ -61,23 +61,23 @@ func (l *logFile) stream(name string) *logStream { return &logStream{log: l, nam
 
 // logStream collects one stream into lines.
 type logStream struct {
-	log  *logFile
-	name string
-	rest []byte
+	log     *logFile
+	name    string
+	partial []byte
 }
 
 // Write logs complete lines and keeps the rest.
 func (s *logStream) Write(b []byte) (int, error) {
-	s.rest = append(s.rest, b...)
+	s.partial = append(s.partial, b...)
 	for {
-		i := bytes.IndexByte(s.rest, '\n')
+		i := bytes.IndexByte(s.partial, '\n')
 		switch {
 		case i >= 0 && i <= maxLogLine:
-			s.log.write(s.name, "F", s.rest[:i])
-			s.rest = s.rest[i+1:]
-		case len(s.rest) > maxLogLine:
-			s.log.write(s.name, "P", s.rest[:maxLogLine])
-			s.rest = s.rest[maxLogLine:]
+			s.log.write(s.name, "F", s.partial[:i])
+			s.partial = s.partial[i+1:]
+		case len(s.partial) > maxLogLine:
+			s.log.write(s.name, "P", s.partial[:maxLogLine])
+			s.partial = s.partial[maxLogLine:]
 		default:
 			return len(b), nil
 		}
@@ -85,50 +85,50 @@ func (s *logStream) Write(b []byte) (int, error) {
 }
 
 func (s *logStream) flush() {
-	if len(s.rest) > 0 {
-		s.log.write(s.name, "F", s.rest)
-		s.rest = nil
+	if len(s.partial) > 0 {
+		s.log.write(s.name, "F", s.partial)
+		s.partial = nil
 	}
 }
 
-// fan copies output to the log and to whoever is attached.
-type fan struct {
-	mu     sync.Mutex
-	log    *logStream
-	others map[io.Writer]bool
-	closed bool
+// fanOut copies output to the log and to whoever is attached.
+type fanOut struct {
+	mu       sync.Mutex
+	log      *logStream
+	attached map[io.Writer]bool
+	closed   bool
 }
 
-func newFan(log *logStream) *fan { return &fan{log: log, others: map[io.Writer]bool{}} }
+func newFanOut(log *logStream) *fanOut { return &fanOut{log: log, attached: map[io.Writer]bool{}} }
 
 // Write never fails: an attached client that went away is forgotten.
-func (f *fan) Write(b []byte) (int, error) {
+func (f *fanOut) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return len(b), nil
 	}
 	_, _ = f.log.Write(b)
-	for w := range f.others {
+	for w := range f.attached {
 		if _, err := w.Write(b); err != nil {
-			delete(f.others, w)
+			delete(f.attached, w)
 		}
 	}
 	return len(b), nil
 }
 
-func (f *fan) attach(w io.Writer) (detach func()) {
+func (f *fanOut) attach(w io.Writer) (detach func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.others[w] = true
+	f.attached[w] = true
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.others, w)
+		delete(f.attached, w)
 	}
 }
 
-func (f *fan) close() {
+func (f *fanOut) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {

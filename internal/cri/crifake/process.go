@@ -22,8 +22,8 @@ type process struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	log     *logFile
-	out     *fan // stdout
-	err     *fan // stderr; the same as out with a terminal
+	out     *fanOut // stdout
+	err     *fanOut // stderr; the same as out with a terminal
 	stdin   io.Reader
 	stdinW  *io.PipeWriter // nil without stdin
 	signals chan string
@@ -32,12 +32,12 @@ type process struct {
 	forced chan struct{} // closed by kill and by an exiting trap
 
 	mu sync.Mutex
-	ending
+	exitState
 }
 
-// ending is what decides how a process ends; process.mu guards it.
-type ending struct {
-	over     bool
+// exitState is what decides how a process ends; process.mu guards it.
+type exitState struct {
+	exited   bool
 	code     int
 	oom      bool
 	graceful bool              // a signal without trap ends it with 0: it stands for a program that handles TERM
@@ -48,11 +48,11 @@ func newProcess(c *container, log *logFile) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
 		c: c, ctx: ctx, cancel: cancel, log: log, signals: make(chan string, 16), done: make(chan struct{}),
-		ending: ending{traps: map[string]string{}}, forced: make(chan struct{}),
-		out: newFan(log.stream("stdout")),
+		exitState: exitState{traps: map[string]string{}}, forced: make(chan struct{}),
+		out: newFanOut(log.stream("stdout")),
 	}
 	if p.err = p.out; !c.config.GetTty() {
-		p.err = newFan(log.stream("stderr"))
+		p.err = newFanOut(log.stream("stderr"))
 	}
 	if c.config.GetStdin() {
 		p.stdin, p.stdinW = io.Pipe()
@@ -71,7 +71,7 @@ func (p *process) run() {
 		code = p.forcedCode()
 	}
 	p.mu.Lock()
-	p.over = true
+	p.exited = true
 	oom := p.oom
 	p.mu.Unlock()
 	p.cancel()
@@ -115,13 +115,13 @@ func (p *process) main() int {
 	case s.Main != nil:
 		return s.Main(p.api(p.ctx, stdio{p.stdin, p.out, p.err}))
 	case s.Sh != "":
-		go p.obey()
+		go p.handleSignals()
 		return p.shell(p.ctx, s.Sh, stdio{p.stdin, p.out, p.err}, true)
 	}
 	p.mu.Lock()
 	p.graceful = true
 	p.mu.Unlock()
-	go p.obey()
+	go p.handleSignals()
 	<-p.ctx.Done()
 	return 0
 }
@@ -149,8 +149,8 @@ func (p *process) signal(name string) {
 	}
 }
 
-// obey treats signals as a shell does: trap, or end. A trap that calls exit ends the process, any other lets it go on.
-func (p *process) obey() {
+// handleSignals treats signals as a shell does: trap, or end. A trap that calls exit ends the process, any other lets it go on.
+func (p *process) handleSignals() {
 	for {
 		select {
 		case <-p.ctx.Done():
@@ -182,10 +182,10 @@ func (p *process) obey() {
 func (p *process) end(code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.exited {
 		return
 	}
-	p.over, p.code = true, code
+	p.exited, p.code = true, code
 	close(p.forced)
 }
 

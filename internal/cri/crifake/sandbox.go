@@ -61,7 +61,7 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 			holder = o.id
 		}
 	}
-	if other, late := f.making[s.name()]; late && other.life == f.server && other.request != r {
+	if other, exists := f.creating[s.name()]; exists && other.server == f.server && other.request != r {
 		holder = "one that is being made"
 	}
 	if holder != "" {
@@ -78,17 +78,17 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 		s.ip = ip
 	}
 	s.id = f.newID("sandbox")
-	f.noteTwins(s)
+	f.noteDuplicates(s)
 	f.sandboxes[s.id] = s
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
 }
 
-// making is the request for a sandbox that comes late, and the runtime's life in which it was asked.
-type making struct {
+// creation is the request for a sandbox that comes late, and the runtime's life in which it was asked.
+type creation struct {
 	request any
-	life    *grpc.Server
+	server  *grpc.Server
 }
 
 // reserve keeps a sandbox's name until its late making is over, as runtimes do from the moment they are asked; what it returns gives the name back.
@@ -100,37 +100,37 @@ func (f *Fake) reserve(req any) func() {
 	name := (&sandbox{config: r.GetConfig()}).name()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m, taken := f.making[name]; taken && m.life == f.server {
+	if m, taken := f.creating[name]; taken && m.server == f.server {
 		return func() {}
 	}
-	if f.making == nil {
-		f.making = map[string]making{}
+	if f.creating == nil {
+		f.creating = map[string]creation{}
 	}
-	f.making[name] = making{r, f.server}
+	f.creating[name] = creation{r, f.server}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.making[name].request == any(r) {
-			delete(f.making, name)
+		if f.creating[name].request == any(r) {
+			delete(f.creating, name)
 		}
 	}
 }
 
-// noteTwins notes the sandboxes that are ready while another of their Pod's name is made.
-func (f *Fake) noteTwins(s *sandbox) {
+// noteDuplicates notes the sandboxes that are ready while another of their Pod's name is made.
+func (f *Fake) noteDuplicates(s *sandbox) {
 	m := s.config.GetMetadata()
 	for _, o := range f.sandboxes {
 		if om := o.config.GetMetadata(); o.ready && om.GetNamespace() == m.GetNamespace() && om.GetName() == m.GetName() {
-			f.twins = append(f.twins, fmt.Sprintf("%s was ready when %s was made", o.name(), s.name()))
+			f.duplicates = append(f.duplicates, fmt.Sprintf("%s was ready when %s was made", o.name(), s.name()))
 		}
 	}
 }
 
-// Twins tells when two sandboxes of one Pod's name were ready at once, however short it was; a kubelet never makes that happen.
-func (f *Fake) Twins() []string {
+// DuplicateSandboxes tells when two sandboxes of one Pod's name were ready at once, however short it was; a kubelet never makes that happen.
+func (f *Fake) DuplicateSandboxes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string(nil), f.twins...)
+	return append([]string(nil), f.duplicates...)
 }
 
 // StopPodSandbox kills what runs in it and gives its address back; an unknown or stopped one is no error.
@@ -145,7 +145,7 @@ func (f *Fake) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxReq
 }
 
 func (f *Fake) stopSandbox(s *sandbox) {
-	for _, c := range f.in(s) {
+	for _, c := range f.containersIn(s) {
 		c.kill()
 	}
 	f.mu.Lock()
@@ -161,14 +161,14 @@ func (f *Fake) stopSandbox(s *sandbox) {
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// in returns the containers of a sandbox.
-func (f *Fake) in(s *sandbox) []*container {
+// containersIn returns the containers of a sandbox.
+func (f *Fake) containersIn(s *sandbox) []*container {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.inLocked(s)
+	return f.containersInLocked(s)
 }
 
-func (f *Fake) inLocked(s *sandbox) []*container {
+func (f *Fake) containersInLocked(s *sandbox) []*container {
 	var out []*container
 	for _, c := range f.containers {
 		if c.sandbox == s {
@@ -190,7 +190,7 @@ func (f *Fake) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandbo
 		return &runtimeapi.RemovePodSandboxResponse{}, nil
 	}
 	f.stopSandbox(s)
-	for _, c := range f.in(s) {
+	for _, c := range f.containersIn(s) {
 		f.remove(c)
 	}
 	f.mu.Lock()
@@ -230,7 +230,7 @@ func (f *Fake) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatu
 
 func (f *Fake) statuses(s *sandbox) []*runtimeapi.ContainerStatus {
 	var out []*runtimeapi.ContainerStatus
-	for _, c := range f.inLocked(s) {
+	for _, c := range f.containersInLocked(s) {
 		out = append(out, c.status())
 	}
 	return out

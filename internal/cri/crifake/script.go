@@ -58,7 +58,7 @@ func (f *Fake) On(m Match, s Script) {
 // scriptFor decides what a container does: rule, annotation, its own command, its image's script, run for good. Callers hold f.mu.
 func (f *Fake) scriptFor(c *container) Script {
 	for i := len(f.rules) - 1; i >= 0; i-- {
-		if f.rules[i].match.fits(c) {
+		if f.rules[i].match.matches(c) {
 			return f.rules[i].script
 		}
 	}
@@ -66,7 +66,7 @@ func (f *Fake) scriptFor(c *container) Script {
 		return Script{Sh: text}
 	}
 	argv := append(append([]string(nil), c.config.GetCommand()...), c.config.GetArgs()...)
-	if len(c.config.GetCommand()) == 0 && c.image.Script.given() {
+	if len(c.config.GetCommand()) == 0 && c.image.Script.isSet() {
 		return c.image.Script
 	}
 	if len(argv) > 0 {
@@ -80,11 +80,11 @@ func (f *Fake) scriptFor(c *container) Script {
 	return c.image.Script
 }
 
-func (s Script) given() bool {
+func (s Script) isSet() bool {
 	return s.Sh != "" || s.Main != nil || s.StartError != "" || s.Exec != nil
 }
 
-func (m Match) fits(c *container) bool {
+func (m Match) matches(c *container) bool {
 	meta := c.sandbox.config.GetMetadata()
 	image := c.config.GetImage().GetUserSpecifiedImage()
 	if image == "" {

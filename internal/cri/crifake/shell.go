@@ -91,7 +91,7 @@ func (s *shellRun) call(_ context.Context, args []string) ([]string, error) {
 		case list[0] == "-":
 			delete(s.p.traps, sig)
 		default:
-			s.p.traps[number(sig)] = list[0]
+			s.p.traps[signalNumber(sig)] = list[0]
 		}
 	}
 	if len(rest) == 2 {
@@ -100,7 +100,7 @@ func (s *shellRun) call(_ context.Context, args []string) ([]string, error) {
 	return rest, nil
 }
 
-func number(sig string) string {
+func signalNumber(sig string) string {
 	switch sig {
 	case "15":
 		return "TERM"
@@ -142,11 +142,11 @@ func (outputOnly) Close() error             { return nil }
 
 func (s *shellRun) stat(ctx context.Context, name string, follow bool) (fs.FileInfo, error) {
 	name = s.abs(ctx, name)
-	look := os.Lstat
+	lookup := os.Lstat
 	if follow {
-		look = os.Stat
+		lookup = os.Stat
 	}
-	info, err := look(s.p.hostPath(name))
+	info, err := lookup(s.p.hostPath(name))
 	return info, inContainer(err, name)
 }
 
@@ -175,7 +175,7 @@ func (s *shellRun) exec(ctx context.Context, args []string) error {
 	switch {
 	case known:
 	case s.main:
-		do = forever
+		do = runForever
 	default:
 		fmt.Fprintf(hc.Stderr, "sh: %s: not found\n", args[0])
 		return interp.ExitStatus(127)

@@ -106,7 +106,7 @@ func (f *Fake) podStats(s *sandbox) *runtimeapi.PodSandboxStats {
 	now := time.Now().UnixNano()
 	var cpu, nano, memory uint64
 	linux := &runtimeapi.LinuxPodSandboxStats{}
-	for _, c := range f.inLocked(s) {
+	for _, c := range f.containersInLocked(s) {
 		if c.state() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}

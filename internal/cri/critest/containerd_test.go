@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/critest"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
-	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
@@ -62,7 +62,7 @@ func dialContainerd(t testing.TB) critest.Target {
 	}
 	t.Cleanup(child.Close)
 	archive := filepath.Join(t.TempDir(), "busybox.tar")
-	if err := images.Archive(archive, images.Only(images.Standard(), busybox)); err != nil {
+	if err := images.Archive(archive, images.Select(images.Standard(), busybox)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := child.ImportImage(t.Context(), archive); err != nil {

@@ -61,10 +61,10 @@ func FromEnv(t testing.TB) Target {
 // suite is every promise, in the order they are checked.
 var suite = []struct {
 	name string
-	test func(*box)
+	test func(*suiteEnv)
 }{
 	{"version and status", versionAndStatus},
-	{"life", life},
+	{"life", lifecycle},
 	{"idempotence", idempotence},
 	{"illegal orders", illegalOrders},
 	{"exit codes", exitCodes},
@@ -91,14 +91,14 @@ func Run(t *testing.T, dial Dialer) {
 	for _, c := range suite {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := &box{T: t, Target: target, ctx: t.Context()}
+			b := &suiteEnv{T: t, Target: target, ctx: t.Context()}
 			c.test(b)
 		})
 	}
 }
 
-// box is one subtest with a Pod of its own.
-type box struct {
+// suiteEnv is one subtest with a Pod of its own.
+type suiteEnv struct {
 	*testing.T
 	Target
 	ctx context.Context
@@ -111,7 +111,7 @@ type pod struct {
 	config *runtimeapi.PodSandboxConfig
 }
 
-func (b *box) podConfig() *runtimeapi.PodSandboxConfig {
+func (b *suiteEnv) podConfig() *runtimeapi.PodSandboxConfig {
 	name := fmt.Sprintf("critest-%d-%d", os.Getpid(), serial.Add(1))
 	dir := filepath.Join(b.Dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -132,14 +132,14 @@ func (b *box) podConfig() *runtimeapi.PodSandboxConfig {
 	return c
 }
 
-func (b *box) run() *pod {
+func (b *suiteEnv) run() *pod {
 	b.Helper()
 	p := &pod{config: b.podConfig()}
 	b.runConfig(p)
 	return p
 }
 
-func (b *box) runConfig(p *pod) {
+func (b *suiteEnv) runConfig(p *pod) {
 	b.Helper()
 	var err error
 	if p.id, err = b.Runtime.RunPodSandbox(b.ctx, p.config, ""); err != nil {
@@ -153,7 +153,7 @@ func (b *box) runConfig(p *pod) {
 	})
 }
 
-func (b *box) containerConfig(p *pod, name, script string) *runtimeapi.ContainerConfig {
+func (b *suiteEnv) containerConfig(p *pod, name, script string) *runtimeapi.ContainerConfig {
 	labels := map[string]string{"io.kubernetes.container.name": name}
 	for k, v := range p.config.Labels {
 		labels[k] = v
@@ -165,7 +165,7 @@ func (b *box) containerConfig(p *pod, name, script string) *runtimeapi.Container
 	}
 }
 
-func (b *box) create(p *pod, c *runtimeapi.ContainerConfig) string {
+func (b *suiteEnv) create(p *pod, c *runtimeapi.ContainerConfig) string {
 	b.Helper()
 	id, err := b.Runtime.CreateContainer(b.ctx, p.id, c, p.config)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *box) create(p *pod, c *runtimeapi.ContainerConfig) string {
 }
 
 // start creates and starts a container that runs a shell script.
-func (b *box) start(p *pod, name, script string) string {
+func (b *suiteEnv) start(p *pod, name, script string) string {
 	b.Helper()
 	id := b.create(p, b.containerConfig(p, name, script))
 	if err := b.Runtime.StartContainer(b.ctx, id); err != nil {
@@ -184,7 +184,7 @@ func (b *box) start(p *pod, name, script string) string {
 	return id
 }
 
-func (b *box) status(id string) *runtimeapi.ContainerStatus {
+func (b *suiteEnv) status(id string) *runtimeapi.ContainerStatus {
 	b.Helper()
 	r, err := b.Runtime.ContainerStatus(b.ctx, id, false)
 	if err != nil {
@@ -199,18 +199,18 @@ const (
 	exited  = runtimeapi.ContainerState_CONTAINER_EXITED
 )
 
-func (b *box) exits(id string) *runtimeapi.ContainerStatus {
+func (b *suiteEnv) waitExit(id string) *runtimeapi.ContainerStatus {
 	b.Helper()
 	var st *runtimeapi.ContainerStatus
-	b.soon("container exits", func() bool {
+	b.eventually("container exits", func() bool {
 		st = b.status(id)
 		return st.State == exited
 	})
 	return st
 }
 
-// soon polls until ok, for ten seconds at most.
-func (b *box) soon(what string, ok func() bool) {
+// eventually polls until ok, for ten seconds at most.
+func (b *suiteEnv) eventually(what string, ok func() bool) {
 	b.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -224,7 +224,7 @@ func (b *box) soon(what string, ok func() bool) {
 	}
 }
 
-func (b *box) refused(what string, err error, code codes.Code) {
+func (b *suiteEnv) wantCode(what string, err error, code codes.Code) {
 	b.Helper()
 	switch {
 	case err == nil:
@@ -234,15 +234,15 @@ func (b *box) refused(what string, err error, code codes.Code) {
 	}
 }
 
-func (b *box) ok(what string, err error) {
+func (b *suiteEnv) noError(what string, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatalf("%s: %v", what, err)
 	}
 }
 
-func (b *box) logLines(p *pod, name string) []string {
+func (b *suiteEnv) logLines(p *pod, name string) []string {
 	raw, err := os.ReadFile(filepath.Join(p.config.LogDirectory, name+".log"))
-	b.ok("read log", err)
+	b.noError("read log", err)
 	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 }

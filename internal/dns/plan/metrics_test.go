@@ -14,12 +14,12 @@ func TestMetricsAreFoundByTheService(t *testing.T) {
 	if last.Name != "metrics" || last.Port != 9153 || last.Protocol != v1.ProtocolTCP || s.Annotations["prometheus.io/port"] != "9153" || s.Annotations["prometheus.io/scrape"] != "true" {
 		t.Errorf("ports %+v, annotations %v", s.Spec.Ports, s.Annotations)
 	}
-	if Completed(s) != nil {
+	if WithDefaults(s) != nil {
 		t.Error("what lacks nothing is completed")
 	}
 	old := s.DeepCopy()
 	old.Spec.Ports, old.Annotations = old.Spec.Ports[:2], map[string]string{"prometheus.io/scrape": "false"}
-	done := Completed(old)
+	done := WithDefaults(old)
 	if done == nil || len(done.Spec.Ports) != 3 || done.Annotations["prometheus.io/port"] != "9153" || done.Annotations["prometheus.io/scrape"] != "false" {
 		t.Errorf("completed %+v", done)
 	}

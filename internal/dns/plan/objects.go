@@ -23,7 +23,7 @@ const (
 	metrics     = "metrics"
 )
 
-func tagged() map[string]string {
+func managedLabels() map[string]string {
 	return map[string]string{"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"}
 }
 
@@ -34,7 +34,7 @@ func Service(at netip.Addr) *v1.Service {
 		family = v1.IPv6Protocol
 	}
 	return &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: tagged(), Annotations: scraped()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: managedLabels(), Annotations: scrapeAnnotations()},
 		Spec: v1.ServiceSpec{
 			ClusterIP: at.String(), IPFamilies: []v1.IPFamily{family}, TrafficDistribution: ptr.To(v1.ServiceTrafficDistributionPreferSameNode),
 			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}, metricsPort()},
@@ -42,8 +42,8 @@ func Service(at netip.Addr) *v1.Service {
 	}
 }
 
-// scraped are the annotations by which a Prometheus finds the metrics.
-func scraped() map[string]string {
+// scrapeAnnotations are the annotations by which a Prometheus finds the metrics.
+func scrapeAnnotations() map[string]string {
 	return map[string]string{"prometheus.io/port": strconv.Itoa(MetricsPort), "prometheus.io/scrape": "true"}
 }
 
@@ -51,16 +51,16 @@ func metricsPort() v1.ServicePort {
 	return v1.ServicePort{Name: metrics, Protocol: v1.ProtocolTCP, Port: MetricsPort}
 }
 
-// Completed is a Service of an earlier version of Gantry with the metrics port and its annotations; nil when it lacks
+// WithDefaults is a Service of an earlier version of Gantry with the metrics port and its annotations; nil when it lacks
 // nothing. Annotations that somebody set stay.
-func Completed(have *v1.Service) *v1.Service {
+func WithDefaults(have *v1.Service) *v1.Service {
 	out := have.DeepCopy()
 	if !slices.ContainsFunc(out.Spec.Ports, func(p v1.ServicePort) bool {
 		return p.Name == metrics || p.Protocol == v1.ProtocolTCP && p.Port == MetricsPort
 	}) {
 		out.Spec.Ports = append(out.Spec.Ports, metricsPort())
 	}
-	for k, v := range scraped() {
+	for k, v := range scrapeAnnotations() {
 		if _, set := out.Annotations[k]; !set {
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, k, v)
 		}
@@ -71,8 +71,8 @@ func Completed(have *v1.Service) *v1.Service {
 	return out
 }
 
-// Foreign tells why a Service of that name is not to be touched; empty when it is Gantry's.
-func Foreign(have *v1.Service, at netip.Addr) string {
+// Conflict tells why a Service of that name is not to be touched; empty when it is Gantry's.
+func Conflict(have *v1.Service, at netip.Addr) string {
 	switch {
 	case len(have.Spec.Selector) > 0:
 		return "it selects Pods: another DNS is installed"
@@ -99,7 +99,7 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 	if s.At.Addr().Is6() {
 		family = discoveryv1.AddressTypeIPv6
 	}
-	labels := tagged()
+	labels := managedLabels()
 	labels[discoveryv1.LabelServiceName], labels[discoveryv1.LabelManagedBy] = ServiceName, managedBy
 	out := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: SliceName(s.Node), Labels: labels},

@@ -116,11 +116,11 @@ func Stubs(domains map[string][]string) ([]Stub, error) {
 func Nameservers(resolvConf string, own []netip.Addr) []netip.AddrPort {
 	var out []netip.AddrPort
 	for line := range strings.Lines(resolvConf) {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != "nameserver" {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
 			continue
 		}
-		a, err := netip.ParseAddr(words[1])
+		a, err := netip.ParseAddr(fields[1])
 		if err != nil || slices.Contains(own, a.Unmap()) {
 			continue
 		}

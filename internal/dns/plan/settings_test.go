@@ -68,14 +68,14 @@ func TestClusterAddress(t *testing.T) {
 func TestObjects(t *testing.T) {
 	at := netip.MustParseAddr("10.96.0.10")
 	s := Service(at)
-	if why := Foreign(s, at); why != "" {
+	if why := Conflict(s, at); why != "" {
 		t.Errorf("the own Service is taken for another's: %s", why)
 	}
 	s.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
-	if Foreign(s, at) == "" {
+	if Conflict(s, at) == "" {
 		t.Error("a Service with Pods is taken for the own one")
 	}
-	if Foreign(Service(netip.MustParseAddr("10.96.0.11")), at) == "" {
+	if Conflict(Service(netip.MustParseAddr("10.96.0.11")), at) == "" {
 		t.Error("a Service at another address is taken for the own one")
 	}
 	slice := Slice(Server{Node: "n1", NodeUID: "u", At: netip.MustParseAddrPort("[fd00::1]:5353")})

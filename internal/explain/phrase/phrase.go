@@ -20,16 +20,16 @@ type Meaning struct {
 	Fix       string `json:"fix"`
 }
 
-type row struct{ pattern, component, rule, fix string }
+type phraseRule struct{ pattern, component, rule, fix string }
 
-// Of returns the meanings of a text in the order in which its parts stand there; none when nothing is known.
-func Of(text string) []Meaning {
+// Lookup returns the meanings of a text in the order in which its parts stand there; none when nothing is known.
+func Lookup(text string) []Meaning {
 	type hit struct {
 		at int
 		m  Meaning
 	}
 	var hits []hit
-	for _, table := range [][]row{scheduling(), images(), running(), starting(), ending(), writing()} {
+	for _, table := range [][]phraseRule{scheduling(), images(), running(), starting(), ending(), writing()} {
 		for _, r := range table {
 			if at := regexp.MustCompile(`(?i)` + r.pattern).FindStringIndex(text); at != nil {
 				hits = append(hits, hit{at[0], Meaning{text[at[0]:at[1]], r.component, r.rule, r.fix}})

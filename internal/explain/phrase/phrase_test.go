@@ -26,7 +26,7 @@ func TestPhrases(t *testing.T) {
 		{`pods "a" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`, "API server", "PodSecurity", "securityContext"},
 		{"Preempted by pod 1234-5678 on node n1", "scheduler", "DefaultPreemption", "priority"},
 	} {
-		list := phrase.Of(c.text)
+		list := phrase.Lookup(c.text)
 		if len(list) == 0 {
 			t.Errorf("%s: nothing is known of it", c.text)
 			continue
@@ -39,7 +39,7 @@ func TestPhrases(t *testing.T) {
 
 // A line that names several refusals is taken apart, in its order.
 func TestPartsOfAPhrase(t *testing.T) {
-	list := phrase.Of("0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {gpu: true}, 1 node(s) were unschedulable. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod.")
+	list := phrase.Lookup("0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {gpu: true}, 1 node(s) were unschedulable. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod.")
 	var rules []string
 	for _, m := range list {
 		rule, _, _ := strings.Cut(m.Rule, ":")
@@ -55,7 +55,7 @@ func TestPartsOfAPhrase(t *testing.T) {
 	if !strings.HasPrefix(b.String(), "Insufficient cpu\n  said by: scheduler\n  rule:    NodeResourcesFit") {
 		t.Error(b.String())
 	}
-	if got := phrase.Of("all is well"); len(got) != 0 {
+	if got := phrase.Lookup("all is well"); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -7,8 +7,8 @@ const (
 	controller = "controllers"
 )
 
-func scheduling() []row {
-	return []row{
+func scheduling() []phraseRule {
+	return []phraseRule{
 		{`\d+/\d+ nodes are available`, scheduler, "Filter: every node was refused by a plugin; the text counts nodes per refusal. The Pod is tried again when something changes that could lift one", "`gantry why pod/NAME` names each node's refusal with its numbers; change what the largest group names"},
 		{`insufficient [\w./-]+`, scheduler, "NodeResourcesFit: the Pod's request is more than the node's allocatable less the requests of its Pods; use does not count", "lower the request, add a node, or delete or move Pods that ask for more than they use"},
 		{`too many pods`, scheduler, "NodeResourcesFit: the node has as many Pods as its maxPods", "add a node, or raise maxPods in the KubeletConfiguration"},
@@ -25,8 +25,8 @@ func scheduling() []row {
 	}
 }
 
-func images() []row {
-	return []row{
+func images() []phraseRule {
+	return []phraseRule{
 		{`back-off pulling image|imagepullbackoff`, kubelet, "images: pulling failed; the next try comes after 10 s, doubled each time up to 5 min", "the event Failed before it has the registry's words: mend the name, the pull secret or the way to the registry"},
 		{`errimagepull|failed to pull(?: and unpack)? image`, kubelet, "images: the registry or the unpacking refused", "the text after it is the runtime's: not found is a wrong name or tag, unauthorized a missing imagePullSecret, timeout the network"},
 		{`errimageneverpull|is not present with pull policy of never`, kubelet, "images: imagePullPolicy Never and the image is not on the node", "bring it with `gantry image import`, or another pull policy"},
@@ -34,8 +34,8 @@ func images() []row {
 	}
 }
 
-func running() []row {
-	return []row{
+func running() []phraseRule {
+	return []phraseRule{
 		{`crashloopbackoff|back-off \S+ restarting failed container|back-off restarting failed container`, kubelet, "restart: the container ended and restartPolicy wants it again; it waits 10 s, doubled each time up to 5 min, forgotten after 10 min of running", "`kubectl logs POD --previous` has its last words; the exit code is in Last State"},
 		{`liveness probe failed`, kubelet, "probes: after failureThreshold failures in a row the container is killed and restarted", "mend the program, or give it time: timeoutSeconds, periodSeconds, failureThreshold, a startupProbe"},
 		{`readiness probe failed`, kubelet, "probes: after failureThreshold failures in a row the Pod is not Ready and gets no traffic from Services; nothing is restarted", "mend what the probe asks, or its path and port"},
@@ -46,8 +46,8 @@ func running() []row {
 	}
 }
 
-func starting() []row {
-	return []row{
+func starting() []phraseRule {
+	return []phraseRule{
 		{`containercreating`, kubelet, "start: sandbox, volumes or image are not there yet", "events name the step; `gantry why pod/NAME` since when"},
 		{`podinitializing`, kubelet, "start: an init container has not ended yet; they run one after another", "`kubectl logs POD -c INIT-CONTAINER`"},
 		{`failedcreatepodsandbox|failed to create pod sandbox`, "container runtime", "RunPodSandbox: the runtime or the network plugin it calls refused", "the text after it is the runtime's; a network that is full or missing is the commonest"},
@@ -61,8 +61,8 @@ func starting() []row {
 	}
 }
 
-func ending() []row {
-	return []row{
+func ending() []phraseRule {
+	return []phraseRule{
 		{`(?:the )?node had condition: ?\[?\w+\]?`, kubelet, "node pressure: a threshold of evictionHard or evictionSoft was crossed; Pods that use more than they ask for go first, by priority, then by excess", "ask for what the Pod uses (requests), free the resource on the node, or move the threshold"},
 		{`(?:the )?node was low on resource: [\w.-]+`, kubelet, "node pressure: the Pod was chosen by its use over its request and its priority", "ask for what the Pod uses (requests), or free the resource on the node"},
 		{`usage of emptydir volume "[^"]*" exceeds the limit|exceeds the total limit of containers|exceeded its local ephemeral storage limit`, kubelet, "local storage: the Pod wrote more than its own limit; no other Pod's use matters", "raise sizeLimit or limits.ephemeral-storage, or write less"},
@@ -74,8 +74,8 @@ func ending() []row {
 	}
 }
 
-func writing() []row {
-	return []row{
+func writing() []phraseRule {
+	return []phraseRule{
 		{`exceeded quota: \S+`, apiserver, "ResourceQuota: the namespace's use and this object are more than the quota", "`kubectl describe quota`: raise it, or free some"},
 		{`violates podsecurity "[^"]*"`, apiserver, "PodSecurity: the namespace's label enforces a level that the Pod breaks; each break is named", "set what it names in securityContext, or another level for the namespace"},
 		{`user "[^"]*" cannot \w+ resource`, apiserver, "RBAC: no role of the user allows it", "a Role with that verb and resource, and a RoleBinding; `kubectl auth can-i` checks"},

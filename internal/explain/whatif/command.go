@@ -65,11 +65,11 @@ func specPatch(was, now *v1.Pod) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(tidy(patch)), nil
+	return string(dropOrderHints(patch)), nil
 }
 
-// tidy leaves out the hints about order that a patch made by comparison carries: nothing is reordered here.
-func tidy(patch []byte) []byte {
+// dropOrderHints leaves out the hints about order that a patch made by comparison carries: nothing is reordered here.
+func dropOrderHints(patch []byte) []byte {
 	var m map[string]any
 	if json.Unmarshal(patch, &m) != nil {
 		return patch

@@ -11,20 +11,20 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // holder is a handle that knows devices.
 type holder struct {
 	framework.Handle
-	devices *dynamicresources.Frozen
+	devices *dynamicresources.FixedManager
 }
 
 func (holder) SharedInformerFactory() informers.SharedInformerFactory { return nil }
-func (h holder) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.Hands) {
+func (h holder) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
 	return h.devices, nil
 }
 
@@ -48,9 +48,9 @@ func TestDevicesAreFreedByEndingWhoHasThem(t *testing.T) {
 	}
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: resourceapi.ResourceSliceSpec{Driver: "d.example.com", NodeName: new("n1"),
 		Pool: resourceapi.ResourcePool{Name: "n1", Generation: 1, ResourceSliceCount: 1}, Devices: []resourceapi.Device{device("gpu-0", "gpu"), device("nic-0", "nic")}}}
-	frozen := dynamicresources.Freeze(claim("trains", "gpu", "gpu-0"), claim("routes", "nic", "nic-0"), claim("waits", "gpu", ""), class("gpu"), class("nic"), slice)
-	of := func(f *dynamicresources.Frozen) *place.Judges {
-		j, err := plugins.Judges(v1.DefaultSchedulerName, holder{devices: f})
+	frozen := dynamicresources.NewFixedManager(claim("trains", "gpu", "gpu-0"), claim("routes", "nic", "nic-0"), claim("waits", "gpu", ""), class("gpu"), class("nic"), slice)
+	of := func(f *dynamicresources.FixedManager) *schedule.PluginSet {
+		j, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, holder{devices: f})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,13 +59,13 @@ func TestDevicesAreFreedByEndingWhoHasThem(t *testing.T) {
 	uses := func(p *v1.Pod) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "d", ResourceClaimName: &p.Name}}
 	}
-	in := In{Pod: asking("waits", "1", "1Gi", uses), Judges: of(frozen), Without: func(gone map[types.UID]bool) *place.Judges { return of(frozen.Without(gone)) },
-		World: snapshot.Of([]*v1.Node{node("n1", "8", "8Gi")}, []*v1.Pod{asking("trains", "1", "1Gi", uses, on("n1")), asking("routes", "1", "1Gi", uses, on("n1"))})}
-	remedies, refusals := Find(t.Context(), in)
+	in := In{Pod: asking("waits", "1", "1Gi", uses), Plugins: of(frozen), WithoutPods: func(deletedPods map[types.UID]bool) *schedule.PluginSet { return of(frozen.Without(deletedPods)) },
+		Snapshot: snapshot.Of([]*v1.Node{node("n1", "8", "8Gi")}, []*v1.Pod{asking("trains", "1", "1Gi", uses, on("n1")), asking("routes", "1", "1Gi", uses, on("n1"))})}
+	remedies, refusals := FindRemedies(t.Context(), in)
 	if len(refusals) != 1 || refusals[0].Plugin != "DynamicResources" {
 		t.Fatalf("refusals %+v", refusals)
 	}
-	if len(remedies) != 1 || !strings.Contains(remedies[0].Say, "remove pod trains") || strings.Join(remedies[0].Run, ";") != "kubectl -n default delete pod trains" {
+	if len(remedies) != 1 || !strings.Contains(remedies[0].Description, "remove pod trains") || strings.Join(remedies[0].Run, ";") != "kubectl -n default delete pod trains" {
 		t.Errorf("remedies %+v", remedies)
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // In is what changes are looked for in.
 type In struct {
-	Pod     *v1.Pod
-	World   *snapshot.Snapshot
-	Judges  *place.Judges
-	Owner   Owner               // what to edit instead of the Pod; zero: the Pod itself
-	Classes map[string]Priority // priority classes by name, as far as known
-	Most    int                 // remedies wanted; 0 means 6
-	// Without gives the judges as they are when some Pods are gone and their devices are free; nil: as Judges.
-	Without func(gone map[types.UID]bool) *place.Judges
-	Tries   int // rulings allowed; 0 means 400
+	Pod         *v1.Pod
+	Snapshot    *snapshot.Snapshot
+	Plugins     *schedule.PluginSet
+	Owner       Owner               // what to edit instead of the Pod; zero: the Pod itself
+	Classes     map[string]Priority // priority classes by name, as far as known
+	MaxRemedies int                 // remedies wanted; 0 means 6
+	// WithoutPods gives the judges as they are when some Pods are gone and their devices are free; nil: as Judges.
+	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
+	MaxAttempts int // rulings allowed; 0 means 400
 }
 
 // Priority is what a class gives a Pod.
@@ -36,89 +36,89 @@ type Priority struct {
 
 // Remedy is a set of changes after which the plugins chose a node.
 type Remedy struct {
-	Say  string   `json:"say"`
-	Run  []string `json:"run,omitempty"` // shell commands, in order
-	Node string   `json:"node"`          // where the Pod would go
-	Kind string   `json:"kind"`          // of its first change: request, toleration, cordon, pod, label, rule, node, …
+	Description string   `json:"say"`
+	Run         []string `json:"run,omitempty"` // shell commands, in order
+	Node        string   `json:"node"`          // where the Pod would go
+	Kind        string   `json:"kind"`          // of its first change: request, toleration, cordon, pod, label, rule, node, …
 
 	cost float64
 }
 
 // change is one edit. pod and world are nil when it leaves them alone; both get copies they may keep.
 type change struct {
-	kind  string
-	say   string
-	run   []string // empty: the edit of the Pod, rendered in the end
-	cost  float64  // among changes of the same number: lower is nearer
-	pod   func(*v1.Pod)
-	world func(*snapshot.Snapshot) (*snapshot.Snapshot, error)
-	gone  []types.UID // Pods that it ends
+	kind        string
+	description string
+	run         []string // empty: the edit of the Pod, rendered in the end
+	cost        float64  // among changes of the same number: lower is nearer
+	pod         func(*v1.Pod)
+	snapshot    func(*snapshot.Snapshot) (*snapshot.Snapshot, error)
+	deletedPods []types.UID // Pods that it ends
 }
 
-// state is the cluster after some changes.
-type state struct {
-	pod   *v1.Pod
-	world *snapshot.Snapshot
-	done  []change
+// searchState is the cluster after some changes.
+type searchState struct {
+	pod      *v1.Pod
+	snapshot *snapshot.Snapshot
+	changes  []change
 }
 
 const (
-	defaultMost  = 6
-	defaultTries = 400
-	deepest      = 3  // changes in one remedy
-	targets      = 12 // nodes that are tried to be made to fit
-	perKind      = 2  // remedies of the same kind
+	defaultMaxRemedies = 6
+	defaultMaxAttempts = 400
+	maxChanges         = 3  // changes in one remedy
+	maxTargetNodes     = 12 // nodes that are tried to be made to fit
+	maxPerKind         = 2  // remedies of the same kind
 )
 
 // search is one run.
 type search struct {
-	in    In
-	ctx   context.Context
-	tries int
-	found []Remedy
-	said  map[string]bool
+	in       In
+	ctx      context.Context
+	attempts int
+	found    []Remedy
+	emitted  map[string]bool
 }
 
-// Find looks for the smallest changes that let the Pod be placed, and gives what each node says as things are; nothing of either when it fits.
+// FindRemedies looks for the smallest changes that let the Pod be placed, and gives what each node says as things are; nothing of either when it fits.
 // It stops when ctx ends or the rulings allowed are used up.
-func Find(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
-	if in.Most == 0 {
-		in.Most = defaultMost
+func FindRemedies(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
+	if in.MaxRemedies == 0 {
+		in.MaxRemedies = defaultMaxRemedies
 	}
-	if in.Tries == 0 {
-		in.Tries = defaultTries
+	if in.MaxAttempts == 0 {
+		in.MaxAttempts = defaultMaxAttempts
 	}
-	s := &search{in: in, ctx: ctx, said: map[string]bool{}}
-	begin := state{pod: in.Pod, world: in.World}
-	first := s.rule(begin)
-	if first == nil || first.Fits() {
+	s := &search{in: in, ctx: ctx, emitted: map[string]bool{}}
+	begin := searchState{pod: in.Pod, snapshot: in.Snapshot}
+	first := s.schedule(begin)
+	if first == nil || first.Scheduled() {
 		return nil, nil
 	}
 	refusals := first.Refusals(first.Nodes())
-	if len(refusals) == 0 && first.Rejectors.Has("NodeAffinity") {
-		refusals = unnamed(in)
+	if len(refusals) == 0 && first.UnschedulablePlugins.Has("NodeAffinity") {
+		refusals = refusalsNotNamed(in)
 	}
-	for _, node := range nearest(refusals, targets) {
-		s.mend(begin, refusals, node)
+	for _, node := range nearestNodes(refusals, maxTargetNodes) {
+		s.repair(begin, refusals, node)
 	}
 	s.addNode(begin, refusals)
 	return s.best(), refusals
 }
 
-func (s *search) rule(st state) *place.Ruling {
-	if s.tries >= s.in.Tries || s.ctx.Err() != nil {
+func (s *search) schedule(st searchState) *schedule.Result {
+	if s.attempts >= s.in.MaxAttempts || s.ctx.Err() != nil {
 		return nil
 	}
-	s.tries++
-	judges := s.in.Judges
-	if gone := st.gone(); len(gone) > 0 && s.in.Without != nil {
-		judges = s.in.Without(gone)
+	s.attempts++
+	plugins := s.in.Plugins
+	if deletedPods := st.deletedPods(); len(deletedPods) > 0 && s.in.WithoutPods != nil {
+		plugins = s.in.WithoutPods(deletedPods)
 	}
-	return place.One(s.ctx, place.In{Pod: st.pod, World: st.world, Judges: judges})
+	return schedule.SchedulePod(s.ctx, schedule.Input{Pod: st.pod, Snapshot: st.snapshot, Plugins: plugins})
 }
 
-// mend tries to make one node take the Pod: it lifts the node's refusal in every way it knows, and goes on with the next refusal.
-func (s *search) mend(st state, refusals []journal.NodeRefusal, node string) {
+// repair tries to make one node take the Pod: it lifts the node's refusal in every way it knows, and goes on with the next refusal.
+func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node string) {
 	i := slices.IndexFunc(refusals, func(r journal.NodeRefusal) bool { return r.Node == node })
 	if i < 0 {
 		return
@@ -129,26 +129,26 @@ func (s *search) mend(st state, refusals []journal.NodeRefusal, node string) {
 		if err != nil {
 			continue
 		}
-		r := s.rule(next)
+		r := s.schedule(next)
 		switch {
 		case r == nil:
 			return
-		case r.Fits():
-			s.keep(next, r.Winner)
-		case len(next.done) < deepest:
+		case r.Scheduled():
+			s.record(next, r.SuggestedHost)
+		case len(next.changes) < maxChanges:
 			after := r.Refusals(r.Nodes())
 			if j := slices.IndexFunc(after, func(n journal.NodeRefusal) bool { return n.Node == node }); j >= 0 && !same(after[j], was) {
-				s.mend(next, after, node)
+				s.repair(next, after, node)
 			}
 		}
 	}
 }
 
-// gone are the Pods that the changes end.
-func (st state) gone() map[types.UID]bool {
+// deletedPods are the Pods that the changes end.
+func (st searchState) deletedPods() map[types.UID]bool {
 	out := map[types.UID]bool{}
-	for _, c := range st.done {
-		for _, uid := range c.gone {
+	for _, c := range st.changes {
+		for _, uid := range c.deletedPods {
 			out[uid] = true
 		}
 	}
@@ -156,31 +156,31 @@ func (st state) gone() map[types.UID]bool {
 }
 
 func same(a, b journal.NodeRefusal) bool {
-	return a.Plugin == b.Plugin && slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Short, b.Short) && a.Detail == b.Detail
+	return a.Plugin == b.Plugin && slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Shortages, b.Shortages) && a.Detail == b.Detail
 }
 
-func apply(st state, c change) (state, error) {
-	next := state{pod: st.pod, world: st.world, done: append(slices.Clip(st.done), c)}
+func apply(st searchState, c change) (searchState, error) {
+	next := searchState{pod: st.pod, snapshot: st.snapshot, changes: append(slices.Clip(st.changes), c)}
 	if c.pod != nil {
 		next.pod = st.pod.DeepCopy()
 		c.pod(next.pod)
 	}
-	if c.world != nil {
-		w, err := c.world(st.world)
+	if c.snapshot != nil {
+		w, err := c.snapshot(st.snapshot)
 		if err != nil {
 			return st, err
 		}
-		next.world = w
+		next.snapshot = w
 	}
 	return next, nil
 }
 
-func (s *search) keep(st state, winner string) {
-	r := Remedy{Node: winner, Kind: st.done[0].kind, cost: 10 * float64(len(st.done))}
+func (s *search) record(st searchState, winner string) {
+	r := Remedy{Node: winner, Kind: st.changes[0].kind, cost: 10 * float64(len(st.changes))}
 	var says []string
 	edited := false
-	for _, c := range st.done {
-		says = append(says, c.say)
+	for _, c := range st.changes {
+		says = append(says, c.description)
 		r.Run = append(r.Run, c.run...)
 		r.cost += c.cost
 		edited = edited || c.pod != nil
@@ -188,14 +188,14 @@ func (s *search) keep(st state, winner string) {
 	if edited {
 		r.Run = append(r.Run, podCommands(s.in.Owner, s.in.Pod, st.pod)...)
 	}
-	r.Say = fmt.Sprintf("%s: the Pod then goes to %s", strings.Join(says, ", and "), winner)
+	r.Description = fmt.Sprintf("%s: the Pod then goes to %s", strings.Join(says, ", and "), winner)
 	if winner == newNode {
-		r.Say = strings.Join(says, ", and ") + ": the Pod then goes there"
+		r.Description = strings.Join(says, ", and ") + ": the Pod then goes there"
 	}
-	if s.said[r.Say] {
+	if s.emitted[r.Description] {
 		return
 	}
-	s.said[r.Say] = true
+	s.emitted[r.Description] = true
 	s.found = append(s.found, r)
 }
 
@@ -205,7 +205,7 @@ func (s *search) best() []Remedy {
 	var out []Remedy
 	kinds := map[string]int{}
 	for _, r := range s.found {
-		if len(out) < s.in.Most && kinds[r.Kind] < perKind {
+		if len(out) < s.in.MaxRemedies && kinds[r.Kind] < maxPerKind {
 			kinds[r.Kind]++
 			out = append(out, r)
 		}
@@ -213,8 +213,8 @@ func (s *search) best() []Remedy {
 	return out
 }
 
-// nearest chooses nodes to work on: those that lack least, and the first of each other refusal.
-func nearest(refusals []journal.NodeRefusal, n int) []string {
+// nearestNodes chooses nodes to work on: those that lack least, and the first of each other refusal.
+func nearestNodes(refusals []journal.NodeRefusal, n int) []string {
 	order := slices.Clone(refusals)
 	slices.SortStableFunc(order, func(a, b journal.NodeRefusal) int { return cmp.Compare(Distance(a), Distance(b)) })
 	var out []string
@@ -230,16 +230,16 @@ func nearest(refusals []journal.NodeRefusal, n int) []string {
 
 // Distance ranks how far a node is from taking the Pod: the relative shortfalls added up; a refusal that is not about amounts is farther.
 func Distance(r journal.NodeRefusal) float64 {
-	if len(r.Short) == 0 {
+	if len(r.Shortages) == 0 {
 		return 100
 	}
 	var d float64
-	for _, x := range r.Short {
+	for _, x := range r.Shortages {
 		switch {
 		case x.Available == 0:
 			d += 50
-		case x.Asked > 0:
-			d += float64(x.Asked-(x.Available-x.Used)) / float64(x.Asked)
+		case x.Requested > 0:
+			d += float64(x.Requested-(x.Available-x.Used)) / float64(x.Requested)
 		}
 	}
 	return d

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -39,12 +39,12 @@ func asking(name, cpu, memory string, more ...func(*v1.Pod)) *v1.Pod {
 
 func on(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.NodeName = node } }
 
-func judges(t interface {
+func schedulerPlugins(t interface {
 	Helper()
 	Fatal(...any)
-}) *place.Judges {
+}) *schedule.PluginSet {
 	t.Helper()
-	j, err := plugins.Judges(v1.DefaultSchedulerName, nil)
+	j, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,18 +60,18 @@ func TestEachClaimIsFreedByItself(t *testing.T) {
 			}
 		}
 	}
-	world := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
+	clusterState := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
 		asking("shares", "1", "1Gi", uses("shared"), on("n1")), asking("has", "1", "1Gi", uses("own"), on("n2")), asking("other", "1", "1Gi", uses("else"), on("n1")),
 	})
-	var gone []types.UID
-	for _, c := range freeClaim(state{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")), world: world}, journal.NodeRefusal{}) {
-		if len(c.gone) != 1 {
-			t.Errorf("one change ends %v", c.gone)
+	var deletedPods []types.UID
+	for _, c := range freeClaim(searchState{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")), snapshot: clusterState}, journal.NodeRefusal{}) {
+		if len(c.deletedPods) != 1 {
+			t.Errorf("one change ends %v", c.deletedPods)
 		}
-		gone = append(gone, c.gone...)
+		deletedPods = append(deletedPods, c.deletedPods...)
 	}
-	if !slices.Equal(gone, []types.UID{"shares", "has"}) {
-		t.Errorf("ends %v", gone)
+	if !slices.Equal(deletedPods, []types.UID{"shares", "has"}) {
+		t.Errorf("ends %v", deletedPods)
 	}
 }
 
@@ -130,13 +130,13 @@ func TestFindTheSmallestChanges(t *testing.T) {
 		{"it fits", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi")}, nil, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found, _ := Find(context.Background(), In{Pod: c.pod, World: snapshot.Of(c.nodes, c.pods), Judges: judges(t)})
+			found, _ := FindRemedies(context.Background(), In{Pod: c.pod, Snapshot: snapshot.Of(c.nodes, c.pods), Plugins: schedulerPlugins(t)})
 			if c.none != (len(found) == 0) {
 				t.Fatalf("found %v", found)
 			}
 			var all []string
 			for _, r := range found {
-				all = append(all, r.Say)
+				all = append(all, r.Description)
 			}
 			for _, want := range c.want {
 				if !strings.Contains("\n"+strings.Join(all, "\n"), "\n"+want) {
@@ -198,9 +198,9 @@ func cards(n string) func(*v1.Pod) {
 
 // Of two nodes that miss a bound the nearer comes first.
 func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
-	world := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
-	found, _ := Find(context.Background(), In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), World: world, Judges: judges(t)})
-	if len(found) == 0 || !strings.Contains(found[0].Say, "disk Gt 249") {
+	clusterState := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
+	found, _ := FindRemedies(context.Background(), In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), Snapshot: clusterState, Plugins: schedulerPlugins(t)})
+	if len(found) == 0 || !strings.Contains(found[0].Description, "disk Gt 249") {
 		t.Errorf("found %v", found)
 	}
 }
@@ -220,14 +220,14 @@ func TestLoweredRequestsAreTheLargestThatFit(t *testing.T) {
 			pods = append(pods, asking("on-"+name, fmt.Sprintf("%dm", rapid.IntRange(1, 400).Draw(t, "used")), "1Gi", on(name)))
 		}
 		p := asking("p", fmt.Sprintf("%dm", rapid.IntRange(4100, 9000).Draw(t, "asked")), "1Gi")
-		world := snapshot.Of(nodes, pods)
+		clusterState := snapshot.Of(nodes, pods)
 		best := int64(0)
-		for _, n := range world.All() {
+		for _, n := range clusterState.All() {
 			best = max(best, n.GetAllocatable().GetMilliCPU()-n.GetRequested().GetMilliCPU())
 		}
-		found, _ := Find(context.Background(), In{Pod: p, World: world, Judges: judges(t)})
+		found, _ := FindRemedies(context.Background(), In{Pod: p, Snapshot: clusterState, Plugins: schedulerPlugins(t)})
 		for _, r := range found {
-			if r.Kind == "request" && strings.Contains(r.Say, fmt.Sprintf("to %dm:", best)) {
+			if r.Kind == "request" && strings.Contains(r.Description, fmt.Sprintf("to %dm:", best)) {
 				return
 			}
 		}
@@ -262,7 +262,7 @@ func TestCommandsEditTheOwner(t *testing.T) {
 // A wish that insisted on domains would be refused by the API server.
 func TestAWishInsistsOnNoDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
-	changes := softenSpread(state{pod: p, world: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)}, journal.NodeRefusal{})
+	changes := softenSpread(searchState{pod: p, snapshot: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)}, journal.NodeRefusal{})
 	if len(changes) != 1 {
 		t.Fatalf("%d changes", len(changes))
 	}

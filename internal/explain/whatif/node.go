@@ -16,10 +16,10 @@ import (
 const newNode = "a-new-node"
 
 // addNode tries an empty node more, of the shape of each that refused for lack of room.
-func (s *search) addNode(st state, refusals []journal.NodeRefusal) {
+func (s *search) addNode(st searchState, refusals []journal.NodeRefusal) {
 	tried := map[string]bool{}
 	for _, r := range refusals {
-		n := st.world.Node(r.Node)
+		n := st.snapshot.Node(r.Node)
 		if n == nil || r.Plugin != "NodeResourcesFit" {
 			continue
 		}
@@ -29,7 +29,7 @@ func (s *search) addNode(st state, refusals []journal.NodeRefusal) {
 		}
 		tried[shape] = true
 		const name = newNode
-		c := change{kind: "add", say: "add a node like " + r.Node + " (" + shape + ")", cost: 4, world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+		c := change{kind: "add", description: "add a node like " + r.Node + " (" + shape + ")", cost: 4, snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 			fresh := n.Node().DeepCopy()
 			fresh.Name, fresh.UID = name, ""
 			fresh.Labels = maps.Clone(fresh.Labels)
@@ -42,8 +42,8 @@ func (s *search) addNode(st state, refusals []journal.NodeRefusal) {
 		if err != nil {
 			continue
 		}
-		if ruling := s.rule(next); ruling != nil && ruling.Winner == name {
-			s.keep(next, name)
+		if result := s.schedule(next); result != nil && result.SuggestedHost == name {
+			s.record(next, name)
 		}
 	}
 }

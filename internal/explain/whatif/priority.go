@@ -19,20 +19,20 @@ type Victims struct {
 	Pods []*v1.Pod
 }
 
-// Yield finds the node where the fewest Pods of lower priority would have to leave; no Pods when that helps nowhere.
-func Yield(ctx context.Context, in In) Victims {
-	s := &search{in: In{Pod: in.Pod, World: in.World, Judges: in.Judges, Tries: 60}, ctx: ctx, said: map[string]bool{}}
-	begin := state{pod: in.Pod, world: in.World}
-	first := s.rule(begin)
-	if first == nil || first.Fits() {
+// CheapestVictims finds the node where the fewest Pods of lower priority would have to leave; no Pods when that helps nowhere.
+func CheapestVictims(ctx context.Context, in In) Victims {
+	s := &search{in: In{Pod: in.Pod, Snapshot: in.Snapshot, Plugins: in.Plugins, MaxAttempts: 60}, ctx: ctx, emitted: map[string]bool{}}
+	begin := searchState{pod: in.Pod, snapshot: in.Snapshot}
+	first := s.schedule(begin)
+	if first == nil || first.Scheduled() {
 		return Victims{}
 	}
 	var best Victims
 	refusals := first.Refusals(first.Nodes())
-	for _, name := range nearest(refusals, targets) {
+	for _, name := range nearestNodes(refusals, maxTargetNodes) {
 		i := slices.IndexFunc(refusals, func(r journal.NodeRefusal) bool { return r.Node == name })
-		n := in.World.Node(name)
-		if n == nil || len(refusals[i].Short) == 0 {
+		n := in.Snapshot.Node(name)
+		if n == nil || len(refusals[i].Shortages) == 0 {
 			continue
 		}
 		var lower []*v1.Pod
@@ -41,51 +41,51 @@ func Yield(ctx context.Context, in In) Victims {
 				lower = append(lower, p.GetPod())
 			}
 		}
-		gone := fewest(refusals[i].Short, lower)
-		if len(gone) == 0 || best.Node != "" && len(gone) >= len(best.Pods) {
+		deletedPods := fewestPods(refusals[i].Shortages, lower)
+		if len(deletedPods) == 0 || best.Node != "" && len(deletedPods) >= len(best.Pods) {
 			continue
 		}
-		next, err := apply(begin, without(name, gone...))
+		next, err := apply(begin, deletePods(name, deletedPods...))
 		if err != nil {
 			continue
 		}
-		if r := s.rule(next); r != nil && r.Fits() {
-			best = Victims{Node: name, Pods: gone}
+		if r := s.schedule(next); r != nil && r.Scheduled() {
+			best = Victims{Node: name, Pods: deletedPods}
 		}
 	}
 	return best
 }
 
-// fewest takes the smallest Pod that suffices alone, else those that help most, until nothing is short.
-func fewest(short []journal.Short, from []*v1.Pod) []*v1.Pod {
+// fewestPods takes the smallest Pod that suffices alone, else those that help most, until nothing is short.
+func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 	var alone *v1.Pod
 	for _, p := range from {
-		if missing(short, p) == 0 && (alone == nil || weight(short, p) < weight(short, alone)) {
+		if shortfallWithout(short, p) == 0 && (alone == nil || weight(short, p) < weight(short, alone)) {
 			alone = p
 		}
 	}
 	if alone != nil {
 		return []*v1.Pod{alone}
 	}
-	var gone []*v1.Pod
-	for missing(short, gone...) > 0 {
+	var deletedPods []*v1.Pod
+	for shortfallWithout(short, deletedPods...) > 0 {
 		var best *v1.Pod
-		least := missing(short, gone...)
+		least := shortfallWithout(short, deletedPods...)
 		for _, p := range from {
-			if m := missing(short, append(slices.Clip(gone), p)...); !slices.Contains(gone, p) && m < least {
+			if m := shortfallWithout(short, append(slices.Clip(deletedPods), p)...); !slices.Contains(deletedPods, p) && m < least {
 				best, least = p, m
 			}
 		}
 		if best == nil {
 			return nil
 		}
-		gone = append(gone, best)
+		deletedPods = append(deletedPods, best)
 	}
-	return gone
+	return deletedPods
 }
 
-// Promote gives the Pod a class of at least its priority that may preempt; false when there is none.
-func Promote(in In, v Victims) (Remedy, bool) {
+// RaisePriority gives the Pod a class of at least its priority that may preempt; false when there is none.
+func RaisePriority(in In, v Victims) (Remedy, bool) {
 	for _, name := range slices.Sorted(maps.Keys(in.Classes)) {
 		c := in.Classes[name]
 		if c.Never || c.Value < pod.Priority(in.Pod) || strings.HasPrefix(name, "system-") {
@@ -94,12 +94,12 @@ func Promote(in In, v Victims) (Remedy, bool) {
 		edited := in.Pod.DeepCopy()
 		edited.Spec.PriorityClassName, edited.Spec.Priority, edited.Spec.PreemptionPolicy = name, nil, nil
 		return Remedy{Kind: "priority", Node: v.Node, Run: podCommands(in.Owner, in.Pod, edited),
-			Say: fmt.Sprintf("use the priority class %s (%d, may preempt): %s then makes room on %s", name, c.Value, names(v.Pods), v.Node)}, true
+			Description: fmt.Sprintf("use the priority class %s (%d, may preempt): %s then makes room on %s", name, c.Value, podNames(v.Pods), v.Node)}, true
 	}
 	return Remedy{}, false
 }
 
-func names(pods []*v1.Pod) string {
+func podNames(pods []*v1.Pod) string {
 	out := make([]string, len(pods))
 	for i, p := range pods {
 		out[i] = p.Name

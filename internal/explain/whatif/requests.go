@@ -36,7 +36,7 @@ func quantity(name string, n int64) resource.Quantity {
 	return *resource.NewQuantity(n, resource.DecimalSI)
 }
 
-func figure(name v1.ResourceName, l v1.ResourceList) int64 {
+func quantityValue(name v1.ResourceName, l v1.ResourceList) int64 {
 	q := l[name]
 	if name == v1.ResourceCPU {
 		return q.MilliValue()
@@ -45,11 +45,11 @@ func figure(name v1.ResourceName, l v1.ResourceList) int64 {
 }
 
 // lowerRequests makes the Pod ask for what the node has left.
-func lowerRequests(st state, r journal.NodeRefusal) []change {
+func lowerRequests(st searchState, r journal.NodeRefusal) []change {
 	edited := st.pod.DeepCopy()
 	var says []string
 	cost := 0.0
-	for _, x := range r.Short {
+	for _, x := range r.Shortages {
 		free := x.Available - x.Used
 		if x.Resource == string(v1.ResourcePods) || free <= 0 {
 			return nil
@@ -59,20 +59,20 @@ func lowerRequests(st state, r journal.NodeRefusal) []change {
 			return nil
 		}
 		says = append(says, steps...)
-		cost += float64(x.Asked-free) / float64(x.Asked)
+		cost += float64(x.Requested-free) / float64(x.Requested)
 	}
 	if len(says) == 0 {
 		return nil
 	}
 	spec := edited.Spec
-	return []change{{kind: "request", say: strings.Join(says, " and "), cost: cost, pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
+	return []change{{kind: "request", description: strings.Join(says, " and "), cost: cost, pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
 }
 
 // lower takes requests down, the largest first, until the whole Pod asks for no more than target; it says what it did.
 func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	var says []string
 	for range 40 {
-		total := figure(name, pod.Requests(p))
+		total := quantityValue(name, pod.Requests(p))
 		if total <= target {
 			return says, len(says) > 0
 		}
@@ -80,13 +80,13 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 		if part == nil {
 			return nil, false
 		}
-		had := figure(name, part.Requests)
+		had := quantityValue(name, part.Requests)
 		to := max(had-(total-target), 0)
 		part.Requests[name] = quantity(string(name), to)
-		if _, limited := part.Limits[name]; limited && asMuchAsItMay(name) {
+		if _, limited := part.Limits[name]; limited && isUnbounded(name) {
 			part.Limits[name] = quantity(string(name), to)
 		}
-		if figure(name, pod.Requests(p)) == total {
+		if quantityValue(name, pod.Requests(p)) == total {
 			return nil, false // somebody else decides: overhead, or the Pod's own level
 		}
 		if part == p.Spec.Resources && to < inContainers(p, name) {
@@ -101,8 +101,8 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	return nil, false
 }
 
-// asMuchAsItMay tells resources whose request must be their limit: all but those that may be overcommitted.
-func asMuchAsItMay(name v1.ResourceName) bool {
+// isUnbounded tells resources whose request must be their limit: all but those that may be overcommitted.
+func isUnbounded(name v1.ResourceName) bool {
 	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
 
@@ -110,7 +110,7 @@ func asMuchAsItMay(name v1.ResourceName) bool {
 func inContainers(p *v1.Pod, name v1.ResourceName) int64 {
 	alone := *p
 	alone.Spec.Resources, alone.Spec.Overhead = nil, nil
-	return figure(name, pod.Requests(&alone))
+	return quantityValue(name, pod.Requests(&alone))
 }
 
 // decisive finds the requests that make the Pod's total: the Pod's own level, the init container that alone exceeds the others, or the largest container.
@@ -120,22 +120,22 @@ func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string
 			return p.Spec.Resources, "the Pod"
 		}
 	}
-	total := figure(name, pod.Requests(p))
+	total := quantityValue(name, pod.Requests(p))
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		if figure(name, c.Resources.Requests) == 0 || pod.IsSidecar(c) {
+		if quantityValue(name, c.Resources.Requests) == 0 || pod.IsSidecar(c) {
 			continue
 		}
 		without := p.DeepCopy()
 		without.Spec.InitContainers[i].Resources.Requests[name] = quantity(string(name), 0)
-		if figure(name, pod.Requests(without)) < total {
+		if quantityValue(name, pod.Requests(without)) < total {
 			return &c.Resources, "init container " + c.Name
 		}
 	}
 	var best *v1.ResourceRequirements
 	what, most := "", int64(0)
 	look := func(c *v1.Container, kind string) {
-		if n := figure(name, c.Resources.Requests); n > most {
+		if n := quantityValue(name, c.Resources.Requests); n > most {
 			best, what, most = &c.Resources, kind+c.Name, n
 		}
 	}
@@ -151,42 +151,42 @@ func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string
 }
 
 // freePods removes Pods from the node: the smallest single one that suffices, or a few together.
-func freePods(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
-	if n == nil || len(r.Short) == 0 {
+func freePods(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
+	if n == nil || len(r.Shortages) == 0 {
 		return nil
 	}
-	for _, x := range r.Short {
-		if x.Asked > x.Available {
+	for _, x := range r.Shortages {
+		if x.Requested > x.Available {
 			return nil // not even the empty node
 		}
 	}
 	var alone []*v1.Pod
 	for _, info := range n.GetPods() {
-		if missing(r.Short, info.GetPod()) == 0 {
+		if shortfallWithout(r.Shortages, info.GetPod()) == 0 {
 			alone = append(alone, info.GetPod())
 		}
 	}
 	slices.SortStableFunc(alone, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(standing(a), standing(b)), cmp.Compare(weight(r.Short, a), weight(r.Short, b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(priorityOf(a), priorityOf(b)), cmp.Compare(weight(r.Shortages, a), weight(r.Shortages, b)), cmp.Compare(a.Name, b.Name))
 	})
 	var out []change
 	for i, p := range alone {
 		if i == 2 {
 			break
 		}
-		out = append(out, without(r.Node, p))
+		out = append(out, deletePods(r.Node, p))
 	}
 	if len(alone) == 0 {
-		if group := together(n, r.Short); len(group) > 0 {
-			out = append(out, without(r.Node, group...))
+		if group := podsByWeight(n, r.Shortages); len(group) > 0 {
+			out = append(out, deletePods(r.Node, group...))
 		}
 	}
 	return out
 }
 
-// standing ranks how hard it is to do without a Pod: a lone one that is not critical first.
-func standing(p *v1.Pod) int32 {
+// priorityOf ranks how hard it is to do without a Pod: a lone one that is not critical first.
+func priorityOf(p *v1.Pod) int32 {
 	n := pod.Priority(p)
 	if p.Namespace == "kube-system" {
 		n = max(n, 1) + 1_000_000_000
@@ -194,16 +194,16 @@ func standing(p *v1.Pod) int32 {
 	return n
 }
 
-// missing is how much of what is short is still short without these Pods, relative to what is asked.
-func missing(short []journal.Short, gone ...*v1.Pod) float64 {
+// shortfallWithout is how much of what is short is still short without these Pods, relative to what is asked.
+func shortfallWithout(short []journal.Shortage, deletedPods ...*v1.Pod) float64 {
 	var d float64
 	for _, x := range short {
-		left := x.Asked - (x.Available - x.Used)
-		for _, p := range gone {
+		left := x.Requested - (x.Available - x.Used)
+		for _, p := range deletedPods {
 			left -= share(x.Resource, p)
 		}
 		if left > 0 {
-			d += float64(left) / float64(max(x.Asked, 1))
+			d += float64(left) / float64(max(x.Requested, 1))
 		}
 	}
 	return d
@@ -213,43 +213,43 @@ func share(name string, p *v1.Pod) int64 {
 	if name == string(v1.ResourcePods) {
 		return 1
 	}
-	return figure(v1.ResourceName(name), pod.Requests(p))
+	return quantityValue(v1.ResourceName(name), pod.Requests(p))
 }
 
-func weight(short []journal.Short, p *v1.Pod) float64 {
+func weight(short []journal.Shortage, p *v1.Pod) float64 {
 	var w float64
 	for _, x := range short {
-		w += float64(share(x.Resource, p)) / float64(max(x.Asked, 1))
+		w += float64(share(x.Resource, p)) / float64(max(x.Requested, 1))
 	}
 	return w
 }
 
-// together takes the Pods that help most until enough is free; at most four.
-func together(n framework.NodeInfo, short []journal.Short) []*v1.Pod {
-	var gone []*v1.Pod
-	for len(gone) < 4 {
+// podsByWeight takes the Pods that help most until enough is free; at most four.
+func podsByWeight(n framework.NodeInfo, short []journal.Shortage) []*v1.Pod {
+	var deletedPods []*v1.Pod
+	for len(deletedPods) < 4 {
 		var best *v1.Pod
-		least := missing(short, gone...)
+		least := shortfallWithout(short, deletedPods...)
 		for _, info := range n.GetPods() {
 			p := info.GetPod()
-			if slices.Contains(gone, p) {
+			if slices.Contains(deletedPods, p) {
 				continue
 			}
-			if m := missing(short, append(slices.Clip(gone), p)...); m < least {
+			if m := shortfallWithout(short, append(slices.Clip(deletedPods), p)...); m < least {
 				best, least = p, m
 			}
 		}
 		if best == nil {
 			return nil
 		}
-		if gone = append(gone, best); least == 0 {
-			return gone
+		if deletedPods = append(deletedPods, best); least == 0 {
+			return deletedPods
 		}
 	}
 	return nil
 }
 
-func without(node string, pods ...*v1.Pod) change {
+func deletePods(node string, pods ...*v1.Pod) change {
 	c := change{kind: "pod", cost: 2 * float64(len(pods))}
 	var names, nodes []string
 	for _, p := range pods {
@@ -260,15 +260,15 @@ func without(node string, pods ...*v1.Pod) change {
 		if p.Namespace != "default" {
 			name = p.Namespace + "/" + p.Name
 		}
-		names = append(names, fmt.Sprintf("%s (%s)", name, asks(p)))
+		names = append(names, fmt.Sprintf("%s (%s)", name, requestsText(p)))
 		c.run = append(c.run, fmt.Sprintf("kubectl -n %s delete pod %s", p.Namespace, p.Name))
-		c.gone = append(c.gone, p.UID)
+		c.deletedPods = append(c.deletedPods, p.UID)
 		if len(p.OwnerReferences) > 0 {
 			c.cost += 0.5
 		}
 	}
-	c.say = fmt.Sprintf("remove pod %s from %s", strings.Join(names, " and "), strings.Join(nodes, " and "))
-	c.world = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+	c.description = fmt.Sprintf("remove pod %s from %s", strings.Join(names, " and "), strings.Join(nodes, " and "))
+	c.snapshot = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 		var err error
 		for _, p := range pods {
 			if w, err = w.WithoutPod(p, cmp.Or(p.Spec.NodeName, node)); err != nil {
@@ -280,11 +280,11 @@ func without(node string, pods ...*v1.Pod) change {
 	return c
 }
 
-func asks(p *v1.Pod) string {
+func requestsText(p *v1.Pod) string {
 	var parts []string
 	l := pod.Requests(p)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		if n := figure(name, l); n > 0 {
+		if n := quantityValue(name, l); n > 0 {
 			parts = append(parts, Amount(string(name), n)+" "+string(name))
 		}
 	}
@@ -294,14 +294,14 @@ func asks(p *v1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// roomForPods raises the node's number of Pods.
-func roomForPods(_ state, r journal.NodeRefusal) []change {
-	if len(r.Short) != 1 || r.Short[0].Resource != string(v1.ResourcePods) {
+// raiseMaxPods raises the node's number of Pods.
+func raiseMaxPods(_ searchState, r journal.NodeRefusal) []change {
+	if len(r.Shortages) != 1 || r.Shortages[0].Resource != string(v1.ResourcePods) {
 		return nil
 	}
-	x := r.Short[0]
-	return []change{{kind: "node", say: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)", r.Node, x.Used+1, x.Used+1), cost: 3,
-		world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+	x := r.Shortages[0]
+	return []change{{kind: "node", description: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)", r.Node, x.Used+1, x.Used+1), cost: 3,
+		snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 			return editNode(w, r.Node, func(n *v1.Node) {
 				n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI)
 			})
@@ -309,19 +309,19 @@ func roomForPods(_ state, r journal.NodeRefusal) []change {
 }
 
 // otherResource asks for a resource of the same last name that the node does offer: another vendor's.
-func otherResource(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
-	if n == nil || len(r.Short) != 1 || r.Short[0].Available != 0 || !strings.Contains(r.Short[0].Resource, "/") {
+func otherResource(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
+	if n == nil || len(r.Shortages) != 1 || r.Shortages[0].Available != 0 || !strings.Contains(r.Shortages[0].Resource, "/") {
 		return nil
 	}
-	wanted := r.Short[0].Resource
+	wanted := r.Shortages[0].Resource
 	_, last, _ := strings.Cut(wanted, "/")
 	var out []change
 	for name := range n.Node().Status.Allocatable {
 		if _, l, ok := strings.Cut(string(name), "/"); !ok || l != last || string(name) == wanted {
 			continue
 		}
-		out = append(out, change{kind: "resource", say: fmt.Sprintf("ask for %s: %d instead of %s", name, r.Short[0].Asked, wanted), cost: 1, pod: func(p *v1.Pod) {
+		out = append(out, change{kind: "resource", description: fmt.Sprintf("ask for %s: %d instead of %s", name, r.Shortages[0].Requested, wanted), cost: 1, pod: func(p *v1.Pod) {
 			for i := range p.Spec.Containers {
 				res := &p.Spec.Containers[i].Resources
 				for _, l := range []v1.ResourceList{res.Requests, res.Limits} {

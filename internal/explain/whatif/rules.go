@@ -14,45 +14,45 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// repairs are the changes that may lift a plugin's refusal.
-var repairs = map[string][]func(state, journal.NodeRefusal) []change{
-	"NodeResourcesFit":  {lowerRequests, freePods, roomForPods, otherResource},
+// repairsByCode are the changes that may lift a plugin's refusal.
+var repairsByCode = map[string][]func(searchState, journal.NodeRefusal) []change{
+	"NodeResourcesFit":  {lowerRequests, freePods, raiseMaxPods, otherResource},
 	"NodeUnschedulable": {uncordon},
 	"TaintToleration":   {tolerate, untaint},
 	"NodeAffinity":      {loosenAffinity, labelForAffinity, dropAffinity},
 	"NodePorts":         {freePort},
 	"PodTopologySpread": {labelForSpread, widenSpread, lowerDomains, honorTaints, softenSpread},
-	"InterPodAffinity":  {reachNamespaces, dropPodAffinity, removeRival},
+	"InterPodAffinity":  {reachNamespaces, dropPodAffinity, removePods},
 	"DynamicResources":  {freeDevices},
 
 	"VolumeRestrictions": {freeClaim},
 }
 
-func changes(st state, r journal.NodeRefusal) []change {
+func changes(st searchState, r journal.NodeRefusal) []change {
 	var out []change
-	for _, find := range repairs[r.Plugin] {
+	for _, find := range repairsByCode[r.Plugin] {
 		out = append(out, find(st, r)...)
 	}
 	return out
 }
 
 // freeDevices ends a Pod of the node that has devices.
-func freeDevices(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func freeDevices(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
 	var out []change
 	for _, i := range n.GetPods() {
 		if p := i.GetPod(); len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil {
-			out = append(out, without(r.Node, p))
+			out = append(out, deletePods(r.Node, p))
 		}
 	}
 	return out
 }
 
-func uncordon(_ state, r journal.NodeRefusal) []change {
-	return []change{{kind: "cordon", say: "uncordon " + r.Node, run: []string{"kubectl uncordon " + r.Node}, cost: 0.5, world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+func uncordon(_ searchState, r journal.NodeRefusal) []change {
+	return []change{{kind: "cordon", description: "uncordon " + r.Node, run: []string{"kubectl uncordon " + r.Node}, cost: 0.5, snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 		return editNode(w, r.Node, func(n *v1.Node) {
 			n.Spec.Unschedulable = false
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeUnschedulable })
@@ -82,16 +82,16 @@ func Taint(t v1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// ours tells taints that the system sets by itself: they go when their reason goes, and are not for tolerating.
-func ours(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
+// isNodeConditionTaint tells taints that the system sets by itself: they go when their reason goes, and are not for tolerating.
+func isNodeConditionTaint(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
 
-func tolerate(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func tolerate(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
 	taints := untolerated(st.pod, n.Node())
-	if len(taints) == 0 || slices.ContainsFunc(taints, ours) {
+	if len(taints) == 0 || slices.ContainsFunc(taints, isNodeConditionTaint) {
 		return nil
 	}
 	var names []string
@@ -104,16 +104,16 @@ func tolerate(st state, r journal.NodeRefusal) []change {
 		}
 		add = append(add, o)
 	}
-	return []change{{kind: "toleration", say: "tolerate " + strings.Join(names, " and "), cost: 0.5 + 0.1*float64(len(taints)), pod: func(p *v1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, add...) }}}
+	return []change{{kind: "toleration", description: "tolerate " + strings.Join(names, " and "), cost: 0.5 + 0.1*float64(len(taints)), pod: func(p *v1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, add...) }}}
 }
 
-func untaint(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func untaint(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
 	taints := untolerated(st.pod, n.Node())
-	if len(taints) == 0 || slices.ContainsFunc(taints, ours) {
+	if len(taints) == 0 || slices.ContainsFunc(taints, isNodeConditionTaint) {
 		return nil
 	}
 	c := change{kind: "taint", cost: 2}
@@ -122,8 +122,8 @@ func untaint(st state, r journal.NodeRefusal) []change {
 		names = append(names, Taint(t))
 		c.run = append(c.run, fmt.Sprintf("kubectl taint node %s %s:%s-", r.Node, t.Key, t.Effect))
 	}
-	c.say = fmt.Sprintf("take the taint %s off %s", strings.Join(names, " and "), r.Node)
-	c.world = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+	c.description = fmt.Sprintf("take the taint %s off %s", strings.Join(names, " and "), r.Node)
+	c.snapshot = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 		return editNode(w, r.Node, func(n *v1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return slices.Contains(taints, t) })
 		})
@@ -131,15 +131,15 @@ func untaint(st state, r journal.NodeRefusal) []change {
 	return []change{c}
 }
 
-// labelled is a node given labels.
-func labelled(node string, set map[string]string) change {
-	var words []string
+// labelNode is a node given labels.
+func labelNode(node string, set map[string]string) change {
+	var failureText []string
 	for _, k := range slices.Sorted(maps.Keys(set)) {
-		words = append(words, k+"="+set[k])
+		failureText = append(failureText, k+"="+set[k])
 	}
-	say := strings.Join(words, " ")
-	return change{kind: "label", say: fmt.Sprintf("label node %s %s", node, say), run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
-		world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+	say := strings.Join(failureText, " ")
+	return change{kind: "label", description: fmt.Sprintf("label node %s %s", node, say), run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
+		snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 			return editNode(w, node, func(n *v1.Node) {
 				if n.Labels == nil {
 					n.Labels = map[string]string{}
@@ -150,8 +150,8 @@ func labelled(node string, set map[string]string) change {
 }
 
 // labelForAffinity gives the node the labels that the Pod's selector, or one of its required terms, asks for.
-func labelForAffinity(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func labelForAffinity(st state, r journal.NodeRefusal) []change {
 		ok := true
 		if i < len(terms) {
 			for _, e := range terms[i].MatchExpressions {
-				ok = ok && satisfy(set, n.Node().Labels, e)
+				ok = ok && satisfyRequirement(set, n.Node().Labels, e)
 			}
 			ok = ok && len(terms[i].MatchFields) == 0
 		}
@@ -176,14 +176,14 @@ func labelForAffinity(st state, r journal.NodeRefusal) []change {
 			ok = ok && k != v1.LabelHostname
 		}
 		if ok && len(set) > 0 {
-			out = append(out, labelled(r.Node, set))
+			out = append(out, labelNode(r.Node, set))
 		}
 	}
 	return out
 }
 
-// satisfy adds to set what makes labels meet an expression; false when labels cannot be added to that end.
-func satisfy(set, have map[string]string, e v1.NodeSelectorRequirement) bool {
+// satisfyRequirement adds to set what makes labels meet an expression; false when labels cannot be added to that end.
+func satisfyRequirement(set, have map[string]string, e v1.NodeSelectorRequirement) bool {
 	v, there := have[e.Key]
 	switch e.Operator {
 	case v1.NodeSelectorOpIn:
@@ -214,13 +214,13 @@ func requiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
 	return nil
 }
 
-func dropAffinity(st state, _ journal.NodeRefusal) []change {
+func dropAffinity(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, k := range slices.Sorted(maps.Keys(st.pod.Spec.NodeSelector)) {
-		out = append(out, change{kind: "rule", say: fmt.Sprintf("drop %s=%s from nodeSelector", k, st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
+		out = append(out, change{kind: "rule", description: fmt.Sprintf("drop %s=%s from nodeSelector", k, st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
 	}
 	if len(requiredTerms(st.pod)) > 0 {
-		out = append(out, change{kind: "rule", say: "drop the required node affinity", cost: 2.5, pod: func(p *v1.Pod) {
+		out = append(out, change{kind: "rule", description: "drop the required node affinity", cost: 2.5, pod: func(p *v1.Pod) {
 			p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 		}})
 	}
@@ -228,21 +228,21 @@ func dropAffinity(st state, _ journal.NodeRefusal) []change {
 }
 
 // freePort removes the Pods of the node that hold a host port that this Pod wants.
-func freePort(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func freePort(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
 	var holders []*v1.Pod
 	for _, info := range n.GetPods() {
-		if _, taken := fit.PortTaken(pod.HostPorts(st.pod), pod.HostPorts(info.GetPod())); taken {
+		if _, taken := fit.PortConflict(pod.HostPorts(st.pod), pod.HostPorts(info.GetPod())); taken {
 			holders = append(holders, info.GetPod())
 		}
 	}
 	if len(holders) == 0 {
 		return nil
 	}
-	return []change{without(r.Node, holders...), {kind: "rule", say: "give up the host port", cost: 2, pod: func(p *v1.Pod) {
+	return []change{deletePods(r.Node, holders...), {kind: "rule", description: "give up the host port", cost: 2, pod: func(p *v1.Pod) {
 		for i := range p.Spec.Containers {
 			for j := range p.Spec.Containers[i].Ports {
 				p.Spec.Containers[i].Ports[j].HostPort = 0
@@ -253,25 +253,25 @@ func freePort(st state, r journal.NodeRefusal) []change {
 
 // freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for one Pod at a time. Which of several claims is so is not known
 // here: each is tried by itself.
-func freeClaim(st state, _ journal.NodeRefusal) []change {
+func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, v := range st.pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
 		if node, holders := holdersOf(st, v.PersistentVolumeClaim.ClaimName); len(holders) > 0 {
-			out = append(out, without(node, holders...))
+			out = append(out, deletePods(node, holders...))
 		}
 	}
 	return out
 }
 
 // holdersOf are the Pods with a claim on the first node that has such; a claim for one Pod has no others.
-func holdersOf(st state, claim string) (node string, holders []*v1.Pod) {
+func holdersOf(st searchState, claim string) (node string, holders []*v1.Pod) {
 	has := func(v v1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	}
-	for _, n := range st.world.All() {
+	for _, n := range st.snapshot.All() {
 		for _, info := range n.GetPods() {
 			if p := info.GetPod(); p.Namespace == st.pod.Namespace && slices.ContainsFunc(p.Spec.Volumes, has) {
 				holders = append(holders, p)
@@ -284,19 +284,19 @@ func holdersOf(st state, claim string) (node string, holders []*v1.Pod) {
 	return "", nil
 }
 
-func dropPodAffinity(st state, _ journal.NodeRefusal) []change {
+func dropPodAffinity(st searchState, _ journal.NodeRefusal) []change {
 	a := st.pod.Spec.Affinity
 	if a == nil {
 		return nil
 	}
 	var out []change
 	if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		out = append(out, change{kind: "rule", say: "drop the required Pod anti-affinity", cost: 2.5, pod: func(p *v1.Pod) {
+		out = append(out, change{kind: "rule", description: "drop the required Pod anti-affinity", cost: 2.5, pod: func(p *v1.Pod) {
 			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 		}})
 	}
 	if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		out = append(out, change{kind: "rule", say: "drop the required Pod affinity", cost: 2.5, pod: func(p *v1.Pod) {
+		out = append(out, change{kind: "rule", description: "drop the required Pod affinity", cost: 2.5, pod: func(p *v1.Pod) {
 			p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 		}})
 	}

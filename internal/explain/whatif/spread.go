@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// OldName is the name of former times of a label that says the same; empty when it had none.
-func OldName(label string) string {
+// DeprecatedLabel is the name of former times of a label that says the same; empty when it had none.
+func DeprecatedLabel(label string) string {
 	switch label {
 	case v1.LabelTopologyZone:
 		return v1.LabelFailureDomainBetaZone
@@ -33,8 +33,8 @@ func OldName(label string) string {
 }
 
 // labelForSpread gives the node a topology label it lacks: the value of its old name, else one that other nodes have.
-func labelForSpread(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func labelForSpread(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
@@ -43,19 +43,19 @@ func labelForSpread(st state, r journal.NodeRefusal) []change {
 		if _, ok := n.Node().Labels[c.TopologyKey]; ok {
 			continue
 		}
-		if v, ok := n.Node().Labels[OldName(c.TopologyKey)]; ok {
-			out = append(out, labelled(r.Node, map[string]string{c.TopologyKey: v}))
+		if v, ok := n.Node().Labels[DeprecatedLabel(c.TopologyKey)]; ok {
+			out = append(out, labelNode(r.Node, map[string]string{c.TopologyKey: v}))
 			continue
 		}
 		values := map[string]bool{}
-		for _, other := range st.world.All() {
+		for _, other := range st.snapshot.All() {
 			if v, ok := other.Node().Labels[c.TopologyKey]; ok {
 				values[v] = true
 			}
 		}
 		for i, v := range slices.Sorted(maps.Keys(values)) {
 			if i < 3 {
-				out = append(out, labelled(r.Node, map[string]string{c.TopologyKey: v}))
+				out = append(out, labelNode(r.Node, map[string]string{c.TopologyKey: v}))
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func hardSpread(p *v1.Pod) []v1.TopologySpreadConstraint {
 	return out
 }
 
-func eachSpread(st state, make func(i int, c v1.TopologySpreadConstraint) (change, bool)) []change {
+func eachSpread(st searchState, make func(i int, c v1.TopologySpreadConstraint) (change, bool)) []change {
 	var out []change
 	for i, c := range st.pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
@@ -87,7 +87,7 @@ func eachSpread(st state, make func(i int, c v1.TopologySpreadConstraint) (chang
 
 // Domains counts by domain the Pods that a spread rule of a Pod speaks of, as the rule counts: nodes that lack a key of any rule, that the Pod's node affinity leaves
 // out (unless nodeAffinityPolicy is Ignore) or whose taints it does not tolerate (where nodeTaintsPolicy is Honor) are no part of it.
-func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, world *snapshot.Snapshot) map[string]int {
+func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Snapshot) map[string]int {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
 		return nil
@@ -99,8 +99,8 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, world *snapshot.Snapshot)
 		}
 	}
 	counts := map[string]int{}
-	for _, n := range world.All() {
-		if !counted(p, c, n.Node()) {
+	for _, n := range clusterState.All() {
+		if !countsForSpread(p, c, n.Node()) {
 			continue
 		}
 		d := n.Node().Labels[c.TopologyKey]
@@ -116,8 +116,8 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, world *snapshot.Snapshot)
 	return counts
 }
 
-// counted tells whether a node is part of what a spread rule counts.
-func counted(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool {
+// countsForSpread tells whether a node is part of what a spread rule counts.
+func countsForSpread(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool {
 	for _, other := range p.Spec.TopologySpreadConstraints {
 		if _, ok := n.Labels[other.TopologyKey]; !ok && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
 			return false
@@ -131,8 +131,8 @@ func counted(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool {
 	return c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != v1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
 }
 
-// Least is the count that the skew is measured from: the smallest, and 0 while there are fewer domains than the rule insists on.
-func Least(c v1.TopologySpreadConstraint, counts map[string]int) int {
+// MinDomainCount is the count that the skew is measured from: the smallest, and 0 while there are fewer domains than the rule insists on.
+func MinDomainCount(c v1.TopologySpreadConstraint, counts map[string]int) int {
 	least := -1
 	for _, n := range counts {
 		if least < 0 || n < least {
@@ -146,8 +146,8 @@ func Least(c v1.TopologySpreadConstraint, counts map[string]int) int {
 }
 
 // widenSpread allows the skew that the Pod would make on the node.
-func widenSpread(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
+func widenSpread(st searchState, r journal.NodeRefusal) []change {
+	n := st.snapshot.Node(r.Node)
 	if n == nil {
 		return nil
 	}
@@ -156,44 +156,44 @@ func widenSpread(st state, r journal.NodeRefusal) []change {
 		if !ok {
 			return change{}, false
 		}
-		counts := Domains(st.pod, c, st.world)
-		to := int32(counts[d] - Least(c, counts))
+		counts := Domains(st.pod, c, st.snapshot)
+		to := int32(counts[d] - MinDomainCount(c, counts))
 		if s, err := metav1.LabelSelectorAsSelector(c.LabelSelector); err == nil && s.Matches(labels.Set(st.pod.Labels)) {
 			to++
 		}
 		if to <= c.MaxSkew {
 			return change{}, false
 		}
-		return change{kind: "skew", say: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.4 + 0.1*float64(to-c.MaxSkew),
+		return change{kind: "skew", description: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.4 + 0.1*float64(to-c.MaxSkew),
 			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MaxSkew = to }}, true
 	})
 }
 
 // lowerDomains insists on no more domains than there are.
-func lowerDomains(st state, _ journal.NodeRefusal) []change {
+func lowerDomains(st searchState, _ journal.NodeRefusal) []change {
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
-		have := int32(len(Domains(st.pod, c, st.world)))
+		have := int32(len(Domains(st.pod, c, st.snapshot)))
 		if c.MinDomains == nil || *c.MinDomains <= have || have == 0 {
 			return change{}, false
 		}
-		return change{kind: "domains", say: fmt.Sprintf("lower minDomains of the spread over %s from %d to %d", c.TopologyKey, *c.MinDomains, have), cost: 1.3,
+		return change{kind: "domains", description: fmt.Sprintf("lower minDomains of the spread over %s from %d to %d", c.TopologyKey, *c.MinDomains, have), cost: 1.3,
 			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MinDomains = &have }}, true
 	})
 }
 
-func honorTaints(st state, _ journal.NodeRefusal) []change {
+func honorTaints(st searchState, _ journal.NodeRefusal) []change {
 	honor := v1.NodeInclusionPolicyHonor
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
 		if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == honor {
 			return change{}, false
 		}
-		return change{kind: "spread", say: fmt.Sprintf("count only domains of %s that the Pod may enter (nodeTaintsPolicy: Honor)", c.TopologyKey), cost: 1.2, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].NodeTaintsPolicy = &honor }}, true
+		return change{kind: "spread", description: fmt.Sprintf("count only domains of %s that the Pod may enter (nodeTaintsPolicy: Honor)", c.TopologyKey), cost: 1.2, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].NodeTaintsPolicy = &honor }}, true
 	})
 }
 
-func softenSpread(st state, _ journal.NodeRefusal) []change {
+func softenSpread(st searchState, _ journal.NodeRefusal) []change {
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
-		return change{kind: "rule", say: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)", c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
+		return change{kind: "rule", description: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)", c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
 			c := &p.Spec.TopologySpreadConstraints[i]
 			c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil // a wish may insist on no number of domains
 		}}, true

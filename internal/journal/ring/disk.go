@@ -101,7 +101,7 @@ func (d *disk) append(lines []byte) {
 		return
 	}
 	if d.size > d.limit {
-		if err := d.turn(); err != nil {
+		if err := d.rotate(); err != nil {
 			d.fail(err)
 			return
 		}
@@ -113,7 +113,7 @@ func (d *disk) append(lines []byte) {
 	}
 }
 
-func (d *disk) turn() error {
+func (d *disk) rotate() error {
 	if err := d.file.Close(); err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ type Options struct {
 
 // slot is one stored entry: what queries look at, and the encoded rest.
 type slot struct {
-	head journal.Entry // Fact is nil
-	raw  []byte
+	header journal.Entry // Fact is nil
+	raw    []byte
 }
 
 // Ring is the journal's store. It is safe for concurrent use.
@@ -43,14 +43,14 @@ type Ring struct {
 	size    int
 	disk    *disk
 
-	bell chan struct{}
-	done chan struct{}
-	end  sync.Once
+	wakeup chan struct{}
+	done   chan struct{}
+	end    sync.Once
 }
 
 // Open reads what an earlier process left in o.Dir and starts the writer. It fails when the folder cannot be used.
 func Open(o Options) (*Ring, error) {
-	r := &Ring{limit: o.Bytes, bell: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &Ring{limit: o.Bytes, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.limit <= 0 {
 		r.limit = DefaultBytes
 	}
@@ -68,16 +68,16 @@ func Open(o Options) (*Ring, error) {
 	return r, nil
 }
 
-// Speaker returns the Sink of one component; node may be empty.
-func (r *Ring) Speaker(by, node string) journal.Sink { return speaker{r, by, node} }
+// SinkFor returns the Sink of one component; node may be empty.
+func (r *Ring) SinkFor(by, node string) journal.Sink { return sink{r, by, node} }
 
-type speaker struct {
+type sink struct {
 	ring     *Ring
 	by, node string
 }
 
 // Put stores the fact with the current time.
-func (s speaker) Put(ref journal.Ref, fact journal.Fact) {
+func (s sink) Put(ref journal.Ref, fact journal.Fact) {
 	s.ring.add(journal.Entry{At: time.Now(), Ref: ref, By: s.by, Node: s.node, Fact: fact})
 }
 
@@ -91,13 +91,13 @@ func (r *Ring) add(entries ...journal.Entry) {
 		e.Seq = r.seq
 		r.pending = append(r.pending, e)
 	}
-	if over := len(r.pending) - maxPending; over > 0 {
-		r.pending = append([]journal.Entry(nil), r.pending[over:]...)
-		r.dropped += uint64(over)
+	if excess := len(r.pending) - maxPending; excess > 0 {
+		r.pending = append([]journal.Entry(nil), r.pending[excess:]...)
+		r.dropped += uint64(excess)
 	}
 	r.mu.Unlock()
 	select {
-	case r.bell <- struct{}{}:
+	case r.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -108,7 +108,7 @@ func (r *Ring) Read(q journal.Query) []journal.Entry {
 	r.storeMu.Lock()
 	var picked []slot
 	for i := len(r.slots) - 1; i >= 0; i-- {
-		if q.Match(&r.slots[i].head) {
+		if q.Match(&r.slots[i].header) {
 			picked = append(picked, r.slots[i])
 			if q.Limit > 0 && len(picked) == q.Limit {
 				break
@@ -162,7 +162,7 @@ func (r *Ring) Close() error {
 func (r *Ring) write() {
 	for {
 		select {
-		case <-r.bell:
+		case <-r.wakeup:
 			r.flush()
 		case <-r.done:
 			return
@@ -187,7 +187,7 @@ func (r *Ring) flush() {
 			batch[i].Fact = journal.Foreign{Name: journal.Kind(batch[i].Fact), Text: batch[i].Fact.Line()}
 			raw, _ = json.Marshal(batch[i])
 		}
-		r.keep(batch[i], raw)
+		r.store(batch[i], raw)
 		lines.Write(raw)
 		lines.WriteByte('\n')
 	}
@@ -196,8 +196,8 @@ func (r *Ring) flush() {
 	}
 }
 
-// keep stores an encoded entry and forgets the oldest beyond the bound.
-func (r *Ring) keep(e journal.Entry, raw []byte) {
+// store stores an encoded entry and forgets the oldest beyond the bound.
+func (r *Ring) store(e journal.Entry, raw []byte) {
 	e.Fact = nil
 	r.slots = append(r.slots, slot{e, raw})
 	r.size += len(raw)
@@ -218,5 +218,5 @@ func (r *Ring) restore(line []byte) {
 		return
 	}
 	r.seq = max(r.seq, e.Seq)
-	r.keep(e, bytes.Clone(line))
+	r.store(e, bytes.Clone(line))
 }

@@ -33,7 +33,7 @@ func lines(entries []journal.Entry) []string {
 func TestReadSeesWhatWasPut(t *testing.T) {
 	r := open(t, Options{})
 	web, db := journal.Ref{Namespace: "d", Name: "web", UID: "1"}, journal.Ref{Namespace: "d", Name: "db"}
-	s := r.Speaker("kubelet", "n1")
+	s := r.SinkFor("kubelet", "n1")
 	s.Put(web, journal.Accepted{Source: "api"})
 	s.Put(db, journal.Accepted{Source: "file"})
 	s.Put(web, journal.Bound{Node: "n1"})
@@ -50,7 +50,7 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 	dir := t.TempDir()
 	ref := journal.Ref{Namespace: "d", Name: "web"}
 	first := open(t, Options{Dir: dir})
-	first.Speaker("a", "").Put(ref, journal.Bound{Node: "n1"})
+	first.SinkFor("a", "").Put(ref, journal.Bound{Node: "n1"})
 	first.Read(journal.Query{}) // written through
 	// No Close: the process was killed, in the middle of a line.
 	f, err := os.OpenFile(filepath.Join(dir, "current.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
@@ -61,7 +61,7 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 	f.Close()
 
 	second := open(t, Options{Dir: dir})
-	second.Speaker("a", "").Put(ref, journal.Bound{Node: "n2"})
+	second.SinkFor("a", "").Put(ref, journal.Bound{Node: "n2"})
 	if diff := cmp.Diff([]string{"bound to n1", "bound to n2"}, lines(second.Read(journal.Query{Name: "web"}))); diff != "" {
 		t.Fatal(diff)
 	}
@@ -77,7 +77,7 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 func TestBoundHoldsInMemoryAndOnDisk(t *testing.T) {
 	dir, limit := t.TempDir(), 64<<10
 	r := open(t, Options{Dir: dir, Bytes: limit})
-	s := r.Speaker("a", "")
+	s := r.SinkFor("a", "")
 	for i := range 5000 {
 		s.Put(journal.Ref{Name: fmt.Sprint(i)}, journal.Bound{Node: "n"})
 	}
@@ -96,7 +96,7 @@ func TestManySpeakers(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 200 {
-				r.Speaker("s", "").Put(journal.Ref{Name: fmt.Sprint(i)}, journal.Bound{Node: "n"})
+				r.SinkFor("s", "").Put(journal.Ref{Name: fmt.Sprint(i)}, journal.Bound{Node: "n"})
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 type In struct {
 	Pod            *v1.Pod
 	Node           *v1.Node  // nil while the node has no object: checks against it are left out
-	Others         []*v1.Pod // admitted and not ended
+	OtherPods      []*v1.Pod // admitted and not ended
 	AppArmor       bool      // the node's kernel enforces AppArmor profiles
 	Features       []string  // what this kubelet declares to do (KEP-5328); nil leaves the check out
 	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
@@ -27,20 +27,20 @@ type In struct {
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order, which is upstream's.
-var Checks = slices.Concat([]Check{sysctls, osSelector, osField, groups}, predicates, []Check{appArmor, features})
+var Checks = slices.Concat([]Check{sysctls, osSelector, osField, supplementalGroups}, predicates, []Check{appArmor, features})
 
 // predicates are what the scheduler asks as well.
 var predicates = []Check{resources, affinity, nodeName, ports, taints}
 
 // Admit asks every check; nil lets the Pod in.
-func Admit(in In) *reason.Refusal { return first(Checks, in) }
+func Admit(in In) *reason.Refusal { return firstRefusal(Checks, in) }
 
-// first is the refusal of the first check that has one.
-func first(checks []Check, in In) *reason.Refusal {
+// firstRefusal is the refusal of the first check that has one.
+func firstRefusal(checks []Check, in In) *reason.Refusal {
 	for _, check := range checks {
-		if no := check(in); no != nil {
-			no.By = "kubelet/admit"
-			return no
+		if refusal := check(in); refusal != nil {
+			refusal.By = "kubelet/admit"
+			return refusal
 		}
 	}
 	return nil
@@ -64,8 +64,8 @@ func osField(in In) *reason.Refusal {
 func resources(in In) *reason.Refusal {
 	for _, s := range shortages(in) {
 		return &reason.Refusal{
-			Code:   reason.Code(outOf + string(s.Resource)),
-			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Asked, s.Used, s.Available),
+			Code:   reason.Code(outOfPrefix + string(s.Resource)),
+			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Requested, s.Used, s.Available),
 			Fix:    fmt.Sprintf("lower the request or free %d", s.Missing()),
 		}
 	}
@@ -78,17 +78,17 @@ func shortages(in In) []fit.Shortage {
 	}
 	room := fit.VectorOf(in.Node.Status.Allocatable)
 	var used fit.Vector
-	for _, o := range in.Others {
+	for _, o := range in.OtherPods {
 		v := fit.VectorOf(pod.Requests(o))
 		used.Add(&v)
 	}
-	used.Pods = int64(len(in.Others))
-	ask := fit.VectorOf(pod.Requests(in.Pod))
+	used.Pods = int64(len(in.OtherPods))
+	request := fit.VectorOf(pod.Requests(in.Pod))
 	skip := func(name v1.ResourceName) bool {
 		_, has := in.Node.Status.Allocatable[name]
 		return fit.IsExtended(name) && !has
 	}
-	return fit.Shortages(&ask, &used, &room, skip)
+	return fit.Shortages(&request, &used, &room, skip)
 }
 
 func nodeName(in In) *reason.Refusal {
@@ -110,13 +110,13 @@ func affinity(in In) *reason.Refusal {
 
 func ports(in In) *reason.Refusal {
 	var have []v1.ContainerPort
-	for _, o := range in.Others {
+	for _, o := range in.OtherPods {
 		have = append(have, pod.HostPorts(o)...)
 	}
-	if p, taken := fit.PortTaken(pod.HostPorts(in.Pod), have); taken {
-		no := predicate(reason.AdmitNodePorts, "node(s) didn't have free ports for the requested pod ports")
-		no.Fix = fmt.Sprintf("host port %d is taken on this node: choose another", p.HostPort)
-		return no
+	if p, taken := fit.PortConflict(pod.HostPorts(in.Pod), have); taken {
+		refusal := predicate(reason.AdmitNodePorts, "node(s) didn't have free ports for the requested pod ports")
+		refusal.Fix = fmt.Sprintf("host port %d is taken on this node: choose another", p.HostPort)
+		return refusal
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func taints(in In) *reason.Refusal {
 		return nil
 	}
 	if t, bad := fit.Untolerated(in.Node.Spec.Taints, in.Pod.Spec.Tolerations, v1.TaintEffectNoExecute); bad {
-		no := predicate(reason.AdmitTaint, "node(s) had taints that the pod didn't tolerate")
-		no.Fix = fmt.Sprintf("tolerate the taint {%s: %s} of this node, or place the Pod on another", t.Key, t.Value)
-		return no
+		refusal := predicate(reason.AdmitTaint, "node(s) had taints that the pod didn't tolerate")
+		refusal.Fix = fmt.Sprintf("tolerate the taint {%s: %s} of this node, or place the Pod on another", t.Key, t.Value)
+		return refusal
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func predicate(code reason.Code, why string) *reason.Refusal {
 	return &reason.Refusal{Code: code, Detail: fmt.Sprintf("Predicate %s failed: %s", code, why)}
 }
 
-// safe are the sysctls that are namespaced and harm nobody else. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
-var safe = []string{
+// safeSysctls are the sysctls that are namespaced and harm nobody else. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
+var safeSysctls = []string{
 	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start",
 	"net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
 	"net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
@@ -154,7 +154,7 @@ func sysctls(in In) *reason.Refusal {
 		name := strings.ReplaceAll(s.Name, "/", ".")
 		why := ""
 		switch {
-		case !allowed(safe, name) && !allowed(in.AllowedSysctls, name):
+		case !allowed(safeSysctls, name) && !allowed(in.AllowedSysctls, name):
 			why = "not allowlisted"
 		case in.Pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
 			why = "not allowed with host net enabled"

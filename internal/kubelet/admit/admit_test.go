@@ -49,16 +49,16 @@ func TestAdmission(t *testing.T) {
 		code    string
 		message string
 	}{
-		{"fits", admit.In{Pod: pod(asks("500m", "1Mi")), Node: node(), Others: []*v1.Pod{half}}, "", ""},
-		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), Others: []*v1.Pod{half}}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
+		{"fits", admit.In{Pod: pod(asks("500m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "", ""},
+		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
 		{"memory", admit.In{Pod: pod(asks("1m", "2Gi")), Node: node()}, "OutOfmemory", "Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"},
-		{"pods", admit.In{Pod: pod(nil), Node: node(), Others: []*v1.Pod{half, half}}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
+		{"pods", admit.In{Pod: pod(nil), Node: node(), OtherPods: []*v1.Pod{half, half}}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
 		{"extended resource the node does not have", admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"example.com/x": resource.MustParse("1")}
 		}), Node: node()}, "", ""},
 		{"selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "hdd"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
 		{"name", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeName = "other" }), Node: node()}, "NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"},
-		{"ports", admit.In{Pod: pod(port(80)), Node: node(), Others: []*v1.Pod{pod(port(80))}}, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
+		{"ports", admit.In{Pod: pod(port(80)), Node: node(), OtherPods: []*v1.Pod{pod(port(80))}}, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
 		{"os", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: "windows"} }), Node: node()}, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"},
 		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
 		{"os in the selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
@@ -77,12 +77,12 @@ func TestAdmission(t *testing.T) {
 		{"allowed sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn")), AllowedSysctls: []string{"net.core.*"}}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			no := admit.Admit(c.in)
+			refusal := admit.Admit(c.in)
 			switch {
-			case no == nil && c.code != "":
+			case refusal == nil && c.code != "":
 				t.Error("let in")
-			case no != nil && (string(no.Code) != c.code || no.Detail != c.message):
-				t.Errorf("%s: %s", no.Code, no.Detail)
+			case refusal != nil && (string(refusal.Code) != c.code || refusal.Detail != c.message):
+				t.Errorf("%s: %s", refusal.Code, refusal.Detail)
 			}
 		})
 	}

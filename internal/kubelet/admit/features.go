@@ -16,21 +16,21 @@ func features(in In) *reason.Refusal {
 	if in.Features == nil {
 		return nil
 	}
-	needed, err := ndf.DefaultFramework.InferForPodScheduling(info(in.Pod), version.MajorMinor(1, 37))
-	return unmet(needed, err, in.Features)
+	needed, err := ndf.DefaultFramework.InferForPodScheduling(podInfo(in.Pod), version.MajorMinor(1, 37))
+	return unmetFeatures(needed, err, in.Features)
 }
 
-// Change judges a change of a Pod that is here already: it may need what this kubelet does not do, where the API server did not look. The Pod stays as it
+// CheckUpdate judges a change of a Pod that is here already: it may need what this kubelet does not do, where the API server did not look. The Pod stays as it
 // is then; nil has every feature. KEP-5328.
-func Change(old, cur *v1.Pod, declared []string) *reason.Refusal {
-	needed, err := ndf.DefaultFramework.InferForPodUpdate(info(old), info(cur), version.MajorMinor(1, 37))
-	return unmet(needed, err, declared)
+func CheckUpdate(old, cur *v1.Pod, declared []string) *reason.Refusal {
+	needed, err := ndf.DefaultFramework.InferForPodUpdate(podInfo(old), podInfo(cur), version.MajorMinor(1, 37))
+	return unmetFeatures(needed, err, declared)
 }
 
-func info(p *v1.Pod) *ndf.PodInfo { return &ndf.PodInfo{Spec: &p.Spec, Status: &p.Status} }
+func podInfo(p *v1.Pod) *ndf.PodInfo { return &ndf.PodInfo{Spec: &p.Spec, Status: &p.Status} }
 
-// unmet compares needs, or the failure to find them out, with what the kubelet declares.
-func unmet(needed ndf.FeatureSet, err error, declared []string) *reason.Refusal {
+// unmetFeatures compares needs, or the failure to find them out, with what the kubelet declares.
+func unmetFeatures(needed ndf.FeatureSet, err error, declared []string) *reason.Refusal {
 	refuse := func(detail string) *reason.Refusal {
 		return &reason.Refusal{Code: reason.AdmitFeature, Detail: detail, Fix: "use a node that declares it in status.declaredFeatures, or do without it"}
 	}

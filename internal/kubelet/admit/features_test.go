@@ -26,9 +26,9 @@ func TestDeclaredFeatures(t *testing.T) {
 		{"has it not", rule, []string{"ExtendWebSocketsToKubelet"}, "Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
 		{"not asked", rule, nil, ""},
 	} {
-		no := admit.Admit(admit.In{Pod: c.pod, Node: node(), Features: c.has})
-		if c.want == "" && no != nil || c.want != "" && (no == nil || no.Code != "PodFeatureUnsupported" || no.Detail != c.want) {
-			t.Errorf("%s: %+v", c.name, no)
+		refusal := admit.Admit(admit.In{Pod: c.pod, Node: node(), Features: c.has})
+		if c.want == "" && refusal != nil || c.want != "" && (refusal == nil || refusal.Code != "PodFeatureUnsupported" || refusal.Detail != c.want) {
+			t.Errorf("%s: %+v", c.name, refusal)
 		}
 	}
 }
@@ -41,13 +41,13 @@ func TestDeclaredFeaturesOfAChange(t *testing.T) {
 		})
 	}
 	const want = "Pod requires node features that are not available: InPlacePodLevelResourcesVerticalScaling"
-	if no := admit.Change(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); no == nil || no.Detail != want {
-		t.Errorf("a resize of the Pod: %+v", no)
+	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); refusal == nil || refusal.Detail != want {
+		t.Errorf("a resize of the Pod: %+v", refusal)
 	}
-	if no := admit.Change(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); no != nil {
-		t.Errorf("no change: %+v", no)
+	if refusal := admit.CheckUpdate(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); refusal != nil {
+		t.Errorf("no change: %+v", refusal)
 	}
-	if no := admit.Change(sized("1"), sized("2"), []string{"InPlacePodLevelResourcesVerticalScaling"}); no != nil {
-		t.Errorf("a feature that is there: %+v", no)
+	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"InPlacePodLevelResourcesVerticalScaling"}); refusal != nil {
+		t.Errorf("a feature that is there: %+v", refusal)
 	}
 }

@@ -21,63 +21,63 @@ const (
 	PreemptCondition = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// MakeRoom judges a Pod as Admit does and, where a critical Pod lacks nothing but resources, names the Pods that have to go for it: as few as possible, BestEffort
+// PodsToPreempt judges a Pod as Admit does and, where a critical Pod lacks nothing but resources, names the Pods that have to go for it: as few as possible, BestEffort
 // ones before Burstable and Guaranteed ones, of those in one class the one that comes nearest to what is still missing.
 // https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
-func MakeRoom(in In) (victims []*v1.Pod, no *reason.Refusal) {
-	no = Admit(in)
-	if no == nil || !pod.IsCritical(in.Pod) || !strings.HasPrefix(string(no.Code), outOf) {
-		return nil, no
+func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
+	refusal = Admit(in)
+	if refusal == nil || !pod.IsCritical(in.Pod) || !strings.HasPrefix(string(refusal.Code), outOfPrefix) {
+		return nil, refusal
 	}
-	if other := first(predicates[1:], in); other != nil { // nobody is ended in vain
+	if other := firstRefusal(predicates[1:], in); other != nil { // nobody is ended in vain
 		return nil, other
 	}
-	var missing needs
+	var missing admissionRequirements
 	for _, s := range shortages(in) {
-		missing = append(missing, need{s.Resource, s.Missing()})
+		missing = append(missing, admissionRequirement{s.Resource, s.Missing()})
 	}
-	victims, left := choose(in, missing)
-	if len(left) > 0 {
+	victims, remaining := selectVictims(in, missing)
+	if len(remaining) > 0 {
 		return nil, &reason.Refusal{
-			Code: reason.AdmitUnexpected, By: "kubelet/admit", Fix: no.Fix,
-			Detail: "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: " + left.String(),
+			Code: reason.AdmitUnexpected, By: "kubelet/admit", Fix: refusal.Fix,
+			Detail: "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: " + remaining.String(),
 		}
 	}
-	in.Others = slices.DeleteFunc(slices.Clone(in.Others), func(p *v1.Pod) bool { return slices.Contains(victims, p) })
-	if no := Admit(in); no != nil {
-		return nil, no
+	in.OtherPods = slices.DeleteFunc(slices.Clone(in.OtherPods), func(p *v1.Pod) bool { return slices.Contains(victims, p) })
+	if refusal := Admit(in); refusal != nil {
+		return nil, refusal
 	}
 	return victims, nil
 }
 
-// outOf begins the codes of refusals for want of a resource.
-const outOf = "OutOf"
+// outOfPrefix begins the codes of refusals for want of a resource.
+const outOfPrefix = "OutOf"
 
-// need is how much of a resource is missing.
-type need struct {
-	what v1.ResourceName
-	much int64
+// admissionRequirement is how much of a resource is missing.
+type admissionRequirement struct {
+	resourceName v1.ResourceName
+	quantity     int64
 }
 
-type needs []need
+type admissionRequirements []admissionRequirement
 
 // String prints needs as upstream's refusals do.
-func (n needs) String() string {
+func (n admissionRequirements) String() string {
 	var b strings.Builder
 	for _, r := range n {
-		fmt.Fprintf(&b, "(res: %v, q: %d), ", r.what, r.much)
+		fmt.Fprintf(&b, "(res: %v, q: %d), ", r.resourceName, r.quantity)
 	}
 	return "[" + b.String() + "]"
 }
 
-// without is what is still missing when the Pods are gone.
-func (n needs) without(pods ...*v1.Pod) needs {
-	var out needs
+// subtract is what is still missing when the Pods are gone.
+func (n admissionRequirements) subtract(pods ...*v1.Pod) admissionRequirements {
+	var out admissionRequirements
 	for _, r := range n {
 		for _, p := range pods {
-			r.much -= takes(p, r.what)
+			r.quantity -= podRequest(p, r.resourceName)
 		}
-		if r.much > 0 {
+		if r.quantity > 0 {
 			out = append(out, r)
 		}
 	}
@@ -85,18 +85,18 @@ func (n needs) without(pods ...*v1.Pod) needs {
 }
 
 // distance tells how far a Pod's requests are from what is missing: 0 covers all of it.
-func (n needs) distance(p *v1.Pod) float64 {
+func (n admissionRequirements) distance(p *v1.Pod) float64 {
 	sum := 0.0
 	for _, r := range n {
-		if lack := float64(r.much-takes(p, r.what)) / float64(r.much); lack > 0 {
+		if lack := float64(r.quantity-podRequest(p, r.resourceName)) / float64(r.quantity); lack > 0 {
 			sum += lack * lack
 		}
 	}
 	return sum
 }
 
-// takes is how much of a resource a Pod's leaving gives back.
-func takes(p *v1.Pod, what v1.ResourceName) int64 {
+// podRequest is how much of a resource a Pod's leaving gives back.
+func podRequest(p *v1.Pod, what v1.ResourceName) int64 {
 	if what == v1.ResourcePods {
 		return 1
 	}
@@ -112,47 +112,47 @@ func takes(p *v1.Pod, what v1.ResourceName) int64 {
 	return v.Scalar[what]
 }
 
-// choose picks victims; what is left is missing even if all that may go went.
-func choose(in In, missing needs) (victims []*v1.Pod, left needs) {
+// selectVictims picks victims; what is left is missing even if all that may go went.
+func selectVictims(in In, missing admissionRequirements) (victims []*v1.Pod, remaining admissionRequirements) {
 	byClass := map[v1.PodQOSClass][]*v1.Pod{}
-	for _, p := range in.Others {
-		if yields(p, in.Pod) {
+	for _, p := range in.OtherPods {
+		if isPreemptable(p, in.Pod) {
 			c := resource.QOS(p)
 			byClass[c] = append(byClass[c], p)
 		}
 	}
 	best, burst, sure := byClass[v1.PodQOSBestEffort], byClass[v1.PodQOSBurstable], byClass[v1.PodQOSGuaranteed]
-	if left := missing.without(slices.Concat(best, burst, sure)...); len(left) > 0 {
-		return nil, left
+	if remaining := missing.subtract(slices.Concat(best, burst, sure)...); len(remaining) > 0 {
+		return nil, remaining
 	}
-	fromSure := nearest(sure, missing.without(slices.Concat(best, burst)...))
-	fromBurst := nearest(burst, missing.without(slices.Concat(best, fromSure)...))
-	fromBest := nearest(best, missing.without(slices.Concat(fromBurst, fromSure)...))
+	fromSure := closestPods(sure, missing.subtract(slices.Concat(best, burst)...))
+	fromBurst := closestPods(burst, missing.subtract(slices.Concat(best, fromSure)...))
+	fromBest := closestPods(best, missing.subtract(slices.Concat(fromBurst, fromSure)...))
 	return slices.Concat(fromBest, fromBurst, fromSure), nil
 }
 
-// yields tells whether a Pod may be ended for the other.
-func yields(p, by *v1.Pod) bool {
+// isPreemptable tells whether a Pod may be ended for the other.
+func isPreemptable(p, by *v1.Pod) bool {
 	return !pod.IsCritical(p) || p.Spec.Priority != nil && by.Spec.Priority != nil && *by.Spec.Priority > *p.Spec.Priority
 }
 
-// nearest takes Pods one by one, each time the one that leaves least missing, the smaller of equals and the younger of these (upstream: any of them), until nothing is missing.
-func nearest(list []*v1.Pod, missing needs) []*v1.Pod {
+// closestPods takes Pods one by one, each time the one that leaves least missing, the smaller of equals and the younger of these (upstream: any of them), until nothing is missing.
+func closestPods(list []*v1.Pod, missing admissionRequirements) []*v1.Pod {
 	list = slices.Clone(list)
 	var out []*v1.Pod
 	for len(missing) > 0 && len(list) > 0 {
 		p := slices.MinFunc(list, func(a, b *v1.Pod) int {
-			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smaller(a, b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smallerRequest(a, b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
 		list = slices.DeleteFunc(list, func(x *v1.Pod) bool { return x == p })
-		out, missing = append(out, p), missing.without(p)
+		out, missing = append(out, p), missing.subtract(p)
 	}
 	return out
 }
 
-func smaller(a, b *v1.Pod) int {
+func smallerRequest(a, b *v1.Pod) int {
 	for _, what := range []v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
-		if c := cmp.Compare(takes(a, what), takes(b, what)); c != 0 {
+		if c := cmp.Compare(podRequest(a, what), podRequest(b, what)); c != 0 {
 			return c
 		}
 	}

@@ -27,23 +27,23 @@ type Policies struct {
 	Swap   bool   // containers may swap
 }
 
-const static = "static"
+const staticPolicy = "static"
 
-// MayResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
+// CanResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
 // Others are all admitted Pods but this one, with what they have been given.
-func MayResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
-	no := infeasible(r, p)
-	if no == nil && node != nil {
-		bare := *r.Pod
-		bare.Status = v1.PodStatus{} // what it has now does not count, only what it wants
-		if no = first(predicates, In{Pod: &bare, Node: node, Others: others}); no != nil {
-			no.Code = reason.ResizeDeferred
+func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
+	refusal := infeasible(r, p)
+	if refusal == nil && node != nil {
+		stripped := *r.Pod
+		stripped.Status = v1.PodStatus{} // what it has now does not count, only what it wants
+		if refusal = firstRefusal(predicates, In{Pod: &stripped, Node: node, OtherPods: others}); refusal != nil {
+			refusal.Code = reason.ResizeDeferred
 		}
 	}
-	if no != nil {
-		no.By = "kubelet/admit"
+	if refusal != nil {
+		refusal.By = "kubelet/admit"
 	}
-	return no
+	return refusal
 }
 
 // infeasible: more than the node has at all is only deferred, as upstream has it since v1.36: the node may grow.
@@ -54,23 +54,23 @@ func infeasible(r Resize, p Policies) *reason.Refusal {
 	switch {
 	case pod.IsStatic(r.Pod):
 		return never("change the static Pod's file: it is made anew", "In-place resize of static-pods is not supported")
-	case p.Swap && swaps(r):
+	case p.Swap && mayUseSwap(r):
 		return never("set resizePolicy RestartContainer for memory", "In-place resize of containers with swap is not supported.")
 	}
 	if resource.QOS(r.Pod) == v1.PodQOSGuaranteed {
-		if p.CPU == static && changes(r, v1.ResourceCPU) {
-			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"%s\"", static)
+		if p.CPU == staticPolicy && changesResource(r, v1.ResourceCPU) {
+			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"%s\"", staticPolicy)
 		}
-		if p.Memory == "Static" && changes(r, v1.ResourceMemory) {
+		if p.Memory == "Static" && changesResource(r, v1.ResourceMemory) {
 			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside Memory Manager policy \"%s\"", "Static")
 		}
 	}
 	return nil
 }
 
-// changes tells whether a container's request for the resource differs.
-func changes(r Resize, name v1.ResourceName) bool {
-	want, have := pod.SizesOf(r.Pod), pod.SizesOf(r.Allocated)
+// changesResource tells whether a container's request for the resource differs.
+func changesResource(r Resize, name v1.ResourceName) bool {
+	want, have := pod.AllocationOf(r.Pod), pod.AllocationOf(r.Allocated)
 	for c, w := range want.Containers {
 		h := have.Containers[c]
 		if a, b := w.Requests[name], h.Requests[name]; a.Cmp(b) != 0 {
@@ -80,9 +80,9 @@ func changes(r Resize, name v1.ResourceName) bool {
 	return false
 }
 
-// swaps tells whether a container whose memory request changes would go on running with swap that was measured by the old one.
-func swaps(r Resize) bool {
-	have := pod.SizesOf(r.Allocated)
+// mayUseSwap tells whether a container whose memory request changes would go on running with swap that was measured by the old one.
+func mayUseSwap(r Resize) bool {
+	have := pod.AllocationOf(r.Allocated)
 	for _, list := range [][]v1.Container{r.Pod.Spec.InitContainers, r.Pod.Spec.Containers} {
 		for i := range list {
 			a, b := list[i].Resources.Requests[v1.ResourceMemory], have.Containers[list[i].Name].Requests[v1.ResourceMemory]
@@ -94,20 +94,20 @@ func swaps(r Resize) bool {
 	return false
 }
 
-// Order sorts resizes by who is to be judged first: those that ask for no more than they have, then by priority, then Guaranteed Pods, then who has waited longest.
-func Order(list []Resize) {
+// SortResizes sorts resizes by who is to be judged first: those that ask for no more than they have, then by priority, then Guaranteed Pods, then who has waited longest.
+func SortResizes(list []Resize) {
 	slices.SortStableFunc(list, func(a, b Resize) int {
 		return cmp.Or(
-			cmp.Compare(grows(a), grows(b)),
+			cmp.Compare(requestIncrease(a), requestIncrease(b)),
 			cmp.Compare(pod.Priority(b.Pod), pod.Priority(a.Pod)),
-			cmp.Compare(class(a), class(b)),
+			cmp.Compare(qosRank(a), qosRank(b)),
 			a.Since.Compare(b.Since),
 			cmp.Compare(a.Pod.UID, b.Pod.UID),
 		)
 	})
 }
 
-func grows(r Resize) int {
+func requestIncrease(r Resize) int {
 	want, have := pod.Totals(r.Pod).Requests, pod.Totals(r.Allocated).Requests
 	if want.Memory().Cmp(*have.Memory()) > 0 || want.Cpu().Cmp(*have.Cpu()) > 0 {
 		return 1
@@ -115,7 +115,7 @@ func grows(r Resize) int {
 	return 0
 }
 
-func class(r Resize) int {
+func qosRank(r Resize) int {
 	if resource.QOS(r.Pod) == v1.PodQOSGuaranteed {
 		return 0
 	}

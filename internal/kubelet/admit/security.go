@@ -8,7 +8,7 @@ import (
 
 // appArmor refuses a Pod that asks for a profile where the kernel enforces none: it would run unconfined.
 func appArmor(in In) *reason.Refusal {
-	if in.AppArmor || !confined(in.Pod) {
+	if in.AppArmor || !wantsAppArmor(in.Pod) {
 		return nil
 	}
 	return &reason.Refusal{
@@ -17,8 +17,8 @@ func appArmor(in In) *reason.Refusal {
 	}
 }
 
-// confined tells whether any container asks for an AppArmor profile, by itself or by its Pod.
-func confined(pod *v1.Pod) bool {
+// wantsAppArmor tells whether any container asks for an AppArmor profile, by itself or by its Pod.
+func wantsAppArmor(pod *v1.Pod) bool {
 	asks := func(p *v1.AppArmorProfile) bool { return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined }
 	if sc := pod.Spec.SecurityContext; sc != nil && asks(sc.AppArmorProfile) {
 		return true
@@ -39,8 +39,8 @@ func confined(pod *v1.Pod) bool {
 	return false
 }
 
-// groups refuses supplementalGroupsPolicy Strict where the runtime would merge the image's groups in all the same.
-func groups(in In) *reason.Refusal {
+// supplementalGroups refuses supplementalGroupsPolicy Strict where the runtime would merge the image's groups in all the same.
+func supplementalGroups(in In) *reason.Refusal {
 	sc := in.Pod.Spec.SecurityContext
 	if in.Node == nil || sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
 		return nil

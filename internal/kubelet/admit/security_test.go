@@ -9,7 +9,7 @@ import (
 )
 
 func TestSecurity(t *testing.T) {
-	yes, strict := true, v1.SupplementalGroupsPolicyStrict
+	ok, strict := true, v1.SupplementalGroupsPolicyStrict
 	profile := func(kind v1.AppArmorProfileType) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind}}
@@ -20,7 +20,7 @@ func TestSecurity(t *testing.T) {
 	}
 	only := func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict} }
 	able := node()
-	able.Status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &yes}
+	able.Status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &ok}
 	const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
 	for _, c := range []struct {
 		name         string
@@ -35,12 +35,12 @@ func TestSecurity(t *testing.T) {
 		{"strict groups, runtime can", admit.In{Pod: pod(only), Node: able}, "", ""},
 		{"strict groups, runtime cannot", admit.In{Pod: pod(only), Node: node()}, "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"},
 	} {
-		no := admit.Admit(c.in)
+		refusal := admit.Admit(c.in)
 		switch {
-		case c.code == "" && no != nil:
-			t.Errorf("%s: %v", c.name, no)
-		case c.code != "" && (no == nil || string(no.Code) != c.code || no.Detail != c.detail):
-			t.Errorf("%s: %v", c.name, no)
+		case c.code == "" && refusal != nil:
+			t.Errorf("%s: %v", c.name, refusal)
+		case c.code != "" && (refusal == nil || string(refusal.Code) != c.code || refusal.Detail != c.detail):
+			t.Errorf("%s: %v", c.name, refusal)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if err := KeepAgent(dir, sign(t, user, key.Public(), key), keyPEM); err != nil {
+		if err := SaveAgent(dir, sign(t, user, key.Public(), key), keyPEM); err != nil {
 			t.Fatal(err)
 		}
 		end := func() time.Time {
@@ -76,7 +76,7 @@ func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: v1.ConditionTrue}}
 			return false, nil, nil
 		})
-		r, err := Agent(Request{NodeName: "n1", Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return api, nil }}, user)
+		r, err := Agent(CSROptions{NodeName: "n1", Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return api, nil }}, user)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func TestServingTemplate(t *testing.T) {
 func TestServingIsRequested(t *testing.T) {
 	api := fake.NewClientset()
 	dir := t.TempDir()
-	q := Request{
+	q := CSROptions{
 		NodeName: "n1", Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return api, nil },
 		Addresses: func() []v1.NodeAddress { return []v1.NodeAddress{{Address: "10.0.0.1"}} },
 	}
@@ -140,7 +140,7 @@ func TestServingIsRequested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Certificate(nil); err == nil || r.Have() || !r.Expiry().IsZero() {
+	if _, err := r.Certificate(nil); err == nil || r.HasCertificate() || !r.Expiry().IsZero() {
 		t.Error("served before it is signed")
 	}
 	r.Start()
@@ -178,11 +178,11 @@ func TestClientBegins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Client(Request{NodeName: "n1", Dir: t.TempDir(), CertPEM: certPEM, KeyPEM: keyPEM, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return fake.NewClientset(), nil }})
+	r, err := Client(CSROptions{NodeName: "n1", Dir: t.TempDir(), CertPEM: certPEM, KeyPEM: keyPEM, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return fake.NewClientset(), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Have() {
+	if !r.HasCertificate() {
 		t.Error("the first certificate is not used")
 	}
 	if _, err := tls.LoadX509KeyPair(r.Path(), r.Path()); err != nil {

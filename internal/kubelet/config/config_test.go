@@ -49,7 +49,7 @@ func TestEveryFieldHasItsRow(t *testing.T) {
 		}
 	}
 	slices.Sort(rows)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(leaves())), rows); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(leafFields())), rows); diff != "" {
 		t.Errorf("fields of the type (-) and rows (+): %s", diff)
 	}
 }
@@ -64,8 +64,8 @@ func TestDefaults(t *testing.T) {
 		*c.ImageGCHighThresholdPercent != 85 || c.NodeStatusReportFrequency.Duration != 5*time.Minute || c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
 		t.Errorf("%+v", c)
 	}
-	if len(l.Idle) != 0 {
-		t.Errorf("defaults are reported: %v", l.Idle)
+	if len(l.Inert) != 0 {
+		t.Errorf("defaults are reported: %v", l.Inert)
 	}
 	if c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "maxParallelImagePulls: 4\nnodeStatusUpdateFrequency: 3s\n")}).Config; *c.SerializeImagePulls || c.NodeStatusReportFrequency.Duration != 3*time.Second {
 		t.Errorf("dependent defaults: serializeImagePulls %v, nodeStatusReportFrequency %v", *c.SerializeImagePulls, c.NodeStatusReportFrequency)
@@ -101,7 +101,7 @@ func TestLayers(t *testing.T) {
 }
 
 func TestEveryFlagHasAField(t *testing.T) {
-	paths := leaves()
+	paths := leafFields()
 	set := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	(&Flags{}).Register(set)
 	n := 0
@@ -167,7 +167,7 @@ func TestPresets(t *testing.T) {
 
 func TestWhatHasNoEffectIsNamed(t *testing.T) {
 	text := "maxPods: 7\ncpuManagerPolicy: static\nhairpinMode: none\nevictionHard: {memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
-	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Idle
+	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
 	for _, w := range []string{"hairpinMode", "cpuManagerPolicy", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
@@ -186,7 +186,7 @@ func TestMergeDefaultEvictionSettings(t *testing.T) {
 }
 
 // The hard thresholds lower what is allocatable, as quantities or as shares of the capacity.
-func TestKept(t *testing.T) {
+func TestEvictionReserved(t *testing.T) {
 	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceEphemeralStorage: resource.MustParse("100Gi"), v1.ResourceCPU: resource.MustParse("4")}
 	for _, tc := range []struct {
 		hard            map[string]string
@@ -196,7 +196,7 @@ func TestKept(t *testing.T) {
 		{map[string]string{"memory.available": "50%", "nodefs.available": "1Gi", "imagefs.available": "15%"}, "4Gi", "1Gi"},
 		{map[string]string{"pid.available": "5%"}, "0", "0"},
 	} {
-		got := Kept(tc.hard, capacity)
+		got := EvictionReserved(tc.hard, capacity)
 		near := func(q resource.Quantity, want string) bool {
 			w := resource.MustParse(want)
 			d := q.Value() - w.Value()

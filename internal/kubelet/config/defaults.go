@@ -36,41 +36,41 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-func point[T any](p **T, def T) {
+func setPointer[T any](p **T, def T) {
 	if *p == nil {
 		*p = ptr.To(def)
 	}
 }
 
-func every(d *metav1.Duration, def time.Duration) { set(&d.Duration, def) }
+func setDuration(d *metav1.Duration, def time.Duration) { set(&d.Duration, def) }
 
 func completeServing(c *kubelet.KubeletConfiguration) {
-	point(&c.EnableServer, true)
+	setPointer(&c.EnableServer, true)
 	set(&c.Address, "0.0.0.0")
 	set(&c.Port, 10250)
-	point(&c.Authentication.Anonymous.Enabled, false)
-	point(&c.Authentication.Webhook.Enabled, true)
-	every(&c.Authentication.Webhook.CacheTTL, 2*time.Minute)
+	setPointer(&c.Authentication.Anonymous.Enabled, false)
+	setPointer(&c.Authentication.Webhook.Enabled, true)
+	setDuration(&c.Authentication.Webhook.CacheTTL, 2*time.Minute)
 	set(&c.Authorization.Mode, kubelet.KubeletAuthorizationModeWebhook)
-	every(&c.Authorization.Webhook.CacheAuthorizedTTL, 5*time.Minute)
-	every(&c.Authorization.Webhook.CacheUnauthorizedTTL, 30*time.Second)
-	point(&c.EventRecordQPS, 50)
+	setDuration(&c.Authorization.Webhook.CacheAuthorizedTTL, 5*time.Minute)
+	setDuration(&c.Authorization.Webhook.CacheUnauthorizedTTL, 30*time.Second)
+	setPointer(&c.EventRecordQPS, 50)
 	set(&c.EventBurst, 100)
-	point(&c.EnableDebuggingHandlers, true)
-	point(&c.HealthzPort, 10248)
+	setPointer(&c.EnableDebuggingHandlers, true)
+	setPointer(&c.HealthzPort, 10248)
 	set(&c.HealthzBindAddress, "127.0.0.1")
-	every(&c.StreamingConnectionIdleTimeout, 4*time.Hour)
+	setDuration(&c.StreamingConnectionIdleTimeout, 4*time.Hour)
 	set(&c.ContentType, "application/vnd.kubernetes.protobuf")
-	point(&c.KubeAPIQPS, 50)
+	setPointer(&c.KubeAPIQPS, 50)
 	set(&c.KubeAPIBurst, 100)
-	point(&c.EnableSystemLogHandler, true)
-	point(&c.EnableSystemLogQuery, false)
-	point(&c.EnableProfilingHandler, true)
-	point(&c.EnableDebugFlagsHandler, true)
+	setPointer(&c.EnableSystemLogHandler, true)
+	setPointer(&c.EnableSystemLogQuery, false)
+	setPointer(&c.EnableProfilingHandler, true)
+	setPointer(&c.EnableDebugFlagsHandler, true)
 }
 
 func completeNode(c *kubelet.KubeletConfiguration) {
-	point(&c.OOMScoreAdj, -999)
+	setPointer(&c.OOMScoreAdj, -999)
 	if c.NodeStatusReportFrequency.Duration == 0 {
 		// An explicit update frequency is the default of the report frequency too.
 		c.NodeStatusReportFrequency.Duration = 5 * time.Minute
@@ -78,70 +78,70 @@ func completeNode(c *kubelet.KubeletConfiguration) {
 			c.NodeStatusReportFrequency = c.NodeStatusUpdateFrequency
 		}
 	}
-	every(&c.NodeStatusUpdateFrequency, 10*time.Second)
+	setDuration(&c.NodeStatusUpdateFrequency, 10*time.Second)
 	set(&c.NodeLeaseDurationSeconds, 40)
-	point(&c.CgroupsPerQOS, true)
+	setPointer(&c.CgroupsPerQOS, true)
 	set(&c.CPUManagerPolicy, "none")
-	every(&c.CPUManagerReconcilePeriod, 10*time.Second)
+	setDuration(&c.CPUManagerReconcilePeriod, 10*time.Second)
 	set(&c.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy)
 	set(&c.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy)
 	set(&c.TopologyManagerScope, kubelet.ContainerTopologyManagerScope)
-	every(&c.RuntimeRequestTimeout, 2*time.Minute)
+	setDuration(&c.RuntimeRequestTimeout, 2*time.Minute)
 	set(&c.HairpinMode, kubelet.PromiscuousBridge)
 	set(&c.MaxPods, 110)
-	point(&c.NodeStatusMaxImages, 50)
+	setPointer(&c.NodeStatusMaxImages, 50)
 	set(&c.MaxOpenFiles, 1_000_000)
-	point(&c.MakeIPTablesUtilChains, true)
-	point(&c.IPTablesMasqueradeBit, 14)
-	point(&c.IPTablesDropBit, 15)
-	point(&c.FailSwapOn, false)
+	setPointer(&c.MakeIPTablesUtilChains, true)
+	setPointer(&c.IPTablesMasqueradeBit, 14)
+	setPointer(&c.IPTablesDropBit, 15)
+	setPointer(&c.FailSwapOn, false)
 	if c.EnforceNodeAllocatable == nil {
 		c.EnforceNodeAllocatable = []string{"pods"}
 	}
-	point(&c.FailCgroupV1, false)
+	setPointer(&c.FailCgroupV1, false)
 	set(&c.MemoryReservationPolicy, kubelet.NoneMemoryReservationPolicy)
-	point(&c.RegisterNode, true)
+	setPointer(&c.RegisterNode, true)
 	set(&c.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
 }
 
 func completePods(c *kubelet.KubeletConfiguration) {
 	set(&c.PodLogsDir, "/var/log/pods")
-	every(&c.SyncFrequency, time.Minute)
-	every(&c.FileCheckFrequency, 20*time.Second)
-	every(&c.HTTPCheckFrequency, 20*time.Second)
-	every(&c.VolumeStatsAggPeriod, time.Minute)
+	setDuration(&c.SyncFrequency, time.Minute)
+	setDuration(&c.FileCheckFrequency, 20*time.Second)
+	setDuration(&c.HTTPCheckFrequency, 20*time.Second)
+	setDuration(&c.VolumeStatsAggPeriod, time.Minute)
 	if c.PodPidsLimit == nil || *c.PodPidsLimit < 0 {
 		c.PodPidsLimit = ptr.To[int64](-1)
 	}
-	point(&c.ResolverConfig, "/etc/resolv.conf")
-	point(&c.CPUCFSQuota, true)
-	point(&c.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
-	point(&c.EnableControllerAttachDetach, true)
+	setPointer(&c.ResolverConfig, "/etc/resolv.conf")
+	setPointer(&c.CPUCFSQuota, true)
+	setPointer(&c.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
+	setPointer(&c.EnableControllerAttachDetach, true)
 	set(&c.ContainerLogMaxSize, "10Mi")
-	point(&c.ContainerLogMaxFiles, 5)
-	point(&c.ContainerLogMaxWorkers, 1)
-	point(&c.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
+	setPointer(&c.ContainerLogMaxFiles, 5)
+	setPointer(&c.ContainerLogMaxWorkers, 1)
+	setPointer(&c.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
 	set(&c.ConfigMapAndSecretChangeDetectionStrategy, kubelet.WatchChangeDetectionStrategy)
 	set(&c.VolumePluginDir, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/")
-	point(&c.SeccompDefault, true)
-	point(&c.LocalStorageCapacityIsolation, true)
+	setPointer(&c.SeccompDefault, true)
+	setPointer(&c.LocalStorageCapacityIsolation, true)
 }
 
 func completeImages(c *kubelet.KubeletConfiguration, gates Gates) {
-	point(&c.RegistryPullQPS, 5)
+	setPointer(&c.RegistryPullQPS, 5)
 	set(&c.RegistryBurst, 10)
-	every(&c.ImageMinimumGCAge, 2*time.Minute)
-	point(&c.ImageGCHighThresholdPercent, 85)
-	point(&c.ImageGCLowThresholdPercent, 80)
+	setDuration(&c.ImageMinimumGCAge, 2*time.Minute)
+	setPointer(&c.ImageGCHighThresholdPercent, 85)
+	setPointer(&c.ImageGCLowThresholdPercent, 80)
 	// Who asks for pulls side by side need not say it twice.
-	point(&c.SerializeImagePulls, c.MaxParallelImagePulls == nil || *c.MaxParallelImagePulls < 2)
+	setPointer(&c.SerializeImagePulls, c.MaxParallelImagePulls == nil || *c.MaxParallelImagePulls < 2)
 	if gates.On("KubeletEnsureSecretPulledImages") {
 		set(&c.ImagePullCredentialsVerificationPolicy, kubelet.NeverVerifyPreloadedImages)
 	}
 }
 
 func completeEviction(c *kubelet.KubeletConfiguration) {
-	point(&c.MergeDefaultEvictionSettings, false)
+	setPointer(&c.MergeDefaultEvictionSettings, false)
 	switch {
 	case c.EvictionHard == nil:
 		c.EvictionHard = EvictionHard()
@@ -150,5 +150,5 @@ func completeEviction(c *kubelet.KubeletConfiguration) {
 		maps.Copy(all, c.EvictionHard)
 		c.EvictionHard = all
 	}
-	every(&c.EvictionPressureTransitionPeriod, 5*time.Minute)
+	setDuration(&c.EvictionPressureTransitionPeriod, 5*time.Minute)
 }

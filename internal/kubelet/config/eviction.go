@@ -23,7 +23,7 @@ func Signals() []string {
 
 // validateEviction checks thresholds, graces and reclaims. A soft threshold without a grace period is an error.
 func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
-	p.when(c.EvictionMaxPodGracePeriod < 0, "evictionMaxPodGracePeriod %v must not be a negative number", c.EvictionMaxPodGracePeriod)
+	p.addIf(c.EvictionMaxPodGracePeriod < 0, "evictionMaxPodGracePeriod %v must not be a negative number", c.EvictionMaxPodGracePeriod)
 	for _, f := range []struct {
 		name string
 		m    map[string]string
@@ -47,13 +47,13 @@ func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
 	}
 	for _, signal := range slices.Sorted(maps.Keys(c.EvictionSoft)) {
 		_, ok := c.EvictionSoftGracePeriod[signal]
-		p.when(!ok, "evictionSoft: grace period must be specified for the soft eviction threshold %v", signal)
+		p.addIf(!ok, "evictionSoft: grace period must be specified for the soft eviction threshold %v", signal)
 	}
 }
 
-// Kept is what the hard eviction thresholds keep of a node's capacity from Pods: of memory by memory.available, of ephemeral storage by nodefs.available. Thresholds
+// EvictionReserved is what the hard eviction thresholds keep of a node's capacity from Pods: of memory by memory.available, of ephemeral storage by nodefs.available. Thresholds
 // that do not read are none; validation refuses them before.
-func Kept(hard map[string]string, capacity v1.ResourceList) v1.ResourceList {
+func EvictionReserved(hard map[string]string, capacity v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
 	for signal, name := range map[string]v1.ResourceName{"memory.available": v1.ResourceMemory, "nodefs.available": v1.ResourceEphemeralStorage} {
 		text, set := hard[signal]

@@ -29,7 +29,7 @@ type Field struct {
 }
 
 // Fields is every field of KubeletConfiguration v1beta1; a test compares it with the type.
-func Fields() []Field { return slices.Concat(working(), workingToo(), idling()) }
+func Fields() []Field { return slices.Concat(working(), moreWorking(), inertFields()) }
 
 // working are fields that do what they say.
 func working() []Field {
@@ -80,8 +80,8 @@ func working() []Field {
 	}
 }
 
-// workingToo are the rest of them.
-func workingToo() []Field {
+// moreWorking are the rest of them.
+func moreWorking() []Field {
 	return []Field{
 		{"maxParallelImagePulls", Works, "kubelet/image/pull"},
 		{"mergeDefaultEvictionSettings", Works, "kubelet/config"},
@@ -129,8 +129,8 @@ func workingToo() []Field {
 	}
 }
 
-// idling are fields that have no effect, or only that of their default.
-func idling() []Field {
+// inertFields are fields that have no effect, or only that of their default.
+func inertFields() []Field {
 	return []Field{
 		{"cgroupsPerQOS", Fixed, "always by QoS class"},
 		{"configMapAndSecretChangeDetectionStrategy", Fixed, "always by watch"},
@@ -185,13 +185,13 @@ func HonouredGates() []string {
 	return []string{"AllAlpha", "AllBeta", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders"}
 }
 
-// idle lists what is set to something that has no effect yet: fields that differ from their default, gates that nothing asks.
-func idle(c *kubelet.KubeletConfiguration, gates Gates) []string {
+// inertSettings lists what is set to something that has no effect yet: fields that differ from their default, gates that nothing asks.
+func inertSettings(c *kubelet.KubeletConfiguration, gates Gates) []string {
 	plain := &kubelet.KubeletConfiguration{}
 	if none, err := ResolveGates(nil); err == nil {
 		Complete(plain, none)
 	}
-	is, usual := flat(c), flat(plain)
+	is, usual := flatten(c), flatten(plain)
 	var out []string
 	for _, f := range Fields() {
 		if (f.State == Fixed || f.State == Later) && !reflect.DeepEqual(is[f.Path], usual[f.Path]) {
@@ -207,8 +207,8 @@ func idle(c *kubelet.KubeletConfiguration, gates Gates) []string {
 	return out
 }
 
-// flat is the configuration's JSON by field path.
-func flat(c *kubelet.KubeletConfiguration) map[string]any {
+// flatten is the configuration's JSON by field path.
+func flatten(c *kubelet.KubeletConfiguration) map[string]any {
 	out := map[string]any{}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -218,7 +218,7 @@ func flat(c *kubelet.KubeletConfiguration) map[string]any {
 	if err := json.Unmarshal(raw, &tree); err != nil {
 		return out
 	}
-	for path := range leaves() {
+	for path := range leafFields() {
 		at, parts := any(tree), strings.Split(path, ".")
 		for _, p := range parts {
 			m, ok := at.(map[string]any)

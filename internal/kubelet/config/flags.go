@@ -13,8 +13,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// flagged are the kubelet's flags that stand for a field, as "flag field" under upstream's names. Most are deprecated upstream in favour of the file; they win over it.
-const flagged = `
+// flagTable are the kubelet's flags that stand for a field, as "flag field" under upstream's names. Most are deprecated upstream in favour of the file; they win over it.
+const flagTable = `
 address address; port port; read-only-port readOnlyPort; tls-cert-file tlsCertFile; tls-private-key-file tlsPrivateKeyFile
 tls-cipher-suites tlsCipherSuites; tls-min-version tlsMinVersion; rotate-certificates rotateCertificates; rotate-server-certificates serverTLSBootstrap
 client-ca-file authentication.x509.clientCAFile; anonymous-auth authentication.anonymous.enabled; authorization-mode authorization.mode
@@ -47,8 +47,8 @@ type Flags struct {
 // Register adds a flag for every field that has one upstream, except those the command has already.
 func (f *Flags) Register(to *pflag.FlagSet) {
 	f.given = map[string]any{}
-	paths := leaves()
-	for _, pair := range strings.FieldsFunc(flagged, func(r rune) bool { return r == ';' || r == '\n' }) {
+	paths := leafFields()
+	for _, pair := range strings.FieldsFunc(flagTable, func(r rune) bool { return r == ';' || r == '\n' }) {
 		name, path, _ := strings.Cut(strings.TrimSpace(pair), " ")
 		if to.Lookup(name) != nil {
 			continue
@@ -70,8 +70,8 @@ func (f *Flags) Given(path string) bool {
 	return ok
 }
 
-// over puts the flags over a configuration; gates and other maps are joined key by key, as upstream joins --feature-gates.
-func (f *Flags) over(onto []byte) ([]byte, error) {
+// applyTo puts the flags over a configuration; gates and other maps are joined key by key, as upstream joins --feature-gates.
+func (f *Flags) applyTo(onto []byte) ([]byte, error) {
 	if f == nil || len(f.given) == 0 {
 		return onto, nil
 	}
@@ -181,8 +181,8 @@ func (v *flagValue) setMap(text string) error {
 	return nil
 }
 
-// leaves are the types of all fields by JSON path, pointers taken off; structs of the configuration's own package are entered.
-func leaves() map[string]reflect.Type {
+// leafFields are the types of all fields by JSON path, pointers taken off; structs of the configuration's own package are entered.
+func leafFields() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	var walk func(t reflect.Type, prefix string)
 	walk = func(t reflect.Type, prefix string) {

@@ -47,12 +47,12 @@ type Sources struct {
 type Loaded struct {
 	Config *kubelet.KubeletConfiguration // complete: every default is filled in
 	Gates  Gates
-	Idle   []string // fields and gates that are set to something that has no effect yet, as JSON paths
+	Inert  []string // fields and gates that are set to something that has no effect yet, as JSON paths
 }
 
 // Load reads and merges the layers, completes and checks the result.
 func Load(s Sources) (*Loaded, error) {
-	merged, err := own(s.Own)
+	merged, err := encodeOwn(s.Own)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func Load(s Sources) (*Loaded, error) {
 			return nil, fmt.Errorf("failed to merge kubelet configs: %w", err)
 		}
 	}
-	if merged, err = s.Flags.over(merged); err != nil {
+	if merged, err = s.Flags.applyTo(merged); err != nil {
 		return nil, err
 	}
 	c, err := decode(merged)
@@ -86,11 +86,11 @@ func Load(s Sources) (*Loaded, error) {
 	if err := Validate(c, gates); err != nil {
 		return nil, err
 	}
-	return &Loaded{Config: c, Gates: gates, Idle: idle(c, gates)}, nil
+	return &Loaded{Config: c, Gates: gates, Inert: inertSettings(c, gates)}, nil
 }
 
-// own is the lowest layer, and says the kind.
-func own(c *kubelet.KubeletConfiguration) ([]byte, error) {
+// encodeOwn is the lowest layer, and says the kind.
+func encodeOwn(c *kubelet.KubeletConfiguration) ([]byte, error) {
 	if c == nil {
 		c = &kubelet.KubeletConfiguration{}
 	}

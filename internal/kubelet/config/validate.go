@@ -24,7 +24,7 @@ func (p *problems) add(format string, a ...any) {
 	p.all = append(p.all, fmt.Errorf("invalid configuration: "+format, a...))
 }
 
-func (p *problems) when(bad bool, format string, a ...any) {
+func (p *problems) addIf(bad bool, format string, a ...any) {
 	if bad {
 		p.add(format, a...)
 	}
@@ -53,7 +53,7 @@ func Validate(c *kubelet.KubeletConfiguration, gates Gates) error {
 
 func between(v, low, high int) bool { return v >= low && v <= high }
 
-func port(v int32) bool { return len(validation.IsValidPortNum(int(v))) == 0 }
+func isPort(v int32) bool { return len(validation.IsValidPortNum(int(v))) == 0 }
 
 // validateNumbers holds what must not be negative.
 func validateNumbers(p *problems, c *kubelet.KubeletConfiguration) {
@@ -67,38 +67,38 @@ func validateNumbers(p *problems, c *kubelet.KubeletConfiguration) {
 		{int64(c.PodsPerCore), "podsPerCore (--pods-per-core)"}, {int64(c.RegistryBurst), "registryBurst (--registry-burst)"},
 		{int64(*c.RegistryPullQPS), "registryPullQPS (--registry-qps)"},
 	} {
-		p.when(x.v < 0, "%s %v must not be a negative number", x.name, x.v)
+		p.addIf(x.v < 0, "%s %v must not be a negative number", x.name, x.v)
 	}
 }
 
 func validateServing(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
-	p.when(*c.HealthzPort != 0 && !port(*c.HealthzPort), "healthzPort (--healthz-port) %v must be between 1 and 65535, inclusive", *c.HealthzPort)
-	p.when(!port(c.Port), "port (--port) %v must be between 1 and 65535, inclusive", c.Port)
-	p.when(c.ReadOnlyPort != 0 && !port(c.ReadOnlyPort), "readOnlyPort (--read-only-port) %v must be between 0 and 65535, inclusive", c.ReadOnlyPort)
-	p.when(c.ServerTLSBootstrap && !gates.On("RotateKubeletServerCertificate"), "serverTLSBootstrap %v requires feature gate RotateKubeletServerCertificate", c.ServerTLSBootstrap)
-	p.when(*c.EnableSystemLogQuery && !gates.On("NodeLogQuery"), "NodeLogQuery feature gate is required for enableSystemLogQuery")
-	p.when(*c.EnableSystemLogQuery && !*c.EnableSystemLogHandler, "enableSystemLogHandler is required for enableSystemLogQuery")
-	p.when(c.ContainerRuntimeEndpoint == "", "the containerRuntimeEndpoint was not specified or empty")
+	p.addIf(*c.HealthzPort != 0 && !isPort(*c.HealthzPort), "healthzPort (--healthz-port) %v must be between 1 and 65535, inclusive", *c.HealthzPort)
+	p.addIf(!isPort(c.Port), "port (--port) %v must be between 1 and 65535, inclusive", c.Port)
+	p.addIf(c.ReadOnlyPort != 0 && !isPort(c.ReadOnlyPort), "readOnlyPort (--read-only-port) %v must be between 0 and 65535, inclusive", c.ReadOnlyPort)
+	p.addIf(c.ServerTLSBootstrap && !gates.On("RotateKubeletServerCertificate"), "serverTLSBootstrap %v requires feature gate RotateKubeletServerCertificate", c.ServerTLSBootstrap)
+	p.addIf(*c.EnableSystemLogQuery && !gates.On("NodeLogQuery"), "NodeLogQuery feature gate is required for enableSystemLogQuery")
+	p.addIf(*c.EnableSystemLogQuery && !*c.EnableSystemLogHandler, "enableSystemLogHandler is required for enableSystemLogQuery")
+	p.addIf(c.ContainerRuntimeEndpoint == "", "the containerRuntimeEndpoint was not specified or empty")
 }
 
 func validateImages(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 	high, low := *c.ImageGCHighThresholdPercent, *c.ImageGCLowThresholdPercent
-	p.when(!between(int(high), 0, 100), "imageGCHighThresholdPercent (--image-gc-high-threshold) %v must be between 0 and 100, inclusive", high)
-	p.when(!between(int(low), 0, 100), "imageGCLowThresholdPercent (--image-gc-low-threshold) %v must be between 0 and 100, inclusive", low)
-	p.when(low >= high, "imageGCLowThresholdPercent (--image-gc-low-threshold) %v must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) %v", low, high)
+	p.addIf(!between(int(high), 0, 100), "imageGCHighThresholdPercent (--image-gc-high-threshold) %v must be between 0 and 100, inclusive", high)
+	p.addIf(!between(int(low), 0, 100), "imageGCLowThresholdPercent (--image-gc-low-threshold) %v must be between 0 and 100, inclusive", low)
+	p.addIf(low >= high, "imageGCLowThresholdPercent (--image-gc-low-threshold) %v must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) %v", low, high)
 	youngest, oldest := c.ImageMinimumGCAge.Duration, c.ImageMaximumGCAge.Duration
-	p.when(oldest != 0 && !gates.On("ImageMaximumGCAge"), "ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge")
-	p.when(youngest < 0, "imageMinimumGCAge %v must not be negative", youngest)
-	p.when(oldest < 0, "imageMaximumGCAge %v must not be negative", oldest)
-	p.when(oldest > 0 && oldest <= youngest, "imageMaximumGCAge %v must be greater than imageMinimumGCAge %v", oldest, youngest)
+	p.addIf(oldest != 0 && !gates.On("ImageMaximumGCAge"), "ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge")
+	p.addIf(youngest < 0, "imageMinimumGCAge %v must not be negative", youngest)
+	p.addIf(oldest < 0, "imageMaximumGCAge %v must not be negative", oldest)
+	p.addIf(oldest > 0 && oldest <= youngest, "imageMaximumGCAge %v must be greater than imageMinimumGCAge %v", oldest, youngest)
 	if n := c.MaxParallelImagePulls; n != nil {
-		p.when(*n < 1, "maxParallelImagePulls %v must be a positive number", *n)
-		p.when(*c.SerializeImagePulls && *n > 1, "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false")
+		p.addIf(*n < 1, "maxParallelImagePulls %v must be a positive number", *n)
+		p.addIf(*c.SerializeImagePulls && *n > 1, "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false")
 	}
 	policy, list := c.ImagePullCredentialsVerificationPolicy, c.PreloadedImagesVerificationAllowlist
 	if !gates.On("KubeletEnsureSecretPulledImages") {
-		p.when(policy != "", "`imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled")
-		p.when(len(list) > 0, "`preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled")
+		p.addIf(policy != "", "`imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled")
+		p.addIf(len(list) > 0, "`preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled")
 		return
 	}
 	switch policy {
@@ -113,19 +113,19 @@ func validateImages(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 }
 
 func validateNode(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
-	p.when(c.NodeLeaseDurationSeconds <= 0, "nodeLeaseDurationSeconds must be greater than 0")
-	p.when(c.SystemCgroups != "" && c.CgroupRoot == "", "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
-	p.when(!between(int(*c.IPTablesDropBit), 0, 31), "iptablesDropBit (--iptables-drop-bit) %v must be between 0 and 31, inclusive", *c.IPTablesDropBit)
-	p.when(!between(int(*c.IPTablesMasqueradeBit), 0, 31), "iptablesMasqueradeBit (--iptables-masquerade-bit) %v must be between 0 and 31, inclusive", *c.IPTablesMasqueradeBit)
-	p.when(*c.NodeStatusMaxImages < -1, "nodeStatusMaxImages (--node-status-max-images) %v must be -1 or greater", *c.NodeStatusMaxImages)
-	p.when(!between(int(*c.OOMScoreAdj), -1000, 1000), "oomScoreAdj (--oom-score-adj) %v must be between -1000 and 1000, inclusive", *c.OOMScoreAdj)
-	p.when(c.RunOnce, "runOnce (--runOnce) %v, Runonce mode has been deprecated and should not be set", c.RunOnce)
+	p.addIf(c.NodeLeaseDurationSeconds <= 0, "nodeLeaseDurationSeconds must be greater than 0")
+	p.addIf(c.SystemCgroups != "" && c.CgroupRoot == "", "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
+	p.addIf(!between(int(*c.IPTablesDropBit), 0, 31), "iptablesDropBit (--iptables-drop-bit) %v must be between 0 and 31, inclusive", *c.IPTablesDropBit)
+	p.addIf(!between(int(*c.IPTablesMasqueradeBit), 0, 31), "iptablesMasqueradeBit (--iptables-masquerade-bit) %v must be between 0 and 31, inclusive", *c.IPTablesMasqueradeBit)
+	p.addIf(*c.NodeStatusMaxImages < -1, "nodeStatusMaxImages (--node-status-max-images) %v must be -1 or greater", *c.NodeStatusMaxImages)
+	p.addIf(!between(int(*c.OOMScoreAdj), -1000, 1000), "oomScoreAdj (--oom-score-adj) %v must be between -1000 and 1000, inclusive", *c.OOMScoreAdj)
+	p.addIf(c.RunOnce, "runOnce (--runOnce) %v, Runonce mode has been deprecated and should not be set", c.RunOnce)
 	for _, t := range c.RegisterWithTaints {
 		bad := append(validation.IsQualifiedName(t.Key), validation.IsValidLabelValue(t.Value)...)
 		if len(bad) > 0 || t.Effect != "NoSchedule" && t.Effect != "PreferNoSchedule" && t.Effect != "NoExecute" {
 			p.all = append(p.all, fmt.Errorf("invalid taint: %v", t))
 		}
-		p.when(t.TimeAdded != nil, "taint.TimeAdded is not nil")
+		p.addIf(t.TimeAdded != nil, "taint.TimeAdded is not nil")
 	}
 	switch c.TopologyManagerPolicy {
 	case kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy, kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy:
@@ -146,11 +146,11 @@ func validateNode(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 
 func validateMemoryQoS(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 	if f := c.MemoryThrottlingFactor; f != nil {
-		p.when(*f <= 0 || *f > 1.0, "memoryThrottlingFactor %v must be greater than 0 and less than or equal to 1.0", *f)
+		p.addIf(*f <= 0 || *f > 1.0, "memoryThrottlingFactor %v must be greater than 0 and less than or equal to 1.0", *f)
 	}
 	m := c.MemoryReservationPolicy
-	p.when(!gates.On("MemoryQoS") && m == kubelet.TieredReservationMemoryReservationPolicy, "memoryReservationPolicy %q requires MemoryQoS feature gate to be enabled", m)
-	p.when(m != kubelet.NoneMemoryReservationPolicy && m != kubelet.TieredReservationMemoryReservationPolicy,
+	p.addIf(!gates.On("MemoryQoS") && m == kubelet.TieredReservationMemoryReservationPolicy, "memoryReservationPolicy %q requires MemoryQoS feature gate to be enabled", m)
+	p.addIf(m != kubelet.NoneMemoryReservationPolicy && m != kubelet.TieredReservationMemoryReservationPolicy,
 		"option %q specified for memoryReservationPolicy. Valid options are %q or %q", m, kubelet.NoneMemoryReservationPolicy, kubelet.TieredReservationMemoryReservationPolicy)
 }
 
@@ -176,23 +176,23 @@ func validateAllocatable(p *problems, c *kubelet.KubeletConfiguration) {
 		switch v {
 		case enforcePods:
 		case enforceSystem, enforceSystemCompressible:
-			p.when(c.SystemReservedCgroup == "", "systemReservedCgroup (--system-reserved-cgroup) must be specified when %q or %q included in %s", enforceSystem, enforceSystemCompressible, where)
+			p.addIf(c.SystemReservedCgroup == "", "systemReservedCgroup (--system-reserved-cgroup) must be specified when %q or %q included in %s", enforceSystem, enforceSystemCompressible, where)
 		case enforceKube, enforceKubeCompressible:
-			p.when(c.KubeReservedCgroup == "", "kubeReservedCgroup (--kube-reserved-cgroup) must be specified when %q or %q included in %s", enforceKube, enforceKubeCompressible, where)
+			p.addIf(c.KubeReservedCgroup == "", "kubeReservedCgroup (--kube-reserved-cgroup) must be specified when %q or %q included in %s", enforceKube, enforceKubeCompressible, where)
 		case enforceNone:
-			p.when(len(c.EnforceNodeAllocatable) > 1, "%s may not contain additional enforcements when %q is specified", where, enforceNone)
+			p.addIf(len(c.EnforceNodeAllocatable) > 1, "%s may not contain additional enforcements when %q is specified", where, enforceNone)
 			continue
 		default:
 			p.add("option %q specified for %s. Valid options are %q, %q, %q, %q, %q or %q",
 				v, where, enforcePods, enforceSystem, enforceSystemCompressible, enforceKube, enforceKubeCompressible, enforceNone)
 			continue
 		}
-		p.when(!*c.CgroupsPerQOS, "cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in %s", v, where)
+		p.addIf(!*c.CgroupsPerQOS, "cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in %s", v, where)
 	}
-	p.when(seen[enforceSystem] && seen[enforceSystemCompressible], "both %q and %q cannot be specified together in %s", enforceSystem, enforceSystemCompressible, where)
-	p.when(seen[enforceKube] && seen[enforceKubeCompressible], "both %q and %q cannot be specified together in %s", enforceKube, enforceKubeCompressible, where)
+	p.addIf(seen[enforceSystem] && seen[enforceSystemCompressible], "both %q and %q cannot be specified together in %s", enforceSystem, enforceSystemCompressible, where)
+	p.addIf(seen[enforceKube] && seen[enforceKubeCompressible], "both %q and %q cannot be specified together in %s", enforceKube, enforceKubeCompressible, where)
 	if c.ReservedSystemCPUs != "" {
-		p.when(c.SystemReservedCgroup != "" || c.KubeReservedCgroup != "",
+		p.addIf(c.SystemReservedCgroup != "" || c.KubeReservedCgroup != "",
 			"can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")
 		if _, err := cpuset.Parse(c.ReservedSystemCPUs); err != nil {
 			p.add("unable to parse reservedSystemCPUs (--reserved-cpus) %v, error: %w", c.ReservedSystemCPUs, err)
@@ -204,11 +204,11 @@ func validateShutdown(p *problems, c *kubelet.KubeletConfiguration, gates Gates)
 	total, critical := c.ShutdownGracePeriod, c.ShutdownGracePeriodCriticalPods
 	short := func(d time.Duration) bool { return d < 0 || d > 0 && d < time.Second }
 	if gates.On("GracefulNodeShutdown") {
-		p.when(critical.Duration > total.Duration, "shutdownGracePeriodCriticalPods %v must be <= shutdownGracePeriod %v", critical, total)
-		p.when(short(total.Duration), "shutdownGracePeriod %v must be either zero or otherwise >= 1 sec", total)
-		p.when(short(critical.Duration), "shutdownGracePeriodCriticalPods %v must be either zero or otherwise >= 1 sec", critical)
+		p.addIf(critical.Duration > total.Duration, "shutdownGracePeriodCriticalPods %v must be <= shutdownGracePeriod %v", critical, total)
+		p.addIf(short(total.Duration), "shutdownGracePeriod %v must be either zero or otherwise >= 1 sec", total)
+		p.addIf(short(critical.Duration), "shutdownGracePeriodCriticalPods %v must be either zero or otherwise >= 1 sec", critical)
 	} else {
-		p.when(total.Duration > 0 || critical.Duration > 0, "specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown")
+		p.addIf(total.Duration > 0 || critical.Duration > 0, "specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown")
 	}
 	if len(c.ShutdownGracePeriodByPodPriority) == 0 {
 		return
@@ -217,15 +217,15 @@ func validateShutdown(p *problems, c *kubelet.KubeletConfiguration, gates Gates)
 		p.add("Specifying shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority")
 		return
 	}
-	p.when(total.Duration > 0 || critical.Duration > 0, "Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time")
+	p.addIf(total.Duration > 0 || critical.Duration > 0, "Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time")
 }
 
 func validatePods(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 	quota := c.CPUCFSQuotaPeriod.Duration
 	if gates.On("CustomCPUCFSQuotaPeriod") {
-		p.when(quota < time.Millisecond || quota > time.Second, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %v must be between 1ms and 1sec, inclusive", *c.CPUCFSQuotaPeriod)
+		p.addIf(quota < time.Millisecond || quota > time.Second, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %v must be between 1ms and 1sec, inclusive", *c.CPUCFSQuotaPeriod)
 	} else {
-		p.when(quota != 100*time.Millisecond, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %v requires feature gate CustomCPUCFSQuotaPeriod", *c.CPUCFSQuotaPeriod)
+		p.addIf(quota != 100*time.Millisecond, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %v requires feature gate CustomCPUCFSQuotaPeriod", *c.CPUCFSQuotaPeriod)
 	}
 	switch c.MemorySwap.SwapBehavior {
 	case "", "NoSwap", "LimitedSwap":
@@ -234,21 +234,21 @@ func validatePods(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 	}
 	longest := c.CrashLoopBackOff.MaxContainerRestartPeriod
 	if !gates.On("KubeletCrashLoopBackOffMax") {
-		p.when(longest != nil, "FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set")
+		p.addIf(longest != nil, "FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set")
 	} else if longest != nil {
-		p.when(longest.Duration < time.Second || longest.Duration > 300*time.Second,
+		p.addIf(longest.Duration < time.Second || longest.Duration > 300*time.Second,
 			"CrashLoopBackOff.MaxContainerRestartPeriod (got: %v seconds) must be set between 1s and 300s", longest.Seconds())
 	}
-	p.when(*c.ContainerLogMaxWorkers < 1, "containerLogMaxWorkers must be greater than or equal to 1")
-	p.when(c.ContainerLogMonitorInterval.Seconds() < 3, "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s")
-	p.when(*c.ContainerLogMaxFiles <= 1, "containerLogMaxFiles must be greater than 1")
+	p.addIf(*c.ContainerLogMaxWorkers < 1, "containerLogMaxWorkers must be greater than or equal to 1")
+	p.addIf(c.ContainerLogMonitorInterval.Seconds() < 3, "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s")
+	p.addIf(*c.ContainerLogMaxFiles <= 1, "containerLogMaxFiles must be greater than 1")
 	if u := c.UserNamespaces; u != nil && u.IDsPerPod != nil {
-		p.when(*u.IDsPerPod%65536 != 0 || *u.IDsPerPod <= 0, "userNamespaces.idsPerPod must be a multiple of 65536, got %d", *u.IDsPerPod)
-		p.when(*u.IDsPerPod >= 1<<32, "userNamespaces.idsPerPod must be less than %d, got %d", int64(1)<<32, *u.IDsPerPod)
+		p.addIf(*u.IDsPerPod%65536 != 0 || *u.IDsPerPod <= 0, "userNamespaces.idsPerPod must be a multiple of 65536, got %d", *u.IDsPerPod)
+		p.addIf(*u.IDsPerPod >= 1<<32, "userNamespaces.idsPerPod must be less than %d, got %d", int64(1)<<32, *u.IDsPerPod)
 	}
 	dir := c.PodLogsDir
-	p.when(!filepath.IsAbs(dir), "pod logs path %q must be absolute path", dir)
-	p.when(filepath.Clean(dir) != dir, "pod logs path %q must be normalized", dir)
+	p.addIf(!filepath.IsAbs(dir), "pod logs path %q must be absolute path", dir)
+	p.addIf(filepath.Clean(dir) != dir, "pod logs path %q must be normalized", dir)
 	for _, r := range dir {
 		if r > unicode.MaxASCII {
 			p.add("pod logs path %q mut contains ASCII characters only", dir)

@@ -32,14 +32,14 @@ func TestEventsComeNoFasterThanConfigured(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, begun := &written{}, time.Now()
+				w, startedAt := &written{}, time.Now()
 				sink := events.Limit(w, &kubeletconfig.KubeletConfiguration{EventRecordQPS: tc.qps, EventBurst: tc.burst})
 				for range 10 {
 					_, _ = sink.Create(&v1.Event{})
 					_, _ = sink.Update(&v1.Event{})
 					_, _ = sink.Patch(&v1.Event{}, nil)
 				}
-				if took := time.Since(begun).Round(100 * time.Millisecond); took != tc.want || w.n != 30 {
+				if took := time.Since(startedAt).Round(100 * time.Millisecond); took != tc.want || w.n != 30 {
 					t.Errorf("%d events in %v, want 30 in %v", w.n, took, tc.want)
 				}
 			})
@@ -50,20 +50,20 @@ func TestEventsComeNoFasterThanConfigured(t *testing.T) {
 // An event is written when the status that goes with it has had its time; one that waited elsewhere waits no more, so that many cost no more than one.
 func TestEventsLetStatusesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, begun := &written{}, time.Now()
+		w, startedAt := &written{}, time.Now()
 		sink := events.Limit(w, &kubeletconfig.KubeletConfiguration{})
-		e := &v1.Event{LastTimestamp: metav1.NewTime(begun)}
+		e := &v1.Event{LastTimestamp: metav1.NewTime(startedAt)}
 		for i, write := range []func(){
 			func() { _, _ = sink.Create(e) }, func() { _, _ = sink.Update(e) }, func() { _, _ = sink.Patch(e, nil) },
 		} {
 			write()
-			if took := time.Since(begun); took != 20*time.Millisecond || w.n != i+1 {
+			if took := time.Since(startedAt); took != 20*time.Millisecond || w.n != i+1 {
 				t.Errorf("%d events written after %s, want %d after 20ms", w.n, took, i+1)
 			}
 		}
-		ahead := &v1.Event{LastTimestamp: metav1.NewTime(begun.Add(time.Hour))} // of a clock that was set back since
-		if _, err := sink.Create(ahead); err != nil || time.Since(begun) != 40*time.Millisecond {
-			t.Errorf("an event of the future was written after %s (%v), want 20ms more", time.Since(begun), err)
+		ahead := &v1.Event{LastTimestamp: metav1.NewTime(startedAt.Add(time.Hour))} // of a clock that was set back since
+		if _, err := sink.Create(ahead); err != nil || time.Since(startedAt) != 40*time.Millisecond {
+			t.Errorf("an event of the future was written after %s (%v), want 20ms more", time.Since(startedAt), err)
 		}
 	})
 }

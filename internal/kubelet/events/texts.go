@@ -42,7 +42,7 @@ func (r *Recorder) Hook(pod *v1.Pod, container, reason, message string) {
 	r.Container(pod, container, Text{v1.EventTypeWarning, reason, message})
 }
 
-// Deadline tells that the Pod's activeDeadlineSeconds are over.
-func (r *Recorder) Deadline(pod *v1.Pod, reason, message string) {
+// DeadlineExceeded tells that the Pod's activeDeadlineSeconds are over.
+func (r *Recorder) DeadlineExceeded(pod *v1.Pod, reason, message string) {
 	r.Pod(pod, v1.EventTypeNormal, reason, message)
 }

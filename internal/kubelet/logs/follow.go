@@ -11,8 +11,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// checkEvery is how often a quiet log asks whether its container still runs.
-const checkEvery = 500 * time.Millisecond
+// checkInterval is how often a quiet log asks whether its container still runs.
+const checkInterval = 500 * time.Millisecond
 
 // follow drains the file each time it grows, goes over to the new file after a rotation, and ends with the container.
 func (r *reader) follow(ctx context.Context) error {
@@ -29,33 +29,33 @@ func (r *reader) follow(ctx context.Context) error {
 	if err := watch.Add(filepath.Dir(real)); err != nil {
 		return fmt.Errorf("follow log file %q: %w", r.path, err)
 	}
-	check := time.NewTicker(checkEvery)
+	check := time.NewTicker(checkInterval)
 	defer check.Stop()
 	for {
-		if err := r.drain(); err != nil {
+		if err := r.readAvailable(); err != nil {
 			return err
 		}
 		if err := r.rotate(); err != nil {
 			return err
 		}
-		over, err := r.wait(ctx, watch, check.C, real)
+		ended, err := r.wait(ctx, watch, check.C, real)
 		if err != nil {
-			return ignoreEnd(err)
+			return ignoreEOF(err)
 		}
-		if over {
-			if err := r.drain(); err != nil {
+		if ended {
+			if err := r.readAvailable(); err != nil {
 				return err
 			}
 			if err := r.rotate(); err != nil {
 				return err
 			}
-			return r.drain()
+			return r.readAvailable()
 		}
 	}
 }
 
-// ignoreEnd: a client that went away is no failure.
-func ignoreEnd(err error) error {
+// ignoreEOF: a client that went away is no failure.
+func ignoreEOF(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func ignoreEnd(err error) error {
 }
 
 // wait returns when there may be something to read; over says that the container has ended.
-func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan time.Time, name string) (over bool, err error) {
+func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan time.Time, name string) (ended bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,7 +78,7 @@ func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan
 		case err := <-watch.Errors:
 			return false, err
 		case <-check:
-			up, err := r.running(ctx)
+			up, err := r.isRunning(ctx)
 			if err != nil {
 				return false, err
 			}
@@ -96,21 +96,21 @@ func (r *reader) rotate() error {
 	if err != nil {
 		return fmt.Errorf("log file %q: %w", r.path, err)
 	}
-	was, err := r.f.Stat()
+	was, err := r.file.Stat()
 	if err != nil {
 		return fmt.Errorf("log file %q: %w", r.path, err)
 	}
 	if os.SameFile(now, was) {
 		return nil
 	}
-	if err := r.drain(); err != nil {
+	if err := r.readAvailable(); err != nil {
 		return err
 	}
 	next, err := os.Open(r.path)
 	if err != nil {
 		return fmt.Errorf("log file %q: %w", r.path, err)
 	}
-	_ = r.f.Close()
-	r.use(next)
-	return r.drain()
+	_ = r.file.Close()
+	r.open(next)
+	return r.readAvailable()
 }

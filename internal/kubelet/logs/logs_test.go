@@ -141,7 +141,7 @@ func TestFollowAcrossRotation(t *testing.T) {
 	go func() {
 		done <- logs.Read(t.Context(), logs.Request{
 			Path: path, Options: logs.Options{Tail: -1, Bytes: -1, Follow: true}, Out: &out,
-			Running: func(context.Context) (bool, error) { return up.Load(), nil },
+			IsRunning: func(context.Context) (bool, error) { return up.Load(), nil },
 		})
 	}()
 	out.waitFor(t, "first")
@@ -181,7 +181,7 @@ func TestFollowEndsWithTheClient(t *testing.T) {
 	go func() {
 		done <- logs.Read(ctx, logs.Request{
 			Path: write(t, sample), Options: logs.Options{Tail: -1, Bytes: -1, Follow: true}, Out: &out,
-			Running: func(context.Context) (bool, error) { return true, nil },
+			IsRunning: func(context.Context) (bool, error) { return true, nil },
 		})
 	}()
 	out.waitFor(t, "tagged")
@@ -192,7 +192,7 @@ func TestFollowEndsWithTheClient(t *testing.T) {
 }
 
 // Right after a rotation the new file is empty: the last words stand in the one put aside.
-func TestLastWordsAfterARotation(t *testing.T) {
+func TestTailAfterRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0.log")
 	entry := func(text string) string { return "2026-01-02T03:04:05.000000006Z stdout F " + text + "\n" }

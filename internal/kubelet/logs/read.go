@@ -44,28 +44,28 @@ func FromPod(o *v1.PodLogOptions, now time.Time) Options {
 	return out
 }
 
-// Running says whether the container may still write; following ends when it may not and everything is read.
-type Running func(ctx context.Context) (bool, error)
+// IsRunning says whether the container may still write; following ends when it may not and everything is read.
+type IsRunning func(ctx context.Context) (bool, error)
 
 // Request is one reading.
 type Request struct {
-	Path    string
-	Options Options
-	Running Running   // needed to follow
-	Out     io.Writer // stdout; nil leaves it out
-	Err     io.Writer // stderr; nil leaves it out
+	Path      string
+	Options   Options
+	IsRunning IsRunning // needed to follow
+	Out       io.Writer // stdout; nil leaves it out
+	Err       io.Writer // stderr; nil leaves it out
 }
 
 // Read copies the log to the request's writers.
 func Read(ctx context.Context, q Request) error {
 	path, o := q.Path, q.Options
-	f, aside, err := open(path)
+	f, rotated, err := open(path)
 	if err != nil {
 		return fmt.Errorf("failed to open log file %q: %w", path, err)
 	}
-	r := &reader{path: path, o: o, running: q.Running, w: &writer{out: q.Out, errOut: q.Err, o: o, left: o.Bytes}}
-	defer func() { _ = r.f.Close() }()
-	r.use(f)
+	r := &reader{path: path, opts: o, isRunning: q.IsRunning, out: &writer{out: q.Out, errOut: q.Err, opts: o, remaining: o.Bytes}}
+	defer func() { _ = r.file.Close() }()
+	r.open(f)
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("log file %q: %w", path, err)
@@ -78,16 +78,16 @@ func Read(ctx context.Context, q Request) error {
 		return fmt.Errorf("log file %q: %w", path, err)
 	}
 	if o.Follow {
-		return ignoreFull(r.follow(ctx))
+		return ignoreLimitReached(r.follow(ctx))
 	}
-	if err := r.drain(); err != nil || !aside {
-		return ignoreFull(err)
+	if err := r.readAvailable(); err != nil || !rotated {
+		return ignoreLimitReached(err)
 	}
-	return ignoreFull(r.rotate())
+	return ignoreLimitReached(r.rotate())
 }
 
 // open opens a log. One that was put aside a moment ago, so that nothing stands in the new file yet, is read from the old file on: a rotation hides no last words.
-func open(path string) (f *os.File, aside bool, err error) {
+func open(path string) (f *os.File, rotated bool, err error) {
 	f, err = os.Open(path)
 	if err == nil {
 		if info, err := f.Stat(); err != nil || info.Size() > 0 {
@@ -111,49 +111,49 @@ func open(path string) (f *os.File, aside bool, err error) {
 	return f, false, err
 }
 
-// errFull ends reading when the limit of bytes is reached.
-var errFull = errors.New("limit of bytes reached")
+// errLimitReached ends reading when the limit of bytes is reached.
+var errLimitReached = errors.New("limit of bytes reached")
 
-func ignoreFull(err error) error {
-	if errors.Is(err, errFull) {
+func ignoreLimitReached(err error) error {
+	if errors.Is(err, errLimitReached) {
 		return nil
 	}
 	return err
 }
 
 type reader struct {
-	path    string
-	o       Options
-	running Running
-	w       *writer
+	path      string
+	opts      Options
+	isRunning IsRunning
+	out       *writer
 
-	f    *os.File
-	buf  *bufio.Reader
-	rest []byte // a line whose end is not written yet
+	file    *os.File
+	buf     *bufio.Reader
+	partial []byte // a line whose end is not written yet
 }
 
-func (r *reader) use(f *os.File) {
-	r.f, r.buf, r.rest = f, bufio.NewReaderSize(f, 32<<10), nil
+func (r *reader) open(f *os.File) {
+	r.file, r.buf, r.partial = f, bufio.NewReaderSize(f, 32<<10), nil
 }
 
-// drain writes every complete line up to the end of the file; what follows the last newline waits for its end.
-func (r *reader) drain() error {
+// readAvailable writes every complete line up to the end of the file; what follows the last newline waits for its end.
+func (r *reader) readAvailable() error {
 	for {
 		part, err := r.buf.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			r.rest = append(r.rest, part...)
+			r.partial = append(r.partial, part...)
 			continue
 		case err == io.EOF:
-			r.rest = append(r.rest, part...)
+			r.partial = append(r.partial, part...)
 			return nil
 		case err != nil:
 			return fmt.Errorf("log file %q: %w", r.path, err)
 		}
 		raw := part[:len(part)-1]
-		if len(r.rest) > 0 {
-			raw = append(r.rest, raw...)
-			r.rest = nil
+		if len(r.partial) > 0 {
+			raw = append(r.partial, raw...)
+			r.partial = nil
 		}
 		if err := r.line(raw); err != nil {
 			return err
@@ -164,18 +164,18 @@ func (r *reader) drain() error {
 // line writes one; a damaged one (a machine that lost power) is left out.
 func (r *reader) line(raw []byte) error {
 	l, err := parse(raw)
-	if err != nil || l.at.Before(r.o.Since) {
+	if err != nil || l.at.Before(r.opts.Since) {
 		return nil
 	}
-	return r.w.write(l)
+	return r.out.write(l)
 }
 
 // writer puts lines out by stream, with timestamps, up to the limit.
 type writer struct {
-	out, errOut io.Writer
-	o           Options
-	left        int64           // negative: no limit
-	within      map[string]bool // streams whose last line was partial: no timestamp in the middle
+	out, errOut    io.Writer
+	opts           Options
+	remaining      int64           // negative: no limit
+	partialStreams map[string]bool // streams whose last line was partial: no timestamp in the middle
 }
 
 func (w *writer) write(l line) error {
@@ -187,23 +187,23 @@ func (w *writer) write(l line) error {
 		return nil
 	}
 	text := l.text
-	if w.within == nil {
-		w.within = map[string]bool{}
+	if w.partialStreams == nil {
+		w.partialStreams = map[string]bool{}
 	}
-	if w.o.Timestamps && !w.within[l.stream] {
+	if w.opts.Timestamps && !w.partialStreams[l.stream] {
 		text = append(append([]byte(l.at.Format(timeFormat)), ' '), text...)
 	}
-	w.within[l.stream] = l.partial
-	if w.left >= 0 && int64(len(text)) > w.left {
-		text = text[:w.left]
+	w.partialStreams[l.stream] = l.partial
+	if w.remaining >= 0 && int64(len(text)) > w.remaining {
+		text = text[:w.remaining]
 	}
 	n, err := to.Write(text)
 	if err != nil {
 		return err
 	}
-	if w.left >= 0 {
-		if w.left -= int64(n); w.left == 0 {
-			return errFull
+	if w.remaining >= 0 {
+		if w.remaining -= int64(n); w.remaining == 0 {
+			return errLimitReached
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-const block = 4096
+const blockSize = 4096
 
 // tailStart returns where the last n lines begin in f, which has size bytes; n < 0 is the beginning. Lines are those of the file: a long one that
 // the runtime split counts for each part, as upstream counts.
@@ -17,10 +17,10 @@ func tailStart(f io.ReaderAt, size, n int64) (int64, error) {
 	if n == 0 {
 		return size, nil
 	}
-	buf := make([]byte, block)
+	buf := make([]byte, blockSize)
 	end, seen := size, int64(0)
 	for end > 0 {
-		begin := max(0, end-block)
+		begin := max(0, end-blockSize)
 		b := buf[:end-begin]
 		if _, err := f.ReadAt(b, begin); err != nil && err != io.EOF {
 			return 0, fmt.Errorf("find the last %d lines: %w", n, err)

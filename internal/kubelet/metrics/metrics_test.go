@@ -62,14 +62,14 @@ func TestMetrics(t *testing.T) {
 	log.Put(pod, journal.PhaseChanged{Phase: "Pending"})
 	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
 	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
-	m.Worked("create", time.Millisecond)
-	m.Listed(time.Unix(100, 0), time.Millisecond)
-	m.Listed(time.Unix(160, 0), time.Millisecond)
-	m.Connected(nil)
+	m.PodWorkerDone("create", time.Millisecond)
+	m.PLEGRelisted(time.Unix(100, 0), time.Millisecond)
+	m.PLEGRelisted(time.Unix(160, 0), time.Millisecond)
+	m.EventStreamConnected(nil)
 	m.Cgroup("update", time.Millisecond)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{
-		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, Missed: func() int64 { return 3 },
+		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 3 },
 		Pods: func() []*v1.Pod {
 			return []*v1.Pod{
 				{Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, {VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}}, Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
@@ -119,7 +119,7 @@ func TestProbes(t *testing.T) {
 	log := m.Sink(journal.Discard{})
 	pod := journal.Ref{Namespace: "a", Name: "p", UID: "1"}
 	log.Put(pod, journal.Accepted{})
-	m.Probed(metrics.Probe{Namespace: "a", Pod: "p", UID: "1", Container: "c", Kind: "liveness"}, "failure", time.Millisecond)
+	m.ProbeDone(metrics.Probe{Namespace: "a", Pod: "p", UID: "1", Container: "c", Kind: "liveness"}, "failure", time.Millisecond)
 	want(t, scrape(t, m.ProbesHandler()),
 		`prober_probe_total{container="c",namespace="a",pod="p",pod_uid="1",probe_type="Liveness",result="failed"} 1`,
 		`prober_probe_duration_seconds_count{container="c",namespace="a",pod="p",probe_type="Liveness"} 1`)
@@ -132,10 +132,10 @@ func TestProbes(t *testing.T) {
 func TestNobodyCounts(t *testing.T) {
 	var m *metrics.Metrics
 	m.RuntimeCall("Version", 0, nil)
-	m.Worked("sync", 0)
-	m.Listed(time.Now(), 0)
-	m.Connected(nil)
-	m.Probed(metrics.Probe{}, "success", 0)
+	m.PodWorkerDone("sync", 0)
+	m.PLEGRelisted(time.Now(), 0)
+	m.EventStreamConnected(nil)
+	m.ProbeDone(metrics.Probe{}, "success", 0)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{})
 	if s := m.Sink(journal.Discard{}); s != (journal.Discard{}) {
@@ -146,18 +146,18 @@ func TestNobodyCounts(t *testing.T) {
 // row: KAP-02
 func TestAlive(t *testing.T) {
 	m := metrics.New()
-	if err := m.Alive(time.Now()); err != nil {
+	if err := m.PLEGHealthy(time.Now()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Alive(time.Now().Add(4 * time.Minute)); err == nil {
+	if err := m.PLEGHealthy(time.Now().Add(4 * time.Minute)); err == nil {
 		t.Error("a runtime that never answers is fine")
 	}
 	at := time.Now().Add(time.Hour)
-	m.Listed(at, time.Millisecond)
-	if err := m.Alive(at.Add(2 * time.Minute)); err != nil {
+	m.PLEGRelisted(at, time.Millisecond)
+	if err := m.PLEGHealthy(at.Add(2 * time.Minute)); err != nil {
 		t.Error(err)
 	}
-	if err := m.Alive(at.Add(4 * time.Minute)); err == nil || err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
+	if err := m.PLEGHealthy(at.Add(4 * time.Minute)); err == nil || err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
 		t.Error(err)
 	}
 }

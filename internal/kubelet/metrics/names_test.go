@@ -83,9 +83,9 @@ func attached() *Metrics {
 	m := New()
 	now := func() time.Time { return time.Now() }
 	m.Attach(Sources{
-		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, Missed: func() int64 { return 0 }, Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
+		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 0 }, Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
 		Pods: func() []*v1.Pod {
-			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}}, Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
+			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}}, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
 		},
 		Volumes: func(context.Context) []Volume { return []Volume{{Namespace: "a", Claim: "c"}} },
 		Logs:    func(context.Context) []Log { return []Log{{}} },

@@ -21,15 +21,15 @@ import (
 
 // Sources are asked when somebody scrapes.
 type Sources struct {
-	NodeName string
-	Version  string // v1.37.2
-	Cgroups  int    // version of the hierarchy, 1 or 2; 0: not shown
-	Pods     func() []*v1.Pod
-	Missed   func() int64                   // changes that no event told of; nil: not shown
-	Stuck    func() []Stuck                 // steps of Pods that hang; nil: not shown
-	Volumes  func(context.Context) []Volume // nil: no kubelet_volume_stats_*
-	Logs     func(context.Context) []Log    // nil: no kubelet_container_log_filesystem_used_bytes
-	Expiry   func() map[string]time.Time    // of certificates by use, client or server; nil: not shown
+	NodeName     string
+	Version      string // v1.37.2
+	Cgroups      int    // version of the hierarchy, 1 or 2; 0: not shown
+	Pods         func() []*v1.Pod
+	MissedEvents func() int64                   // changes that no event told of; nil: not shown
+	Stuck        func() []Stuck                 // steps of Pods that hang; nil: not shown
+	Volumes      func(context.Context) []Volume // nil: no kubelet_volume_stats_*
+	Logs         func(context.Context) []Log    // nil: no kubelet_container_log_filesystem_used_bytes
+	Expiry       func() map[string]time.Time    // of certificates by use, client or server; nil: not shown
 }
 
 // Stuck is a step of a Pod that hangs.
@@ -53,7 +53,7 @@ type Log struct {
 // Attach gives the sources; it is called once, before Handler.
 func (m *Metrics) Attach(s Sources) {
 	if m != nil {
-		m.registry.MustRegister(&now{s, m.storage})
+		m.registry.MustRegister(&collector{s, m.storage})
 	}
 }
 
@@ -66,14 +66,14 @@ func (m *Metrics) Add(all ...prometheus.Collector) {
 
 // Handler serves /metrics: the kubelet's own families, and the process's.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(ofProcess)}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(processMetrics)}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // processFamilies begin the names of families that say something of the process, not of an API server or a scheduler that may live in it too.
 var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_", "kubernetes_feature_enabled", "kubelet_certificate_manager_", "kubelet_server_expiration_"}
 
-// ofProcess gathers those families.
-func ofProcess() ([]*dto.MetricFamily, error) {
+// processMetrics gathers those families.
+func processMetrics() ([]*dto.MetricFamily, error) {
 	all, err := legacyregistry.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
 		return !slices.ContainsFunc(processFamilies, func(p string) bool { return strings.HasPrefix(f.GetName(), p) })
@@ -85,9 +85,9 @@ func (m *Metrics) ProbesHandler() http.Handler {
 	return promhttp.HandlerFor(m.probes, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// now collects what is true at the moment.
-type now struct {
-	s       Sources
+// collector collects what is true at the moment.
+type collector struct {
+	sources Sources
 	storage storageWork
 }
 
@@ -96,65 +96,65 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe sends nothing: what there is differs from scrape to scrape.
-func (n *now) Describe(chan<- *prometheus.Desc) {}
+func (n *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect asks the sources.
-func (n *now) Collect(to chan<- prometheus.Metric) {
+func (n *collector) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	major, rest, _ := strings.Cut(strings.TrimPrefix(n.s.Version, "v"), ".")
+	major, rest, _ := strings.Cut(strings.TrimPrefix(n.sources.Version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	gauge(desc("kubernetes_build_info", "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
 		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"),
-		1, "", runtime.Compiler, "", "", n.s.Version, runtime.Version(), major, minor, runtime.GOOS+"/"+runtime.GOARCH)
-	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.s.NodeName)
-	if n.s.Cgroups != 0 {
-		gauge(desc("kubelet_cgroup_version", "[ALPHA] cgroup version on the hosts."), float64(n.s.Cgroups))
+		1, "", runtime.Compiler, "", "", n.sources.Version, runtime.Version(), major, minor, runtime.GOOS+"/"+runtime.GOARCH)
+	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.sources.NodeName)
+	if n.sources.Cgroups != 0 {
+		gauge(desc("kubelet_cgroup_version", "[ALPHA] cgroup version on the hosts."), float64(n.sources.Cgroups))
 	}
-	if n.s.Pods != nil {
+	if n.sources.Pods != nil {
 		n.pods(gauge)
 	}
-	if n.s.Missed != nil {
-		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total", "Changes in the runtime that only the audit listing found"), prometheus.CounterValue, float64(n.s.Missed()))
+	if n.sources.MissedEvents != nil {
+		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total", "Changes in the runtime that only the audit listing found"), prometheus.CounterValue, float64(n.sources.MissedEvents()))
 	}
-	if n.s.Stuck != nil {
+	if n.sources.Stuck != nil {
 		d := desc("kubelet_stuck_pod_seconds", "For how long a step of a Pod has not come back; there only for Pods that are stuck", "namespace", "pod", "uid", "path", "step")
-		for _, s := range n.s.Stuck() {
+		for _, s := range n.sources.Stuck() {
 			gauge(d, time.Since(s.Since).Seconds(), s.Namespace, s.Pod, s.UID, s.Path, s.Step)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if n.s.Volumes != nil {
+	if n.sources.Volumes != nil {
 		n.volumes(ctx, gauge)
 	}
-	if n.s.Logs != nil {
+	if n.sources.Logs != nil {
 		d := desc("kubelet_container_log_filesystem_used_bytes", "[ALPHA] Bytes used by the container's logs on the filesystem.", "container", "namespace", "pod", "uid")
-		for _, l := range n.s.Logs(ctx) {
+		for _, l := range n.sources.Logs(ctx) {
 			gauge(d, l.Bytes, l.Container, l.Namespace, l.Pod, l.UID)
 		}
 	}
-	if n.s.Expiry != nil {
+	if n.sources.Expiry != nil {
 		n.certificates(gauge)
 	}
 }
 
-func (n *now) certificates(gauge func(*prometheus.Desc, float64, ...string)) {
-	for use, at := range n.s.Expiry() {
+func (n *collector) certificates(gauge func(*prometheus.Desc, float64, ...string)) {
+	for use, at := range n.sources.Expiry() {
 		gauge(desc("kubelet_certificate_manager_"+use+"_ttl_seconds", "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's "+use+" certificate. The value is in seconds until certificate expiry (negative if already expired)."), time.Until(at).Seconds())
 	}
 }
 
-// tally counts Pods and containers.
-type tally struct {
+// podCounts counts Pods and containers.
+type podCounts struct {
 	running, mirror, ephemeral float64
 	desired, active            map[bool]float64 // by static
 	containers                 map[string]float64
 }
 
-func count(pods []*v1.Pod) tally {
-	t := tally{desired: map[bool]float64{}, active: map[bool]float64{}, containers: map[string]float64{}}
+func count(pods []*v1.Pod) podCounts {
+	t := podCounts{desired: map[bool]float64{}, active: map[bool]float64{}, containers: map[string]float64{}}
 	for _, p := range pods {
 		static := pod.IsStatic(p)
 		if pod.IsMirror(p) {
@@ -187,9 +187,10 @@ func count(pods []*v1.Pod) tally {
 	return t
 }
 
-func (n *now) pods(gauge func(*prometheus.Desc, float64, ...string)) {
-	t := count(n.s.Pods())
-	n.storage.counts(n.s.Pods(), volume.Kind, gauge)
+func (n *collector) pods(gauge func(*prometheus.Desc, float64, ...string)) {
+	t := count(n.sources.Pods())
+	waitingResizes(n.sources.Pods(), gauge)
+	n.storage.counts(n.sources.Pods(), volume.Kind, gauge)
 	gauge(desc("kubelet_running_pods", "[ALPHA] Number of pods that have a running pod sandbox"), t.running)
 	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running", "container_state")
 	for _, state := range []string{"created", "exited", "running"} {
@@ -207,7 +208,7 @@ func (n *now) pods(gauge func(*prometheus.Desc, float64, ...string)) {
 	}
 }
 
-func (n *now) volumes(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+func (n *collector) volumes(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
 	done := map[string]bool{}
 	rows := []struct {
 		name, help string
@@ -220,7 +221,7 @@ func (n *now) volumes(ctx context.Context, gauge func(*prometheus.Desc, float64,
 		{"inodes_free", "Number of free inodes in the volume", func(v Volume) float64 { return v.InodesFree }},
 		{"inodes_used", "Number of used inodes in the volume", func(v Volume) float64 { return v.InodesUsed }},
 	}
-	for _, v := range n.s.Volumes(ctx) {
+	for _, v := range n.sources.Volumes(ctx) {
 		key := v.Namespace + "/" + v.Claim
 		if v.Claim == "" || done[key] { // two Pods may share a claim
 			continue

@@ -35,7 +35,7 @@ type storageWork struct {
 	ready map[string]map[string]string // plugin by uid of the Pod and name of the volume
 }
 
-func newStorageWork(k maker) storageWork {
+func newStorageWork(k factory) storageWork {
 	return storageWork{
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
 		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration", []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},

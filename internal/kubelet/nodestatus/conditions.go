@@ -17,18 +17,18 @@ const runtimeGrace = 30 * time.Second
 
 // Health is what Ready depends on.
 type Health struct {
-	Unanswered time.Time                      // when the runtime was first asked of those times in a row that it did not answer; zero: it answered
-	Runtime    []*runtimeapi.RuntimeCondition // of its last answer; none: it never answered
-	Others     []error                        // main loop, container manager, …
+	UnansweredSince time.Time                      // when the runtime was first asked of those times in a row that it did not answer; zero: it answered
+	Runtime         []*runtimeapi.RuntimeCondition // of its last answer; none: it never answered
+	Others          []error                        // main loop, container manager, …
 }
 
-// problems lists why the node is not Ready, with upstream's texts.
-func (h Health) problems(now time.Time) []error {
+// notReadyErrors lists why the node is not Ready, with upstream's texts.
+func (h Health) notReadyErrors(now time.Time) []error {
 	var out []error
 	switch {
 	case len(h.Runtime) == 0:
 		out = append(out, errors.New("container runtime status check may not have completed yet"))
-	case !h.Unanswered.IsZero() && now.Sub(h.Unanswered) > runtimeGrace:
+	case !h.UnansweredSince.IsZero() && now.Sub(h.UnansweredSince) > runtimeGrace:
 		out = append(out, errors.New("container runtime is down"))
 	}
 	for _, c := range h.Runtime {
@@ -43,14 +43,14 @@ func (h Health) problems(now time.Time) []error {
 	return append(out, h.Others...)
 }
 
-// well says that the runtime answers, and that it and its network are ready.
-func (h Health) well() bool {
+// ok says that the runtime answers, and that it and its network are ready.
+func (h Health) ok() bool {
 	for _, c := range h.Runtime {
 		if !c.Status && (c.Type == runtimeapi.RuntimeReady || c.Type == runtimeapi.NetworkReady) {
 			return false
 		}
 	}
-	return h.Unanswered.IsZero() && len(h.Runtime) > 0
+	return h.UnansweredSince.IsZero() && len(h.Runtime) > 0
 }
 
 func conditionText(c *runtimeapi.RuntimeCondition) string {
@@ -58,7 +58,7 @@ func conditionText(c *runtimeapi.RuntimeCondition) string {
 }
 
 func setReady(s *v1.NodeStatus, f Facts) {
-	problems := f.Health.problems(f.Now)
+	problems := f.Health.notReadyErrors(f.Now)
 	var missing []string
 	for _, r := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods, v1.ResourceEphemeralStorage} {
 		if _, ok := s.Capacity[r]; !ok {
@@ -103,14 +103,14 @@ type texts struct{ reason, message string }
 
 // pressure is one of the three conditions with what it says when it is true and when it is not.
 type pressure struct {
-	kind    v1.NodeConditionType
-	yes, no texts
+	kind                v1.NodeConditionType
+	whenTrue, whenFalse texts
 }
 
-func setPressure(s *v1.NodeStatus, now time.Time, pressed bool, p pressure) {
-	c := v1.NodeCondition{Type: p.kind, Status: v1.ConditionFalse, Reason: p.no.reason, Message: p.no.message}
-	if pressed {
-		c.Status, c.Reason, c.Message = v1.ConditionTrue, p.yes.reason, p.yes.message
+func setPressure(s *v1.NodeStatus, now time.Time, underPressure bool, p pressure) {
+	c := v1.NodeCondition{Type: p.kind, Status: v1.ConditionFalse, Reason: p.whenFalse.reason, Message: p.whenFalse.message}
+	if underPressure {
+		c.Status, c.Reason, c.Message = v1.ConditionTrue, p.whenTrue.reason, p.whenTrue.message
 	}
 	setCondition(s, now, c)
 }

@@ -14,7 +14,7 @@ import (
 
 // What the kubelet does is declared, sorted; what it does not do is not.
 func TestDeclaredFeatures(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		stop := w.start()
 		defer stop()
 		<-w.r.Ready()
@@ -27,7 +27,7 @@ func TestDeclaredFeatures(t *testing.T) {
 
 // An external cloud provider finds a tainted node with the address it was given; what the provider then says stays.
 func TestExternalCloudProvider(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		w.o.Identity.External = true
 		stop := w.start()
 		<-w.r.Ready()
@@ -58,8 +58,8 @@ func TestExternalCloudProvider(t *testing.T) {
 	})
 }
 
-func TestRuntimeHandlersAreTold(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestRuntimeHandlers(t *testing.T) {
+	runTest(t, func(w *testNode) {
 		stop := w.start()
 		defer stop()
 		<-w.r.Ready()

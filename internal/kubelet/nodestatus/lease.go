@@ -11,23 +11,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keepLease renews the node's Lease at a quarter of its duration; its absence is what makes others call the node unknown.
-func (r *Reporter) keepLease(ctx context.Context) {
+// renewLeaseLoop renews the node's Lease at a quarter of its duration; its absence is what makes others call the node unknown.
+func (r *Reporter) renewLeaseLoop(ctx context.Context) {
 	var lease *coordination.Lease
-	every := r.o.Timing.LeaseDuration / 4
+	every := r.opts.Timing.LeaseDuration / 4
 	for ctx.Err() == nil {
 		pause := every
 		next, err := r.renew(ctx, lease)
 		switch {
 		case err == nil && next == nil: // the node is not known yet
-			pause = r.o.Timing.StartEvery
+			pause = r.opts.Timing.StartEvery
 		case err == nil:
 			lease = next
 		default:
 			lease = nil // read it again
 			pause = min(every, time.Second)
 			if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Failed to renew node lease, will retry", "node", r.o.Identity.Name, "interval", pause)
+				klog.FromContext(ctx).Error(err, "Failed to renew node lease, will retry", "node", r.opts.Identity.Name, "interval", pause)
 			}
 		}
 		t := time.NewTimer(pause)
@@ -41,15 +41,15 @@ func (r *Reporter) keepLease(ctx context.Context) {
 
 // renew writes the lease once. Without an earlier one it reads or makes it; nil without error means that there is no Node to own it yet.
 func (r *Reporter) renew(ctx context.Context, last *coordination.Lease) (*coordination.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Timing.LeaseDuration/4)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timing.LeaseDuration/4)
 	defer cancel()
 	node := r.Node()
 	if node == nil {
 		return nil, nil
 	}
-	leases := r.o.Client.CoordinationV1().Leases(v1.NamespaceNodeLease)
+	leases := r.opts.Client.CoordinationV1().Leases(v1.NamespaceNodeLease)
 	if last == nil {
-		found, err := leases.Get(ctx, r.o.Identity.Name, metav1.GetOptions{})
+		found, err := leases.Get(ctx, r.opts.Identity.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return leases.Create(ctx, r.leaseNow(&coordination.Lease{}, node), metav1.CreateOptions{})
@@ -63,10 +63,10 @@ func (r *Reporter) renew(ctx context.Context, last *coordination.Lease) (*coordi
 
 func (r *Reporter) leaseNow(last *coordination.Lease, node *v1.Node) *coordination.Lease {
 	l := last.DeepCopy()
-	l.Name, l.Namespace = r.o.Identity.Name, v1.NamespaceNodeLease
+	l.Name, l.Namespace = r.opts.Identity.Name, v1.NamespaceNodeLease
 	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-	seconds := int32(r.o.Timing.LeaseDuration.Seconds())
+	seconds := int32(r.opts.Timing.LeaseDuration.Seconds())
 	now := metav1.NewMicroTime(time.Now())
-	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &r.o.Identity.Name, &seconds, &now
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &r.opts.Identity.Name, &seconds, &now
 	return l
 }

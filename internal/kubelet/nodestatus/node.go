@@ -14,8 +14,8 @@ const (
 	providedIPAnnotation   = "alpha.kubernetes.io/provided-node-ip"
 )
 
-// provide tells an external cloud provider which address the node was given.
-func provide(n *v1.Node, o Options) {
+// annotateProvidedIP tells an external cloud provider which address the node was given.
+func annotateProvidedIP(n *v1.Node, o Options) {
 	if !o.Identity.External {
 		return
 	}
@@ -54,7 +54,7 @@ func newNode(o Options) *v1.Node {
 	if o.Identity.External && !hasTaint(n.Spec.Taints, cloudTaint) {
 		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
 	}
-	provide(n, o)
+	annotateProvidedIP(n, o)
 	if o.Identity.Unschedulable && !hasTaint(n.Spec.Taints, v1.TaintNodeUnschedulable) {
 		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 	}
@@ -82,7 +82,7 @@ func reconcile(found *v1.Node, o Options) *v1.Node {
 		n.Annotations = map[string]string{}
 	}
 	n.Annotations[attachDetachAnnotation] = "true"
-	provide(n, o)
+	annotateProvidedIP(n, o)
 	if n.Spec.ProviderID == "" {
 		n.Spec.ProviderID = o.Identity.ProviderID
 	}

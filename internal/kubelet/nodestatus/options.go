@@ -56,8 +56,8 @@ type Sources struct {
 	VolumesUsed func() (attached []v1.AttachedVolume, inUse []v1.UniqueVolumeName)
 
 	// Signs that make it worth while to ask the runtime before the next audit; a nil channel gives none.
-	Doubt       <-chan struct{} // the runtime may not be as it was
-	ImagesMoved <-chan struct{} // an image came or went
+	RuntimeSuspect <-chan struct{} // the runtime may not be as it was
+	ImagesChanged  <-chan struct{} // an image came or went
 }
 
 // Timing are the periods of KubeletConfiguration; zero takes upstream's default.
@@ -66,7 +66,7 @@ type Timing struct {
 	ReportEvery   time.Duration // nodeStatusReportFrequency, 5 min: how often an unchanged status is posted
 	LeaseDuration time.Duration // nodeLeaseDurationSeconds, 40 s; renewed at a quarter of it
 	RuntimeEvery  time.Duration // 1 min: the audit; how often a runtime that is well and gives no sign is asked whether it and its network are ready, and for its images
-	UnwellEvery   time.Duration // 5 s: the same while it does not answer or says that it is not ready
+	NotReadyEvery time.Duration // 5 s: the same while it does not answer or says that it is not ready
 	StartEvery    time.Duration // 100 ms: the same until the node is Ready for the first time
 }
 
@@ -85,6 +85,9 @@ type Options struct {
 	MaxImages      int                  // nodeStatusMaxImages, 50; negative lists all
 	Events         record.EventRecorder // nil tells nobody
 	Journal        journal.Sink         // nil writes nothing
+
+	// Started is told once a node that this kubelet registered is Ready: when it was first tried, when it was done, and now.
+	Started func(attempt, registered, ready time.Time)
 }
 
 func withDefaults(o Options) Options {
@@ -97,7 +100,7 @@ func withDefaults(o Options) Options {
 	set(&o.Timing.ReportEvery, 5*time.Minute)
 	set(&o.Timing.LeaseDuration, 40*time.Second)
 	set(&o.Timing.RuntimeEvery, time.Minute)
-	set(&o.Timing.UnwellEvery, 5*time.Second)
+	set(&o.Timing.NotReadyEvery, 5*time.Second)
 	set(&o.Timing.StartEvery, 100*time.Millisecond)
 	if o.MaxPods == 0 {
 		o.MaxPods = 110

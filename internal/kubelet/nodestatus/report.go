@@ -17,22 +17,24 @@ import (
 
 // Reporter owns the node's Node object and Lease. Run is called once.
 type Reporter struct {
-	o     Options
-	nudge chan struct{}
-	ready chan struct{} // closed once the node was posted Ready
-	node  atomic.Pointer[v1.Node]
-	seen  runtimeSeen // touched by Run's goroutine only
+	opts    Options
+	wakeup  chan struct{}
+	ready   chan struct{} // closed once the node was posted Ready
+	node    atomic.Pointer[v1.Node]
+	runtime runtimeState // touched by Run's goroutine only
 
-	posted  time.Time // when a status was last written
-	started time.Time
+	lastPosted time.Time // when a status was last written
+	started    time.Time
+
+	attempt, registered time.Time // of the node, by this kubelet; zero: not, or not yet
 }
 
-// runtimeSeen is what the runtime last answered, and when it has to be asked again.
-type runtimeSeen struct {
-	asked      time.Time // zero: never
-	unanswered time.Time // when it was first asked in vain; zero: it answered last time
-	doubted    bool      // there was a sign since
-	stale      bool      // the images have to be listed again
+// runtimeState is what the runtime last answered, and when it has to be asked again.
+type runtimeState struct {
+	checkedAt       time.Time // zero: never
+	unansweredSince time.Time // when it was first asked in vain; zero: it answered last time
+	suspect         bool      // there was a sign since
+	stale           bool      // the images have to be listed again
 
 	status  *runtimeapi.StatusResponse
 	version *runtimeapi.VersionResponse
@@ -49,13 +51,13 @@ func New(o Options) (*Reporter, error) {
 	case o.Sources.Runtime == nil:
 		return nil, errors.New("nodestatus: Options.Sources.Runtime is missing")
 	}
-	return &Reporter{o: withDefaults(o), nudge: make(chan struct{}, 1), ready: make(chan struct{})}, nil
+	return &Reporter{opts: withDefaults(o), wakeup: make(chan struct{}, 1), ready: make(chan struct{})}, nil
 }
 
-// Nudge makes Run look at once: a pressure or the runtime's state changed.
-func (r *Reporter) Nudge() {
+// Trigger makes Run look at once: a pressure or the runtime's state changed.
+func (r *Reporter) Trigger() {
 	select {
-	case r.nudge <- struct{}{}:
+	case r.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -73,88 +75,88 @@ func (r *Reporter) Run(ctx context.Context) error {
 	leaseDone := make(chan struct{})
 	go func() {
 		defer close(leaseDone)
-		r.keepLease(ctx)
+		r.renewLeaseLoop(ctx)
 	}()
 	r.register(ctx)
-	r.keepStatus(ctx)
+	r.syncStatusLoop(ctx)
 	<-leaseDone
 	return nil
 }
 
-// keepStatus looks often until the node is Ready, then at the periods asked for, and whenever there is a sign.
-func (r *Reporter) keepStatus(ctx context.Context) {
-	lastFull := r.posted
+// syncStatusLoop looks often until the node is Ready, then at the periods asked for, and whenever there is a sign.
+func (r *Reporter) syncStatusLoop(ctx context.Context) {
+	lastFull := r.lastPosted
 	written := "" // why the node was not Ready, as last written
 	for ctx.Err() == nil {
 		now := time.Now()
-		if !now.Before(r.askAt()) {
-			r.askRuntime(ctx)
+		if !now.Before(r.nextRuntimeCheck()) {
+			r.checkRuntime(ctx)
 		}
-		due := now.Sub(lastFull) >= r.o.Timing.StatusEvery
-		nudged := taken(r.nudge)
-		why := r.unready()
+		due := now.Sub(lastFull) >= r.opts.Timing.StatusEvery
+		woken := drain(r.wakeup)
+		why := r.notReadyReason()
 		failed := false
-		if due || nudged || why != written || r.posted.IsZero() || why == "" && !r.wasReady() {
+		if due || woken || why != written || r.lastPosted.IsZero() || why == "" && !r.wasReady() {
 			if err := r.update(ctx); err == nil {
 				written = why
 			} else if ctx.Err() == nil {
 				failed = true
-				klog.FromContext(ctx).Error(err, "Node status was not written; trying again", "node", r.o.Identity.Name)
+				klog.FromContext(ctx).Error(err, "Node status was not written; trying again", "node", r.opts.Identity.Name)
 			}
 			if due && !failed {
 				lastFull = now
 			}
 		}
-		r.sleep(ctx, failed)
+		r.waitNext(ctx, failed)
 	}
 }
 
-// askAt is when the runtime is asked how it is. One that is well says by signs when it is not; the audit asks one that hangs without a sign.
-func (r *Reporter) askAt() time.Time {
-	t := r.o.Timing
+// nextRuntimeCheck is when the runtime is asked how it is. One that is well says by signs when it is not; the audit asks one that hangs without a sign.
+func (r *Reporter) nextRuntimeCheck() time.Time {
+	t := r.opts.Timing
 	switch {
-	case r.seen.asked.IsZero(), !r.wasReady():
+	case r.runtime.checkedAt.IsZero(), !r.wasReady():
 		return time.Time{}
-	case r.seen.doubted:
-		return r.seen.asked.Add(doubtEvery)
-	case !r.health().well():
-		return r.seen.asked.Add(t.UnwellEvery)
+	case r.runtime.suspect:
+		return r.runtime.checkedAt.Add(suspectInterval)
+	case !r.health().ok():
+		return r.runtime.checkedAt.Add(t.NotReadyEvery)
 	}
-	return r.seen.asked.Add(t.RuntimeEvery)
+	return r.runtime.checkedAt.Add(t.RuntimeEvery)
 }
 
-// doubtEvery keeps many signs in a row from becoming as many questions.
-const doubtEvery = time.Second
+// suspectInterval keeps many signs in a row from becoming as many questions.
+const suspectInterval = time.Second
 
-// sleep waits until something is to be done: the next round, sooner after one that failed; the next question to the runtime; a nudge; a sign.
-func (r *Reporter) sleep(ctx context.Context, failed bool) {
-	pause := r.o.Timing.StatusEvery
+// waitNext waits until something is to be done: the next round, sooner after one that failed; the next question to the runtime; a nudge; a sign.
+func (r *Reporter) waitNext(ctx context.Context, failed bool) {
+	pause := r.opts.Timing.StatusEvery
 	switch {
 	case !r.wasReady():
-		pause = r.o.Timing.StartEvery
+		pause = r.opts.Timing.StartEvery
 		if time.Since(r.started) > time.Minute { // not Ready for long: no need to hurry any more
 			pause = time.Second
 		}
 	case failed:
-		pause = min(pause, r.o.Timing.UnwellEvery)
+		pause = min(pause, r.opts.Timing.NotReadyEvery)
 	}
 	if r.wasReady() {
-		pause = min(pause, max(0, time.Until(r.askAt())))
+		pause = min(pause, max(0, time.Until(r.nextRuntimeCheck())))
 	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-t.C:
-	case <-r.nudge:
-		r.Nudge()
-	case <-r.o.Sources.Doubt:
-		r.seen.doubted = true
+	case <-r.wakeup:
+		r.Trigger()
+	case <-r.opts.Sources.RuntimeSuspect:
+		r.runtime.suspect = true
 	}
 }
 
-// taken takes a token if there is one.
-func taken(c <-chan struct{}) bool {
+// drain takes a token if there is one.
+func drain(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -164,47 +166,47 @@ func taken(c <-chan struct{}) bool {
 }
 
 func (r *Reporter) wasReady() bool {
-	return taken(r.ready)
+	return drain(r.ready)
 }
 
-// unready is why the node is not Ready, empty when it is.
-func (r *Reporter) unready() string {
+// notReadyReason is why the node is not Ready, empty when it is.
+func (r *Reporter) notReadyReason() string {
 	text := ""
-	for _, err := range r.health().problems(time.Now()) {
+	for _, err := range r.health().notReadyErrors(time.Now()) {
 		text += err.Error() + "\n"
 	}
 	return text
 }
 
-// askRuntime reads the runtime's status; one that does not answer keeps its last answer for a while. Each answer makes the images be listed anew.
-func (r *Reporter) askRuntime(ctx context.Context) {
+// checkRuntime reads the runtime's status; one that does not answer keeps its last answer for a while. Each answer makes the images be listed anew.
+func (r *Reporter) checkRuntime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s := &r.seen
+	s := &r.runtime
 	// One that was away may be another one.
-	again := s.doubted || !s.unanswered.IsZero() || s.version == nil
-	s.asked, s.doubted = time.Now(), false
-	st, err := r.o.Sources.Runtime.Status(ctx, false)
-	if err == nil && again {
+	refresh := s.suspect || !s.unansweredSince.IsZero() || s.version == nil
+	s.checkedAt, s.suspect = time.Now(), false
+	st, err := r.opts.Sources.Runtime.Status(ctx, false)
+	if err == nil && refresh {
 		var v *runtimeapi.VersionResponse
-		if v, err = r.o.Sources.Runtime.Version(ctx, "v1"); err == nil {
+		if v, err = r.opts.Sources.Runtime.Version(ctx, "v1"); err == nil {
 			s.version = v
 		}
 	}
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Container runtime does not answer", "err", err)
-		if s.unanswered.IsZero() {
-			s.unanswered = s.asked
+		if s.unansweredSince.IsZero() {
+			s.unansweredSince = s.checkedAt
 		}
 		return
 	}
-	s.status, s.unanswered, s.stale = st, time.Time{}, true
+	s.status, s.unansweredSince, s.stale = st, time.Time{}, true
 }
 
 func (r *Reporter) health() Health {
-	h := Health{Unanswered: r.seen.unanswered, Runtime: r.seen.status.GetStatus().GetConditions()}
-	if r.o.Sources.Healthy != nil {
-		if err := r.o.Sources.Healthy(); err != nil {
+	h := Health{UnansweredSince: r.runtime.unansweredSince, Runtime: r.runtime.status.GetStatus().GetConditions()}
+	if r.opts.Sources.Healthy != nil {
+		if err := r.opts.Sources.Healthy(); err != nil {
 			h.Others = append(h.Others, err)
 		}
 	}
@@ -213,10 +215,10 @@ func (r *Reporter) health() Health {
 
 // facts reads everything a status is made of.
 func (r *Reporter) facts(ctx context.Context) (Facts, error) {
-	o := r.o
+	o := r.opts
 	f := Facts{
 		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
-		Resources: Resources{Allocatable: o.Sources.Allocatable}, Health: r.health(), Runtime: r.seen.status, Version: r.seen.version,
+		Resources: Resources{Allocatable: o.Sources.Allocatable}, Health: r.health(), Runtime: r.runtime.status, Version: r.runtime.version,
 		External: o.Identity.External,
 	}
 	var err error
@@ -241,25 +243,25 @@ func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 
 // images are those of the last list, which is made anew after each answer of the runtime and when an image came or went.
 func (r *Reporter) images(ctx context.Context) []v1.ContainerImage {
-	r.seen.stale = taken(r.o.Sources.ImagesMoved) || r.seen.stale
-	if !r.seen.stale {
-		return r.seen.images
+	r.runtime.stale = drain(r.opts.Sources.ImagesChanged) || r.runtime.stale
+	if !r.runtime.stale {
+		return r.runtime.images
 	}
-	list, err := r.o.Sources.Images.ListImages(ctx, nil)
+	list, err := r.opts.Sources.Images.ListImages(ctx, nil)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Images are not listed in the node's status", "err", err)
-		return r.seen.images
+		return r.runtime.images
 	}
-	r.seen.images, r.seen.stale = imageList(list, r.o.MaxImages), false
-	return r.seen.images
+	r.runtime.images, r.runtime.stale = imageList(list, r.opts.MaxImages), false
+	return r.runtime.images
 }
 
 // addresses returns what was given, or the address of the interface with the default route; the host name comes last, as upstream has it.
 func (r *Reporter) addresses(ctx context.Context) ([]v1.NodeAddress, error) {
-	list := r.o.Identity.Addresses
-	if r.o.Sources.Addresses != nil {
+	list := r.opts.Identity.Addresses
+	if r.opts.Sources.Addresses != nil {
 		var err error
-		if list, err = r.o.Sources.Addresses(ctx); err != nil {
+		if list, err = r.opts.Sources.Addresses(ctx); err != nil {
 			return nil, fmt.Errorf("addresses of the node: %w", err)
 		}
 	}
@@ -270,16 +272,16 @@ func (r *Reporter) addresses(ctx context.Context) ([]v1.NodeAddress, error) {
 		}
 		list = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip.String()}}
 	}
-	return append(append([]v1.NodeAddress(nil), list...), v1.NodeAddress{Type: v1.NodeHostName, Address: r.o.Identity.Hostname}), nil
+	return append(append([]v1.NodeAddress(nil), list...), v1.NodeAddress{Type: v1.NodeHostName, Address: r.opts.Identity.Hostname}), nil
 }
 
 func (r *Reporter) event(kind, reason, message string) {
-	ref := &v1.ObjectReference{Kind: "Node", Name: r.o.Identity.Name, UID: uid(r.o.Identity.Name)}
-	r.o.Events.Event(ref, kind, reason, message)
+	ref := &v1.ObjectReference{Kind: "Node", Name: r.opts.Identity.Name, UID: uid(r.opts.Identity.Name)}
+	r.opts.Events.Event(ref, kind, reason, message)
 }
 
-// tell says once what changed between two written statuses: the journal gets every condition, events those upstream has.
-func (r *Reporter) tell(before, after v1.NodeStatus) {
+// reportChanges says once what changed between two written statuses: the journal gets every condition, events those upstream has.
+func (r *Reporter) reportChanges(before, after v1.NodeStatus) {
 	old := map[v1.NodeConditionType]v1.NodeCondition{}
 	for _, c := range before.Conditions {
 		old[c.Type] = c
@@ -289,34 +291,34 @@ func (r *Reporter) tell(before, after v1.NodeStatus) {
 		if known && was.Status == c.Status {
 			continue
 		}
-		r.o.Journal.Put(journal.Ref{Kind: "Node", Name: r.o.Identity.Name},
+		r.opts.Journal.Put(journal.Ref{Kind: "Node", Name: r.opts.Identity.Name},
 			journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message})
 		if name := eventFor(c); name != "" && (known || c.Type != v1.NodeReady || c.Status == v1.ConditionTrue) {
-			r.event(v1.EventTypeNormal, name, fmt.Sprintf("Node %s status is now: %s", r.o.Identity.Name, name))
+			r.event(v1.EventTypeNormal, name, fmt.Sprintf("Node %s status is now: %s", r.opts.Identity.Name, name))
 		}
 	}
 	if b := before.NodeInfo.BootID; b != "" && b != after.NodeInfo.BootID {
-		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.o.Identity.Name, after.NodeInfo.BootID))
+		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.Identity.Name, after.NodeInfo.BootID))
 	}
 }
 
 func eventFor(c v1.NodeCondition) string {
-	yes := c.Status == v1.ConditionTrue
+	isTrue := c.Status == v1.ConditionTrue
 	switch c.Type {
 	case v1.NodeReady:
-		return pick(yes, "NodeReady", "NodeNotReady")
+		return choose(isTrue, "NodeReady", "NodeNotReady")
 	case v1.NodeMemoryPressure:
-		return pick(yes, "NodeHasInsufficientMemory", "NodeHasSufficientMemory")
+		return choose(isTrue, "NodeHasInsufficientMemory", "NodeHasSufficientMemory")
 	case v1.NodeDiskPressure:
-		return pick(yes, "NodeHasDiskPressure", "NodeHasNoDiskPressure")
+		return choose(isTrue, "NodeHasDiskPressure", "NodeHasNoDiskPressure")
 	case v1.NodePIDPressure:
-		return pick(yes, "NodeHasInsufficientPID", "NodeHasSufficientPID")
+		return choose(isTrue, "NodeHasInsufficientPID", "NodeHasSufficientPID")
 	}
 	return ""
 }
 
-func pick(yes bool, a, b string) string {
-	if yes {
+func choose(isTrue bool, a, b string) string {
+	if isTrue {
 		return a
 	}
 	return b

@@ -25,22 +25,22 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
 
-// world is a Reporter in virtual time over a fake API server and a fake runtime in memory.
-type world struct {
+// testNode is a Reporter in virtual time over a fake API server and a fake runtime in memory.
+type testNode struct {
 	*testing.T
-	api     *fake.Clientset
-	runtime *crifake.Fake
-	cri     *cri.Client
-	events  *record.FakeRecorder
-	o       nodestatus.Options
-	r       *nodestatus.Reporter
-	mu      sync.Mutex
-	sick    error
-	press   nodestatus.Pressure
+	api       *fake.Clientset
+	runtime   *crifake.Fake
+	cri       *cri.Client
+	events    *record.FakeRecorder
+	o         nodestatus.Options
+	r         *nodestatus.Reporter
+	mu        sync.Mutex
+	unhealthy error
+	pressure  nodestatus.Pressure
 }
 
-// inWorld runs test in a bubble of virtual time.
-func inWorld(t *testing.T, test func(w *world)) {
+// runTest runs test in a bubble of virtual time.
+func runTest(t *testing.T, test func(w *testNode)) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true, Images: []crifake.Image{
 			{Names: []string{"registry.example/small:1"}, Size: 10}, {Names: []string{"registry.example/big:1", "registry.example/big:2"}, Size: 1000},
@@ -52,7 +52,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, api: fake.NewClientset(), runtime: f, cri: c, events: record.NewFakeRecorder(100)}
+		w := &testNode{T: t, api: fake.NewClientset(), runtime: f, cri: c, events: record.NewFakeRecorder(100)}
 		w.o = nodestatus.Options{
 			Client: w.api, Register: true, Events: w.events,
 			Identity: nodestatus.Identity{Name: "node-1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}}, Labels: map[string]string{"zone": "a"}},
@@ -61,13 +61,13 @@ func inWorld(t *testing.T, test func(w *world)) {
 				KernelVersion: "6.1", OSImage: "Debian", Architecture: "amd64",
 			},
 			Sources: nodestatus.Sources{
-				Runtime: c.Runtime(), Images: c.Images(), Doubt: c.Signs().Doubt, ImagesMoved: c.Signs().Images,
+				Runtime: c.Runtime(), Images: c.Images(), RuntimeSuspect: c.Signals().RuntimeSuspect, ImagesChanged: c.Signals().ImagesChanged,
 				Allocatable: func(capacity v1.ResourceList) v1.ResourceList {
 					capacity[v1.ResourceMemory] = resource.MustParse("3Gi")
 					return capacity
 				},
-				Healthy:  func() error { w.mu.Lock(); defer w.mu.Unlock(); return w.sick },
-				Pressure: func() nodestatus.Pressure { w.mu.Lock(); defer w.mu.Unlock(); return w.press },
+				Healthy:  func() error { w.mu.Lock(); defer w.mu.Unlock(); return w.unhealthy },
+				Pressure: func() nodestatus.Pressure { w.mu.Lock(); defer w.mu.Unlock(); return w.pressure },
 			},
 		}
 		test(w)
@@ -77,7 +77,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 // start runs the Reporter until the returned function is called.
-func (w *world) start() (stop func()) {
+func (w *testNode) start() (stop func()) {
 	w.Helper()
 	r, err := nodestatus.New(w.o)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *world) start() (stop func()) {
 	}
 }
 
-func (w *world) node() *v1.Node {
+func (w *testNode) node() *v1.Node {
 	w.Helper()
 	n, err := w.api.CoreV1().Nodes().Get(w.Context(), "node-1", metav1.GetOptions{})
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *world) node() *v1.Node {
 	return n
 }
 
-func (w *world) condition(kind v1.NodeConditionType) v1.NodeCondition {
+func (w *testNode) condition(kind v1.NodeConditionType) v1.NodeCondition {
 	w.Helper()
 	for _, c := range w.node().Status.Conditions {
 		if c.Type == kind {
@@ -116,7 +116,7 @@ func (w *world) condition(kind v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
-func (w *world) renewed() time.Time {
+func (w *testNode) renewed() time.Time {
 	w.Helper()
 	l, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1", metav1.GetOptions{})
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *world) renewed() time.Time {
 }
 
 // patches counts writes of the status.
-func (w *world) patches() int {
+func (w *testNode) patches() int {
 	n := 0
 	for _, a := range w.api.Actions() {
 		if a.GetVerb() == "patch" && a.GetResource().Resource == "nodes" {
@@ -138,7 +138,7 @@ func (w *world) patches() int {
 
 // row: KSL-05
 func TestRegistration(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		w.o.Identity.Taints = []v1.Taint{{Key: "dedicated", Value: "x", Effect: v1.TaintEffectNoSchedule}}
 		began := time.Now()
 		defer w.start()()
@@ -193,7 +193,7 @@ func TestRegistration(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		events := drain(w.events)
+		events := drainEvents(w.events)
 		for _, want := range []string{"Normal Starting Starting kubelet.", "Normal NodeReady Node node-1 status is now: NodeReady", "Normal NodeHasSufficientMemory Node node-1 status is now: NodeHasSufficientMemory"} {
 			if !slices.Contains(events, want) {
 				t.Errorf("no event %q in %q", want, events)
@@ -202,7 +202,7 @@ func TestRegistration(t *testing.T) {
 	})
 }
 
-func drain(r *record.FakeRecorder) (out []string) {
+func drainEvents(r *record.FakeRecorder) (out []string) {
 	for {
 		select {
 		case e := <-r.Events:
@@ -215,7 +215,7 @@ func drain(r *record.FakeRecorder) (out []string) {
 
 // row: KSL-05
 func TestRegisterNodeFalseMakesNone(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		w.o.Register = false
 		defer w.start()()
 		time.Sleep(time.Minute)
@@ -230,7 +230,7 @@ func TestRegisterNodeFalseMakesNone(t *testing.T) {
 
 // row: KSL-33
 func TestLeaseIsRenewed(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		stop := w.start()
 		<-w.r.Ready()
 		time.Sleep(time.Second)
@@ -253,7 +253,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 }
 
 func TestUnchangedStatusIsPostedRarely(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(4*time.Minute + 55*time.Second)
@@ -272,7 +272,7 @@ func TestUnchangedStatusIsPostedRarely(t *testing.T) {
 }
 
 func TestNetworkNotReady(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		w.runtime.SetNetworkReady(false, "NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized")
 		defer w.start()()
 		time.Sleep(5 * time.Second)
@@ -302,7 +302,7 @@ func TestNetworkNotReady(t *testing.T) {
 // A runtime that is restarted does not make the node NotReady; one that is gone does after 30 s.
 // row: CRI-19
 func TestRuntimeDown(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		w.runtime.Kill()
@@ -314,7 +314,7 @@ func TestRuntimeDown(t *testing.T) {
 		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || c.Message != "container runtime is down" {
 			t.Errorf("after 45 s without runtime: %+v", c)
 		}
-		if err := w.runtime.Revive(); err != nil {
+		if err := w.runtime.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -322,15 +322,15 @@ func TestRuntimeDown(t *testing.T) {
 			t.Errorf("not Ready again: %s", c.Message)
 		}
 		synctest.Wait()
-		if events := drain(w.events); !slices.Contains(events, "Normal NodeNotReady Node node-1 status is now: NodeNotReady") {
+		if events := drainEvents(w.events); !slices.Contains(events, "Normal NodeNotReady Node node-1 status is now: NodeNotReady") {
 			t.Errorf("events %q", events)
 		}
 	})
 }
 
 // A runtime that is well is asked in the audit alone, and its images are listed with it.
-func TestWellRuntimeIsLeftAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestHealthyRuntimeIsNotPolled(t *testing.T) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(30 * time.Second)
@@ -352,7 +352,7 @@ func TestHungRuntime(t *testing.T) {
 		within time.Duration
 	}{"nobody calls": {false, 105 * time.Second}, "a call hangs": {true, 50 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			runTest(t, func(w *testNode) {
 				defer w.start()()
 				<-w.r.Ready()
 				time.Sleep(time.Minute + time.Second) // an audit has just been
@@ -379,7 +379,7 @@ func TestHungRuntime(t *testing.T) {
 	}
 }
 
-func (w *world) hang(methods ...string) {
+func (w *testNode) hang(methods ...string) {
 	w.Helper()
 	for _, m := range methods {
 		if err := w.runtime.Fault(m, "hang"); err != nil {
@@ -390,7 +390,7 @@ func (w *world) hang(methods ...string) {
 
 // A network that goes is told by the first sandbox that cannot be made, and one that comes back is seen soon.
 func TestNetworkLost(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(20 * time.Second)
@@ -413,7 +413,7 @@ func TestNetworkLost(t *testing.T) {
 
 // Images that the kubelet brings or removes are in the status at the next round, others after the audit.
 func TestImagesInTheStatus(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(2 * time.Second)
@@ -444,13 +444,13 @@ func TestImagesInTheStatus(t *testing.T) {
 }
 
 func TestPressureIsPostedAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		w.mu.Lock()
-		w.press.Memory, w.sick = true, errors.New("PLEG is not healthy")
+		w.pressure.Memory, w.unhealthy = true, errors.New("PLEG is not healthy")
 		w.mu.Unlock()
-		w.r.Nudge()
+		w.r.Trigger()
 		time.Sleep(time.Millisecond)
 		if c := w.condition(v1.NodeMemoryPressure); c.Status != v1.ConditionTrue || c.Reason != "KubeletHasInsufficientMemory" {
 			t.Errorf("%+v", c)
@@ -462,7 +462,7 @@ func TestPressureIsPostedAtOnce(t *testing.T) {
 }
 
 func TestRestartReconciles(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		_, err := w.api.CoreV1().Nodes().Create(w.Context(), &v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "old", Labels: map[string]string{"by": "admin", "zone": "b"}},
 			Spec:       v1.NodeSpec{Unschedulable: true, Taints: []v1.Taint{{Key: "kept", Effect: v1.TaintEffectNoExecute}}},
@@ -492,14 +492,14 @@ func TestRestartReconciles(t *testing.T) {
 			t.Error("a condition of somebody else is lost")
 		}
 		synctest.Wait()
-		if events := drain(w.events); !slices.Contains(events, "Warning Rebooted Node node-1 has been rebooted, boot id: boot-1") {
+		if events := drainEvents(w.events); !slices.Contains(events, "Warning Rebooted Node node-1 has been rebooted, boot id: boot-1") {
 			t.Errorf("events %q", events)
 		}
 	})
 }
 
 func TestServerAwayAtStart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	runTest(t, func(w *testNode) {
 		away := true
 		w.api.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			w.mu.Lock()

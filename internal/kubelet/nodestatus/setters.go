@@ -95,7 +95,7 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 	}
 	// An extended resource somebody else patched into the status stays, with what is allocatable of it; one whose plugin is gone is 0 there already.
 	for name, q := range s.Capacity {
-		if _, ours := capacity[name]; !ours && foreign(name) {
+		if _, native := capacity[name]; !native && isExtendedResource(name) {
 			capacity[name] = q
 			if a, ok := s.Allocatable[name]; ok {
 				q = a
@@ -106,8 +106,8 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 	s.Capacity, s.Allocatable = capacity, allocatable
 }
 
-// foreign says that a resource is an extended one: it has a domain that is not Kubernetes' own.
-func foreign(name v1.ResourceName) bool {
+// isExtendedResource says that a resource is an extended one: it has a domain that is not Kubernetes' own.
+func isExtendedResource(name v1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }

@@ -20,16 +20,16 @@ func uid(s string) types.UID { return types.UID(s) }
 
 // register makes the Node object, or reconciles the one that is there; it tries until it succeeds or ctx ends.
 func (r *Reporter) register(ctx context.Context) {
-	if !r.o.Register {
+	if !r.opts.Register {
 		return
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 7*time.Second) {
-		r.askRuntime(ctx)
+		r.checkRuntime(ctx)
 		err := r.tryRegister(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		klog.FromContext(ctx).Error(err, "Unable to register node with API server", "node", r.o.Identity.Name)
+		klog.FromContext(ctx).Error(err, "Unable to register node with API server", "node", r.opts.Identity.Name)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -39,17 +39,21 @@ func (r *Reporter) register(ctx context.Context) {
 }
 
 func (r *Reporter) tryRegister(ctx context.Context) error {
-	nodes := r.o.Client.CoreV1().Nodes()
+	nodes := r.opts.Client.CoreV1().Nodes()
 	facts, err := r.facts(ctx)
 	if err != nil {
 		return err
 	}
-	n := newNode(r.o)
+	n := newNode(r.opts)
 	n.Status = Apply(v1.NodeStatus{}, facts)
-	made, err := nodes.Create(ctx, n, metav1.CreateOptions{})
+	if r.attempt.IsZero() {
+		r.attempt = time.Now()
+	}
+	written, err := nodes.Create(ctx, n, metav1.CreateOptions{})
 	if err == nil {
 		klog.FromContext(ctx).Info("Successfully registered node", "node", n.Name)
-		r.written(v1.NodeStatus{}, made)
+		r.registered = time.Now()
+		r.recordWrite(v1.NodeStatus{}, written)
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -63,12 +67,12 @@ func (r *Reporter) tryRegister(ctx context.Context) error {
 		return fmt.Errorf("node %s is being deleted; waiting for its end", n.Name)
 	}
 	klog.FromContext(ctx).Info("Node was previously registered", "node", n.Name)
-	want := reconcile(found, r.o)
+	want := reconcile(found, r.opts)
 	if equal(want, found) {
 		r.node.Store(found)
 		return nil
 	}
-	patch, err := twoWay(found, want)
+	patch, err := twoWayPatch(found, want)
 	if err != nil {
 		return err
 	}
@@ -80,7 +84,7 @@ func (r *Reporter) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-func twoWay(from, to *v1.Node) ([]byte, error) {
+func twoWayPatch(from, to *v1.Node) ([]byte, error) {
 	a, err := json.Marshal(from)
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (r *Reporter) update(ctx context.Context) error {
 			break
 		}
 	}
-	return fmt.Errorf("status of node %s: %w", r.o.Identity.Name, errors.Join(errs...))
+	return fmt.Errorf("status of node %s: %w", r.opts.Identity.Name, errors.Join(errs...))
 }
 
 func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
@@ -114,7 +118,7 @@ func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
 	if fromCache {
 		opts.ResourceVersion = "0"
 	}
-	old, err := r.o.Client.CoreV1().Nodes().Get(ctx, r.o.Identity.Name, opts)
+	old, err := r.opts.Client.CoreV1().Nodes().Get(ctx, r.opts.Identity.Name, opts)
 	if err != nil {
 		return err
 	}
@@ -127,12 +131,12 @@ func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
 	}
 	node := old.DeepCopy()
 	node.Status = Apply(old.Status, facts)
-	if r.posted.IsZero() || changed(old.Status, node.Status) || facts.Now.Sub(r.posted) >= r.o.Timing.ReportEvery {
-		made, _, err := nodeutil.PatchNodeStatus(r.o.Client.CoreV1(), types.NodeName(node.Name), old, node)
+	if r.lastPosted.IsZero() || changed(old.Status, node.Status) || facts.Now.Sub(r.lastPosted) >= r.opts.Timing.ReportEvery {
+		written, _, err := nodeutil.PatchNodeStatus(r.opts.Client.CoreV1(), types.NodeName(node.Name), old, node)
 		if err != nil {
 			return err
 		}
-		r.written(old.Status, made)
+		r.recordWrite(old.Status, written)
 		return nil
 	}
 	r.node.Store(old)
@@ -144,20 +148,23 @@ func older(a, b *v1.Node) bool {
 	return len(a.ResourceVersion) < len(b.ResourceVersion) || len(a.ResourceVersion) == len(b.ResourceVersion) && a.ResourceVersion < b.ResourceVersion
 }
 
-// written keeps what the server answered and tells of it.
-func (r *Reporter) written(before v1.NodeStatus, after *v1.Node) {
-	r.posted = time.Now()
+// recordWrite keeps what the server answered and tells of it.
+func (r *Reporter) recordWrite(before v1.NodeStatus, after *v1.Node) {
+	r.lastPosted = time.Now()
 	r.node.Store(after)
-	r.tell(before, after.Status)
+	r.reportChanges(before, after.Status)
 	if ready(after.Status) && !r.wasReady() {
 		close(r.ready)
+		if r.opts.Started != nil && !r.registered.IsZero() {
+			r.opts.Started(r.attempt, r.registered, time.Now())
+		}
 	}
 }
 
-// Local is this node as it would be registered now, for as long as the API cannot be asked. What cannot be read is left out.
-func (r *Reporter) Local(ctx context.Context) *v1.Node {
-	n := newNode(r.o)
-	o := r.o
+// LocalNode is this node as it would be registered now, for as long as the API cannot be asked. What cannot be read is left out.
+func (r *Reporter) LocalNode(ctx context.Context) *v1.Node {
+	n := newNode(r.opts)
+	o := r.opts
 	f := Facts{
 		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
 		Resources: Resources{Allocatable: o.Sources.Allocatable},

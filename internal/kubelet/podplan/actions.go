@@ -8,19 +8,19 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Action is one thing to do. The set is sealed: Furnish, CreateSandbox, StopSandbox, RemoveSandbox, Start, Stop, Resize, RemoveContainer, Release.
+// Action is one thing to do. The set is sealed: PrepareVolumes, CreateSandbox, StopSandbox, RemoveSandbox, Start, Stop, Resize, RemoveContainer, Release.
 type Action interface {
 	Line() string // for people and transcripts
 	action()
 }
 
-// Furnish makes the Pod's cgroup, directories and volumes ready. It can be repeated.
-type Furnish struct{}
+// PrepareVolumes makes the Pod's cgroup, directories and volumes ready. It can be repeated.
+type PrepareVolumes struct{}
 
 // CreateSandbox makes the Pod's sandbox.
 type CreateSandbox struct {
-	Attempt uint32
-	Beside  bool // it may begin while the Furnish right before it is under way, and is given up when that fails
+	Attempt  uint32
+	Parallel bool // it may begin while the PrepareVolumes right before it is under way, and is given up when that fails
 }
 
 // StopSandbox stops a sandbox and gives its addresses back. Changed marks one that died under its Pod and is replaced.
@@ -54,16 +54,16 @@ type Start struct {
 
 // Kill says how one container is to be stopped.
 type Kill struct {
-	ID, Name string
-	Kind     Kind
-	Grace    time.Duration // for preStop and TERM together, from the moment the action begins
-	Wave     int           // the stop begins when all lower waves have ended, or when its grace is used up; its preStop begins at once
-	Event    string        // text of the Killing event
-	Cause    string        // for the journal
-	Hook     bool          // run preStop
-	Last     bool          // the Pod ends with it
-	Again    bool          // it is started again however it ends
-	Held     bool          // it would be started again, but its back-off has time left
+	ID, Name      string
+	Kind          Kind
+	Grace         time.Duration // for preStop and TERM together, from the moment the action begins
+	Order         int           // the stop begins when all lower waves have ended, or when its grace is used up; its preStop begins at once
+	Event         string        // text of the Killing event
+	Cause         string        // for the journal
+	RunPreStop    bool          // run preStop
+	LastContainer bool          // the Pod ends with it
+	Restart       bool          // it is started again however it ends
+	BackOff       bool          // it would be started again, but its back-off has time left
 }
 
 // Stop stops containers side by side.
@@ -71,12 +71,12 @@ type Stop struct{ Kills []Kill }
 
 // Resize gives running containers the sizes that the Pod's spec has. The Pod's cgroup is widened before and, if Settle says so, brought to its own size after.
 type Resize struct {
-	Containers []Sized
-	Settle     bool
+	Containers        []ResizedContainer
+	FinalizePodCgroup bool
 }
 
-// Sized is a container that gets its new size.
-type Sized struct{ ID, Name string }
+// ResizedContainer is a container that gets its new size.
+type ResizedContainer struct{ ID, Name string }
 
 // RemoveContainer forgets a container that has ended, or one that was never started.
 type RemoveContainer struct{ ID, Name string }
@@ -84,7 +84,7 @@ type RemoveContainer struct{ ID, Name string }
 // Release takes volumes, cgroup and directories away.
 type Release struct{ Logs bool } // Logs: the directory of logs too
 
-func (Furnish) action()         {}
+func (PrepareVolumes) action()  {}
 func (CreateSandbox) action()   {}
 func (StopSandbox) action()     {}
 func (RemoveSandbox) action()   {}
@@ -95,7 +95,7 @@ func (RemoveContainer) action() {}
 func (Release) action()         {}
 
 // Line prints the action.
-func (Furnish) Line() string { return "furnish" }
+func (PrepareVolumes) Line() string { return "furnish" }
 
 // Line prints the action.
 func (a CreateSandbox) Line() string {
@@ -125,8 +125,8 @@ func (a Stop) Line() string {
 	var parts []string
 	for _, k := range a.Kills {
 		s := fmt.Sprintf("%s grace %s", k.Name, k.Grace)
-		if k.Wave > 0 {
-			s += fmt.Sprintf(" wave %d", k.Wave)
+		if k.Order > 0 {
+			s += fmt.Sprintf(" wave %d", k.Order)
 		}
 		parts = append(parts, s)
 	}
@@ -140,7 +140,7 @@ func (a Resize) Line() string {
 		names = append(names, c.Name)
 	}
 	switch {
-	case len(names) == 0 && a.Settle:
+	case len(names) == 0 && a.FinalizePodCgroup:
 		return "resize the Pod"
 	case len(names) == 0:
 		return "widen the Pod"
@@ -161,17 +161,17 @@ func (a Release) Line() string {
 
 // Plan is a decision: what to do now, in order, and when to look again although nothing has happened (zero: never).
 type Plan struct {
-	Do   []Action
-	Wake time.Time
-	Say  []journal.Fact
-	Done bool // the Pod has been taken off the node as far as was asked
+	Do    []Action
+	Wake  time.Time
+	Facts []journal.Fact
+	Done  bool // the Pod has been taken off the node as far as was asked
 }
 
 // Fact is the plan as the journal keeps it.
 func (p Plan) Fact() journal.Planned {
-	f := journal.Planned{Wake: p.Wake}
+	f := journal.Planned{WakeAt: p.Wake}
 	for _, a := range p.Do {
-		f.Do = append(f.Do, a.Line())
+		f.Actions = append(f.Actions, a.Line())
 	}
 	return f
 }

@@ -16,8 +16,8 @@ import (
 // Upstream's kubelet shows how a container has ended until it comes by again: when another container of the Pod starts or ends, else mostly at the end of the
 // back-off, and then for an instant the back-off. Here the back-off is there for those who poll, too: in the last seconds of the wait, and after 18 s of it.
 const (
-	shownAtLeast = 4 * time.Second
-	shownAfter   = 18 * time.Second
+	minExitShown      = 4 * time.Second
+	backOffShownAfter = 18 * time.Second
 )
 
 // BackOffShown is when the status of c begins to show its back-off, which ends at the given time, in place of how it has ended.
@@ -27,8 +27,8 @@ func BackOffShown(seen Observed, c *Container, until time.Time) time.Time {
 			return c.Finished
 		}
 	}
-	shown := until.Add(-shownAtLeast)
-	if latest := c.Finished.Add(shownAfter); latest.Before(shown) {
+	shown := until.Add(-minExitShown)
+	if latest := c.Finished.Add(backOffShownAfter); latest.Before(shown) {
 		shown = latest
 	}
 	return shown
@@ -36,7 +36,7 @@ func BackOffShown(seen Observed, c *Container, until time.Time) time.Time {
 
 // delay is how long to wait after the end of c.
 func (l Limits) delay(c *Container) time.Duration {
-	d := c.Notes.CrashDelay
+	d := c.Annotations.CrashDelay
 	if d < 0 { // made by another kubelet: count its restarts
 		d = 0
 		for range min(c.Attempt, 16) {
@@ -56,19 +56,19 @@ func (l Limits) grow(d time.Duration) time.Duration {
 // next returns when a container may follow c, and the wait that the follower carries.
 func (l Limits) next(c *Container) (at time.Time, carry time.Duration) {
 	d := l.delay(c)
-	begun := c.Started
-	if begun.IsZero() {
-		begun = c.Created
+	startedAt := c.Started
+	if startedAt.IsZero() {
+		startedAt = c.Created
 	}
-	if c.Finished.Sub(begun) > 2*l.max() {
+	if c.Finished.Sub(startedAt) > 2*l.max() {
 		return c.Finished, l.first()
 	}
 	return c.Finished.Add(d), l.grow(d)
 }
 
-// afterSick is next for a running container that is stopped because a probe failed: its wait counts from the end of the container before it, and the
+// afterUnhealthy is next for a running container that is stopped because a probe failed: its wait counts from the end of the container before it, and the
 // first such restart carries none. So does upstream.
-func (l Limits) afterSick(c, before *Container, now time.Time) (ok bool, carry time.Duration) {
+func (l Limits) afterUnhealthy(c, before *Container, now time.Time) (ok bool, carry time.Duration) {
 	if before == nil {
 		return true, 0
 	}

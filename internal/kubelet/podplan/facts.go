@@ -4,15 +4,15 @@ import "time"
 
 // Facts is when things became true of one Pod on this node; the zero time means not yet. A restarted kubelet learns them again from the runtime and the API.
 type Facts struct {
-	Accepted   time.Time // admission let it in
-	Refused    time.Time // admission did not
-	Furnished  time.Time // this kubelet made cgroup, directories and volumes ready
-	StopAsked  time.Time // somebody or its own end asked for its stop
-	AllStopped time.Time // nothing runs any more and nothing will
-	Released   time.Time // volumes, cgroup and directories are gone
-	Removed    time.Time // containers and sandboxes are gone from the runtime
+	Accepted          time.Time // admission let it in
+	Refused           time.Time // admission did not
+	VolumesReady      time.Time // this kubelet made cgroup, directories and volumes ready
+	StopRequested     time.Time // somebody or its own end asked for its stop
+	ContainersStopped time.Time // nothing runs any more and nothing will
+	Released          time.Time // volumes, cgroup and directories are gone
+	Removed           time.Time // containers and sandboxes are gone from the runtime
 
-	Doubt Doubt // of a sandbox that may still come
+	UncertainSandbox UncertainSandbox // of a sandbox that may still come
 }
 
 // Stage is where a Pod is in its life on the node; stages only grow.
@@ -36,11 +36,11 @@ func (f Facts) Stage() Stage {
 	switch {
 	case !f.Released.IsZero() && !f.Removed.IsZero():
 		return Gone
-	case !f.AllStopped.IsZero(), !f.Refused.IsZero():
+	case !f.ContainersStopped.IsZero(), !f.Refused.IsZero():
 		return Stopped
-	case !f.StopAsked.IsZero():
+	case !f.StopRequested.IsZero():
 		return Stopping
-	case !f.Furnished.IsZero():
+	case !f.VolumesReady.IsZero():
 		return Active
 	case !f.Accepted.IsZero():
 		return Preparing

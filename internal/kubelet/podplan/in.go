@@ -11,53 +11,53 @@ import (
 
 // In is everything a decision depends on.
 type In struct {
-	Pod    *v1.Pod
-	Seen   Observed
-	Facts  Facts
-	End    *End              // nil: keep it running
-	Remove bool              // forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
-	Health map[string]Health // by container name, of running containers
-	Tries  map[string]Try    // what failed lately, by container name, or SandboxTry, FurnishTry, ReleaseTry
-	Limits Limits
-	Now    time.Time
+	Pod      *v1.Pod
+	Observed Observed
+	Facts    Facts
+	End      *Termination      // nil: keep it running
+	Remove   bool              // forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
+	Health   map[string]Health // by container name, of running containers
+	Tries    map[string]Try    // what failed lately, by container name, or SandboxTry, PrepareVolumesTry, ReleaseTry
+	Limits   Limits
+	Now      time.Time
 
 	Applied Applied // what runs have really been given, while that may differ from the spec
 }
 
-// End is a wish that the Pod end.
-type End struct {
-	Cause   string // for the journal: deleted, evicted, …
-	Reason  string // status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that all end with 0 succeed nevertheless
-	Message string // status.message
-	Asked   time.Time
-	Grace   time.Duration // from Asked
-	Victim  string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the last phase; empty for none
+// Termination is a wish that the Pod end.
+type Termination struct {
+	Cause       string // for the journal: deleted, evicted, …
+	Reason      string // status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that all end with 0 succeed nevertheless
+	Message     string // status.message
+	RequestedAt time.Time
+	Grace       time.Duration // from Asked
+	Victim      string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the last phase; empty for none
 }
 
 // Deadline is when everything has to be over.
-func (s End) Deadline() time.Time { return s.Asked.Add(s.Grace) }
+func (s Termination) Deadline() time.Time { return s.RequestedAt.Add(s.Grace) }
 
 // Health is what probes say of a running container.
 type Health struct {
-	Started bool   // no startup probe, or it succeeded
-	Ready   bool   // started, and no readiness probe or it succeeds
-	Sick    string // "liveness" or "startup" once that probe has failed for good
+	Started     bool   // no startup probe, or it succeeded
+	Ready       bool   // started, and no readiness probe or it succeeds
+	FailedProbe string // "liveness" or "startup" once that probe has failed for good
 }
 
 // Try is a failed attempt at something.
 type Try struct {
-	Refusal *reason.Refusal // Code is the waiting reason
-	Count   int             // failures in a row
-	At      time.Time       // of the last one
+	Refusal  *reason.Refusal // Code is the waiting reason
+	Count    int             // failures in a row
+	FailedAt time.Time       // of the last one
 }
 
 // Names of tries that are not containers'.
 const (
-	SandboxTry = "/sandbox"
-	FurnishTry = "/furnish"
-	StopTry    = "/stop"
-	ReleaseTry = "/release"
-	ResizeTry  = "/resize"
+	SandboxTry        = "/sandbox"
+	PrepareVolumesTry = "/furnish"
+	StopTry           = "/stop"
+	ReleaseTry        = "/release"
+	ResizeTry         = "/resize"
 )
 
 // Limits are the times of back-offs; the zero value means upstream's.
@@ -88,17 +88,17 @@ const (
 // Next is when to try again: soon after the first failure, then every ten seconds.
 func (t Try) Next() time.Time {
 	if t.Count <= 1 {
-		return t.At.Add(firstRetry)
+		return t.FailedAt.Add(firstRetry)
 	}
-	return t.At.Add(laterRetry)
+	return t.FailedAt.Add(laterRetry)
 }
 
-// held tells whether a failed try has to rest, and notes when it is due.
-func (in In) held(p *Plan, name string) bool {
+// waitsForRetry tells whether a failed try has to rest, and notes when it is due.
+func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()
-	if name == FurnishTry {
-		next = t.At.Add(volume.Rest(t.Count))
+	if name == PrepareVolumesTry {
+		next = t.FailedAt.Add(volume.BackOff(t.Count))
 	}
 	if !failed || !in.Now.Before(next) {
 		return false

@@ -13,25 +13,25 @@ import (
 // upstream's computePodActions. Only an app container "will be restarted"; rules that go by exit codes have no say.
 //
 // row: PST-29
-func TestWhatIsSaidOfAContainerThatIsStopped(t *testing.T) {
+func TestKillMessages(t *testing.T) {
 	always, onFailure, never := v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
 	seconds := int64(7)
-	sick := func(kind string) func(*podplan.In) {
+	failedProbe := func(kind string) func(*podplan.In) {
 		return func(in *podplan.In) {
 			for _, name := range []string{"a", "s"} {
-				in.Health[name] = podplan.Health{Started: kind != "startup", Sick: kind}
+				in.Health[name] = podplan.Health{Started: kind != "startup", FailedProbe: kind}
 			}
 		}
 	}
 	changed := func(in *podplan.In) {
-		for i := range in.Seen.Containers {
-			in.Seen.Containers[i].Notes.Hash = "other"
+		for i := range in.Observed.Containers {
+			in.Observed.Containers[i].Annotations.Hash = "other"
 		}
 	}
 	lost := func(in *podplan.In) {
-		for i := range in.Seen.Containers {
-			if in.Seen.Containers[i].State == podplan.Running {
-				in.Seen.Containers[i].State = podplan.Unknown
+		for i := range in.Observed.Containers {
+			if in.Observed.Containers[i].State == podplan.Running {
+				in.Observed.Containers[i].State = podplan.Unknown
 			}
 		}
 	}
@@ -49,21 +49,21 @@ func TestWhatIsSaidOfAContainerThatIsStopped(t *testing.T) {
 		causes []func(*podplan.In)
 		a, s   string
 	}{
-		{"liveness", always, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"startup", always, []func(*podplan.In){sick("startup")}, "Container a failed startup probe, will be restarted", "Init container s failed startup probe"},
-		{"liveness", onFailure, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"liveness", never, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
-		{"startup", never, []func(*podplan.In){sick("startup")}, "Container a failed startup probe", "Init container s failed startup probe"},
-		{"liveness, own Never", always, []func(*podplan.In){own("Never"), sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
-		{"liveness, own Always", never, []func(*podplan.In){own("Always"), sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"liveness, own Never with a rule", always, []func(*podplan.In){own("Never", on137), sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"liveness", always, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"startup", always, []func(*podplan.In){failedProbe("startup")}, "Container a failed startup probe, will be restarted", "Init container s failed startup probe"},
+		{"liveness", onFailure, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness", never, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"startup", never, []func(*podplan.In){failedProbe("startup")}, "Container a failed startup probe", "Init container s failed startup probe"},
+		{"liveness, own Never", always, []func(*podplan.In){own("Never"), failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"liveness, own Always", never, []func(*podplan.In){own("Always"), failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness, own Never with a rule", always, []func(*podplan.In){own("Never", on137), failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
 		{"definition", never, []func(*podplan.In){changed}, "Container a definition changed, will be restarted", "Init container s definition changed"},
 		{"unknown state", never, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
 		{"unknown state", always, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
 	} {
 		at := time.Unix(1000, 0)
 		in := podplan.In{
-			Pod: aPod(x.policy), Seen: seen("i=0 s=run a=run b=run"), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at},
+			Pod: testPod(x.policy), Observed: seen("i=0 s=run a=run b=run"), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
 		probe := &v1.Probe{TerminationGracePeriodSeconds: &seconds}
@@ -84,7 +84,7 @@ func TestWhatIsSaidOfAContainerThatIsStopped(t *testing.T) {
 		if got["a"].Event != x.a || got["s"].Event != x.s {
 			t.Errorf("%s, %s: %q and %q, want %q and %q", x.what, x.policy, got["a"].Event, got["s"].Event, x.a, x.s)
 		}
-		if g := got["a"].Grace; (g == 7*time.Second) != (in.Health["a"].Sick != "") {
+		if g := got["a"].Grace; (g == 7*time.Second) != (in.Health["a"].FailedProbe != "") {
 			t.Errorf("%s, %s: %s of grace", x.what, x.policy, g)
 		}
 	}
@@ -103,19 +103,19 @@ func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
 		{v1.RestartPolicyAlways, "i=0 s=run a=0 b=run", true},
 	} {
 		at := time.Unix(1000, 0)
-		in := podplan.In{Pod: aPod(x.policy), Seen: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at}, Health: map[string]podplan.Health{}}
-		in.Seen.Sandboxes[0].Ready = false
-		told, anew := false, false
+		in := podplan.In{Pod: testPod(x.policy), Observed: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at}, Health: map[string]podplan.Health{}}
+		in.Observed.Sandboxes[0].Ready = false
+		facts, anew := false, false
 		for _, a := range podplan.Next(in).Do {
 			switch a := a.(type) {
 			case podplan.StopSandbox:
-				told = told || a.Changed
+				facts = facts || a.Changed
 			case podplan.CreateSandbox:
 				anew = true
 			}
 		}
-		if told != x.changed || anew != x.changed {
-			t.Errorf("%s, %q: told %v, made anew %v, want %v", x.policy, x.seen, told, anew, x.changed)
+		if facts != x.changed || anew != x.changed {
+			t.Errorf("%s, %q: told %v, made anew %v, want %v", x.policy, x.seen, facts, anew, x.changed)
 		}
 	}
 }

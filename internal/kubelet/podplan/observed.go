@@ -44,11 +44,11 @@ type Container struct {
 
 	Created, Started, Finished time.Time // zero when it has not happened
 
-	Exit  Exit  // when Exited
-	Again bool  // it was stopped because its sandbox had died: it is started again in a new one however it ended
-	Image Image // as the runtime reports it
-	Notes Notes // what the kubelet wrote onto it
-	Uses  Uses  // what it runs with
+	Exit        Exit         // when Exited
+	Restarting  bool         // it was stopped because its sandbox had died: it is started again in a new one however it ended
+	Image       Image        // as the runtime reports it
+	Annotations Annotations  // what the kubelet wrote onto it
+	Usage       RuntimeUsage // what it runs with
 }
 
 // Exit is how a container ended.
@@ -61,14 +61,14 @@ type Exit struct {
 // Image is the image a container was made from.
 type Image struct{ Name, Ref string }
 
-// Notes are the annotations and labels of a container that decisions read.
-type Notes struct {
+// Annotations are the annotations and labels of a container that decisions read.
+type Annotations struct {
 	Hash       string        // of name and image, to see a changed definition
 	CrashDelay time.Duration // how long to wait after this container has ended; negative when the note is missing
 }
 
-// Uses is what the runtime says a container runs with; nil fields were not reported.
-type Uses struct {
+// RuntimeUsage is what the runtime says a container runs with; nil fields were not reported.
+type RuntimeUsage struct {
 	Resources *v1.ResourceRequirements
 	User      *v1.ContainerUser
 }

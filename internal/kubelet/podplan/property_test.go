@@ -16,7 +16,7 @@ import (
 // row: PWK-26
 func TestSafety(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawSimulation(t)
 		w.now = epoch
 		steps := rapid.IntRange(1, 12).Draw(t, "steps")
 		for range steps {
@@ -26,7 +26,7 @@ func TestSafety(t *testing.T) {
 			check(t, w, w.lines[before:])
 		}
 		if w.end == nil {
-			w.end, w.remove = &podplan.End{Cause: "deleted", Asked: w.now, Grace: 10 * time.Second}, true
+			w.end, w.remove = &podplan.Termination{Cause: "deleted", RequestedAt: w.now, Grace: 10 * time.Second}, true
 		}
 		w.remove = true
 		w.run(w.now.Add(10 * time.Minute))
@@ -36,8 +36,8 @@ func TestSafety(t *testing.T) {
 	})
 }
 
-func drawWorld(t *rapid.T) *world {
-	w := newWorld()
+func drawSimulation(t *rapid.T) *simulation {
+	w := newSimulation()
 	w.pod.Spec.RestartPolicy = rapid.SampledFrom([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}).Draw(t, "policy")
 	always := v1.ContainerRestartPolicyAlways
 	for _, name := range []string{"i1", "i2", "i3"}[:rapid.IntRange(0, 3).Draw(t, "inits")] {
@@ -76,15 +76,15 @@ func drawScript(t *rapid.T, name string, ends bool) script {
 		s.code = int32(rapid.IntRange(0, 1).Draw(t, name+" code"))
 	}
 	if !strings.HasPrefix(name, "i") && rapid.IntRange(0, 5).Draw(t, name+" sick") == 0 {
-		s.sick = "liveness"
+		s.failedProbe = "liveness"
 	}
 	return s
 }
 
-func drawEvent(t *rapid.T, w *world) {
+func drawEvent(t *rapid.T, w *simulation) {
 	switch rapid.IntRange(0, 12).Draw(t, "event") {
 	case 12: // the next sandbox's making is given up; it comes before it is too late, or never
-		w.coming.after = time.Duration(rapid.IntRange(-1, 9).Draw(t, "comes after")) * time.Second
+		w.lateSandbox.after = time.Duration(rapid.IntRange(-1, 9).Draw(t, "comes after")) * time.Second
 	case 0:
 		if s := w.seen.Sandbox(); s != nil {
 			w.log("! sandbox dies")
@@ -92,16 +92,16 @@ func drawEvent(t *rapid.T, w *world) {
 		}
 	case 1:
 		w.log("! kubelet restarts")
-		w.facts = podplan.Facts{Accepted: epoch, Doubt: w.facts.Doubt} // of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
+		w.facts = podplan.Facts{Accepted: epoch, UncertainSandbox: w.facts.UncertainSandbox} // of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
 		if w.end != nil {
-			w.facts.StopAsked = w.now
+			w.facts.StopRequested = w.now
 		}
 		w.tries = map[string]podplan.Try{}
 		w.done = false
 	case 2:
 		if w.end == nil && rapid.Bool().Draw(t, "really") {
 			w.log("! delete")
-			w.end, w.remove = &podplan.End{Cause: "deleted", Asked: w.now, Grace: time.Duration(rapid.IntRange(0, 10).Draw(t, "grace")) * time.Second}, true
+			w.end, w.remove = &podplan.Termination{Cause: "deleted", RequestedAt: w.now, Grace: time.Duration(rapid.IntRange(0, 10).Draw(t, "grace")) * time.Second}, true
 		}
 	case 3:
 		w.fails["a"] = fault{"ErrImagePull", w.now.Add(15 * time.Second)}
@@ -134,8 +134,8 @@ func drawEvent(t *rapid.T, w *world) {
 }
 
 // check holds the rules that no plan may break.
-func check(t *rapid.T, w *world, lines []string) {
-	story := func() string { return strings.Join(w.lines, "\n") }
+func check(t *rapid.T, w *simulation, lines []string) {
+	script := func() string { return strings.Join(w.lines, "\n") }
 	ready := 0
 	for _, s := range w.seen.Sandboxes {
 		if s.Ready {
@@ -143,7 +143,7 @@ func check(t *rapid.T, w *world, lines []string) {
 		}
 	}
 	if ready > 1 {
-		t.Fatalf("%d sandboxes are ready\n%s", ready, story())
+		t.Fatalf("%d sandboxes are ready\n%s", ready, script())
 	}
 	running := map[string]int{}
 	for _, c := range w.seen.Containers {
@@ -153,14 +153,14 @@ func check(t *rapid.T, w *world, lines []string) {
 	}
 	for name, n := range running {
 		if n > 1 {
-			t.Fatalf("%s runs %d times\n%s", name, n, story())
+			t.Fatalf("%s runs %d times\n%s", name, n, script())
 		}
 	}
 	if w.end != nil {
-		asked := slices.IndexFunc(w.lines, func(l string) bool { return strings.Contains(l, "! delete") })
-		for _, l := range w.lines[asked+1:] {
+		requestedAt := slices.IndexFunc(w.lines, func(l string) bool { return strings.Contains(l, "! delete") })
+		for _, l := range w.lines[requestedAt+1:] {
 			if strings.Contains(l, "start ") || strings.Contains(l, "create sandbox") {
-				t.Fatalf("%q after the stop was asked for\n%s", l, story())
+				t.Fatalf("%q after the stop was asked for\n%s", l, script())
 			}
 		}
 	}
@@ -169,15 +169,15 @@ func check(t *rapid.T, w *world, lines []string) {
 	if one, two := podplan.Next(in), podplan.Next(in); !reflect.DeepEqual(one, two) {
 		t.Fatalf("two plans for the same input:\n%+v\n%+v", one, two)
 	} else if len(one.Do) != 0 {
-		t.Fatalf("not settled: %+v\n%s", one, story())
+		t.Fatalf("not settled: %+v\n%s", one, script())
 	}
-	if story := story(); strings.Contains(story, "DOES NOT SETTLE") {
-		t.Fatal(story)
+	if script := script(); strings.Contains(script, "DOES NOT SETTLE") {
+		t.Fatal(script)
 	}
 }
 
 // initsFirst: while an app container runs, every init container of its sandbox has succeeded or was forgotten with an older life.
-func initsFirst(t *rapid.T, w *world, lines []string) {
+func initsFirst(t *rapid.T, w *simulation, lines []string) {
 	for _, c := range w.seen.Containers {
 		m, _ := podplan.MemberOf(w.pod, c.Name)
 		if m.Kind != podplan.App || c.State != podplan.Running {
@@ -196,7 +196,7 @@ func TestStageOnlyGrows(t *testing.T) {
 	f := podplan.Facts{}
 	last := f.Stage()
 	for _, learn := range []func(){
-		func() { f.Accepted = at }, func() { f.Furnished = at }, func() { f.StopAsked = at }, func() { f.AllStopped = at }, func() { f.Released = at }, func() { f.Removed = at },
+		func() { f.Accepted = at }, func() { f.VolumesReady = at }, func() { f.StopRequested = at }, func() { f.ContainersStopped = at }, func() { f.Released = at }, func() { f.Removed = at },
 	} {
 		learn()
 		if s := f.Stage(); s < last {

@@ -15,22 +15,22 @@ const RestartAllGrace = 2 * time.Second
 
 const restartAll = "all containers restart" // the cause of stopping them
 
-// asker is the container of the newest sandbox whose end asks for a restart of all.
-func asker(p *v1.Pod, seen Observed) *Container {
-	box := seen.Sandbox()
-	if box == nil || !CanRestartAll(p) {
+// restartAllRequester is the container of the newest sandbox whose end asks for a restart of all.
+func restartAllRequester(p *v1.Pod, seen Observed) *Container {
+	sandbox := seen.Sandbox()
+	if sandbox == nil || !CanRestartAll(p) {
 		return nil
 	}
 	for _, m := range Members(p) {
-		if c := seen.In(box.ID, m.Name); c != nil && c.State == Exited && asksForAll(m, c.Exit.Code) {
+		if c := seen.In(sandbox.ID, m.Name); c != nil && c.State == Exited && requestsRestartAll(m, c.Exit.Code) {
 			return c
 		}
 	}
 	return nil
 }
 
-// asksForAll tells whether the first rule that matches the exit code restarts all containers.
-func asksForAll(m Member, code int32) bool {
+// requestsRestartAll tells whether the first rule that matches the exit code restarts all containers.
+func requestsRestartAll(m Member, code int32) bool {
 	for _, r := range m.RestartPolicyRules {
 		if matches(r.ExitCodes, code) {
 			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
@@ -54,38 +54,38 @@ func CanRestartAll(p *v1.Pod) bool {
 }
 
 // RestartingAll tells whether the whole Pod is being started over.
-func RestartingAll(p *v1.Pod, seen Observed) bool { return asker(p, seen) != nil }
+func RestartingAll(p *v1.Pod, seen Observed) bool { return restartAllRequester(p, seen) != nil }
 
-// startOver plans the restart of all; false when nobody asked for one.
-func startOver(in In, p *Plan) bool {
-	by := asker(in.Pod, in.Seen)
+// restartAllContainers plans the restart of all; false when nobody asked for one.
+func restartAllContainers(in In, p *Plan) bool {
+	by := restartAllRequester(in.Pod, in.Observed)
 	if by == nil {
 		return false
 	}
-	box := in.Seen.Sandbox()
+	sandbox := in.Observed.Sandbox()
 	var kills []Kill
 	var forget []Action
 	for _, m := range Members(in.Pod) {
 		if m.Kind == Ephemeral {
 			continue
 		}
-		for _, c := range in.Seen.Containers {
+		for _, c := range in.Observed.Containers {
 			switch {
-			case c.Name != m.Name || c.Sandbox != box.ID || c.ID == by.ID:
+			case c.Name != m.Name || c.Sandbox != sandbox.ID || c.ID == by.ID:
 			case c.alive():
-				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, Grace(in.Pod)), Event: "killing", Cause: restartAll})
+				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, GracePeriod(in.Pod)), Event: "killing", Cause: restartAll})
 			default:
 				forget = append(forget, RemoveContainer{c.ID, c.Name})
 			}
 		}
 	}
 	if len(kills) > 0 {
-		if !in.held(p, StopTry) {
+		if !in.waitsForRetry(p, StopTry) {
 			p.Do = append(p.Do, Stop{kills})
 		}
 		return true
 	}
-	if !in.held(p, ReleaseTry) {
+	if !in.waitsForRetry(p, ReleaseTry) {
 		p.Do = append(forget, RemoveContainer{by.ID, by.Name})
 	}
 	return true

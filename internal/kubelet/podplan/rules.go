@@ -48,9 +48,9 @@ func MemberOf(pod *v1.Pod, name string) (Member, bool) {
 	return Member{}, false
 }
 
-// Restarts tells whether a container that ended with this code is to be started again: the first matching rule of the container, else the container's
+// ShouldRestart tells whether a container that ended with this code is to be started again: the first matching rule of the container, else the container's
 // restart policy, else the Pod's; init containers treat Always as OnFailure. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
-func Restarts(pod *v1.Pod, m Member, code int32) bool {
+func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
 	if m.Kind == Ephemeral {
 		return false
 	}
@@ -75,9 +75,9 @@ func Restarts(pod *v1.Pod, m Member, code int32) bool {
 	return m.Kind != Init || code != 0
 }
 
-// restartsUnended tells whether a container that is stopped while it runs is to be started again. Its rules, which go
+// restartsUnobserved tells whether a container that is stopped while it runs is to be started again. Its rules, which go
 // by exit codes, have no say; so does upstream.
-func restartsUnended(pod *v1.Pod, m Member) bool {
+func restartsUnobserved(pod *v1.Pod, m Member) bool {
 	policy := string(pod.Spec.RestartPolicy)
 	if m.RestartPolicy != nil {
 		policy = string(*m.RestartPolicy)
@@ -85,9 +85,9 @@ func restartsUnended(pod *v1.Pod, m Member) bool {
 	return m.Kind != Ephemeral && policy != string(v1.RestartPolicyNever)
 }
 
-// restarts is Restarts of a container that has ended.
-func (c Container) restarts(p *v1.Pod, m Member) bool {
-	return c.Again || Restarts(p, m, c.Exit.Code)
+// shouldRestart is ShouldRestart of a container that has ended.
+func (c Container) shouldRestart(p *v1.Pod, m Member) bool {
+	return c.Restarting || ShouldRestart(p, m, c.Exit.Code)
 }
 
 func matches(e *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
@@ -105,31 +105,31 @@ func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
 		return "", false
 	}
 	phase = v1.PodSucceeded
-	begun := slices.ContainsFunc(Members(pod), func(m Member) bool { return m.Kind == App && seen.Latest(m.Name) != nil })
+	startedAt := slices.ContainsFunc(Members(pod), func(m Member) bool { return m.Kind == App && seen.Latest(m.Name) != nil })
 	for _, m := range Members(pod) {
 		if m.Kind == Sidecar || m.Kind == Ephemeral {
 			continue
 		}
 		c := seen.Latest(m.Name)
 		switch {
-		case m.Kind == Init && (begun || c == nil):
+		case m.Kind == Init && (startedAt || c == nil):
 			continue
 		case m.Kind == Init:
-			if c.State == Exited && c.Exit.Code != 0 && !c.restarts(pod, m) {
+			if c.State == Exited && c.Exit.Code != 0 && !c.shouldRestart(pod, m) {
 				return v1.PodFailed, true
 			}
 			continue
-		case c == nil || c.State != Exited || c.restarts(pod, m):
+		case c == nil || c.State != Exited || c.shouldRestart(pod, m):
 			return "", false
 		case c.Exit.Code != 0:
 			phase = v1.PodFailed
 		}
 	}
-	return phase, begun
+	return phase, startedAt
 }
 
-// Grace is how long the Pod's containers have to stop.
-func Grace(pod *v1.Pod) time.Duration {
+// GracePeriod is how long the Pod's containers have to stop.
+func GracePeriod(pod *v1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second
 	}

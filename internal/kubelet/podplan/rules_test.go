@@ -45,7 +45,7 @@ func TestWhatIsStartedAgain(t *testing.T) {
 		for p, want := range map[v1.RestartPolicy]string{v1.RestartPolicyAlways: x.always, v1.RestartPolicyOnFailure: x.onFailure, v1.RestartPolicyNever: x.never} {
 			got := ""
 			for _, code := range []int32{0, 1, 42} {
-				if podplan.Restarts(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code) {
+				if podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code) {
 					got += "y"
 				} else {
 					got += "n"
@@ -84,8 +84,8 @@ func seen(text string) podplan.Observed {
 	return o
 }
 
-// aPod has an init container i, a sidecar s and app containers a and b.
-func aPod(p v1.RestartPolicy) *v1.Pod {
+// testPod has an init container i, a sidecar s and app containers a and b.
+func testPod(p v1.RestartPolicy) *v1.Pod {
 	return &v1.Pod{Spec: v1.PodSpec{
 		RestartPolicy: p, InitContainers: []v1.Container{{Name: "i"}, {Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}},
 	}}
@@ -115,7 +115,7 @@ func TestHowAPodEnds(t *testing.T) {
 		{never, "i=0 s=run a=0 b=lost", ""},
 		{never, "i=0 s=run a=0 b=made", ""},
 	} {
-		phase, done := podplan.Outcome(aPod(x.policy), seen(x.seen))
+		phase, done := podplan.Outcome(testPod(x.policy), seen(x.seen))
 		if done != (x.want != "") || done && phase != x.want {
 			t.Errorf("%s, %q: %q %v, want %q", x.policy, x.seen, phase, done, x.want)
 		}
@@ -132,7 +132,7 @@ func TestWhenInitIsDone(t *testing.T) {
 		{"a=made", false, true}, // an app container was begun: it had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}
-		if got := podplan.Initialized(aPod(v1.RestartPolicyAlways), seen(x.seen), "s0", health); got != x.want {
+		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), seen(x.seen), "s0", health); got != x.want {
 			t.Errorf("%q, sidecar started %v: %v", x.seen, x.started, got)
 		}
 	}
@@ -141,16 +141,16 @@ func TestWhenInitIsDone(t *testing.T) {
 // What one look leads to: a row per rule of Next.
 func TestNext(t *testing.T) {
 	at := time.Unix(1000, 0)
-	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, At: at}}
+	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, FailedAt: at}}
 	for _, x := range []struct {
 		rule, seen string
 		change     func(*podplan.In)
 		do         string
 	}{
 		{"nothing before it is accepted", "dead", func(in *podplan.In) { in.Facts = podplan.Facts{} }, ""},
-		{"furnish first", "dead", func(in *podplan.In) { in.Facts.Furnished, in.Seen = time.Time{}, podplan.Observed{} }, "furnish; create sandbox"},
-		{"then a sandbox", "", func(in *podplan.In) { in.Seen = podplan.Observed{} }, "create sandbox"},
-		{"a sandbox that cannot be made is put off", "", func(in *podplan.In) { in.Seen, in.Tries = podplan.Observed{}, refusal }, ""},
+		{"furnish first", "dead", func(in *podplan.In) { in.Facts.VolumesReady, in.Observed = time.Time{}, podplan.Observed{} }, "furnish; create sandbox"},
+		{"then a sandbox", "", func(in *podplan.In) { in.Observed = podplan.Observed{} }, "create sandbox"},
+		{"a sandbox that cannot be made is put off", "", func(in *podplan.In) { in.Observed, in.Tries = podplan.Observed{}, refusal }, ""},
 		{"first the init container", "", nil, "start init i"},
 		{"then the sidecar", "i=0", nil, "start sidecar s"},
 		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil }, ""},
@@ -161,23 +161,27 @@ func TestNext(t *testing.T) {
 		{"what lives in a dead sandbox is stopped first", "i=0 s=run a=0 b=0 dead", nil, "stop s grace 30s: sandbox changed; stop sandbox s0; create sandbox (attempt 1)"},
 		{"a state nobody knows is ended", "i=0 s=run a=run b=lost", nil, "stop b grace 30s: unknown state; start b (restart 1)"},
 		{"that of an init container too", "i=lost", nil, "stop i grace 30s: unknown state; start init i (restart 1)"},
-		{"a sick container is replaced", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{Sick: "liveness"} }, "stop b grace 30s: liveness probe failed; start b (restart 1)"},
-		{"one that does not start is too", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{Sick: "startup"} }, "stop b grace 30s: startup probe failed; start b (restart 1)"},
-		{"a changed image is put in", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Seen.Latest("a").Notes.Hash = "other" }, "stop a grace 30s: changed; start a (restart 1)"},
-		{"an init container's is not, once it has run", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Seen.Latest("i").Notes.Hash = "other" }, ""},
-		{"a Pod that has to go is stopped", "i=0 s=run a=run b=run", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at, Grace: 5 * time.Second} }, "stop a grace 5s, b grace 5s, s grace 5s wave 1: deleted"},
-		{"its sandbox goes last", "i=0 s=0 a=0 b=0", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at} }, "stop sandbox s0"},
-		{"and starts nothing any more", "dead", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at} }, "release"},
-		{"all is removed when the API wants it gone", "a=0 dead", func(in *podplan.In) { in.End, in.Remove = &podplan.End{Cause: "deleted", Asked: at}, true }, "remove container a a-0; remove sandbox s0; release with logs"},
+		{"a sick container is replaced", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "liveness"} }, "stop b grace 30s: liveness probe failed; start b (restart 1)"},
+		{"one that does not start is too", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "startup"} }, "stop b grace 30s: startup probe failed; start b (restart 1)"},
+		{"a changed image is put in", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Observed.Latest("a").Annotations.Hash = "other" }, "stop a grace 30s: changed; start a (restart 1)"},
+		{"an init container's is not, once it has run", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Observed.Latest("i").Annotations.Hash = "other" }, ""},
+		{"a Pod that has to go is stopped", "i=0 s=run a=run b=run", func(in *podplan.In) {
+			in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at, Grace: 5 * time.Second}
+		}, "stop a grace 5s, b grace 5s, s grace 5s wave 1: deleted"},
+		{"its sandbox goes last", "i=0 s=0 a=0 b=0", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} }, "stop sandbox s0"},
+		{"and starts nothing any more", "dead", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} }, "release"},
+		{"all is removed when the API wants it gone", "a=0 dead", func(in *podplan.In) {
+			in.End, in.Remove = &podplan.Termination{Cause: "deleted", RequestedAt: at}, true
+		}, "remove container a a-0; remove sandbox s0; release with logs"},
 	} {
 		in := podplan.In{
-			Pod: aPod(v1.RestartPolicyAlways), Seen: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at},
+			Pod: testPod(v1.RestartPolicyAlways), Observed: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
-		for i := range in.Seen.Containers {
-			c := &in.Seen.Containers[i]
+		for i := range in.Observed.Containers {
+			c := &in.Observed.Containers[i]
 			m, _ := podplan.MemberOf(in.Pod, c.Name)
-			c.Notes.Hash = podplan.Hash(m.Container)
+			c.Annotations.Hash = podplan.Hash(m.Container)
 		}
 		if x.change != nil {
 			x.change(&in)
@@ -194,23 +198,23 @@ func TestNext(t *testing.T) {
 
 func TestTheEarlierEndCounts(t *testing.T) {
 	at := time.Unix(1000, 0)
-	p := aPod(v1.RestartPolicyAlways)
+	p := testPod(v1.RestartPolicyAlways)
 	p.Spec.ActiveDeadlineSeconds = new(int64(60))
 	p.Spec.TerminationGracePeriodSeconds = new(int64(3))
 	for _, x := range []struct {
 		what  string
 		after time.Duration
-		end   *podplan.End
+		end   *podplan.Termination
 		cause string
 		grace time.Duration
 	}{
 		{"nothing", 0, nil, "", 0},
 		{"deadline", time.Minute, nil, "deadline exceeded", 3 * time.Second},
-		{"deletion", 0, &podplan.End{Cause: "deleted", Asked: at, Grace: 10 * time.Second}, "deleted", 10 * time.Second},
-		{"deletion, then the deadline with less grace", time.Minute, &podplan.End{Cause: "deleted", Asked: at.Add(time.Minute), Grace: 10 * time.Second}, "deleted", 3 * time.Second},
+		{"deletion", 0, &podplan.Termination{Cause: "deleted", RequestedAt: at, Grace: 10 * time.Second}, "deleted", 10 * time.Second},
+		{"deletion, then the deadline with less grace", time.Minute, &podplan.Termination{Cause: "deleted", RequestedAt: at.Add(time.Minute), Grace: 10 * time.Second}, "deleted", 3 * time.Second},
 	} {
-		in := podplan.In{Pod: p, Seen: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after), Facts: podplan.Facts{Accepted: at, Furnished: at}, End: x.end}
-		end := podplan.Ending(in)
+		in := podplan.In{Pod: p, Observed: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after), Facts: podplan.Facts{Accepted: at, VolumesReady: at}, End: x.end}
+		end := podplan.EffectiveTermination(in)
 		switch {
 		case end == nil && x.cause == "":
 		case end == nil || end.Cause != x.cause || end.Grace != x.grace:
@@ -236,10 +240,10 @@ func TestSandboxBesideVolumes(t *testing.T) {
 		{what: "a claim", volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}, want: "furnish"},
 		{what: "a directory of the host", volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}, want: "furnish"},
 		{what: "furnishing has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
-			in.Tries = map[string]podplan.Try{podplan.FurnishTry: {Count: 1}}
+			in.Tries = map[string]podplan.Try{podplan.PrepareVolumesTry: {Count: 1}}
 		}},
 		{what: "a sandbox is there", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
-			in.Seen.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true}}
+			in.Observed.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true}}
 		}},
 	} {
 		in := podplan.In{Pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}, Volumes: []v1.Volume{vol(c.volume)}}}, Now: time.Now()}

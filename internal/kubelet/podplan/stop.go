@@ -15,27 +15,27 @@ const (
 	DeadlineMessage = "Pod was active on the node longer than the specified deadline"
 )
 
-// Ending says why and until when the Pod has to stop: somebody asked, its deadline passed, or its containers have ended for good. Nil means that it goes on.
+// EffectiveTermination says why and until when the Pod has to stop: somebody asked, its deadline passed, or its containers have ended for good. Nil means that it goes on.
 // Of several causes the first in this order is named and the earliest time counts.
-func Ending(in In) *End {
-	var end *End
-	add := func(s End) {
+func EffectiveTermination(in In) *Termination {
+	var end *Termination
+	add := func(s Termination) {
 		if end == nil {
 			end = &s
 			return
 		}
 		if s.Deadline().Before(end.Deadline()) {
-			end.Grace = s.Deadline().Sub(end.Asked)
+			end.Grace = s.Deadline().Sub(end.RequestedAt)
 		}
 	}
-	asked := in.Facts.StopAsked
-	if asked.IsZero() {
-		asked = in.Now
+	requestedAt := in.Facts.StopRequested
+	if requestedAt.IsZero() {
+		requestedAt = in.Now
 	}
 	if in.End != nil {
 		add(*in.End)
 	}
-	own := End{Asked: asked, Grace: Grace(in.Pod)}
+	own := Termination{RequestedAt: requestedAt, Grace: GracePeriod(in.Pod)}
 	if !in.Facts.Refused.IsZero() {
 		own.Cause = "refused"
 		add(own)
@@ -45,8 +45,8 @@ func Ending(in In) *End {
 		add(own)
 		return end
 	}
-	_, done := Outcome(in.Pod, in.Seen)
-	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed || !in.Facts.AllStopped.IsZero() {
+	_, done := Outcome(in.Pod, in.Observed)
+	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed || !in.Facts.ContainersStopped.IsZero() {
 		own.Cause = Finished
 		add(own)
 	}
@@ -66,33 +66,33 @@ func deadline(in In) (time.Time, bool) {
 	return from.Add(time.Duration(*s) * time.Second), true
 }
 
-// stopping plans the end: containers in their order, sandboxes, then what was furnished, then the records, each when the one before is seen to be over.
-func stopping(in In, end End) Plan {
+// planTermination plans the end: containers in their order, sandboxes, then what was furnished, then the records, each when the one before is seen to be over.
+func planTermination(in In, end Termination) Plan {
 	var p Plan
-	if kills := stops(in, end); len(kills) > 0 {
-		if !in.held(&p, StopTry) {
+	if kills := terminationKills(in, end); len(kills) > 0 {
+		if !in.waitsForRetry(&p, StopTry) {
 			p.Do = append(p.Do, Stop{kills})
 		}
 		return p
 	}
-	for _, s := range in.Seen.Sandboxes {
-		if s.Ready && !in.held(&p, StopTry) {
+	for _, s := range in.Observed.Sandboxes {
+		if s.Ready && !in.waitsForRetry(&p, StopTry) {
 			p.Do = append(p.Do, StopSandbox{ID: s.ID})
 		}
 	}
-	if len(p.Do) > 0 || in.Seen.Alive() || doubtful(in, &p) {
+	if len(p.Do) > 0 || in.Observed.Alive() || waitForUncertainSandbox(in, &p) {
 		return p
 	}
-	if in.held(&p, ReleaseTry) {
+	if in.waitsForRetry(&p, ReleaseTry) {
 		return p
 	}
 	if in.Remove {
-		for _, c := range in.Seen.Containers {
+		for _, c := range in.Observed.Containers {
 			if c.Sandbox != "" {
 				p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
 			}
 		}
-		for _, s := range in.Seen.Sandboxes {
+		for _, s := range in.Observed.Sandboxes {
 			p.Do = append(p.Do, RemoveSandbox{s.ID})
 		}
 	}
@@ -103,17 +103,17 @@ func stopping(in In, end End) Plan {
 	return p
 }
 
-// stops says how each living container is stopped: all but sidecars at once, then the sidecars one after another, the last one first.
+// terminationKills says how each living container is stopped: all but sidecars at once, then the sidecars one after another, the last one first.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#termination-with-sidecars
-func stops(in In, end End) []Kill {
-	left := end.Deadline().Sub(in.Now)
+func terminationKills(in In, end Termination) []Kill {
+	remaining := end.Deadline().Sub(in.Now)
 	var kills, sidecars []Kill
-	for _, c := range in.Seen.Containers {
+	for _, c := range in.Observed.Containers {
 		if !c.alive() {
 			continue
 		}
 		m, known := MemberOf(in.Pod, c.Name)
-		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(left, 0), Event: "Stopping container " + c.Name, Cause: end.Cause, Hook: left > 0}
+		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(remaining, 0), Event: "Stopping container " + c.Name, Cause: end.Cause, RunPreStop: remaining > 0}
 		if known && m.Kind == Sidecar {
 			sidecars = append(sidecars, k)
 			continue
@@ -128,7 +128,7 @@ func stops(in In, end End) []Kill {
 	for i := len(inits) - 1; i >= 0; i-- {
 		for _, k := range sidecars {
 			if k.Name == inits[i].Name {
-				k.Wave = wave
+				k.Order = wave
 				kills = append(kills, k)
 				wave++
 			}

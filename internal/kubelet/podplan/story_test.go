@@ -57,7 +57,7 @@ func TestStories(t *testing.T) {
 
 // play runs a script: one command a line, # begins a comment. See the functions of verbs.
 func play(t *testing.T, text string) string {
-	w := newWorld()
+	w := newSimulation()
 	for _, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)
@@ -71,7 +71,7 @@ func play(t *testing.T, text string) string {
 	return strings.Join(w.lines, "\n") + "\n"
 }
 
-func (w *world) command(words []string) error {
+func (w *simulation) command(words []string) error {
 	args := map[string]string{}
 	var names []string
 	for _, x := range words[1:] {
@@ -88,7 +88,7 @@ func (w *world) command(words []string) error {
 		return w.containerCommand(words[0], names[0], args)
 	case "sick": // NAME liveness|startup: 3 s after each start
 		s := w.scripts[names[0]]
-		s.sick = names[1]
+		s.failedProbe = names[1]
 		w.scripts[names[0]] = s
 	case "fail": // NAME code= for=DURATION: its starts fail
 		d, err := time.ParseDuration(args["for"])
@@ -101,12 +101,12 @@ func (w *world) command(words []string) error {
 	case "delete": // grace=DURATION
 		d, err := time.ParseDuration(args["grace"])
 		w.log("! delete, grace %s", d)
-		w.end, w.remove = &podplan.End{Cause: "deleted", Asked: w.now, Grace: d}, true
+		w.end, w.remove = &podplan.Termination{Cause: "deleted", RequestedAt: w.now, Grace: d}, true
 		return err
 	case "evict": // grace=DURATION
 		d, err := time.ParseDuration(args["grace"])
 		w.log("! evict, grace %s", d)
-		w.end = &podplan.End{Cause: "evicted", Reason: "Evicted", Asked: w.now, Grace: d}
+		w.end = &podplan.Termination{Cause: "evicted", Reason: "Evicted", RequestedAt: w.now, Grace: d}
 		return err
 	case "kill-pause": // the sandbox dies, its containers live on
 		w.log("! sandbox dies alone")
@@ -147,7 +147,7 @@ func (w *world) command(words []string) error {
 	return nil
 }
 
-func (w *world) podCommand(args map[string]string) error {
+func (w *simulation) podCommand(args map[string]string) error {
 	if p := args["restart"]; p != "" {
 		w.pod.Spec.RestartPolicy = v1.RestartPolicy(p)
 	}
@@ -163,7 +163,7 @@ func (w *world) podCommand(args map[string]string) error {
 	return nil
 }
 
-func (w *world) containerCommand(kind, name string, args map[string]string) error {
+func (w *simulation) containerCommand(kind, name string, args map[string]string) error {
 	c := v1.Container{Name: name, Image: "img"}
 	var s script
 	var err error

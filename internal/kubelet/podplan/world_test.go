@@ -15,28 +15,28 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// world is a runtime of values: actions take no time, containers end when their script says so. It needs no goroutine and no clock.
-type world struct {
-	pod     *v1.Pod
-	scripts map[string]script
-	seen    podplan.Observed
-	facts   podplan.Facts
-	end     *podplan.End
-	remove  bool
-	health  map[string]podplan.Health
-	tries   map[string]podplan.Try
-	fails   map[string]fault
-	now     time.Time
-	serial  int
-	done    bool
-	lines   []string
-	said    map[string]bool
-	applied podplan.Applied // nil until the first resize
-	coming  coming
+// simulation is a runtime of values: actions take no time, containers end when their script says so. It needs no goroutine and no clock.
+type simulation struct {
+	pod         *v1.Pod
+	scripts     map[string]script
+	seen        podplan.Observed
+	facts       podplan.Facts
+	end         *podplan.Termination
+	remove      bool
+	health      map[string]podplan.Health
+	tries       map[string]podplan.Try
+	fails       map[string]fault
+	now         time.Time
+	serial      int
+	done        bool
+	lines       []string
+	reported    map[string]bool
+	applied     podplan.Applied // nil until the first resize
+	lateSandbox lateSandbox
 }
 
-// coming is a sandbox whose making is given up.
-type coming struct {
+// lateSandbox is a sandbox whose making is given up.
+type lateSandbox struct {
 	after   time.Duration // the next one comes so long after; negative: never; 0: none is given up
 	at      time.Time     // this one comes then; zero: none is on its way
 	attempt uint32
@@ -44,10 +44,10 @@ type coming struct {
 
 // script is what a container does.
 type script struct {
-	after time.Duration // it ends by itself then; 0: never
-	code  int32
-	term  time.Duration // from TERM to its end; negative: it ignores TERM
-	sick  string        // probe that has failed it for good, 3 s after each start
+	after       time.Duration // it ends by itself then; 0: never
+	code        int32
+	term        time.Duration // from TERM to its end; negative: it ignores TERM
+	failedProbe string        // probe that has failed it for good, 3 s after each start
 }
 
 // fault makes starts of a container fail until a time.
@@ -58,52 +58,52 @@ type fault struct {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newWorld() *world {
+func newSimulation() *simulation {
 	grace := int64(30)
-	return &world{
+	return &simulation{
 		pod:     &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace}},
 		scripts: map[string]script{}, health: map[string]podplan.Health{}, tries: map[string]podplan.Try{}, fails: map[string]fault{},
-		now: epoch, facts: podplan.Facts{Accepted: epoch}, said: map[string]bool{},
+		now: epoch, facts: podplan.Facts{Accepted: epoch}, reported: map[string]bool{},
 	}
 }
 
-func (w *world) in() podplan.In {
+func (w *simulation) in() podplan.In {
 	health := map[string]podplan.Health{}
 	for i := range w.seen.Containers {
 		c := &w.seen.Containers[i]
 		if c.State == podplan.Running {
 			h := podplan.Health{Started: true, Ready: true}
-			if s := w.scripts[c.Name]; s.sick != "" && !w.now.Before(c.Started.Add(3*time.Second)) {
-				h.Sick, h.Ready = s.sick, false
+			if s := w.scripts[c.Name]; s.failedProbe != "" && !w.now.Before(c.Started.Add(3*time.Second)) {
+				h.FailedProbe, h.Ready = s.failedProbe, false
 			}
 			health[c.Name] = h
 		}
 	}
-	return podplan.In{Pod: w.pod, Seen: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now, Applied: w.applied}
+	return podplan.In{Pod: w.pod, Observed: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now, Applied: w.applied}
 }
 
-func (w *world) log(format string, args ...any) {
+func (w *simulation) log(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf("%-7s", w.now.Sub(epoch).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
 // settle plans and acts until nothing is to be done now; it returns when to look again.
-func (w *world) settle() (wake time.Time) {
+func (w *simulation) settle() (wake time.Time) {
 	for range 100 {
 		in := w.in()
-		if podplan.Ending(in) != nil && w.facts.StopAsked.IsZero() {
-			w.facts.StopAsked = w.now
+		if podplan.EffectiveTermination(in) != nil && w.facts.StopRequested.IsZero() {
+			w.facts.StopRequested = w.now
 			in = w.in()
 		}
-		_, doubtful := podplan.Doubtful(in)
+		_, doubtful := podplan.SandboxUncertain(in)
 		if !doubtful {
-			w.facts.Doubt = podplan.Doubt{}
+			w.facts.UncertainSandbox = podplan.UncertainSandbox{}
 		}
-		if !w.facts.StopAsked.IsZero() && w.facts.AllStopped.IsZero() && !w.seen.Alive() && !doubtful {
-			w.facts.AllStopped = w.now
+		if !w.facts.StopRequested.IsZero() && w.facts.ContainersStopped.IsZero() && !w.seen.Alive() && !doubtful {
+			w.facts.ContainersStopped = w.now
 			in = w.in()
 		}
 		p := podplan.Next(in)
-		w.say(p)
+		w.record(p)
 		if len(p.Do) == 0 {
 			if p.Done && !w.done {
 				w.log("done")
@@ -117,7 +117,7 @@ func (w *world) settle() (wake time.Time) {
 		}
 		w.log("%s", strings.Join(did, " · "))
 		for _, a := range p.Do {
-			if !w.act(a) {
+			if !w.perform(a) {
 				break
 			}
 		}
@@ -126,39 +126,39 @@ func (w *world) settle() (wake time.Time) {
 	return time.Time{}
 }
 
-func (w *world) say(p podplan.Plan) {
-	said := map[string]bool{}
-	for _, f := range p.Say {
+func (w *simulation) record(p podplan.Plan) {
+	reported := map[string]bool{}
+	for _, f := range p.Facts {
 		b, ok := f.(journal.BackingOff)
 		if !ok {
 			continue
 		}
 		line := fmt.Sprintf("%s waits: %s, wake %s", b.Container, b.Message, b.Until.Sub(epoch))
-		said[line] = true
-		if !w.said[line] {
+		reported[line] = true
+		if !w.reported[line] {
 			w.log("%s", line)
 		}
 	}
-	w.said = said
+	w.reported = reported
 }
 
-// act performs one action at once; false stops the plan.
-func (w *world) act(a podplan.Action) bool {
+// perform performs one action at once; false stops the plan.
+func (w *simulation) perform(a podplan.Action) bool {
 	if w.refused(a) {
 		return false
 	}
 	switch a := a.(type) {
-	case podplan.Furnish:
-		w.facts.Furnished = w.now
+	case podplan.PrepareVolumes:
+		w.facts.VolumesReady = w.now
 	case podplan.Resize:
 		for _, c := range a.Containers {
-			w.applied = w.applied.With(c.Name, podplan.Size(w.pod, c.Name))
+			w.applied = w.applied.With(c.Name, podplan.ResourcesOf(w.pod, c.Name))
 		}
-		if a.Settle {
-			w.applied = w.applied.With(podplan.PodSize, podplan.Size(w.pod, podplan.PodSize))
+		if a.FinalizePodCgroup {
+			w.applied = w.applied.With(podplan.PodResources, podplan.ResourcesOf(w.pod, podplan.PodResources))
 		}
 	case podplan.CreateSandbox:
-		if w.givesUp(a) {
+		if w.abandons(a) {
 			return false
 		}
 		w.serial++
@@ -185,40 +185,40 @@ func (w *world) act(a podplan.Action) bool {
 	return true
 }
 
-// givesUp tells whether nobody waits for this sandbox any more. While it is on its way its name is taken.
-func (w *world) givesUp(a podplan.CreateSandbox) bool {
-	if w.coming.after == 0 && w.coming.at.IsZero() {
+// abandons tells whether nobody waits for this sandbox any more. While it is on its way its name is taken.
+func (w *simulation) abandons(a podplan.CreateSandbox) bool {
+	if w.lateSandbox.after == 0 && w.lateSandbox.at.IsZero() {
 		return false
 	}
 	t := w.tries[podplan.SandboxTry]
-	w.tries[podplan.SandboxTry] = podplan.Try{Refusal: &reason.Refusal{Code: "FailedCreatePodSandBox"}, Count: t.Count + 1, At: w.now}
-	if !w.coming.at.IsZero() {
+	w.tries[podplan.SandboxTry] = podplan.Try{Refusal: &reason.Refusal{Code: "FailedCreatePodSandBox"}, Count: t.Count + 1, FailedAt: w.now}
+	if !w.lateSandbox.at.IsZero() {
 		w.log("%s: its name is taken", a.Line())
 		return true
 	}
 	w.log("%s: given up", a.Line())
-	w.facts.Doubt = podplan.Doubt{Attempt: a.Attempt, GivenUp: w.now}
-	if w.coming.after > 0 {
-		w.coming.at, w.coming.attempt = w.now.Add(w.coming.after), a.Attempt
+	w.facts.UncertainSandbox = podplan.UncertainSandbox{Attempt: a.Attempt, AbandonedAt: w.now}
+	if w.lateSandbox.after > 0 {
+		w.lateSandbox.at, w.lateSandbox.attempt = w.now.Add(w.lateSandbox.after), a.Attempt
 	}
-	w.coming.after = 0
+	w.lateSandbox.after = 0
 	return true
 }
 
-// come lets a sandbox come that was given up.
-func (w *world) come() {
-	if w.coming.at.IsZero() || w.coming.at.After(w.now) {
+// revealSandbox lets a sandbox come that was given up.
+func (w *simulation) revealSandbox() {
+	if w.lateSandbox.at.IsZero() || w.lateSandbox.at.After(w.now) {
 		return
 	}
 	w.log("! a sandbox comes that was given up")
 	w.serial++
-	w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: w.coming.attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial))})
+	w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: w.lateSandbox.attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial))})
 	w.seen.Sort()
-	w.coming = coming{}
+	w.lateSandbox = lateSandbox{}
 }
 
 // refused tells whether a call that is no start fails now, and counts it as the worker does.
-func (w *world) refused(a podplan.Action) bool {
+func (w *simulation) refused(a podplan.Action) bool {
 	name := ""
 	switch a.(type) {
 	case podplan.CreateSandbox:
@@ -236,21 +236,21 @@ func (w *world) refused(a podplan.Action) bool {
 		return false
 	}
 	t := w.tries[name]
-	w.tries[name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, At: w.now}
+	w.tries[name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, FailedAt: w.now}
 	w.log("%s: %s", a.Line(), f.code)
 	return true
 }
 
 // resize gives a container other sizes, which the node has granted.
-func (w *world) resize(name, cpu string) error {
+func (w *simulation) resize(name, cpu string) error {
 	q, err := resource.ParseQuantity(cpu)
 	if err != nil {
 		return err
 	}
 	if w.applied == nil {
-		w.applied = podplan.Applied{podplan.PodSize: podplan.Size(w.pod, podplan.PodSize)}
+		w.applied = podplan.Applied{podplan.PodResources: podplan.ResourcesOf(w.pod, podplan.PodResources)}
 		for _, m := range podplan.Members(w.pod) {
-			w.applied[m.Name] = podplan.Size(w.pod, m.Name)
+			w.applied[m.Name] = podplan.ResourcesOf(w.pod, m.Name)
 		}
 	}
 	w.pod = w.pod.DeepCopy()
@@ -265,36 +265,36 @@ func (w *world) resize(name, cpu string) error {
 	return nil
 }
 
-func (w *world) start(a podplan.Start) bool {
+func (w *simulation) start(a podplan.Start) bool {
 	if f, bad := w.fails[a.Name]; bad && w.now.Before(f.until) {
 		t := w.tries[a.Name]
-		w.tries[a.Name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, At: w.now}
+		w.tries[a.Name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, FailedAt: w.now}
 		w.log("%s: %s", a.Name, f.code)
 		return false
 	}
 	delete(w.tries, a.Name)
 	w.serial++
 	if w.applied != nil && a.Kind != podplan.Ephemeral {
-		w.applied = w.applied.With(a.Name, podplan.Size(w.pod, a.Name))
+		w.applied = w.applied.With(a.Name, podplan.ResourcesOf(w.pod, a.Name))
 	}
 	m, _ := podplan.MemberOf(w.pod, a.Name)
 	w.seen.Containers = append(w.seen.Containers, podplan.Container{
 		ID: fmt.Sprintf("c%d", w.serial), Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Created: w.now, Started: w.now,
-		Notes: podplan.Notes{Hash: podplan.Hash(m.Container), CrashDelay: a.CrashDelay},
+		Annotations: podplan.Annotations{Hash: podplan.Hash(m.Container), CrashDelay: a.CrashDelay},
 	})
 	return true
 }
 
 // stop ends containers wave by wave, in the time their scripts take. A wave begins when the lower ones are over, or when its grace is used up.
-func (w *world) stop(a podplan.Stop) {
+func (w *simulation) stop(a podplan.Stop) {
 	begin := w.now
 	over := map[int]time.Time{}
 	kills := append([]podplan.Kill(nil), a.Kills...)
-	sort.SliceStable(kills, func(i, j int) bool { return kills[i].Wave < kills[j].Wave })
+	sort.SliceStable(kills, func(i, j int) bool { return kills[i].Order < kills[j].Order })
 	for _, k := range kills {
 		at := begin
 		for wave, t := range over {
-			if wave < k.Wave && t.After(at) {
+			if wave < k.Order && t.After(at) {
 				at = t
 			}
 		}
@@ -307,8 +307,8 @@ func (w *world) stop(a podplan.Stop) {
 		}
 		w.finish(k.ID, at.Add(took), code)
 		w.again(k)
-		if end := at.Add(took); end.After(over[k.Wave]) {
-			over[k.Wave] = end
+		if end := at.Add(took); end.After(over[k.Order]) {
+			over[k.Order] = end
 		}
 		if at.Add(took).After(w.now) {
 			w.now = at.Add(took)
@@ -324,15 +324,15 @@ func (w *world) stop(a podplan.Stop) {
 }
 
 // again marks a container as the worker does.
-func (w *world) again(k podplan.Kill) {
+func (w *simulation) again(k podplan.Kill) {
 	for i := range w.seen.Containers {
 		if c := &w.seen.Containers[i]; c.ID == k.ID {
-			c.Again = k.Again
+			c.Restarting = k.Restart
 		}
 	}
 }
 
-func (w *world) finish(id string, at time.Time, code int32) {
+func (w *simulation) finish(id string, at time.Time, code int32) {
 	for i := range w.seen.Containers {
 		if c := &w.seen.Containers[i]; c.ID == id && (c.State == podplan.Running || c.State == podplan.Unknown) {
 			c.State, c.Finished, c.Exit = podplan.Exited, at, podplan.Exit{Code: code, Reason: "Error"}
@@ -340,7 +340,7 @@ func (w *world) finish(id string, at time.Time, code int32) {
 	}
 }
 
-func (w *world) stopSandbox(id string) {
+func (w *simulation) stopSandbox(id string) {
 	for i := range w.seen.Sandboxes {
 		if w.seen.Sandboxes[i].ID == id {
 			w.seen.Sandboxes[i].Ready = false
@@ -353,7 +353,7 @@ func (w *world) stopSandbox(id string) {
 	}
 }
 
-func (w *world) drop(id string) {
+func (w *simulation) drop(id string) {
 	var containers []podplan.Container
 	for _, c := range w.seen.Containers {
 		if c.ID != id && c.Sandbox != id {
@@ -370,13 +370,13 @@ func (w *world) drop(id string) {
 }
 
 // step lets time pass to the next thing that happens, until at the latest; it settles then.
-func (w *world) step(until time.Time) {
+func (w *simulation) step(until time.Time) {
 	wake := w.settle()
 	next := until
 	if !wake.IsZero() && wake.Before(next) {
 		next = wake
 	}
-	if at := w.coming.at; !at.IsZero() && at.Before(next) {
+	if at := w.lateSandbox.at; !at.IsZero() && at.Before(next) {
 		next = at
 	}
 	for _, c := range w.seen.Containers {
@@ -387,14 +387,14 @@ func (w *world) step(until time.Time) {
 		if at := c.Started.Add(s.after); s.after > 0 && at.Before(next) {
 			next = at
 		}
-		if at := c.Started.Add(3 * time.Second); s.sick != "" && at.After(w.now) && at.Before(next) {
+		if at := c.Started.Add(3 * time.Second); s.failedProbe != "" && at.After(w.now) && at.Before(next) {
 			next = at
 		}
 	}
 	if next.After(w.now) { // a stop may have taken longer
 		w.now = next
 	}
-	w.come()
+	w.revealSandbox()
 	for _, c := range w.seen.Containers {
 		s := w.scripts[c.Name]
 		if at := c.Started.Add(s.after); c.State == podplan.Running && s.after > 0 && !at.After(w.now) {
@@ -405,7 +405,7 @@ func (w *world) step(until time.Time) {
 }
 
 // run lets time pass.
-func (w *world) run(until time.Time) {
+func (w *simulation) run(until time.Time) {
 	for w.now.Before(until) {
 		w.step(until)
 	}

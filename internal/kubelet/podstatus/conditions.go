@@ -21,19 +21,19 @@ const (
 	reasonFailed         = "PodFailed"
 )
 
-// Owned are the conditions the kubelet writes; all others are passed through.
-var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting}
+// OwnedConditions are the conditions the kubelet writes; all others are passed through.
+var OwnedConditions = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting}
 
 // conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
 func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 	var out []v1.PodCondition
 	for _, c := range in.Pod.Status.Conditions {
-		if !slices.Contains(Owned, c.Type) {
+		if !slices.Contains(OwnedConditions, c.Type) {
 			out = append(out, c)
 		}
 	}
-	for _, c := range resizes(in, s.Phase) {
-		c = dated(in, c)
+	for _, c := range resizeConditions(in, s.Phase) {
+		c = withTransitionTime(in, c)
 		if c.LastProbeTime.IsZero() {
 			c.LastProbeTime = c.LastTransitionTime
 		}
@@ -48,18 +48,18 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		{Type: v1.PodScheduled, Status: v1.ConditionTrue},
 	} {
 		c.ObservedGeneration = in.Pod.Generation
-		out = append(out, dated(in, c))
+		out = append(out, withTransitionTime(in, c))
 	}
 	if podplan.CanRestartAll(in.Pod) {
 		c := restartingAll(in, phase)
 		c.ObservedGeneration = in.Pod.Generation
-		out = append(out, dated(in, c))
+		out = append(out, withTransitionTime(in, c))
 	}
 	return out
 }
 
-// dated gives a condition the time of its last change of status.
-func dated(in In, c v1.PodCondition) v1.PodCondition {
+// withTransitionTime gives a condition the time of its last change of status.
+func withTransitionTime(in In, c v1.PodCondition) v1.PodCondition {
 	for _, old := range in.Pod.Status.Conditions {
 		if old.Type == c.Type {
 			c.LastProbeTime = old.LastProbeTime
@@ -75,7 +75,7 @@ func dated(in In, c v1.PodCondition) v1.PodCondition {
 
 func readyToStart(in In) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
-	if box := in.Seen.Sandbox(); box != nil && box.Ready && (in.Pod.Spec.HostNetwork || len(box.IPs) > 0) {
+	if sandbox := in.Observed.Sandbox(); sandbox != nil && sandbox.Ready && (in.Pod.Spec.HostNetwork || len(sandbox.IPs) > 0) {
 		c.Status = v1.ConditionTrue
 	}
 	return c
@@ -99,15 +99,15 @@ func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondit
 	case phase == v1.PodSucceeded:
 		c.Reason = reasonCompleted
 	case holds(in.Pod.Status, v1.PodInitialized): // v1.37.2 takes it back for no restart
-	case len(incomplete) > 0 && !anyStarted(s.ContainerStatuses):
+	case len(incomplete) > 0 && !anyContainerStarted(s.ContainerStatuses):
 		c.Status, c.Reason = v1.ConditionFalse, reasonNotInitialized
 		c.Message = fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " "))
 	}
 	return c
 }
 
-// anyStarted tells whether an app container has run: the Pod has been initialised, whatever became of its init containers' records.
-func anyStarted(list []v1.ContainerStatus) bool {
+// anyContainerStarted tells whether an app container has run: the Pod has been initialised, whatever became of its init containers' records.
+func anyContainerStarted(list []v1.ContainerStatus) bool {
 	return slices.ContainsFunc(list, func(st v1.ContainerStatus) bool {
 		ended := st.State.Terminated
 		return st.State.Running != nil || st.LastTerminationState.Terminated != nil || ended != nil && ended.Reason != StatusUnknown
@@ -165,9 +165,9 @@ func ready(in In, containers v1.PodCondition) v1.PodCondition {
 	return c
 }
 
-// disrupted marks a Pod that the node itself ended. Like upstream's, the condition comes with the terminal phase, not before.
-func disrupted(in In, s *v1.PodStatus) {
-	c := dated(in, v1.PodCondition{
+// addDisruption marks a Pod that the node itself ended. Like upstream's, the condition comes with the terminal phase, not before.
+func addDisruption(in In, s *v1.PodStatus) {
+	c := withTransitionTime(in, v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: in.Pod.Generation,
 		Reason: v1.PodReasonTerminationByKubelet, Message: in.End.Victim,
 	})
@@ -175,8 +175,8 @@ func disrupted(in In, s *v1.PodStatus) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// resizes are the conditions of a resize that waits or is under way; a Pod that has ended has none.
-func resizes(in In, phase v1.PodPhase) []v1.PodCondition {
+// resizeConditions are the conditions of a resize that waits or is under way; a Pod that has ended has none.
+func resizeConditions(in In, phase v1.PodPhase) []v1.PodCondition {
 	if phase == v1.PodFailed || phase == v1.PodSucceeded {
 		return nil
 	}
@@ -186,8 +186,8 @@ func resizes(in In, phase v1.PodPhase) []v1.PodCondition {
 			out = append(out, v1.PodCondition{Type: t, Status: v1.ConditionTrue, Reason: r.Reason, Message: r.Message, ObservedGeneration: r.Generation})
 		}
 	}
-	add(v1.PodResizePending, in.Sizes.Pending)
-	add(v1.PodResizeInProgress, in.Sizes.Running)
+	add(v1.PodResizePending, in.Resizes.Pending)
+	add(v1.PodResizeInProgress, in.Resizes.Running)
 	return out
 }
 
@@ -199,7 +199,7 @@ func restartingAll(in In, phase v1.PodPhase) v1.PodCondition {
 		c.Reason = reasonCompleted
 	case phase == v1.PodFailed:
 		c.Reason = reasonFailed
-	case in.End == nil && podplan.RestartingAll(in.Pod, in.Seen):
+	case in.End == nil && podplan.RestartingAll(in.Pod, in.Observed):
 		c.Status, c.Reason, c.Message = v1.ConditionTrue, "RestartAllContainersStarted", "container exited with restart policy rule"
 	}
 	return c

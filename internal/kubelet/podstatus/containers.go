@@ -15,11 +15,11 @@ import (
 
 // What upstream says of containers that nobody has seen end.
 const (
-	StatusUnknown   = "ContainerStatusUnknown"
-	notLocatedEnd   = "The container could not be located when the pod was terminated"
-	creating        = "ContainerCreating"
-	podInitializing = "PodInitializing"
-	unknownExitCode = 137
+	StatusUnknown        = "ContainerStatusUnknown"
+	notLocatedTerminated = "The container could not be located when the pod was terminated"
+	creating             = "ContainerCreating"
+	podInitializing      = "PodInitializing"
+	unknownExitCode      = 137
 )
 
 // containers fills in the statuses of all containers: init containers in the spec's order, the others by name.
@@ -29,14 +29,14 @@ func containers(in In, s *v1.PodStatus) {
 	for _, m := range podplan.Members(in.Pod) {
 		switch m.Kind {
 		case podplan.Init, podplan.Sidecar:
-			s.InitContainerStatuses = append(s.InitContainerStatuses, one(in, m, find(old.InitContainerStatuses, m.Name)))
+			s.InitContainerStatuses = append(s.InitContainerStatuses, containerStatus(in, m, find(old.InitContainerStatuses, m.Name)))
 		case podplan.App:
-			s.ContainerStatuses = append(s.ContainerStatuses, one(in, m, find(old.ContainerStatuses, m.Name)))
+			s.ContainerStatuses = append(s.ContainerStatuses, containerStatus(in, m, find(old.ContainerStatuses, m.Name)))
 		case podplan.Ephemeral:
-			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, one(in, m, find(old.EphemeralContainerStatuses, m.Name)))
+			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, containerStatus(in, m, find(old.EphemeralContainerStatuses, m.Name)))
 		}
 	}
-	if !in.Facts.AllStopped.IsZero() {
+	if !in.Facts.ContainersStopped.IsZero() {
 		terminate(in, old, s)
 	}
 	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
@@ -53,9 +53,9 @@ func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// one is the status of one container; old is what the API has of it, nil when nothing.
-func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
-	c := in.begun(m.Name)
+// containerStatus is the status of one container; old is what the API has of it, nil when nothing.
+func containerStatus(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
+	c := in.lastStarted(m.Name)
 	st := v1.ContainerStatus{Name: m.Name, Image: m.Image, VolumeMounts: mounts(m)}
 	if m.Kind != podplan.Ephemeral {
 		st.Started = new(bool)
@@ -73,10 +73,10 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	}
 	st.RestartCount = int32(c.Attempt)
 	st.Image, st.ImageID, st.ContainerID = cmp.Or(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
-	st.User = c.Uses.User
+	st.User = c.Usage.User
 	resources(in, m, c, &st)
-	if before := in.Seen.Previous(c); before != nil && before.State == podplan.Exited {
-		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(before)}
+	if before := in.Observed.Previous(c); before != nil && before.State == podplan.Exited {
+		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(before)}
 	}
 	if c.State == podplan.Exited && in.stopped(m, old) {
 		return removed(st, *old)
@@ -85,14 +85,14 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	return st
 }
 
-// begun is the newest container of that name that was started; one that was only made, or whose postStart hook has not ended, is not shown yet.
-func (in In) begun(name string) *podplan.Container {
-	c := in.Seen.Latest(name)
-	if c != nil && in.Hooking[name] {
-		return in.Seen.Previous(c)
+// lastStarted is the newest container of that name that was started; one that was only made, or whose postStart hook has not ended, is not shown yet.
+func (in In) lastStarted(name string) *podplan.Container {
+	c := in.Observed.Latest(name)
+	if c != nil && in.RunningHooks[name] {
+		return in.Observed.Previous(c)
 	}
 	for c != nil && c.State == podplan.Created {
-		c = in.Seen.Previous(c)
+		c = in.Observed.Previous(c)
 	}
 	return c
 }
@@ -100,10 +100,10 @@ func (in In) begun(name string) *podplan.Container {
 // state fills in state, readiness and start of a container that has a record.
 func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	why, waits := in.Waiting[m.Name]
-	back, backs := in.Backing[m.Name]
+	back, backs := in.BackOffs[m.Name]
 	switch {
 	case c.State == podplan.Running:
-		st.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
+		st.State.Running = &v1.ContainerStateRunning{StartedAt: apiTime(c.Started)}
 		h := in.Health[m.Name]
 		if st.Started != nil {
 			*st.Started = m.Kind == podplan.Init || h.Started
@@ -111,18 +111,18 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 		st.Ready = h.Ready && (m.Kind == podplan.App || m.Kind == podplan.Sidecar)
 	case c.State == podplan.Exited && backs: // once its Pod is over, it ends as every container that waits
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: back.Reason, Message: back.Message}
-		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
+		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
-		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
-	case c.State == podplan.Exited && c.Again && !podplan.Restarts(in.Pod, m, c.Exit.Code) && in.End == nil:
+		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
+	case c.State == podplan.Exited && c.Restarting && !podplan.ShouldRestart(in.Pod, m, c.Exit.Code) && in.End == nil:
 		st.State.Waiting = waiting(in, m).Waiting // the API takes no container back that was shown to have ended for good
-		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
+		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited:
-		st.State.Terminated = in.ended(c)
+		st.State.Terminated = in.terminatedState(c)
 		st.Ready = m.Kind == podplan.Init && c.Exit.Code == 0
-	case c.State == podplan.Unknown && !in.Facts.AllStopped.IsZero():
-		st.State.Terminated = unknownEnd()
+	case c.State == podplan.Unknown && !in.Facts.ContainersStopped.IsZero():
+		st.State.Terminated = unknownTermination()
 	default:
 		st.State = waiting(in, m)
 	}
@@ -133,19 +133,19 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 // what they waited for. old is what the API has. So does upstream's status manager (TerminatePod).
 func terminate(in In, old v1.PodStatus, s *v1.PodStatus) {
 	if wasInitialized(in, old.ContainerStatuses, *s) {
-		endAll(s.ContainerStatuses)
+		terminateAll(s.ContainerStatuses)
 	}
 	last := len(s.InitContainerStatuses) - 1
-	for last > 0 && neverRan(s.InitContainerStatuses[last]) {
+	for last > 0 && neverStarted(s.InitContainerStatuses[last]) {
 		last--
 	}
-	endAll(s.InitContainerStatuses[:last+1])
+	terminateAll(s.InitContainerStatuses[:last+1])
 }
 
-func endAll(list []v1.ContainerStatus) {
+func terminateAll(list []v1.ContainerStatus) {
 	for i := range list {
 		if list[i].State.Terminated == nil {
-			list[i].State = v1.ContainerState{Terminated: unknownEnd()}
+			list[i].State = v1.ContainerState{Terminated: unknownTermination()}
 		}
 	}
 }
@@ -154,7 +154,7 @@ func endAll(list []v1.ContainerStatus) {
 // app containers, s what is known now.
 func wasInitialized(in In, old []v1.ContainerStatus, s v1.PodStatus) bool {
 	inits := in.Pod.Spec.InitContainers
-	ran := func(c v1.ContainerStatus) bool { return !neverRan(c) }
+	ran := func(c v1.ContainerStatus) bool { return !neverStarted(c) }
 	tried := func(c v1.ContainerStatus) bool { _, waits := in.Waiting[c.Name]; return waits }
 	if len(inits) == 0 || slices.ContainsFunc(old, ran) || slices.ContainsFunc(s.ContainerStatuses, ran) || slices.ContainsFunc(s.ContainerStatuses, tried) {
 		return true
@@ -164,21 +164,21 @@ func wasInitialized(in In, old []v1.ContainerStatus, s v1.PodStatus) bool {
 		was := find(in.Pod.Status.InitContainerStatuses, last.Name)
 		return was != nil && was.State.Running != nil && was.Started != nil && *was.Started
 	}
-	c := in.Seen.Latest(last.Name)
+	c := in.Observed.Latest(last.Name)
 	if c == nil || c.State != podplan.Exited || c.Exit.Code != 0 {
 		return false
 	}
 	// Whole seconds: when the records are gone, the API has no more of it.
-	return in.End == nil || c.Finished.Truncate(time.Second).Before(in.End.Asked.Truncate(time.Second))
+	return in.End == nil || c.Finished.Truncate(time.Second).Before(in.End.RequestedAt.Truncate(time.Second))
 }
 
-// neverRan tells whether a status shows a container that has waited all the time.
-func neverRan(c v1.ContainerStatus) bool {
+// neverStarted tells whether a status shows a container that has waited all the time.
+func neverStarted(c v1.ContainerStatus) bool {
 	return c.State.Waiting != nil && c.LastTerminationState.Terminated == nil
 }
 
-func unknownEnd() *v1.ContainerStateTerminated {
-	return &v1.ContainerStateTerminated{ExitCode: unknownExitCode, Reason: StatusUnknown, Message: notLocatedEnd}
+func unknownTermination() *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{ExitCode: unknownExitCode, Reason: StatusUnknown, Message: notLocatedTerminated}
 }
 
 func waiting(in In, m podplan.Member) v1.ContainerState {
@@ -192,11 +192,11 @@ func waiting(in In, m podplan.Member) v1.ContainerState {
 	return v1.ContainerState{Waiting: w}
 }
 
-// ended renders a container that has ended.
-func (in In) ended(c *podplan.Container) *v1.ContainerStateTerminated {
+// terminatedState renders a container that has ended.
+func (in In) terminatedState(c *podplan.Container) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message,
-		StartedAt: stamp(c.Started), FinishedAt: stamp(c.Finished), ContainerID: in.containerID(c),
+		StartedAt: apiTime(c.Started), FinishedAt: apiTime(c.Finished), ContainerID: in.containerID(c),
 	}
 }
 
@@ -210,7 +210,7 @@ func (in In) containerID(c *podplan.Container) string {
 // resources shows what a container was granted and, while it runs, what it really runs with.
 func resources(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	st.Resources = &v1.ResourceRequirements{}
-	real, known := in.Sizes.Applied[m.Name]
+	real, known := in.Resizes.Applied[m.Name]
 	if !known || c.State != podplan.Running {
 		real = m.Resources
 	}
@@ -242,8 +242,8 @@ func mounts(m podplan.Member) []v1.VolumeMountStatus {
 	return out
 }
 
-// stamp is a time as the API keeps it: whole seconds. A time that never was is that of the runtime's zero, 1970, as upstream shows it.
-func stamp(t time.Time) metav1.Time {
+// apiTime is a time as the API keeps it: whole seconds. A time that never was is that of the runtime's zero, 1970, as upstream shows it.
+func apiTime(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.NewTime(time.Unix(0, 0))
 	}

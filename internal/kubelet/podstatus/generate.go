@@ -17,22 +17,22 @@ import (
 
 // In is everything a status depends on.
 type In struct {
-	Pod     *v1.Pod // as the API has it, with its last status
-	Seen    podplan.Observed
-	Facts   podplan.Facts
-	End     *podplan.End // podplan.Ending of the same input
-	Health  map[string]podplan.Health
-	Waiting map[string]Why  // by container name: why it does not run
-	Backing map[string]Why  // by container name: back-offs under way when the node began to end a Pod that nobody deleted
-	Hooking map[string]bool // containers whose postStart hook has not ended
-	Refusal *reason.Refusal // admission's
-	Node    Node
-	Now     time.Time
-	Sizes   Sizes
+	Pod          *v1.Pod // as the API has it, with its last status
+	Observed     podplan.Observed
+	Facts        podplan.Facts
+	End          *podplan.Termination // podplan.EffectiveTermination of the same input
+	Health       map[string]podplan.Health
+	Waiting      map[string]WaitingReason // by container name: why it does not run
+	BackOffs     map[string]WaitingReason // by container name: back-offs under way when the node began to end a Pod that nobody deleted
+	RunningHooks map[string]bool          // containers whose postStart hook has not ended
+	Refusal      *reason.Refusal          // admission's
+	Node         Node
+	Now          time.Time
+	Resizes      ResizeStatus
 }
 
-// Sizes is what is known of resizes.
-type Sizes struct {
+// ResizeStatus is what is known of resizes.
+type ResizeStatus struct {
 	Applied podplan.Applied // what runs have really been given; Pod's spec has what was granted
 	Pending *Resize         // a wish that was not granted; nil for none
 	Running *Resize         // a grant that is not yet in force; nil for none
@@ -44,8 +44,8 @@ type Resize struct {
 	Generation      int64
 }
 
-// Why is the reason and message of a waiting container.
-type Why struct{ Reason, Message string }
+// WaitingReason is the reason and message of a waiting container.
+type WaitingReason struct{ Reason, Message string }
 
 // Node is what a Pod's status says about its node.
 type Node struct {
@@ -68,24 +68,24 @@ func Generate(in In) v1.PodStatus {
 	if in.Refusal != nil {
 		return refused(in, s)
 	}
-	if ph := in.Pod.Status.Phase; (ph == v1.PodFailed || ph == v1.PodSucceeded) && len(in.Seen.Containers) == 0 {
+	if ph := in.Pod.Status.Phase; (ph == v1.PodFailed || ph == v1.PodSucceeded) && len(in.Observed.Containers) == 0 {
 		return s // ended before it began, or so long ago that nobody knows more
 	}
 	addresses(in, &s)
 	containers(in, &s)
 	phase := Phase(in, s)
-	shown := hold(in, phase)
+	shown := holdPhase(in, phase)
 	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
 	victim := (shown == v1.PodFailed || shown == v1.PodSucceeded) && s.Phase != shown && in.End != nil && in.End.Victim != ""
 	s.Phase = shown
-	if !in.Facts.AllStopped.IsZero() && neverBegan(in) {
+	if !in.Facts.ContainersStopped.IsZero() && noAppContainers(in) {
 		phase = v1.PodPending // upstream: a Pod stopped before all its containers came to run keeps saying what they waited for
 	}
 	s.Conditions = conditions(in, s, phase)
 	if victim {
-		disrupted(in, &s)
+		addDisruption(in, &s)
 	}
 	podResources(in, &s)
 	return s
@@ -108,7 +108,7 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	if old := in.Pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
 		return old // terminal phases stay
 	}
-	outcome, done := podplan.Outcome(in.Pod, in.Seen)
+	outcome, done := podplan.Outcome(in.Pod, in.Observed)
 	switch {
 	case in.End != nil && in.End.Reason == podplan.DeadlineReason:
 		return v1.PodFailed
@@ -116,11 +116,11 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case done:
 		return outcome
-	case !in.Facts.AllStopped.IsZero():
+	case !in.Facts.ContainersStopped.IsZero():
 		return stoppedPhase(s)
 	}
-	if box := in.Seen.Sandbox(); box == nil || !initialized(in, box.ID) {
-		if box == nil && len(in.Seen.Containers) > 0 && in.Pod.Status.Phase != "" {
+	if sandbox := in.Observed.Sandbox(); sandbox == nil || !initialized(in, sandbox.ID) {
+		if sandbox == nil && len(in.Observed.Containers) > 0 && in.Pod.Status.Phase != "" {
 			return in.Pod.Status.Phase
 		}
 		return v1.PodPending
@@ -135,20 +135,20 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 
 func sidecarRuns(in In) bool {
 	for _, m := range podplan.Members(in.Pod) {
-		if c := in.Seen.Latest(m.Name); m.Kind == podplan.Sidecar && c != nil && c.State == podplan.Running {
+		if c := in.Observed.Latest(m.Name); m.Kind == podplan.Sidecar && c != nil && c.State == podplan.Running {
 			return true
 		}
 	}
 	return false
 }
 
-// neverBegan tells whether an app container has no record, of a Pod that did not fail by itself.
-func neverBegan(in In) bool {
-	if _, done := podplan.Outcome(in.Pod, in.Seen); done || in.End != nil && in.End.Reason != "" {
+// noAppContainers tells whether an app container has no record, of a Pod that did not fail by itself.
+func noAppContainers(in In) bool {
+	if _, done := podplan.Outcome(in.Pod, in.Observed); done || in.End != nil && in.End.Reason != "" {
 		return false
 	}
 	for _, m := range podplan.Members(in.Pod) {
-		if m.Kind == podplan.App && in.begun(m.Name) == nil {
+		if m.Kind == podplan.App && in.lastStarted(m.Name) == nil {
 			return true
 		}
 	}
@@ -158,15 +158,15 @@ func neverBegan(in In) bool {
 // initialized tells whether the Pod's init containers are behind it: a Pod whose app containers have run and whose sandbox is being replaced counts
 // as it did before until an init container runs again.
 func initialized(in In, sandbox string) bool {
-	if podplan.Initialized(in.Pod, in.Seen, sandbox, in.Health) {
+	if podplan.Initialized(in.Pod, in.Observed, sandbox, in.Health) {
 		return true
 	}
-	begun := false
+	anyStarted := false
 	for _, m := range podplan.Members(in.Pod) {
-		switch c := in.Seen.Latest(m.Name); {
+		switch c := in.Observed.Latest(m.Name); {
 		case c == nil:
 		case m.Kind == podplan.App:
-			begun = true
+			anyStarted = true
 		case m.Kind == podplan.Init && c.Sandbox == sandbox:
 			return false
 		case c.Exit.Reason == restartingAllContainers: // the Pod starts over, and this one has not yet
@@ -174,7 +174,7 @@ func initialized(in In, sandbox string) bool {
 			return false
 		}
 	}
-	return begun
+	return anyStarted
 }
 
 // stoppedPhase is the phase of a Pod that was stopped: Succeeded if every app container ended with 0.
@@ -187,13 +187,13 @@ func stoppedPhase(s v1.PodStatus) v1.PodPhase {
 	return v1.PodSucceeded
 }
 
-// hold keeps the phase from becoming terminal while something of the Pod may still run.
-func hold(in In, phase v1.PodPhase) v1.PodPhase {
-	if (phase == v1.PodFailed || phase == v1.PodSucceeded) && in.Facts.AllStopped.IsZero() {
+// holdPhase keeps the phase from becoming terminal while something of the Pod may still run.
+func holdPhase(in In, phase v1.PodPhase) v1.PodPhase {
+	if (phase == v1.PodFailed || phase == v1.PodSucceeded) && in.Facts.ContainersStopped.IsZero() {
 		if in.Pod.Status.Phase == "" {
 			return v1.PodPending
 		}
-		if in.Pod.Status.Phase == v1.PodPending && anyBegun(in) {
+		if in.Pod.Status.Phase == v1.PodPending && anyAppStarted(in) {
 			return v1.PodRunning
 		}
 		return in.Pod.Status.Phase
@@ -201,10 +201,10 @@ func hold(in In, phase v1.PodPhase) v1.PodPhase {
 	return phase
 }
 
-// anyBegun tells whether an app container has run.
-func anyBegun(in In) bool {
+// anyAppStarted tells whether an app container has run.
+func anyAppStarted(in In) bool {
 	for _, m := range podplan.Members(in.Pod) {
-		if c := in.Seen.Latest(m.Name); m.Kind == podplan.App && c != nil && !c.Started.IsZero() {
+		if c := in.Observed.Latest(m.Name); m.Kind == podplan.App && c != nil && !c.Started.IsZero() {
 			return true
 		}
 	}
@@ -221,8 +221,8 @@ func addresses(in In, s *v1.PodStatus) {
 	var ips []string
 	if in.Pod.Spec.HostNetwork {
 		ips = in.Node.HostIPs
-	} else if box := in.Seen.Sandbox(); box != nil && box.Ready && tried(in) {
-		ips = box.IPs
+	} else if sandbox := in.Observed.Sandbox(); sandbox != nil && sandbox.Ready && hasRunOrFailed(in) {
+		ips = sandbox.IPs
 	}
 	if len(ips) == 0 {
 		return
@@ -233,9 +233,9 @@ func addresses(in In, s *v1.PodStatus) {
 	}
 }
 
-// tried tells whether a container has been shown to run or to fail: before, upstream does not name the Pod's address.
-func tried(in In) bool {
-	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool { return in.begun(m.Name) != nil })
+// hasRunOrFailed tells whether a container has been shown to run or to fail: before, upstream does not name the Pod's address.
+func hasRunOrFailed(in In) bool {
+	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool { return in.lastStarted(m.Name) != nil })
 }
 
 // podResources shows what the Pod as a whole was given: all of it as allocated; as resources what it asks for, and once something of it has ended or was resized,
@@ -247,11 +247,11 @@ func podResources(in In, s *v1.PodStatus) {
 	if len(requests) > 0 {
 		s.AllocatedResources = requests
 	}
-	real := in.Sizes.Applied.On(in.Pod)
+	real := in.Resizes.Applied.ApplyTo(in.Pod)
 	s.Resources.Requests = resource.PodRequests(real, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources.Limits = resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true})
-	if in.End != nil || slices.ContainsFunc(in.Seen.Containers, func(c podplan.Container) bool { return c.State == podplan.Exited }) {
-		s.Resources.Requests, s.Resources.Limits = inCgroup(s.Resources.Requests), inCgroup(s.Resources.Limits)
+	if in.End != nil || slices.ContainsFunc(in.Observed.Containers, func(c podplan.Container) bool { return c.State == podplan.Exited }) {
+		s.Resources.Requests, s.Resources.Limits = cgroupResources(s.Resources.Requests), cgroupResources(s.Resources.Limits)
 		if !vocab.HasLimit(in.Pod, v1.ResourceMemory) {
 			delete(s.Resources.Limits, v1.ResourceMemory) // a container without one leaves the Pod's cgroup without one
 		}
@@ -261,8 +261,8 @@ func podResources(in In, s *v1.PodStatus) {
 	}
 }
 
-// inCgroup are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.
-func inCgroup(all v1.ResourceList) v1.ResourceList {
+// cgroupResources are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.
+func cgroupResources(all v1.ResourceList) v1.ResourceList {
 	var out v1.ResourceList
 	for name, q := range all {
 		if name != v1.ResourceCPU && name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {

@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 
-func aPod(names ...string) *v1.Pod {
+func testPod(names ...string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", Generation: 2}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways}}
 	for _, n := range names {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: n, Image: "img"})
@@ -29,10 +29,10 @@ func aPod(names ...string) *v1.Pod {
 func running(p *v1.Pod) podstatus.In {
 	in := podstatus.In{
 		Pod: p, Now: now, Facts: podplan.Facts{Accepted: now}, Health: map[string]podplan.Health{}, Node: podstatus.Node{HostIPs: []string{"192.0.2.1"}, Runtime: "containerd"},
-		Seen: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9", "fd00::9"}}}},
+		Observed: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9", "fd00::9"}}}},
 	}
 	for _, c := range p.Spec.Containers {
-		in.Seen.Containers = append(in.Seen.Containers, podplan.Container{ID: "id-" + c.Name, Name: c.Name, Sandbox: "s", State: podplan.Running, Started: now})
+		in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "id-" + c.Name, Name: c.Name, Sandbox: "s", State: podplan.Running, Started: now})
 		in.Health[c.Name] = podplan.Health{Started: true, Ready: true}
 	}
 	return in
@@ -52,7 +52,7 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-16
 // row: PST-26
 func TestRunning(t *testing.T) {
-	s := podstatus.Generate(running(aPod("b", "a")))
+	s := podstatus.Generate(running(testPod("b", "a")))
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" || s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
 		t.Errorf("%+v", s)
 	}
@@ -68,7 +68,7 @@ func TestRunning(t *testing.T) {
 
 // row: PST-14
 func TestConditionsKeepTheirTime(t *testing.T) {
-	in := running(aPod("a"))
+	in := running(testPod("a"))
 	first := podstatus.Generate(in)
 	in.Pod.Status, in.Now = first, now.Add(time.Hour)
 	if diff := cmp.Diff(first, podstatus.Generate(in)); diff != "" {
@@ -85,7 +85,7 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 // row: PST-23
 // row: PST-24
 func TestReadinessGates(t *testing.T) {
-	in := running(aPod("a"))
+	in := running(testPod("a"))
 	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g1"}, {ConditionType: "example.com/g2"}}
 	in.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/g2", Status: v1.ConditionFalse}}
 	s := podstatus.Generate(in)
@@ -106,9 +106,9 @@ func TestReadinessGates(t *testing.T) {
 // row: PST-17
 // row: PST-19
 func TestBeforeAnythingRuns(t *testing.T) {
-	in := running(aPod("a"))
-	in.Seen = podplan.Observed{}
-	in.Waiting = map[string]podstatus.Why{"a": {Reason: "ErrImagePull", Message: "no"}}
+	in := running(testPod("a"))
+	in.Observed = podplan.Observed{}
+	in.Waiting = map[string]podstatus.WaitingReason{"a": {Reason: "ErrImagePull", Message: "no"}}
 	s := podstatus.Generate(in)
 	w := s.ContainerStatuses[0].State.Waiting
 	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" || condition(s, v1.PodInitialized).Status != v1.ConditionTrue || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
@@ -122,11 +122,11 @@ func TestBeforeAnythingRuns(t *testing.T) {
 // row: PST-29
 // row: PST-31
 func TestEnds(t *testing.T) {
-	in := running(aPod("a"))
+	in := running(testPod("a"))
 	in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
-	in.Seen.Containers[0].State, in.Seen.Containers[0].Finished = podplan.Exited, now
-	in.Seen.Containers[0].Exit = podplan.Exit{Code: 137, Reason: "OOMKilled"}
-	in.End = &podplan.End{Cause: podplan.Finished}
+	in.Observed.Containers[0].State, in.Observed.Containers[0].Finished = podplan.Exited, now
+	in.Observed.Containers[0].Exit = podplan.Exit{Code: 137, Reason: "OOMKilled"}
+	in.End = &podplan.Termination{Cause: podplan.Finished}
 	s := podstatus.Generate(in)
 	if s.Phase != v1.PodPending && s.Phase != v1.PodRunning {
 		t.Errorf("phase %s while the sandbox is there", s.Phase)
@@ -134,7 +134,7 @@ func TestEnds(t *testing.T) {
 	if c := condition(s, v1.PodReady); c.Reason != "PodFailed" {
 		t.Errorf("%+v", c)
 	}
-	in.Facts.AllStopped = now
+	in.Facts.ContainersStopped = now
 	s = podstatus.Generate(in)
 	e := s.ContainerStatuses[0].State.Terminated
 	if s.Phase != v1.PodFailed || e == nil || e.ExitCode != 137 || e.Reason != "OOMKilled" || e.FinishedAt.IsZero() || e.ContainerID != "containerd://id-a" {
@@ -143,17 +143,17 @@ func TestEnds(t *testing.T) {
 }
 
 func TestEvicted(t *testing.T) {
-	in := running(aPod("a"))
-	in.Seen.Containers[0].State = podplan.Exited
-	in.Seen.Sandboxes[0].Ready = false
-	in.Facts.AllStopped = now
-	in.End = &podplan.End{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
+	in := running(testPod("a"))
+	in.Observed.Containers[0].State = podplan.Exited
+	in.Observed.Sandboxes[0].Ready = false
+	in.Facts.ContainersStopped = now
+	in.End = &podplan.Termination{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
 	// As recorded of upstream: what was evicted and ended with 0 has Succeeded, and only the condition tells (volume-emptydir-over-limit, preempt-admission-critical).
 	s := podstatus.Generate(in)
 	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" || c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {
 		t.Errorf("%+v", s)
 	}
-	in.Seen.Containers[0].Exit.Code = 137
+	in.Observed.Containers[0].Exit.Code = 137
 	if s := podstatus.Generate(in); s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != in.End.Message {
 		t.Errorf("%+v", s)
 	}
@@ -162,10 +162,10 @@ func TestEvicted(t *testing.T) {
 // A container that was to run again, and will not because the node ends its Pod, is shown to wait and then, as upstream shows it, as one that could not be
 // located; how it really ended is in its last state.
 func TestEndedInBackOff(t *testing.T) {
-	in := running(aPod("a"))
-	in.Seen.Containers[0].State, in.Seen.Containers[0].Attempt, in.Seen.Containers[0].Exit = podplan.Exited, 1, podplan.Exit{Code: 1, Reason: "Error"}
-	in.End = &podplan.End{Cause: "deadline", Reason: podplan.DeadlineReason}
-	in.Backing = map[string]podstatus.Why{"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	in := running(testPod("a"))
+	in.Observed.Containers[0].State, in.Observed.Containers[0].Attempt, in.Observed.Containers[0].Exit = podplan.Exited, 1, podplan.Exit{Code: 1, Reason: "Error"}
+	in.End = &podplan.Termination{Cause: "deadline", Reason: podplan.DeadlineReason}
+	in.BackOffs = map[string]podstatus.WaitingReason{"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
 	for _, c := range []struct {
 		stopped time.Time
 		state   v1.ContainerState
@@ -173,13 +173,13 @@ func TestEndedInBackOff(t *testing.T) {
 		{time.Time{}, v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}},
 		{now, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated"}}},
 	} {
-		in.Facts.AllStopped = c.stopped
+		in.Facts.ContainersStopped = c.stopped
 		s := podstatus.Generate(in).ContainerStatuses[0]
 		if d := cmp.Diff(c.state, s.State); d != "" || s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 {
 			t.Errorf("%s\n%+v", d, s)
 		}
 	}
-	in.Backing = nil // somebody deleted it
+	in.BackOffs = nil // somebody deleted it
 	if s := podstatus.Generate(in).ContainerStatuses[0]; s.State.Terminated == nil || s.State.Terminated.ExitCode != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -221,14 +221,14 @@ func TestContainersThatNeverRanWhenTheirPodEnds(t *testing.T) {
 		{"an init container after a sidecar never ran", []v1.Container{side, one}, []podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)}, "side:0 one:waiting app:waiting"},
 		{"a later init container ran, the record of the first is lost", []v1.Container{one, two}, []podplan.Container{exited("two", 1)}, nil, "one:unknown two:1 app:waiting"},
 	} {
-		in := running(aPod())
+		in := running(testPod())
 		in.Pod.Spec.InitContainers, in.Pod.Spec.Containers = c.inits, []v1.Container{app}
 		in.Pod.Status.InitContainerStatuses = c.was
-		in.Seen.Containers, in.End = c.seen, &podplan.End{Cause: "deleted", Asked: now}
+		in.Observed.Containers, in.End = c.seen, &podplan.Termination{Cause: "deleted", RequestedAt: now}
 		if s := podstatus.Generate(in); len(c.seen) == 0 && s.ContainerStatuses[0].State.Waiting == nil {
 			t.Errorf("%s: before all is stopped %+v", c.name, s.ContainerStatuses[0].State)
 		}
-		in.Facts.AllStopped = now
+		in.Facts.ContainersStopped = now
 		for range 2 { // the second time the API has the first one's answer
 			s := podstatus.Generate(in)
 			in.Pod.Status = s
@@ -254,13 +254,13 @@ func endOf(st v1.ContainerStatus) string {
 	}
 }
 
-func TestRefusedPodSaysOnlyWhy(t *testing.T) {
-	in := podstatus.In{Pod: aPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity", Detail: "Predicate NodeAffinity failed: x"}}
+func TestRefusedPodStatus(t *testing.T) {
+	in := podstatus.In{Pod: testPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity", Detail: "Predicate NodeAffinity failed: x"}}
 	s := podstatus.Generate(in)
 	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" || s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" || len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
 		t.Errorf("%+v", s)
 	}
-	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, AllStopped: now}
+	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, ContainersStopped: now}
 	if diff := cmp.Diff(s, podstatus.Generate(in)); diff != "" {
 		t.Errorf("a restarted kubelet changed it: %s", diff)
 	}
@@ -274,7 +274,7 @@ func TestRecordsOnlyTheAPIHas(t *testing.T) {
 		{Name: "never", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}},
 		{Name: "there", ContainerID: "containerd://4", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
 	}}
-	seen := podstatus.Remember(podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
+	seen := podstatus.MergeKnown(podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
 	if c := seen.Latest("ran"); c == nil || c.Exit.Code != 137 || c.Exit.Reason != podstatus.StatusUnknown || c.Attempt != 2 {
 		t.Errorf("%+v", c)
 	}
@@ -287,7 +287,7 @@ func TestRecordsOnlyTheAPIHas(t *testing.T) {
 }
 
 func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
-	in := running(aPod("a"))
+	in := running(testPod("a"))
 	list := func(names ...v1.ResourceName) v1.ResourceList {
 		out := v1.ResourceList{}
 		for _, n := range names {
@@ -302,7 +302,7 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: all, Limits: all}, s.Resources); diff != "" {
 		t.Error("until something has ended: " + diff)
 	}
-	in.End = &podplan.End{Cause: "deleted"}
+	in.End = &podplan.Termination{Cause: "deleted"}
 	s = podstatus.Generate(in)
 	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: held, Limits: held}, s.Resources); diff != "" {
 		t.Error(diff)
@@ -316,21 +316,21 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 	}
 }
 
-func TestAddressIsToldWithTheFirstContainer(t *testing.T) {
-	in := running(aPod("a"))
-	in.Hooking = map[string]bool{"a": true}
+func TestPodIPIsReportedWithFirstContainer(t *testing.T) {
+	in := running(testPod("a"))
+	in.RunningHooks = map[string]bool{"a": true}
 	if s := podstatus.Generate(in); s.PodIP != "" || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionTrue {
 		t.Errorf("while its postStart hook runs: %+v", s)
 	}
-	in.Hooking = nil
+	in.RunningHooks = nil
 	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
 		t.Errorf("once it runs: %q", s.PodIP)
 	}
-	in.Seen.Containers, in.Waiting = nil, map[string]podstatus.Why{"a": {Reason: "ErrImagePull"}}
+	in.Observed.Containers, in.Waiting = nil, map[string]podstatus.WaitingReason{"a": {Reason: "ErrImagePull"}}
 	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
 		t.Errorf("when it cannot run: %q", s.PodIP)
 	}
-	in.Pod.Spec.HostNetwork, in.Waiting, in.Seen = true, nil, podplan.Observed{}
+	in.Pod.Spec.HostNetwork, in.Waiting, in.Observed = true, nil, podplan.Observed{}
 	if s := podstatus.Generate(in); s.PodIP != "192.0.2.1" {
 		t.Errorf("on the host's network it is known from the start: %q", s.PodIP)
 	}

@@ -40,7 +40,7 @@ func holds(s v1.PodStatus, what v1.PodConditionType) bool {
 // stopped tells whether an ended container was stopped for a restart of all that is under way; its record goes next.
 // Those that had ended before show their end until then.
 func (in In) stopped(m podplan.Member, old *v1.ContainerStatus) bool {
-	return in.removed(m, old) && old.State.Running != nil && podplan.RestartingAll(in.Pod, in.Seen)
+	return in.removed(m, old) && old.State.Running != nil && podplan.RestartingAll(in.Pod, in.Observed)
 }
 
 // removed is the status of such a container; old is the one before.

@@ -14,7 +14,7 @@ import (
 // Pod goes on from there as one that runs.
 func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 	never := v1.ContainerRestartPolicyNever
-	p := aPod("watcher", "worker")
+	p := testPod("watcher", "worker")
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
 	p.Spec.InitContainers = []v1.Container{{Name: "setup", Image: "img"}}
 	p.Spec.Containers[0].RestartPolicy = &never
@@ -23,24 +23,24 @@ func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 	}}
 	in := running(p)
-	box := in.Seen.Sandboxes
-	in.Seen.Containers = append(in.Seen.Containers, podplan.Container{
+	sandbox := in.Observed.Sandboxes
+	in.Observed.Containers = append(in.Observed.Containers, podplan.Container{
 		ID: "id-setup", Name: "setup", Sandbox: "s", State: podplan.Exited, Exit: podplan.Exit{Reason: "Completed"},
 	})
 	p.Status = podstatus.Generate(in)
 	next := func(seen podplan.Observed) v1.PodStatus {
-		in.Seen = podstatus.Remember(seen, p.Status)
+		in.Observed = podstatus.MergeKnown(seen, p.Status)
 		p.Status = podstatus.Generate(in)
 		return p.Status
 	}
 
-	in.Seen.Containers[0].State, in.Seen.Containers[0].Exit.Code = podplan.Exited, 42
-	if s := next(in.Seen); s.ContainerStatuses[0].State.Terminated == nil || s.InitContainerStatuses[0].State.Terminated == nil ||
+	in.Observed.Containers[0].State, in.Observed.Containers[0].Exit.Code = podplan.Exited, 42
+	if s := next(in.Observed); s.ContainerStatuses[0].State.Terminated == nil || s.InitContainerStatuses[0].State.Terminated == nil ||
 		condition(s, v1.AllContainersRestarting).Status != v1.ConditionTrue {
 		t.Fatalf("after the exit the containers are shown as they are, want their ends: %+v", s)
 	}
 	for round, want := range []string{"RestartingAllContainers", "PodInitializing"} {
-		s := next(podplan.Observed{Sandboxes: box}) // all records went
+		s := next(podplan.Observed{Sandboxes: sandbox}) // all records went
 		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
 			last := c.LastTerminationState.Terminated
 			if c.State.Waiting == nil || c.State.Waiting.Reason != want || c.RestartCount != 1 || c.Ready ||
@@ -53,10 +53,10 @@ func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 			condition(s, v1.PodInitialized).Status != v1.ConditionTrue {
 			t.Errorf("round %d: phase %s, restarting %s, conditions %+v; want Running, False, Initialized", round, s.Phase, got, s.Conditions)
 		}
-		if _, over := podplan.Outcome(p, in.Seen); over {
+		if _, restartingAll := podplan.Outcome(p, in.Observed); restartingAll {
 			t.Errorf("round %d: the Pod is over, want that it goes on", round)
 		}
-		for _, c := range in.Seen.Containers {
+		for _, c := range in.Observed.Containers {
 			if c.Attempt+1 != 1 {
 				t.Errorf("round %d: the next start of %s is number %d, want 1", round, c.Name, c.Attempt+1)
 			}
@@ -66,16 +66,16 @@ func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 
 // The resources of a container are those of its spec, empty ones shown as such; what has no record has none.
 func TestResourcesOfContainersWithoutLimits(t *testing.T) {
-	p := aPod("both", "limited", "none", "requested", "waiting")
+	p := testPod("both", "limited", "none", "requested", "waiting")
 	cpu := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}
 	p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: cpu, Limits: cpu}
 	p.Spec.Containers[1].Resources.Limits = cpu
 	p.Spec.Containers[3].Resources.Requests = cpu
 	in := running(p)
-	in.Seen.Containers = in.Seen.Containers[:4]
-	for i := range in.Seen.Containers {
+	in.Observed.Containers = in.Observed.Containers[:4]
+	for i := range in.Observed.Containers {
 		for _, state := range []podplan.State{podplan.Running, podplan.Exited} {
-			in.Seen.Containers[i].State = state
+			in.Observed.Containers[i].State = state
 			s := podstatus.Generate(in)
 			for j, want := range []struct{ requests, limits bool }{{true, true}, {false, true}, {false, false}, {true, false}} {
 				c := s.ContainerStatuses[j]

@@ -5,52 +5,52 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
-	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	"github.com/gantry-project/gantry/internal/kubelet/prober"
 )
 
-// health tells the prober which containers run and asks for its verdicts. A container that ran before this kubelet did begins with what the API says of it.
-func (w *worker) health(in podplan.In) map[string]podplan.Health {
+// syncProbes tells the prober which containers run and asks for its verdicts. A container that ran before this kubelet did begins with what the API says of it.
+func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 	out := map[string]podplan.Health{}
-	var running []ask.Running
+	var running []prober.Running
 	for _, m := range podplan.Members(in.Pod) {
-		c := in.Seen.Latest(m.Name)
-		if c == nil || c.State != podplan.Running || w.life.hooking[m.Name] || m.Kind == podplan.Init || m.Kind == podplan.Ephemeral {
+		c := in.Observed.Latest(m.Name)
+		if c == nil || c.State != podplan.Running || w.state.runningHooks[m.Name] || m.Kind == podplan.Init || m.Kind == podplan.Ephemeral {
 			continue
 		}
-		r := ask.Running{Name: m.Name, ID: c.ID, StartedAt: c.Started}
+		r := prober.Running{Name: m.Name, ID: c.ID, StartedAt: c.Started}
 		if st := statusOf(in.Pod, m); st != nil && st.State.Running != nil && sameID(st.ContainerID, c.ID) {
 			r.Adopted, r.Ready, r.Started = true, st.Ready, st.Started != nil && *st.Started
 		}
 		running = append(running, r)
 	}
-	w.pool.d.Probes.Sync(in.Pod, podIP(in), running)
+	w.pool.d.Probes.SyncPod(in.Pod, podIP(in), running)
 	for _, r := range running {
 		m, _ := podplan.MemberOf(in.Pod, r.Name)
-		out[r.Name] = w.verdicts(m)
+		out[r.Name] = w.probeHealth(m)
 	}
 	return out
 }
 
-func (w *worker) verdicts(m podplan.Member) podplan.Health {
-	ask := func(k probe.Kind, p *v1.Probe) probe.Verdict {
+func (w *worker) probeHealth(m podplan.Member) podplan.Health {
+	healthOf := func(k probe.Kind, p *v1.Probe) probe.Health {
 		if p == nil {
-			return probe.Good
+			return probe.Healthy
 		}
-		v, ok := w.pool.d.Probes.Verdict(probe.Key{UID: w.uid, Container: m.Name, Kind: k})
+		v, ok := w.pool.d.Probes.Health(probe.Key{UID: w.uid, Container: m.Name, Kind: k})
 		if !ok {
 			return probe.Pending
 		}
 		return v
 	}
 	var h podplan.Health
-	startup := ask(probe.Startup, m.StartupProbe)
-	h.Started = startup == probe.Good
-	h.Ready = h.Started && ask(probe.Readiness, m.ReadinessProbe) == probe.Good
+	startup := healthOf(probe.Startup, m.StartupProbe)
+	h.Started = startup == probe.Healthy
+	h.Ready = h.Started && healthOf(probe.Readiness, m.ReadinessProbe) == probe.Healthy
 	switch {
-	case startup == probe.Bad:
-		h.Sick = "startup"
-	case ask(probe.Liveness, m.LivenessProbe) == probe.Bad:
-		h.Sick = "liveness"
+	case startup == probe.Unhealthy:
+		h.FailedProbe = "startup"
+	case healthOf(probe.Liveness, m.LivenessProbe) == probe.Unhealthy:
+		h.FailedProbe = "liveness"
 	}
 	return h
 }
@@ -74,8 +74,8 @@ func sameID(inAPI, id string) bool {
 }
 
 func podIP(in podplan.In) string {
-	if box := in.Seen.Sandbox(); box != nil && len(box.IPs) > 0 {
-		return box.IPs[0]
+	if createSandbox := in.Observed.Sandbox(); createSandbox != nil && len(createSandbox.IPs) > 0 {
+		return createSandbox.IPs[0]
 	}
 	return in.Pod.Status.HostIP
 }

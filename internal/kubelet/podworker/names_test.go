@@ -12,46 +12,46 @@ import (
 )
 
 // What an earlier kubelet left holds its name until it is gone: ended because its source has another Pod, found to have vanished, or not come for long enough.
-func TestWhatWasLeftHoldsItsName(t *testing.T) {
-	started := func(w *world) bool { return slices.Contains(w.all(), "new start c ") }
+func TestLeftoverPodHoldsItsName(t *testing.T) {
+	started := func(w *testRuntime) bool { return slices.Contains(w.all(), "new start c ") }
 	for name, c := range map[string]struct {
-		leave func(*world, *Pool)
+		leave func(*testRuntime, *Pool)
 		frees func(*Pool) // nil: it is free by itself after a time
 		after time.Duration
 	}{
 		"another of its source comes": {
-			leave: func(_ *world, p *Pool) { p.Left(aPod("old", ""), "api") },
+			leave: func(_ *testRuntime, p *Pool) { p.ReserveName(testPod("old", ""), "api") },
 		},
 		"it has vanished": {
-			leave: func(_ *world, p *Pool) { p.Left(aPod("old", ""), "file") },
-			frees: func(p *Pool) { p.Vanished(func(types.UID) bool { return false }) },
+			leave: func(_ *testRuntime, p *Pool) { p.ReserveName(testPod("old", ""), "file") },
+			frees: func(p *Pool) { p.ReleaseVanishedNames(func(types.UID) bool { return false }) },
 		},
 		"it is swept": {
-			leave: func(_ *world, p *Pool) { p.Left(aPod("old", ""), "file") },
+			leave: func(_ *testRuntime, p *Pool) { p.ReserveName(testPod("old", ""), "file") },
 			frees: func(p *Pool) {
-				p.Vanished(func(types.UID) bool { return true })
-				p.Tell(Wish{Pod: aPod("old", ""), Source: SourceRuntime, Gone: true, End: &podplan.End{}})
+				p.ReleaseVanishedNames(func(types.UID) bool { return true })
+				p.UpdatePod(UpdatePodOptions{Pod: testPod("old", ""), Source: SourceRuntime, Gone: true, Termination: &podplan.Termination{}})
 			},
 		},
 		"it does not come": {
-			leave: func(_ *world, p *Pool) { p.MayCome(aPod("old", "")) },
-			after: podplan.Settling,
+			leave: func(_ *testRuntime, p *Pool) { p.ReserveNameForUncertainSandbox(testPod("old", "")) },
+			after: podplan.UncertainFor,
 		},
 		"it is there, and might have come": {
-			leave: func(_ *world, p *Pool) {
-				p.Left(aPod("old", ""), "file")
-				p.MayCome(aPod("old", ""))
-				time.Sleep(2 * podplan.Settling)
+			leave: func(_ *testRuntime, p *Pool) {
+				p.ReserveName(testPod("old", ""), "file")
+				p.ReserveNameForUncertainSandbox(testPod("old", ""))
+				time.Sleep(2 * podplan.UncertainFor)
 			},
-			frees: func(p *Pool) { p.Vanished(func(types.UID) bool { return false }) },
+			frees: func(p *Pool) { p.ReleaseVanishedNames(func(types.UID) bool { return false }) },
 		},
 		"two were left": {
-			leave: func(_ *world, p *Pool) {
-				p.Left(aPod("old", ""), "file")
-				p.MayCome(aPod("older", ""))
+			leave: func(_ *testRuntime, p *Pool) {
+				p.ReserveName(testPod("old", ""), "file")
+				p.ReserveNameForUncertainSandbox(testPod("older", ""))
 			},
-			frees: func(p *Pool) { p.Vanished(func(types.UID) bool { return false }) },
-			after: podplan.Settling,
+			frees: func(p *Pool) { p.ReleaseVanishedNames(func(types.UID) bool { return false }) },
+			after: podplan.UncertainFor,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestWhatWasLeftHoldsItsName(t *testing.T) {
 				w, p := begin(t, map[string]time.Duration{"stop sandbox s": time.Second})
 				w.seen["old"] = podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true}}}
 				c.leave(w, p)
-				p.Tell(Wish{Pod: aPod("new", ""), Source: "api"})
+				p.UpdatePod(UpdatePodOptions{Pod: testPod("new", ""), Source: "api"})
 				synctest.Wait()
 				if started(w) {
 					t.Fatalf("it does not wait: %q", w.all())
@@ -92,8 +92,8 @@ func TestThatWhichEndsHoldsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"stop sandbox s": time.Minute})
 		w.seen["old"] = podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true}}}
-		p.Tell(Wish{Pod: aPod("old", ""), Source: "api", End: &podplan.End{}})
-		p.Tell(Wish{Pod: aPod("new", ""), Source: "api"})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("old", ""), Source: "api", Termination: &podplan.Termination{}})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("new", ""), Source: "api"})
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
 		if acts := w.all(); slices.Contains(acts, "new furnish ") {

@@ -13,38 +13,38 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// paced is a world whose actions take a random while, and that counts how many are under way for one Pod.
-type paced struct {
-	*world
-	mu    sync.Mutex
-	now   map[types.UID]int
-	both  int
-	begun map[types.UID][]Path
-	rand  *rand.Rand
+// concurrencyChecker is a world whose actions take a random while, and that counts how many are under way for one Pod.
+type concurrencyChecker struct {
+	*testRuntime
+	mu      sync.Mutex
+	now     map[types.UID]int
+	both    int
+	started map[types.UID][]PodWorkerState
+	rand    *rand.Rand
 }
 
-// pathOf tells which of the three ways an action is a step of.
-func pathOf(a podplan.Action) Path {
+// stateOf tells which of the three ways an action is a step of.
+func stateOf(a podplan.Action) PodWorkerState {
 	switch a.(type) {
 	case podplan.Stop, podplan.StopSandbox:
-		return Terminating
+		return TerminatingPod
 	case podplan.RemoveContainer, podplan.RemoveSandbox, podplan.Release:
-		return Terminated
+		return TerminatedPod
 	}
-	return Syncing
+	return SyncPod
 }
 
-func (p *paced) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+func (p *concurrencyChecker) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
 	p.mu.Lock()
 	p.now[j.Pod.UID]++
 	if p.now[j.Pod.UID] > 1 {
 		p.both++
 	}
-	p.begun[j.Pod.UID] = append(p.begun[j.Pod.UID], pathOf(a))
+	p.started[j.Pod.UID] = append(p.started[j.Pod.UID], stateOf(a))
 	d := time.Duration(p.rand.IntN(50)) * time.Millisecond
 	p.mu.Unlock()
 	defer func() {
@@ -57,7 +57,7 @@ func (p *paced) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return p.world.Do(ctx, j, a)
+	return p.testRuntime.Do(ctx, j, a)
 }
 
 // A thousand Pods are deleted at random moments of their lives: no worker does two things at once, none goes from one of the three ways back to an earlier one, and
@@ -70,30 +70,30 @@ func (p *paced) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
 func TestAThousandRandomDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, nil)
-		hands := &paced{world: w, now: map[types.UID]int{}, begun: map[types.UID][]Path{}, rand: rand.New(rand.NewPCG(1, 2))}
-		pool.d.Hands = hands
+		actions := &concurrencyChecker{testRuntime: w, now: map[types.UID]int{}, started: map[types.UID][]PodWorkerState{}, rand: rand.New(rand.NewPCG(1, 2))}
+		pool.d.Actions = actions
 		for i := range 1000 {
-			pod := aPod(fmt.Sprint(i), "")
+			pod := testPod(fmt.Sprint(i), "")
 			pod.Name = "p" + fmt.Sprint(i)
-			pool.Tell(Wish{Pod: pod, Source: "api"})
+			pool.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 			after := time.Duration(rand.New(rand.NewPCG(uint64(i), 3)).IntN(200)) * time.Millisecond
 			time.AfterFunc(after, func() {
-				pool.Tell(Wish{Pod: pod, Source: "api", Gone: true, End: &podplan.End{Cause: "deleted", Asked: time.Now(), Grace: time.Second}})
+				pool.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api", Gone: true, Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now(), Grace: time.Second}})
 			})
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if hands.both != 0 {
-			t.Errorf("%d actions began while another of their Pod was under way", hands.both)
+		if actions.both != 0 {
+			t.Errorf("%d actions began while another of their Pod was under way", actions.both)
 		}
-		order := map[Path]int{Syncing: 0, Terminating: 1, Terminated: 2}
-		for uid, paths := range hands.begun {
+		order := map[PodWorkerState]int{SyncPod: 0, TerminatingPod: 1, TerminatedPod: 2}
+		for uid, paths := range actions.started {
 			for i := 1; i < len(paths); i++ {
 				if order[paths[i]] < order[paths[i-1]] {
 					t.Fatalf("Pod %s: %v", uid, paths)
 				}
 			}
-			if pool.Known(uid) {
+			if pool.IsKnown(uid) {
 				t.Errorf("Pod %s is still there", uid)
 			}
 		}
@@ -120,20 +120,20 @@ func TestAThousandRandomDeletes(t *testing.T) {
 func TestMailboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, map[string]time.Duration{"furnish": time.Hour})
-		begun := time.Now()
+		startedAt := time.Now()
 		for i := range 1000 {
-			pool.Tell(Wish{Pod: aPod("busy", fmt.Sprint(i)), Source: "api"})
-			pool.Ring("busy")
+			pool.UpdatePod(UpdatePodOptions{Pod: testPod("busy", fmt.Sprint(i)), Source: "api"})
+			pool.Wake("busy")
 		}
-		other := aPod("other", "x")
+		other := testPod("other", "x")
 		other.Name = "other"
-		pool.Tell(Wish{Pod: other, Source: "api"})
+		pool.UpdatePod(UpdatePodOptions{Pod: other, Source: "api"})
 		synctest.Wait()
-		if waited := time.Since(begun); waited != 0 {
+		if waited := time.Since(startedAt); waited != 0 {
 			t.Errorf("telling took %s", waited)
 		}
-		if len(pool.workers) != 2 || cap(pool.workers["busy"].bell) != 1 {
-			t.Errorf("%d workers, a bell for %d", len(pool.workers), cap(pool.workers["busy"].bell))
+		if len(pool.workers) != 2 || cap(pool.workers["busy"].wakeup) != 1 {
+			t.Errorf("%d workers, a bell for %d", len(pool.workers), cap(pool.workers["busy"].wakeup))
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
@@ -152,21 +152,21 @@ func TestMailboxes(t *testing.T) {
 	})
 }
 
-// refusing is a world where a container cannot be started the first two times.
-type refusing struct {
-	*world
+// failingActions is a world where a container cannot be started the first two times.
+type failingActions struct {
+	*testRuntime
 	left  int
 	times []time.Time
 }
 
-func (r *refusing) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+func (r *failingActions) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
 	if _, ok := a.(podplan.Start); ok {
 		r.times = append(r.times, time.Now())
 		if r.left--; r.left >= 0 {
 			return errors.New("no")
 		}
 	}
-	return r.world.Do(ctx, j, a)
+	return r.testRuntime.Do(ctx, j, a)
 }
 
 // A Pod whose work is due is worked on then, though nobody rings: each round ends with the time of the next.
@@ -176,17 +176,17 @@ func (r *refusing) Do(ctx context.Context, j podexec.Job, a podplan.Action) erro
 func TestDueWorkIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, nil)
-		hands := &refusing{world: w, left: 2}
-		pool.d.Hands = hands
-		pool.Tell(Wish{Pod: aPod("1", ""), Source: "api"})
+		actions := &failingActions{testRuntime: w, left: 2}
+		pool.d.Actions = actions
+		pool.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
 		synctest.Wait()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(hands.times) != 3 {
-			t.Errorf("tried %d times, want 3: two that fail and one that does not", len(hands.times))
+		if len(actions.times) != 3 {
+			t.Errorf("tried %d times, want 3: two that fail and one that does not", len(actions.times))
 		}
-		for i := 1; i < len(hands.times); i++ {
-			if gap := hands.times[i].Sub(hands.times[i-1]); gap < time.Second || gap > time.Minute {
+		for i := 1; i < len(actions.times); i++ {
+			if gap := actions.times[i].Sub(actions.times[i-1]); gap < time.Second || gap > time.Minute {
 				t.Errorf("%s between tries", gap)
 			}
 		}

@@ -15,21 +15,21 @@ import (
 type Pool struct {
 	d Deps
 
-	mu      sync.Mutex
-	ctx     context.Context
-	wg      sync.WaitGroup
-	workers map[types.UID]*worker
-	names   map[types.NamespacedName]types.UID // who holds a name on this node
-	left    map[types.UID]left                 // what an earlier kubelet left, until somebody works for it
-	again   map[types.UID]Wish                 // a static Pod's source has it again while it still leaves the node: it runs again after that
-	admit   sync.Mutex                         // admission looks at one Pod at a time
-	asked   map[types.UID]*asked               // wishes for other sizes
-	open    bool                               // all Pods of the node are known: wishes for other sizes are judged
+	mu              sync.Mutex
+	ctx             context.Context
+	wg              sync.WaitGroup
+	workers         map[types.UID]*worker
+	names           map[types.NamespacedName]types.UID // who holds a name on this node
+	leftovers       map[types.UID]leftoverPod          // what an earlier kubelet left, until somebody works for it
+	pendingRestarts map[types.UID]UpdatePodOptions     // a static Pod's source has it again while it still leaves the node: it runs again after that
+	admission       sync.Mutex                         // admission looks at one Pod at a time
+	pendingResizes  map[types.UID]*pendingResize       // wishes for other sizes
+	sourcesReady    bool                               // all Pods of the node are known: wishes for other sizes are judged
 }
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, left: map[types.UID]left{}, again: map[types.UID]Wish{}, asked: map[types.UID]*asked{}}
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{}, pendingResizes: map[types.UID]*pendingResize{}}
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -53,8 +53,8 @@ func (p *Pool) run(w *worker) {
 	}()
 }
 
-// Tell brings a wish to its Pod's worker, which begins to exist with its first wish.
-func (p *Pool) Tell(n Wish) {
+// UpdatePod brings a wish to its Pod's worker, which begins to exist with its first wish.
+func (p *Pool) UpdatePod(n UpdatePodOptions) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.workers[n.Pod.UID]
@@ -62,26 +62,26 @@ func (p *Pool) Tell(n Wish) {
 		if n.Gone && n.Source != SourceRuntime {
 			return
 		}
-		p.begin(n)
+		p.startWorker(n)
 		return
 	}
 	if n.Gone {
-		delete(p.again, n.Pod.UID)
-	} else if w.wish.Load().Gone && pod.IsStatic(n.Pod) {
-		p.again[n.Pod.UID] = n
+		delete(p.pendingRestarts, n.Pod.UID)
+	} else if w.desired.Load().Gone && pod.IsStatic(n.Pod) {
+		p.pendingRestarts[n.Pod.UID] = n
 		return
 	}
-	w.tell(n)
+	w.update(n)
 }
 
-func (p *Pool) begin(n Wish) {
+func (p *Pool) startWorker(n UpdatePodOptions) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
-	if l, was := p.left[w.uid]; was && l.source == "" {
-		w.life.facts.Doubt = podplan.Doubt{GivenUp: l.since} // its sandbox may come even if its end is all that is wished
+	if l, was := p.leftovers[w.uid]; was && l.source == "" {
+		w.state.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since} // its sandbox may come even if its end is all that is wished
 	}
-	delete(p.left, w.uid)
-	if _, held := p.names[w.name]; !held && n.End != nil {
+	delete(p.leftovers, w.uid)
+	if _, isHeld := p.names[w.name]; !isHeld && n.Termination != nil {
 		p.names[w.name] = w.uid // it is not admitted any more, but is there
 	}
 	if p.ctx != nil {
@@ -92,20 +92,20 @@ func (p *Pool) begin(n Wish) {
 // SourceRuntime is the source of Pods that only the runtime knows.
 const SourceRuntime = "runtime"
 
-// Ring tells a worker that something of its Pod may have changed; false when there is no such worker.
-func (p *Pool) Ring(uid types.UID) bool { return p.ring(uid, looked) }
+// Wake tells a worker that something of its Pod may have changed; false when there is no such worker.
+func (p *Pool) Wake(uid types.UID) bool { return p.wake(uid, wakeRuntime) }
 
-// Began is Ring for what only the worker itself does: making and starting.
-func (p *Pool) Began(uid types.UID) bool { return p.ring(uid, began) }
+// WakeForStart is Ring for what only the worker itself does: making and starting.
+func (p *Pool) WakeForStart(uid types.UID) bool { return p.wake(uid, wakeStarted) }
 
-func (p *Pool) ring(uid types.UID, why rung) bool {
+func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w == nil {
 		return false
 	}
-	w.ring(why)
+	w.wake(why)
 	return true
 }
 
@@ -115,37 +115,37 @@ func (p *Pool) ObjectsChanged(uid types.UID) {
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w != nil {
-		w.ring(objects)
+		w.wake(wakeObjects)
 	}
 }
 
-// AtRest is closed when nothing of the Pod runs any more and nothing will; at once when it is not on this node.
-func (p *Pool) AtRest(uid types.UID) <-chan struct{} {
+// TerminatedCh is closed when nothing of the Pod runs any more and nothing will; at once when it is not on this node.
+func (p *Pool) TerminatedCh(uid types.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		return w.rest
+		return w.terminated
 	}
 	none := make(chan struct{})
 	close(none)
 	return none
 }
 
-// End asks for the end of a Pod on behalf of the node; false when it is not here.
-func (p *Pool) End(uid types.UID, end podplan.End) bool {
+// KillPod asks for the end of a Pod on behalf of the node; false when it is not here.
+func (p *Pool) KillPod(uid types.UID, end podplan.Termination) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w == nil {
 		return false
 	}
-	now := w.wish.Load()
-	w.tell(Wish{Pod: now.Pod, Source: now.Source, End: &end})
+	now := w.desired.Load()
+	w.update(UpdatePodOptions{Pod: now.Pod, Source: now.Source, Termination: &end})
 	return true
 }
 
-// Known tells whether there is a worker for the uid.
-func (p *Pool) Known(uid types.UID) bool {
+// IsKnown tells whether there is a worker for the uid.
+func (p *Pool) IsKnown(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.workers[uid] != nil
@@ -153,10 +153,10 @@ func (p *Pool) Known(uid types.UID) bool {
 
 // View is one Pod as its worker sees it.
 type View struct {
-	Pod    *v1.Pod // with the newest status, written or not
-	Source string
-	Stage  podplan.Stage
-	Seen   podplan.Observed
+	Pod      *v1.Pod // with the newest status, written or not
+	Source   string
+	Stage    podplan.Stage
+	Observed podplan.Observed
 }
 
 // View returns one Pod; ok is false when it is not on this node.
@@ -185,22 +185,22 @@ func (p *Pool) Views() []View {
 	return out
 }
 
-// leave removes a worker that has ended for good.
-func (p *Pool) leave(w *worker) {
+// removeWorker removes a worker that has ended for good.
+func (p *Pool) removeWorker(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.workers[w.uid] != w {
 		return
 	}
 	delete(p.workers, w.uid)
-	if n, back := p.again[w.uid]; back {
-		delete(p.again, w.uid)
-		p.begin(n)
+	if n, back := p.pendingRestarts[w.uid]; back {
+		delete(p.pendingRestarts, w.uid)
+		p.startWorker(n)
 	}
 }
 
-// others are the Pods that take part of the node: admitted, by this kubelet or the one before it, and not stopped.
-func (p *Pool) others(uid types.UID) []*v1.Pod {
+// otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before it, and not stopped.
+func (p *Pool) otherPods(uid types.UID) []*v1.Pod {
 	var out []*v1.Pod
 	for _, v := range p.Views() {
 		waits := v.Stage == podplan.Waiting && (v.Pod.Status.StartTime == nil || pod.IsTerminal(v.Pod))

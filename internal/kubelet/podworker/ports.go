@@ -10,66 +10,68 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
-	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	"github.com/gantry-project/gantry/internal/kubelet/prober"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Looker sees the runtime; observe.Watcher is one.
-type Looker interface {
-	Look(ctx context.Context, uid types.UID) (podplan.Observed, error)
+// RuntimeCache sees the runtime; pleg.PLEG is one.
+type RuntimeCache interface {
+	GetPodStatus(ctx context.Context, uid types.UID) (podplan.Observed, error)
 }
 
-// Hands carry out actions; podexec.Hands are some.
-type Hands interface {
+// Actions carry out actions; podactions.Executor are some.
+type Actions interface {
 	// Do performs one action. Errors are *reason.Refusal or wrap one.
-	Do(ctx context.Context, j podexec.Job, a podplan.Action) error
+	Do(ctx context.Context, j podactions.Job, a podplan.Action) error
 	// Refresh brings volumes up to date whose content follows API objects.
 	Refresh(ctx context.Context, pod *v1.Pod) error
 	// Forget drops what the hands remember of a Pod that is gone.
 	Forget(uid types.UID)
 }
 
-// Statuses take statuses to the API; patch.Writer is one.
-type Statuses interface {
-	// Set makes the status known; it is written when it differs from what the API has.
-	Set(pod *v1.Pod, status v1.PodStatus)
-	// Finish deletes the Pod from the API after its last status, with grace 0 and its uid as precondition.
-	Finish(pod *v1.Pod)
-	// Drop forgets a Pod that is gone.
-	Drop(uid types.UID)
+// StatusManager take statuses to the API; statusmanager.Manager is one.
+type StatusManager interface {
+	// SetPodStatus makes the status known; it is written when it differs from what the API has.
+	SetPodStatus(pod *v1.Pod, status v1.PodStatus)
+	// DeletePod deletes the Pod from the API after its last status, with grace 0 and its uid as precondition.
+	DeletePod(pod *v1.Pod)
+	// RemoveStatus forgets a Pod that is gone.
+	RemoveStatus(uid types.UID)
 }
 
-// Grants keep what resizes granted over restarts of the kubelet; podexec.Ledger does.
-type Grants interface {
-	Load(uid types.UID) (g podexec.Grant, ok bool, err error)
-	Save(uid types.UID, g podexec.Grant) error
+// AllocationStore keep what resizes granted over restarts of the kubelet; podactions.AllocationStore does.
+type AllocationStore interface {
+	Load(uid types.UID) (g podactions.AllocationRecord, ok bool, err error)
+	Save(uid types.UID, g podactions.AllocationRecord) error
 }
 
-// Prober asks containers how they are; ask.Asker is one.
-type Prober interface {
-	Sync(pod *v1.Pod, podIP string, running []ask.Running)
-	Verdict(k probe.Key) (v probe.Verdict, ok bool)
+// ProbeManager asks containers how they are; prober.Manager is one.
+type ProbeManager interface {
+	SyncPod(pod *v1.Pod, podIP string, running []prober.Running)
+	Health(k probe.Key) (v probe.Health, ok bool)
 	Forget(uid types.UID)
 }
 
 // Deps is what workers work with.
 type Deps struct {
-	Look     Looker
-	Hands    Hands
-	Statuses Statuses
-	Probes   Prober
-	Admit    func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *reason.Refusal) // no refusal: let in, once the victims have ended
-	Resize   func(r admit.Resize, others []*v1.Pod) *reason.Refusal                      // nil: grant it
-	Grants   Grants
-	Node     func() podstatus.Node
-	Events   *events.Recorder
-	Journal  journal.Sink
-	Limits   podplan.Limits
-	Every    time.Duration                              // each Pod is decided on again that often, and half as long at most, when nothing is heard of it (syncFrequency); 0: never
-	Memory   func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
-	Worked   func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
+	Runtime        RuntimeCache
+	Actions        Actions
+	Statuses       StatusManager
+	Probes         ProbeManager
+	Admit          func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal) // no refusal: let in, once the victims have ended
+	Resize         func(r admit.Resize, others []*v1.Pod) *reason.Refusal                           // nil: grant it
+	Allocations    AllocationStore
+	Node           func() podstatus.Node
+	Events         *events.Recorder
+	Journal        journal.Sink
+	Limits         podplan.Limits
+	ResyncInterval time.Duration                              // each Pod is decided on again that often, and half as long at most, when nothing is heard of it (syncFrequency); 0: never
+	Memory         func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
+	Meter          *metrics.Metrics                           // counts what is admitted and resized; nil: nobody counts
+	RoundDone      func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
 }

@@ -30,8 +30,8 @@ func TestAPodWithoutAStartTimeIsAsOldAsItsOldestSandbox(t *testing.T) {
 		"a sandbox that tells no time": {nil, []podplan.Sandbox{{}}, now},
 	} {
 		in := podplan.In{Pod: &v1.Pod{Status: v1.PodStatus{StartTime: c.start}}, Now: now}
-		in.Seen.Sandboxes = c.boxes
-		if got := onNodeSince(in); !got.Equal(c.want) {
+		in.Observed.Sandboxes = c.boxes
+		if got := acceptedAt(in); !got.Equal(c.want) {
 			t.Errorf("%s: %s before now, want %s", name, now.Sub(got), now.Sub(c.want))
 		}
 	}

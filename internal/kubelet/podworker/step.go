@@ -14,21 +14,21 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// Path is one of the three ways a worker goes, strictly one after another: keep the Pod as its spec says, stop it, take it off the node.
-type Path string
+// PodWorkerState is one of the three ways a worker goes, strictly one after another: keep the Pod as its spec says, stop it, take it off the node.
+type PodWorkerState string
 
 // Paths of a worker.
 const (
-	Syncing     Path = "SyncPod"
-	Terminating Path = "SyncTerminatingPod"
-	Terminated  Path = "SyncTerminatedPod"
+	SyncPod        PodWorkerState = "SyncPod"
+	TerminatingPod PodWorkerState = "SyncTerminatingPod"
+	TerminatedPod  PodWorkerState = "SyncTerminatedPod"
 )
 
-// patience is how long a step may take before it is called stuck.
-const patience = 10 * time.Second
+// stepTimeout is how long a step may take before it is called stuck.
+const stepTimeout = 10 * time.Second
 
-// patienceFor is how long an action may take. What lasts as long as others like (pulls, hooks), or is one call to the runtime, has no limit as a whole; each call in it has.
-func patienceFor(a podplan.Action) time.Duration {
+// stepTimeoutFor is how long an action may take. What lasts as long as others like (pulls, hooks), or is one call to the runtime, has no limit as a whole; each call in it has.
+func stepTimeoutFor(a podplan.Action) time.Duration {
 	switch a := a.(type) {
 	case podplan.Start, podplan.CreateSandbox, podplan.StopSandbox:
 		return 0
@@ -37,14 +37,14 @@ func patienceFor(a podplan.Action) time.Duration {
 		for _, k := range a.Kills {
 			longest = max(longest, k.Grace)
 		}
-		return longest + 2*time.Second + patience
+		return longest + 2*time.Second + stepTimeout
 	}
-	return patience
+	return stepTimeout
 }
 
 // Step is something a worker has begun for its Pod and that has not come back.
 type Step struct {
-	Path  Path
+	State PodWorkerState
 	What  string
 	Since time.Time
 }
@@ -58,85 +58,85 @@ type StuckPod struct {
 
 // steps are what is under way for one Pod.
 type steps struct {
-	mu  sync.Mutex
-	now map[*Step]bool // true: it is stuck
+	mu      sync.Mutex
+	running map[*Step]bool // true: it is stuck
 }
 
-// path tells which way the worker goes with these actions.
-func (w *worker) path(wish *Wish, actions []podplan.Action) Path {
-	stage := w.life.facts.Stage()
+// stateFor tells which way the worker goes with these actions.
+func (w *worker) stateFor(desired *UpdatePodOptions, actions []podplan.Action) PodWorkerState {
+	stage := w.state.facts.Stage()
 	released := slices.ContainsFunc(actions, func(a podplan.Action) bool { _, ok := a.(podplan.Release); return ok })
 	switch {
 	case stage >= podplan.Stopped, released:
-		return Terminated
-	case stage == podplan.Stopping, wish.End != nil:
-		return Terminating
+		return TerminatedPod
+	case stage == podplan.Stopping, desired.Termination != nil:
+		return TerminatingPod
 	}
-	return Syncing
+	return SyncPod
 }
 
-// begin notes a step; the function returned notes that it came back. One that lasts longer than limit is told by name, once; 0 is no limit.
-func (w *worker) begin(path Path, what string, limit time.Duration) (end func()) {
+// beginStep notes a step; the function returned notes that it came back. One that lasts longer than limit is told by name, once; 0 is no limit.
+func (w *worker) beginStep(path PodWorkerState, what string, limit time.Duration) (end func()) {
 	if limit == 0 {
 		return func() {}
 	}
-	s := &Step{Path: path, What: what, Since: time.Now()}
+	s := &Step{State: path, What: what, Since: time.Now()}
 	w.steps.mu.Lock()
-	if w.steps.now == nil {
-		w.steps.now = map[*Step]bool{}
+	if w.steps.running == nil {
+		w.steps.running = map[*Step]bool{}
 	}
-	w.steps.now[s] = false
+	w.steps.running[s] = false
 	w.steps.mu.Unlock()
-	alarm := time.AfterFunc(limit, func() { w.late(s) })
+	alarm := time.AfterFunc(limit, func() { w.reportStuck(s) })
 	return func() {
 		alarm.Stop()
-		w.back(s)
+		w.endStep(s)
 	}
 }
 
-// late tells that a step hangs.
-func (w *worker) late(s *Step) {
+// reportStuck tells that a step hangs.
+func (w *worker) reportStuck(s *Step) {
 	w.steps.mu.Lock()
-	_, still := w.steps.now[s]
+	_, still := w.steps.running[s]
 	if still {
-		w.steps.now[s] = true
+		w.steps.running[s] = true
 	}
 	w.steps.mu.Unlock()
 	if still {
-		w.put(journal.Stuck{Path: string(s.Path), Step: s.What, Since: s.Since})
-		klog.FromContext(context.Background()).Info("The Pod is stuck", "pod", klog.KRef(w.name.Namespace, w.name.Name), "podUID", w.uid, "path", s.Path, "step", s.What, "since", s.Since)
+		w.put(journal.Stuck{Path: string(s.State), Step: s.What, Since: s.Since})
+		klog.FromContext(context.Background()).Info("The Pod is stuck", "pod", klog.KRef(w.name.Namespace, w.name.Name), "podUID", w.uid, "path", s.State, "step", s.What, "since", s.Since)
 	}
 }
 
-// back notes that a step came back.
-func (w *worker) back(s *Step) {
+// endStep notes that a step came back.
+func (w *worker) endStep(s *Step) {
 	w.steps.mu.Lock()
-	stuck := w.steps.now[s]
-	delete(w.steps.now, s)
+	stuck := w.steps.running[s]
+	delete(w.steps.running, s)
 	w.steps.mu.Unlock()
 	if stuck {
-		w.put(journal.Unstuck{Path: string(s.Path), Step: s.What, Took: journal.Took(time.Since(s.Since))})
+		w.put(journal.Unstuck{Path: string(s.State), Step: s.What, Took: journal.Took(time.Since(s.Since))})
 	}
 }
 
-// stuck are the steps that hang.
-func (w *worker) stuck() (out []Step) {
+// stuckSteps are the steps that hang.
+func (w *worker) stuckSteps() (out []Step) {
 	w.steps.mu.Lock()
 	defer w.steps.mu.Unlock()
-	for s, late := range w.steps.now {
-		if late {
+	for s, isStuck := range w.steps.running {
+		if isStuck {
 			out = append(out, *s)
 		}
 	}
 	return out
 }
 
-// Stuck names the Pods with steps that hang, longest first. The others are not touched by it: each Pod has its own worker.
-func (p *Pool) Stuck() []StuckPod {
+// StuckPods names the Pods with steps that hang, longest first. The others are not touched by it: each Pod has its own worker.
+func (p *Pool) StuckPods() []StuckPod {
 	p.mu.Lock()
 	var out []StuckPod
 	for _, w := range p.workers {
-		for _, s := range w.stuck() {
+		for _, s := range w.stuckSteps() {
 			out = append(out, StuckPod{Pod: w.name, UID: w.uid, Step: s})
 		}
 	}

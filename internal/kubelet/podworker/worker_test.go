@@ -19,31 +19,31 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
-	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	"github.com/gantry-project/gantry/internal/kubelet/prober"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// world is every port of a Pool: a runtime of values whose actions take as long as the test says.
-type world struct {
-	mu    sync.Mutex
-	seen  map[types.UID]podplan.Observed
-	acts  []string
-	takes map[string]time.Duration
+// testRuntime is every port of a Pool: a runtime of values whose actions take as long as the test says.
+type testRuntime struct {
+	mu      sync.Mutex
+	seen    map[types.UID]podplan.Observed
+	actions []string
+	takes   map[string]time.Duration
 }
 
-func (w *world) Look(_ context.Context, uid types.UID) (podplan.Observed, error) {
+func (w *testRuntime) GetPodStatus(_ context.Context, uid types.UID) (podplan.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen[uid], nil
 }
 
-func (w *world) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
 	w.mu.Lock()
-	w.acts = append(w.acts, string(j.Pod.UID)+" "+a.Line()+" "+j.Pod.Labels["rev"])
+	w.actions = append(w.actions, string(j.Pod.UID)+" "+a.Line()+" "+j.Pod.Labels["rev"])
 	d := w.takes[a.Line()]
 	w.mu.Unlock()
 	select {
@@ -68,27 +68,29 @@ func (w *world) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
 	return nil
 }
 
-func (w *world) Refresh(context.Context, *v1.Pod) error                         { return nil }
-func (w *world) Forget(types.UID)                                               {}
-func (w *world) Set(*v1.Pod, v1.PodStatus)                                      {}
-func (w *world) Finish(*v1.Pod)                                                 {}
-func (w *world) Drop(types.UID)                                                 {}
-func (w *world) Sync(*v1.Pod, string, []ask.Running)                            {}
-func (w *world) Verdict(probe.Key) (probe.Verdict, bool)                        { return probe.Pending, false }
-func (w *world) Event(runtime.Object, string, string, string)                   {}
-func (w *world) Put(journal.Ref, journal.Fact)                                  {}
-func (w *world) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Refusal) { return nil, nil }
-
-func (w *world) all() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]string(nil), w.acts...)
+func (w *testRuntime) Refresh(context.Context, *v1.Pod) error       { return nil }
+func (w *testRuntime) Forget(types.UID)                             {}
+func (w *testRuntime) SetPodStatus(*v1.Pod, v1.PodStatus)           {}
+func (w *testRuntime) DeletePod(*v1.Pod)                            {}
+func (w *testRuntime) RemoveStatus(types.UID)                       {}
+func (w *testRuntime) SyncPod(*v1.Pod, string, []prober.Running)    {}
+func (w *testRuntime) Health(probe.Key) (probe.Health, bool)        { return probe.Pending, false }
+func (w *testRuntime) Event(runtime.Object, string, string, string) {}
+func (w *testRuntime) Put(journal.Ref, journal.Fact)                {}
+func (w *testRuntime) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Refusal) {
+	return nil, nil
 }
 
-func begin(t *testing.T, takes map[string]time.Duration) (*world, *Pool) {
-	w := &world{seen: map[types.UID]podplan.Observed{}, takes: takes}
+func (w *testRuntime) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.actions...)
+}
+
+func begin(t *testing.T, takes map[string]time.Duration) (*testRuntime, *Pool) {
+	w := &testRuntime{seen: map[types.UID]podplan.Observed{}, takes: takes}
 	p := New(Deps{
-		Look: w, Hands: w, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+		Runtime: w, Actions: w, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.Start(ctx)
@@ -96,7 +98,7 @@ func begin(t *testing.T, takes map[string]time.Duration) (*world, *Pool) {
 	return w, p
 }
 
-func aPod(uid, rev string) *v1.Pod {
+func testPod(uid, rev string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid), Labels: map[string]string{"rev": rev}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
@@ -104,13 +106,13 @@ func aPod(uid, rev string) *v1.Pod {
 }
 
 // row: PWK-03
-func TestOnlyTheNewestWishCounts(t *testing.T) {
+func TestNewestUpdateWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"furnish": time.Second})
-		p.Tell(Wish{Pod: aPod("1", "0"), Source: "api"})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", "0"), Source: "api"})
 		synctest.Wait()
 		for _, rev := range []string{"1", "2", "3", "4", "5"} {
-			p.Tell(Wish{Pod: aPod("1", rev), Source: "api"})
+			p.UpdatePod(UpdatePodOptions{Pod: testPod("1", rev), Source: "api"})
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -127,13 +129,13 @@ func TestOnlyTheNewestWishCounts(t *testing.T) {
 func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"start c": time.Hour})
-		p.Tell(Wish{Pod: aPod("1", ""), Source: "api"})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
 		synctest.Wait()
-		begun := time.Now()
-		p.Tell(Wish{Pod: aPod("1", ""), Source: "api", Gone: true, End: &podplan.End{Cause: "deleted", Asked: begun, Grace: time.Second}})
+		startedAt := time.Now()
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{Cause: "deleted", RequestedAt: startedAt, Grace: time.Second}})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if p.Known("1") {
+		if p.IsKnown("1") {
 			t.Error("the worker is still there")
 		}
 		acts := w.all()
@@ -150,13 +152,13 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 	})
 }
 
-// leaving is a world whose containers end with 0 when they are stopped.
-type leaving struct{ *world }
+// slowRelease is a world whose containers end with 0 when they are stopped.
+type slowRelease struct{ *testRuntime }
 
-func (l leaving) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+func (l slowRelease) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.acts = append(l.acts, a.Line())
+	l.actions = append(l.actions, a.Line())
 	o := l.seen[j.Pod.UID]
 	o.Containers, o.Sandboxes = slices.Clone(o.Containers), slices.Clone(o.Sandboxes)
 	switch a := a.(type) {
@@ -181,74 +183,74 @@ func (l leaving) Do(ctx context.Context, j podexec.Job, a podplan.Action) error 
 func TestContainerStoppedWithItsSandboxRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, nil)
-		p.d.Hands = leaving{w}
-		pod := aPod("1", "")
+		p.d.Actions = slowRelease{w}
+		pod := testPod("1", "")
 		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
-		p.Tell(Wish{Pod: pod, Source: "api"})
+		p.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 		synctest.Wait()
 		w.mu.Lock()
 		o := w.seen["1"]
 		o.Sandboxes = []podplan.Sandbox{{ID: "s0"}} // died
 		w.seen["1"] = o
 		w.mu.Unlock()
-		p.Ring("1")
+		p.Wake("1")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		v, _ := p.View("1")
-		if c := v.Seen.Latest("c"); c == nil || c.State != podplan.Running || c.Sandbox != "s1" || c.Attempt != 1 {
+		if c := v.Observed.Latest("c"); c == nil || c.State != podplan.Running || c.Sandbox != "s1" || c.Attempt != 1 {
 			t.Errorf("%+v after %q", c, w.all())
 		}
 	})
 }
 
 // row: PWK-05
-func TestLateWishOfAGonePodIsIgnored(t *testing.T) {
+func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, nil)
-		p.Tell(Wish{Pod: aPod("1", ""), Source: "api", Gone: true, End: &podplan.End{}})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{}})
 		synctest.Wait()
-		if p.Known("1") || len(w.all()) != 0 {
+		if p.IsKnown("1") || len(w.all()) != 0 {
 			t.Errorf("%q", w.all())
 		}
 	})
 }
 
-func TestWishesOnlyTighten(t *testing.T) {
+func TestMergeUpdates(t *testing.T) {
 	at := time.Unix(0, 0)
-	draw := func(t *rapid.T, label string) *podplan.End {
+	draw := func(t *rapid.T, label string) *podplan.Termination {
 		if rapid.Bool().Draw(t, label+" none") {
 			return nil
 		}
-		return &podplan.End{
-			Cause: rapid.SampledFrom([]string{"deleted", "evicted"}).Draw(t, label+" cause"),
-			Asked: at.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, label+" asked")) * time.Second), Grace: time.Duration(rapid.IntRange(0, 20).Draw(t, label+" grace")) * time.Second,
+		return &podplan.Termination{
+			Cause:       rapid.SampledFrom([]string{"deleted", "evicted"}).Draw(t, label+" cause"),
+			RequestedAt: at.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, label+" asked")) * time.Second), Grace: time.Duration(rapid.IntRange(0, 20).Draw(t, label+" grace")) * time.Second,
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t, "old"), draw(t, "new")
-		old := Wish{Pod: aPod("1", "old"), End: a, Gone: rapid.Bool().Draw(t, "gone")}
-		merged := tighten(old, Wish{Pod: aPod("1", "new"), End: b})
+		old := UpdatePodOptions{Pod: testPod("1", "old"), Termination: a, Gone: rapid.Bool().Draw(t, "gone")}
+		merged := mergeUpdates(old, UpdatePodOptions{Pod: testPod("1", "new"), Termination: b})
 		if merged.Pod.Labels["rev"] != "new" || old.Gone && !merged.Gone {
 			t.Fatalf("%+v", merged)
 		}
-		for _, e := range []*podplan.End{a, b} {
-			if e != nil && (merged.End == nil || merged.End.Deadline().After(e.Deadline())) {
-				t.Fatalf("%+v and %+v became %+v", a, b, merged.End)
+		for _, e := range []*podplan.Termination{a, b} {
+			if e != nil && (merged.Termination == nil || merged.Termination.Deadline().After(e.Deadline())) {
+				t.Fatalf("%+v and %+v became %+v", a, b, merged.Termination)
 			}
 		}
-		if a != nil && merged.End.Cause != a.Cause {
+		if a != nil && merged.Termination.Cause != a.Cause {
 			t.Fatal("the first cause is not kept")
 		}
 	})
 }
 
-// shows is a world that keeps the last status.
-type shows struct {
-	*world
+// statusRecorder is a world that keeps the last status.
+type statusRecorder struct {
+	*testRuntime
 	status v1.PodStatus
 }
 
-func (s *shows) Set(_ *v1.Pod, status v1.PodStatus) {
+func (s *statusRecorder) SetPodStatus(_ *v1.Pod, status v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = status
@@ -258,16 +260,16 @@ func (s *shows) Set(_ *v1.Pod, status v1.PodStatus) {
 func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"start d": time.Hour})
-		s := &shows{world: w}
+		s := &statusRecorder{testRuntime: w}
 		p.d.Statuses = s
-		pod := aPod("1", "")
+		pod := testPod("1", "")
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "d"})
-		p.Tell(Wish{Pod: pod, Source: "api"})
+		p.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 		synctest.Wait()
 		if acts := w.all(); acts[len(acts)-1] != "1 start d " {
 			t.Fatalf("%q", acts)
 		}
-		p.Began("1")
+		p.WakeForStart("1")
 		synctest.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -277,20 +279,20 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	})
 }
 
-// grounded is a world that has ground for a sandbox half-way through furnishing, unless it lacks something, and may not be able to furnish.
-type grounded struct {
-	*world
-	lacks bool
-	fails error
+// cgroupActions is a world that has ground for a sandbox half-way through furnishing, unless it lacks something, and may not be able to furnish.
+type cgroupActions struct {
+	*testRuntime
+	noCgroup bool
+	fails    error
 }
 
-func (g grounded) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
-	if a != (podplan.Furnish{}) {
-		return g.world.Do(ctx, j, a)
+func (g cgroupActions) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
+	if a != (podplan.PrepareVolumes{}) {
+		return g.testRuntime.Do(ctx, j, a)
 	}
 	time.Sleep(500 * time.Millisecond)
-	if !g.lacks {
-		j.Ground()
+	if !g.noCgroup {
+		j.CgroupReady()
 	}
 	time.Sleep(500 * time.Millisecond)
 	return g.fails
@@ -307,24 +309,24 @@ func TestSandboxBesideFurnishing(t *testing.T) {
 	}{
 		"both succeed":      {starts: 2500 * time.Millisecond, acts: "1 create sandbox ,1 start c "},
 		"ground comes last": {lacks: true, starts: 3 * time.Second, acts: "1 create sandbox ,1 start c "},
-		"furnishing fails":  {fails: errors.New("no"), tries: podplan.FurnishTry, acts: "1 create sandbox "},
-		"nothing was begun": {lacks: true, fails: errors.New("no"), tries: podplan.FurnishTry},
+		"furnishing fails":  {fails: errors.New("no"), tries: podplan.PrepareVolumesTry, acts: "1 create sandbox "},
+		"nothing was begun": {lacks: true, fails: errors.New("no"), tries: podplan.PrepareVolumesTry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{seen: map[types.UID]podplan.Observed{}, takes: map[string]time.Duration{"create sandbox": 2 * time.Second}}
+				w := &testRuntime{seen: map[types.UID]podplan.Observed{}, takes: map[string]time.Duration{"create sandbox": 2 * time.Second}}
 				p := New(Deps{
-					Look: w, Hands: grounded{w, c.lacks, c.fails}, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+					Runtime: w, Actions: cgroupActions{w, c.lacks, c.fails}, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
 				})
 				ctx, cancel := context.WithCancel(context.Background())
 				t.Cleanup(func() { cancel(); p.Wait() })
 				p.Start(ctx)
-				p.Tell(Wish{Pod: aPod("1", ""), Source: "api"})
-				begun := time.Now()
+				p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
+				startedAt := time.Now()
 				time.Sleep(1100 * time.Millisecond)
 				synctest.Wait()
 				if c.fails == nil {
-					time.Sleep(begun.Add(c.starts - time.Millisecond).Sub(time.Now()))
+					time.Sleep(startedAt.Add(c.starts - time.Millisecond).Sub(time.Now()))
 					synctest.Wait()
 					if acts := w.all(); slices.Contains(acts, "1 start c ") {
 						t.Errorf("started before both were done: %q", acts)
@@ -338,7 +340,7 @@ func TestSandboxBesideFurnishing(t *testing.T) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				var tries []string
-				for name := range p.workers["1"].life.tries {
+				for name := range p.workers["1"].state.tries {
 					tries = append(tries, name)
 				}
 				if got := strings.Join(tries, ","); got != c.tries {

@@ -29,8 +29,8 @@ func SpecOf(p *v1.Probe) Spec {
 	}
 }
 
-// Of is the container's probe for the purpose, nil when it has none.
-func Of(c *v1.Container, k Kind) *v1.Probe {
+// ProbeOf is the container's probe for the purpose, nil when it has none.
+func ProbeOf(c *v1.Container, k Kind) *v1.Probe {
 	switch k {
 	case Liveness:
 		return c.LivenessProbe
@@ -42,26 +42,26 @@ func Of(c *v1.Container, k Kind) *v1.Probe {
 	return nil
 }
 
-// Initial is the verdict before the first answer: alive, not ready, not started.
-func Initial(k Kind) Verdict {
+// InitialHealth is the verdict before the first answer: alive, not ready, not started.
+func InitialHealth(k Kind) Health {
 	switch k {
 	case Liveness:
-		return Good
+		return Healthy
 	case Readiness:
-		return Bad
+		return Unhealthy
 	}
 	return Pending
 }
 
-// Count is how many answers of one kind came in a row. The zero value has none.
-type Count struct {
-	Last Result
-	Run  int
+// Streak is how many answers of one kind came in a row. The zero value has none.
+type Streak struct {
+	Last   Result
+	Length int
 }
 
-// Add counts an answer. The verdict is Good or Bad once enough equal answers came in a row, Pending when it stays what it was. Unknown counts as Failure; an outcome with Err
+// Add counts an answer. The verdict is Healthy or Unhealthy once enough equal answers came in a row, Pending when it stays what it was. Unknown counts as Failure; an outcome with Err
 // changes nothing.
-func (c Count) Add(o Outcome, s Spec) (Count, Verdict) {
+func (c Streak) Add(o Outcome, s Spec) (Streak, Health) {
 	if o.Err != nil {
 		return c, Pending
 	}
@@ -70,21 +70,21 @@ func (c Count) Add(o Outcome, s Spec) (Count, Verdict) {
 		r = Success
 	}
 	if r == c.Last {
-		c.Run++
+		c.Length++
 	} else {
-		c = Count{Last: r, Run: 1}
+		c = Streak{Last: r, Length: 1}
 	}
 	switch {
-	case r == Success && c.Run >= s.SuccessThreshold:
-		return c, Good
-	case r == Failure && c.Run >= s.FailureThreshold:
-		return c, Bad
+	case r == Success && c.Length >= s.SuccessThreshold:
+		return c, Healthy
+	case r == Failure && c.Length >= s.FailureThreshold:
+		return c, Unhealthy
 	}
 	return c, Pending
 }
 
-// Need is how many answers of the kind counted last make a verdict.
-func (c Count) Need(s Spec) int {
+// Threshold is how many answers of the kind counted last make a verdict.
+func (c Streak) Threshold(s Spec) int {
 	if c.Last == Success {
 		return s.SuccessThreshold
 	}

@@ -46,14 +46,14 @@ type Outcome struct {
 	Err    error  // it could not be asked
 }
 
-// Verdict is what the answers add up to.
-type Verdict int
+// Health is what the answers add up to.
+type Health int
 
-// Verdicts. Pending is a startup probe that has not succeeded yet, or any probe before its first verdict (see Initial).
+// Verdicts. Pending is a startup probe that has not succeeded yet, or any probe before its first verdict (see InitialHealth).
 const (
-	Pending Verdict = iota
-	Good
-	Bad
+	Pending Health = iota
+	Healthy
+	Unhealthy
 )
 
 // Spec is how a probe counts and when it asks, with the API's defaults filled in.
@@ -72,7 +72,7 @@ type Target struct {
 	Timeout     time.Duration
 }
 
-// Asker is one kind of question: http, tcp, exec, grpc.
-type Asker interface {
-	Ask(ctx context.Context, t Target) Outcome
+// Prober is one kind of question: http, tcp, exec, grpc.
+type Prober interface {
+	Probe(ctx context.Context, t Target) Outcome
 }

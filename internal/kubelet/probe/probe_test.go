@@ -24,8 +24,8 @@ func TestDefaults(t *testing.T) {
 
 // row: PRB-16
 func TestInitial(t *testing.T) {
-	for k, want := range map[probe.Kind]probe.Verdict{probe.Liveness: probe.Good, probe.Readiness: probe.Bad, probe.Startup: probe.Pending} {
-		if got := probe.Initial(k); got != want {
+	for k, want := range map[probe.Kind]probe.Health{probe.Liveness: probe.Healthy, probe.Readiness: probe.Unhealthy, probe.Startup: probe.Pending} {
+		if got := probe.InitialHealth(k); got != want {
 			t.Errorf("%s begins %v, want %v", k, got, want)
 		}
 	}
@@ -50,12 +50,12 @@ func TestCount(t *testing.T) {
 		{"a verdict is repeated", 1, 1, "ffss", "--++"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var c probe.Count
+			var c probe.Streak
 			var got strings.Builder
 			for _, a := range tc.answers {
-				var v probe.Verdict
+				var v probe.Health
 				c, v = c.Add(outcome(a), probe.Spec{SuccessThreshold: tc.s, FailureThreshold: tc.f})
-				got.WriteString(map[probe.Verdict]string{probe.Pending: ".", probe.Good: "+", probe.Bad: "-"}[v])
+				got.WriteString(map[probe.Health]string{probe.Pending: ".", probe.Healthy: "+", probe.Unhealthy: "-"}[v])
 			}
 			if got.String() != tc.verdicts {
 				t.Errorf("%s gives %s, want %s", tc.answers, got.String(), tc.verdicts)
@@ -75,16 +75,16 @@ func outcome(a rune) probe.Outcome {
 func TestCountNeverHurries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"), FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure")}
-		var c probe.Count
+		var c probe.Streak
 		var tail string
 		for _, a := range rapid.SliceOfN(rapid.SampledFrom([]rune("sfe")), 1, 30).Draw(t, "answers") {
-			var v probe.Verdict
+			var v probe.Health
 			c, v = c.Add(outcome(a), s)
 			if a != 'e' {
 				tail += string(a)
 			}
 			good, bad := strings.HasSuffix(tail, strings.Repeat("s", s.SuccessThreshold)), strings.HasSuffix(tail, strings.Repeat("f", s.FailureThreshold))
-			if a != 'e' && (v == probe.Good != good || v == probe.Bad != bad) || a == 'e' && v != probe.Pending {
+			if a != 'e' && (v == probe.Healthy != good || v == probe.Unhealthy != bad) || a == 'e' && v != probe.Pending {
 				t.Fatalf("after %s: verdict %v", tail, v)
 			}
 		}
@@ -107,9 +107,9 @@ func TestNext(t *testing.T) {
 		"liveness after a period":        {probe.State{Kind: probe.Liveness, StartedAt: start}, spec, at(10)},
 		"startup after a period":         {probe.State{Kind: probe.Startup, StartedAt: start}, spec, at(10)},
 		"not before the delay":           {probe.State{Kind: probe.Liveness, StartedAt: start}, delayed, at(3)},
-		"then every period":              {probe.State{Kind: probe.Liveness, StartedAt: start, Asked: at(42)}, spec, at(52)},
-		"held":                           {probe.State{Kind: probe.Liveness, StartedAt: start, Held: true}, spec, time.Time{}},
-		"over":                           {probe.State{Kind: probe.Startup, StartedAt: start, Asked: at(10), Over: true}, spec, time.Time{}},
+		"then every period":              {probe.State{Kind: probe.Liveness, StartedAt: start, LastProbed: at(42)}, spec, at(52)},
+		"held":                           {probe.State{Kind: probe.Liveness, StartedAt: start, AwaitsStartup: true}, spec, time.Time{}},
+		"over":                           {probe.State{Kind: probe.Startup, StartedAt: start, LastProbed: at(10), Finished: true}, spec, time.Time{}},
 		"readiness when startup lets go": {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(20)}, spec, at(20)},
 		"liveness a period after that":   {probe.State{Kind: probe.Liveness, StartedAt: start, Released: at(20)}, spec, at(30)},
 		"the delay still holds":          {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(1)}, delayed, at(3)},
@@ -142,7 +142,7 @@ func TestPort(t *testing.T) {
 }
 
 // row: PRB-32
-func TestSay(t *testing.T) {
+func TestEventFor(t *testing.T) {
 	for _, tc := range []struct {
 		kind probe.Kind
 		o    probe.Outcome
@@ -154,7 +154,7 @@ func TestSay(t *testing.T) {
 		{probe.Readiness, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: x"}, "ProbeWarning Readiness probe warning: Probe terminated redirects, Response body: x true"},
 		{probe.Readiness, probe.Outcome{Result: probe.Success, Output: "fine"}, "  false"},
 	} {
-		e, ok := probe.Say(tc.kind, tc.o)
+		e, ok := probe.EventFor(tc.kind, tc.o)
 		if got := fmt.Sprintf("%s %s %v", e.Reason, e.Message, ok); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
@@ -196,23 +196,23 @@ func TestLags(t *testing.T) {
 		{0, time.Second, false}, {250 * time.Millisecond, time.Second, false}, {499 * time.Millisecond, time.Second, false}, {500 * time.Millisecond, time.Second, true},
 		{4 * time.Second, 10 * time.Second, false}, {5 * time.Second, 10 * time.Second, true},
 	} {
-		if got := probe.Lags(tc.late, probe.Spec{Period: tc.period}); got != tc.want {
+		if got := probe.IsLate(tc.late, probe.Spec{Period: tc.period}); got != tc.want {
 			t.Errorf("%v late of %v: %v", tc.late, tc.period, got)
 		}
 	}
 }
 
-func TestNobodyHearsOfAContainerThatIsGone(t *testing.T) {
-	for said, want := range map[string]bool{
+func TestNoEventForGoneContainer(t *testing.T) {
+	for text, want := range map[string]bool{
 		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state":                   true,
 		"rpc error: code = NotFound desc = failed to exec in container: failed to load task: no running task found: not found":   true,
 		`rpc error: code = Unknown desc = failed to exec in container: exec: "nosuchbinary": executable file not found in $PATH`: false,
 	} {
-		if probe.Gone(errors.New(said)) != want {
-			t.Errorf("%s: want %v", said, want)
+		if probe.ContainerGone(errors.New(text)) != want {
+			t.Errorf("%s: want %v", text, want)
 		}
 	}
-	if probe.Gone(nil) {
+	if probe.ContainerGone(nil) {
 		t.Error("an answer is no error")
 	}
 }

@@ -18,13 +18,13 @@ type Reserved struct {
 func Allocatable(capacity v1.ResourceList, r Reserved) v1.ResourceList {
 	out := make(v1.ResourceList, len(capacity))
 	for name, q := range capacity {
-		left := q.DeepCopy()
+		remaining := q.DeepCopy()
 		for _, take := range []v1.ResourceList{r.System, r.Kube, r.Eviction} {
 			if t, ok := take[name]; ok {
-				left.Sub(t)
+				remaining.Sub(t)
 			}
 		}
-		out[name] = atLeastZero(left)
+		out[name] = atLeastZero(remaining)
 	}
 	memory, ok := out[v1.ResourceMemory]
 	if !ok {

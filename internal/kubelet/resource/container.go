@@ -133,19 +133,19 @@ func spareMemory(p *v1.Pod) int64 {
 	if p.Spec.Resources == nil || !positive(p.Spec.Resources.Requests, v1.ResourceMemory) {
 		return 0
 	}
-	left, n := p.Spec.Resources.Requests.Memory().Value(), int64(0)
+	remaining, n := p.Spec.Resources.Requests.Memory().Value(), int64(0)
 	for i := range p.Spec.Containers {
-		left, n = left-p.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
+		remaining, n = remaining-p.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
 	}
 	for i := range p.Spec.InitContainers {
 		if c := &p.Spec.InitContainers[i]; isSidecar(p, c.Name) {
-			left, n = left-c.Resources.Requests.Memory().Value(), n+1
+			remaining, n = remaining-c.Resources.Requests.Memory().Value(), n+1
 		}
 	}
-	if n == 0 || left <= 0 {
+	if n == 0 || remaining <= 0 {
 		return 0
 	}
-	return left / n
+	return remaining / n
 }
 
 func isSidecar(p *v1.Pod, name string) bool {

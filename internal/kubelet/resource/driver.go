@@ -20,12 +20,12 @@ func DriverOf(configured, runtime string) (d Driver, warning string, err error) 
 		return Driver(configured), "", nil
 	case configured != "" && configured != runtime:
 		warning = fmt.Sprintf("cgroup driver mismatch: the kubelet's configuration says %q and the container runtime uses %q; the runtime's is taken, as both have to use the same. Set cgroupDriver: %s in the KubeletConfiguration, or %s in the runtime's",
-			configured, runtime, runtime, setting(Driver(configured)))
+			configured, runtime, runtime, driverSetting(Driver(configured)))
 	}
 	return Driver(runtime), warning, nil
 }
 
-// setting is what makes containerd use a driver.
-func setting(d Driver) string {
+// driverSetting is what makes containerd use a driver.
+func driverSetting(d Driver) string {
 	return fmt.Sprintf("SystemdCgroup = %t", d == Systemd)
 }

@@ -5,9 +5,9 @@ package resource
 func Larger(a, b Values) Values {
 	out := b
 	out.Shares = larger(a.Shares, b.Shares)
-	out.Memory = widest(a.Memory, b.Memory)
-	out.Quota = widest(a.Quota, b.Quota)
-	out.Pids = widest(a.Pids, b.Pids)
+	out.Memory = largerQuota(a.Memory, b.Memory)
+	out.Quota = largerQuota(a.Quota, b.Quota)
+	out.Pids = largerQuota(a.Pids, b.Pids)
 	return out
 }
 
@@ -18,8 +18,8 @@ func larger(a, b *uint64) *uint64 {
 	return a
 }
 
-// widest compares limits, of which one below zero is none.
-func widest(a, b *int64) *int64 {
+// largerQuota compares limits, of which one below zero is none.
+func largerQuota(a, b *int64) *int64 {
 	switch {
 	case a == nil:
 		return b
@@ -31,8 +31,8 @@ func widest(a, b *int64) *int64 {
 	return a
 }
 
-// Lifted says explicitly that a limit of the old values that the new ones do not name is gone: a cgroup keeps what it is not told.
-func Lifted(old, now Values) Values {
+// ResetRemovedLimits says explicitly that a limit of the old values that the new ones do not name is gone: a cgroup keeps what it is not told.
+func ResetRemovedLimits(old, now Values) Values {
 	none := int64(-1)
 	if old.Memory != nil && now.Memory == nil {
 		now.Memory = &none

@@ -31,11 +31,11 @@ func (o Options) PodPath(pod *v1.Pod) string { return o.PodPathOf(QOS(pod), pod.
 
 // PodPathOf is PodPath for a Pod of which only class and uid are known.
 func (o Options) PodPathOf(class v1.PodQOSClass, uid types.UID) string {
-	return o.join(append(tier(class), "pod"+string(uid)))
+	return o.join(append(qosCgroup(class), "pod"+string(uid)))
 }
 
-// Top is the cgroup that everything of the node is in: Root as the driver spells it, or that of all Pods when there is no Root.
-func (o Options) Top() string {
+// RootCgroup is the cgroup that everything of the node is in: Root as the driver spells it, or that of all Pods when there is no Root.
+func (o Options) RootCgroup() string {
 	if o.Root == "" {
 		return o.PodsPath()
 	}
@@ -46,7 +46,7 @@ func (o Options) Top() string {
 func (o Options) PodsPath() string { return o.join([]string{pods}) }
 
 // QOSPath is the cgroup that holds the Pods of a class; that of Guaranteed is PodsPath itself.
-func (o Options) QOSPath(class v1.PodQOSClass) string { return o.join(tier(class)) }
+func (o Options) QOSPath(class v1.PodQOSClass) string { return o.join(qosCgroup(class)) }
 
 // Tree lists the cgroups that must be there before the first Pod, parents first.
 func (o Options) Tree() []string {
@@ -64,7 +64,7 @@ func (o Options) UIDOf(cgroup string) (uid types.UID, ok bool) {
 	return types.UID(id), ok && id != ""
 }
 
-func tier(class v1.PodQOSClass) []string {
+func qosCgroup(class v1.PodQOSClass) []string {
 	switch class {
 	case v1.PodQOSBurstable:
 		return []string{pods, burstable}
@@ -81,11 +81,11 @@ func (o Options) join(names []string) string {
 	if o.Driver != Systemd {
 		return "/" + path.Join(names...)
 	}
-	return nested(names)
+	return sliceName(names)
 }
 
-// nested spells a path in systemd's way: each element repeats its parents' names, joined by dashes, so a dash inside a name becomes an underscore.
-func nested(names []string) string {
+// sliceName spells a path in systemd's way: each element repeats its parents' names, joined by dashes, so a dash inside a name becomes an underscore.
+func sliceName(names []string) string {
 	p, whole := "/", ""
 	for _, n := range names {
 		n = strings.ReplaceAll(n, "-", "_")

@@ -33,13 +33,13 @@ func ForPod(pod *v1.Pod, o Options) Values {
 		return v
 	}
 	v.Shares = ptr(Shares(requests.Cpu().MilliValue()))
-	if limited(pod, v1.ResourceCPU) {
+	if allContainersLimited(pod, v1.ResourceCPU) {
 		v.Period, v.Quota = ptr(uint64(o.period())), ptr(int64(-1))
 		if o.CFSQuota {
 			v.Quota = ptr(Quota(limits.Cpu().MilliValue(), o.period()))
 		}
 	}
-	if limited(pod, v1.ResourceMemory) {
+	if allContainersLimited(pod, v1.ResourceMemory) {
 		v.Memory = ptr(limits.Memory().Value())
 	}
 	if n := requests.Memory().Value(); o.MemoryQoS && o.Unified && n > 0 {
@@ -77,8 +77,8 @@ func ForPods(capacity v1.ResourceList, r Reserved) Values {
 	return v
 }
 
-// limited tells whether the Pod as a whole has a limit for the resource: one at pod level, or one on every container.
-func limited(pod *v1.Pod, name v1.ResourceName) bool {
+// allContainersLimited tells whether the Pod as a whole has a limit for the resource: one at pod level, or one on every container.
+func allContainersLimited(pod *v1.Pod, name v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil && positive(r.Limits, name) {
 		return true
 	}

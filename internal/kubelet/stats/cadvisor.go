@@ -11,12 +11,12 @@ import (
 
 // subject is one cgroup as cAdvisor's metrics speak of it.
 type subject struct {
-	labels labels // container, id, image, name, namespace, pod
-	use    *usage.Cgroup
-	made   time.Time
-	layer  *usage.Space // of containers
-	disk   *usage.Disk  // the file system the layer is on; of the root, the node's
-	cards  []usage.Card
+	labels     labels // container, id, image, name, namespace, pod
+	use        *usage.Cgroup
+	created    time.Time
+	layer      *usage.Space // of containers
+	disk       *usage.Disk  // the file system the layer is on; of the root, the node's
+	interfaces []usage.NetworkInterface
 }
 
 // Cadvisor is /metrics/cadvisor: cAdvisor's names and labels as upstream's kubelet serves them. A nil snapshot says that measuring failed.
@@ -66,12 +66,12 @@ func (s *Snapshot) subjects() []subject {
 	var out []subject
 	for i := range s.Tiers {
 		t := &s.Tiers[i]
-		x := subject{labels: identity(t.Path, Container{}, nil), use: &t.Use, made: t.Use.Made}
+		x := subject{labels: identityLabels(t.Path, Container{}, nil), use: &t.Use, created: t.Use.Created}
 		if t.Path == "/" {
 			use := t.Use // the root's files say little; the machine's own say all
 			use.CPU.Nanos, use.Memory.Bytes, use.Memory.WorkingSet, use.Memory.RSS = s.Node.CPUNanos, s.Node.MemoryUsed, s.Node.WorkingSet, s.Node.MemoryRSS
 			use.Memory.Swap, use.Pressure = s.Node.Swap, s.Node.Pressure
-			x.use, x.disk, x.cards, x.made = &use, s.Node.Disk, s.Node.Cards, s.Started
+			x.use, x.disk, x.interfaces, x.created = &use, s.Node.Disk, s.Node.Interfaces, s.Started
 			x.use.Limits.Memory = s.Machine.MemoryBytes
 			if len(use.Devices) == 0 { // kernels with cgroup v1 may count disks for no cgroup at all
 				use.Devices = s.Node.Devices
@@ -82,17 +82,17 @@ func (s *Snapshot) subjects() []subject {
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if m := p.Measured; m.Use != nil {
-			out = append(out, subject{labels: identity(orPath(m.Path, p.UID), Container{}, p), use: m.Use, made: p.Started})
-			box := p.Sandbox.Measured
-			if box.Use == nil {
-				box = Measured{Path: orPath(m.Path, p.UID) + "/" + p.Sandbox.ID, Use: &usage.Cgroup{At: m.Use.At, CPU: usage.CPU{QuotaMicros: -1}}}
+			out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID), Container{}, p), use: m.Use, created: p.Started})
+			sandbox := p.Sandbox.Measured
+			if sandbox.Use == nil {
+				sandbox = CgroupUsage{Path: orPath(m.Path, p.UID) + "/" + p.Sandbox.ID, Use: &usage.Cgroup{At: m.Use.At, CPU: usage.CPU{QuotaMicros: -1}}}
 			}
-			out = append(out, subject{labels: identity(box.Path, Container{ID: p.Sandbox.ID}, p), use: box.Use, made: p.Sandbox.Made, cards: p.Cards})
+			out = append(out, subject{labels: identityLabels(sandbox.Path, Container{ID: p.Sandbox.ID}, p), use: sandbox.Use, created: p.Sandbox.Created, interfaces: p.Interfaces})
 		}
 		for j := range p.Containers {
 			c := &p.Containers[j]
 			if m := c.Measured; m.Use != nil {
-				out = append(out, subject{labels: identity(orPath(m.Path, p.UID+"/"+c.ID), *c, p), use: m.Use, made: c.Made, layer: c.Layer, disk: s.Node.Containers})
+				out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID+"/"+c.ID), *c, p), use: m.Use, created: c.Created, layer: c.Layer, disk: s.Node.Containers})
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func orPath(path, otherwise string) string {
 	return "/pod" + otherwise
 }
 
-func identity(path string, c Container, p *Pod) labels {
+func identityLabels(path string, c Container, p *Pod) labels {
 	l := labels{"container", c.Name, "id", path, "image", c.Image, "name", c.ID, "namespace", "", "pod", ""}
 	if p != nil {
 		l[9], l[11] = p.Namespace, p.Name

@@ -19,8 +19,8 @@ func number(name, help string, kind dto.MetricType, f func(*usage.Cgroup) float6
 	return cadvisorRow{name: name, help: help, kind: kind, read: func(x subject) []point { return []point{{value: f(x.use)}} }}
 }
 
-// some is a row of cgroups that have the number.
-func some(name, help string, kind dto.MetricType, f func(*usage.Cgroup) (float64, bool)) cadvisorRow {
+// optionalNumber is a row of cgroups that have the number.
+func optionalNumber(name, help string, kind dto.MetricType, f func(*usage.Cgroup) (float64, bool)) cadvisorRow {
 	return cadvisorRow{name: name, help: help, kind: kind, read: func(x subject) []point {
 		if v, ok := f(x.use); ok {
 			return []point{{value: v}}
@@ -40,7 +40,7 @@ func cadvisorRows() []cadvisorRow {
 	}
 	return append(out,
 		cadvisorRow{name: "container_start_time_seconds", help: "Start time of the container since unix epoch in seconds.", kind: gauge, read: func(x subject) []point {
-			return []point{{value: float64(x.made.Unix())}}
+			return []point{{value: float64(x.created.Unix())}}
 		}},
 		cadvisorRow{name: "container_last_seen", help: "Last time a container was seen by the exporter", kind: gauge, read: func(x subject) []point {
 			return []point{{value: float64(x.use.At.Unix())}}
@@ -62,9 +62,9 @@ func cpuRows() []cadvisorRow {
 		}},
 		number("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", counter, func(c *usage.Cgroup) float64 { return seconds(c.CPU.UserNanos) }),
 		number("container_cpu_system_seconds_total", "Cumulative system cpu time consumed in seconds.", counter, func(c *usage.Cgroup) float64 { return seconds(c.CPU.SystemNanos) }),
-		some("container_cpu_cfs_periods_total", "Number of elapsed enforcement period intervals.", counter, limited(func(c *usage.CPU) float64 { return float64(c.Periods) })),
-		some("container_cpu_cfs_throttled_periods_total", "Number of throttled period intervals.", counter, limited(func(c *usage.CPU) float64 { return float64(c.ThrottledPeriods) })),
-		some("container_cpu_cfs_throttled_seconds_total", "Total time duration the container has been throttled.", counter, limited(func(c *usage.CPU) float64 { return seconds(c.ThrottledNanos) })),
+		optionalNumber("container_cpu_cfs_periods_total", "Number of elapsed enforcement period intervals.", counter, limited(func(c *usage.CPU) float64 { return float64(c.Periods) })),
+		optionalNumber("container_cpu_cfs_throttled_periods_total", "Number of throttled period intervals.", counter, limited(func(c *usage.CPU) float64 { return float64(c.ThrottledPeriods) })),
+		optionalNumber("container_cpu_cfs_throttled_seconds_total", "Total time duration the container has been throttled.", counter, limited(func(c *usage.CPU) float64 { return seconds(c.ThrottledNanos) })),
 	}
 }
 
@@ -139,37 +139,37 @@ func diskRows() []cadvisorRow {
 }
 
 func networkRows() []cadvisorRow {
-	cards := func(name, help string, f func(usage.Card) uint64) cadvisorRow {
+	interfaces := func(name, help string, f func(usage.NetworkInterface) uint64) cadvisorRow {
 		return cadvisorRow{name: "container_network_" + name, help: "Cumulative count of " + help, kind: counter, read: func(x subject) []point {
 			var out []point
-			for _, c := range x.cards {
+			for _, c := range x.interfaces {
 				out = append(out, point{labels: labels{"interface", c.Name}, value: float64(f(c))})
 			}
 			return out
 		}}
 	}
 	return []cadvisorRow{
-		cards("receive_bytes_total", "bytes received", func(c usage.Card) uint64 { return c.RxBytes }),
-		cards("receive_packets_total", "packets received", func(c usage.Card) uint64 { return c.RxPackets }),
-		cards("receive_packets_dropped_total", "packets dropped while receiving", func(c usage.Card) uint64 { return c.RxDropped }),
-		cards("receive_errors_total", "errors encountered while receiving", func(c usage.Card) uint64 { return c.RxErrors }),
-		cards("transmit_bytes_total", "bytes transmitted", func(c usage.Card) uint64 { return c.TxBytes }),
-		cards("transmit_packets_total", "packets transmitted", func(c usage.Card) uint64 { return c.TxPackets }),
-		cards("transmit_packets_dropped_total", "packets dropped while transmitting", func(c usage.Card) uint64 { return c.TxDropped }),
-		cards("transmit_errors_total", "errors encountered while transmitting", func(c usage.Card) uint64 { return c.TxErrors }),
+		interfaces("receive_bytes_total", "bytes received", func(c usage.NetworkInterface) uint64 { return c.RxBytes }),
+		interfaces("receive_packets_total", "packets received", func(c usage.NetworkInterface) uint64 { return c.RxPackets }),
+		interfaces("receive_packets_dropped_total", "packets dropped while receiving", func(c usage.NetworkInterface) uint64 { return c.RxDropped }),
+		interfaces("receive_errors_total", "errors encountered while receiving", func(c usage.NetworkInterface) uint64 { return c.RxErrors }),
+		interfaces("transmit_bytes_total", "bytes transmitted", func(c usage.NetworkInterface) uint64 { return c.TxBytes }),
+		interfaces("transmit_packets_total", "packets transmitted", func(c usage.NetworkInterface) uint64 { return c.TxPackets }),
+		interfaces("transmit_packets_dropped_total", "packets dropped while transmitting", func(c usage.NetworkInterface) uint64 { return c.TxDropped }),
+		interfaces("transmit_errors_total", "errors encountered while transmitting", func(c usage.NetworkInterface) uint64 { return c.TxErrors }),
 	}
 }
 
 func specRows() []cadvisorRow {
 	spec := func(r cadvisorRow) cadvisorRow { r.untimed = true; return r }
 	return []cadvisorRow{
-		spec(some("container_spec_cpu_period", "CPU period of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
+		spec(optionalNumber("container_spec_cpu_period", "CPU period of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
 			return float64(c.CPU.PeriodMicros), c.CPU.PeriodMicros > 0
 		})),
-		spec(some("container_spec_cpu_quota", "CPU quota of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
+		spec(optionalNumber("container_spec_cpu_quota", "CPU quota of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
 			return float64(c.CPU.QuotaMicros), c.CPU.QuotaMicros > 0
 		})),
-		spec(some("container_spec_cpu_shares", "CPU share of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
+		spec(optionalNumber("container_spec_cpu_shares", "CPU share of the container.", gauge, func(c *usage.Cgroup) (float64, bool) {
 			return float64(c.CPU.Shares), c.CPU.Shares > 0
 		})),
 		spec(number("container_spec_memory_limit_bytes", "Memory limit for the container.", gauge, func(c *usage.Cgroup) float64 { return float64(c.Limits.Memory) })),
@@ -180,7 +180,7 @@ func specRows() []cadvisorRow {
 
 func pressureRows() []cadvisorRow {
 	row := func(name, help string, f func(usage.Pressure) *usage.Stalls, full bool) cadvisorRow {
-		return some("container_pressure_"+name+"_seconds_total", "Total time duration "+help, counter, func(c *usage.Cgroup) (float64, bool) {
+		return optionalNumber("container_pressure_"+name+"_seconds_total", "Total time duration "+help, counter, func(c *usage.Cgroup) (float64, bool) {
 			s := f(c.Pressure)
 			if s == nil {
 				return 0, false

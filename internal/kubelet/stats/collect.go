@@ -35,15 +35,17 @@ func New(d Deps) *Collector {
 	return &Collector{d: d, rates: map[string]rate{}, sizes: map[string]size{}}
 }
 
-// Brief measures processors and memory only.
-func (c *Collector) Brief(ctx context.Context) (*Snapshot, error) { return c.collect(ctx, false) }
+// CPUAndMemory measures processors and memory only.
+func (c *Collector) CPUAndMemory(ctx context.Context) (*Snapshot, error) {
+	return c.collect(ctx, false)
+}
 
-// Whole measures everything.
-func (c *Collector) Whole(ctx context.Context) (*Snapshot, error) { return c.collect(ctx, true) }
+// Full measures everything.
+func (c *Collector) Full(ctx context.Context) (*Snapshot, error) { return c.collect(ctx, true) }
 
-func (c *Collector) collect(ctx context.Context, whole bool) (*Snapshot, error) {
+func (c *Collector) collect(ctx context.Context, full bool) (*Snapshot, error) {
 	out := &Snapshot{NodeName: c.d.NodeName, Started: c.d.Started, Machine: c.d.Machine}
-	if err := c.node(ctx, &out.Node, whole); err != nil {
+	if err := c.node(ctx, &out.Node, full); err != nil {
 		return nil, err
 	}
 	pods, err := c.running(ctx)
@@ -56,12 +58,12 @@ func (c *Collector) collect(ctx context.Context, whole bool) (*Snapshot, error) 
 		fallback = fallback || pods[i].Measured.Use == nil
 	}
 	if fallback {
-		if err := c.ask(ctx, pods); err != nil {
+		if err := c.measureFromRuntime(ctx, pods); err != nil {
 			return nil, err
 		}
 	}
-	if whole {
-		if err := c.layers(ctx, pods); err != nil {
+	if full {
+		if err := c.writableLayers(ctx, pods); err != nil {
 			return nil, err
 		}
 		for i := range pods {
@@ -75,23 +77,23 @@ func (c *Collector) collect(ctx context.Context, whole bool) (*Snapshot, error) 
 	return out, nil
 }
 
-func (c *Collector) node(ctx context.Context, n *Node, whole bool) error {
+func (c *Collector) node(ctx context.Context, n *Node, full bool) error {
 	var err error
 	if n.Sample, err = c.d.Host.Node(); err != nil {
 		return err
 	}
 	n.Rate = c.rate(nodeRate, n.CPUNanos, n.At)
-	if !whole {
+	if !full {
 		return nil
 	}
 	log := klog.FromContext(ctx)
-	if n.Cards, err = c.d.Host.Cards(0); err != nil {
+	if n.Interfaces, err = c.d.Host.NetworkInterfaces(0); err != nil {
 		log.V(2).Info("Cannot read the machine's network interfaces", "err", err)
 	}
 	// The machine's ends of Pods' interfaces are told of with the Pods.
-	n.Cards = slices.DeleteFunc(n.Cards, func(c usage.Card) bool { return strings.HasPrefix(c.Name, "veth") })
-	n.DefaultCard = c.d.Host.DefaultCard()
-	disk, err := c.d.Host.Disk(c.d.Places.Root)
+	n.Interfaces = slices.DeleteFunc(n.Interfaces, func(c usage.NetworkInterface) bool { return strings.HasPrefix(c.Name, "veth") })
+	n.DefaultInterface = c.d.Host.DefaultInterface()
+	disk, err := c.d.Host.Disk(c.d.Paths.Root)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (c *Collector) imageDisk(ctx context.Context, n *Node) error {
 
 // running lists the Pods the runtime runs, by namespace and name. Of one Pod the newest sandbox counts.
 func (c *Collector) running(ctx context.Context) ([]Pod, error) {
-	boxes, err := c.d.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+	sandboxes, err := c.d.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +130,17 @@ func (c *Collector) running(ctx context.Context) ([]Pod, error) {
 	for _, p := range c.d.List() {
 		known[string(p.UID)] = p
 	}
-	slices.SortFunc(boxes, func(a, b *runtimeapi.PodSandbox) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+	slices.SortFunc(sandboxes, func(a, b *runtimeapi.PodSandbox) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
 	var out []Pod
 	seen := map[string]bool{}
-	for _, b := range boxes {
+	for _, b := range sandboxes {
 		m := b.GetMetadata()
 		if seen[m.GetUid()] {
 			continue
 		}
 		seen[m.GetUid()] = true
 		p := Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Started: time.Unix(0, b.CreatedAt), Spec: known[m.GetUid()]}
-		p.Sandbox = Container{ID: b.Id, Made: p.Started, Attempt: m.GetAttempt()}
+		p.Sandbox = Container{ID: b.Id, Created: p.Started, Attempt: m.GetAttempt()}
 		if p.Spec != nil {
 			p.HostNetwork = p.Spec.Spec.HostNetwork
 			if at := p.Spec.Status.StartTime; at != nil {
@@ -154,15 +156,15 @@ func (c *Collector) running(ctx context.Context) ([]Pod, error) {
 	return out, nil
 }
 
-func containersOf(box string, up []*runtimeapi.Container) []Container {
+func containersOf(sandbox string, up []*runtimeapi.Container) []Container {
 	var out []Container
 	for _, x := range up {
-		if x.PodSandboxId != box {
+		if x.PodSandboxId != sandbox {
 			continue
 		}
 		name := cmp.Or(x.GetLabels()[kubelettypes.KubernetesContainerNameLabel], x.GetMetadata().GetName())
 		image := cmp.Or(x.GetImage().GetUserSpecifiedImage(), x.GetImage().GetImage())
-		out = append(out, Container{Name: name, ID: x.Id, Image: image, Attempt: x.GetMetadata().GetAttempt(), Made: time.Unix(0, x.CreatedAt)})
+		out = append(out, Container{Name: name, ID: x.Id, Image: image, Attempt: x.GetMetadata().GetAttempt(), Created: time.Unix(0, x.CreatedAt)})
 	}
 	slices.SortFunc(out, func(a, b Container) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -173,7 +175,7 @@ func (c *Collector) measure(p *Pod) {
 	if p.Spec == nil {
 		return
 	}
-	pod := c.d.Places.PodPath(p.Spec)
+	pod := c.d.Paths.PodPath(p.Spec)
 	p.Measured = c.cgroup(pod)
 	if p.Measured.Use == nil {
 		return
@@ -188,12 +190,12 @@ func (c *Collector) measure(p *Pod) {
 	}
 }
 
-func (c *Collector) cgroup(at string) Measured {
+func (c *Collector) cgroup(at string) CgroupUsage {
 	u, err := c.d.Cgroups.Measure(at)
 	if err != nil {
-		return Measured{}
+		return CgroupUsage{}
 	}
-	return Measured{Path: at, Use: &u, Rate: c.rate(at, u.CPU.Nanos, u.At)}
+	return CgroupUsage{Path: at, Use: &u, Rate: c.rate(at, u.CPU.Nanos, u.At)}
 }
 
 func pointers(list []Container) []*Container {
@@ -206,7 +208,7 @@ func pointers(list []Container) []*Container {
 
 // tiers measures the cgroups above the Pods.
 func (c *Collector) tiers(out *Snapshot) {
-	paths := []string{"/", c.d.Places.Pods}
+	paths := []string{"/", c.d.Paths.Pods}
 	for _, p := range out.Pods {
 		if parent := path.Dir(p.Measured.Path); p.Measured.Path != "" && !slices.Contains(paths, parent) {
 			paths = append(paths, parent)
@@ -228,10 +230,10 @@ func (c *Collector) network(ctx context.Context, p *Pod) {
 	if err != nil || len(pids) == 0 {
 		return
 	}
-	cards, err := c.d.Host.Cards(pids[0])
+	interfaces, err := c.d.Host.NetworkInterfaces(pids[0])
 	if err != nil {
 		klog.FromContext(ctx).V(4).Info("Cannot read a Pod's network interfaces", "pod", klog.KRef(p.Namespace, p.Name), "err", err)
 		return
 	}
-	p.Cards, p.CardsAt = cards, time.Now()
+	p.Interfaces, p.InterfacesAt = interfaces, time.Now()
 }

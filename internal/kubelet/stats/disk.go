@@ -24,20 +24,20 @@ func (c *Collector) filesystem(list []*runtimeapi.FilesystemUsage) *usage.Disk {
 	}
 	d.Used = list[0].GetUsedBytes().GetValue()
 	if n := list[0].GetInodesUsed(); n != nil {
-		d.InodesFree = less(d.Inodes, n.Value)
+		d.InodesFree = subtract(d.Inodes, n.Value)
 	}
 	return &d
 }
 
-func less(a, b uint64) uint64 {
+func subtract(a, b uint64) uint64 {
 	if b > a {
 		return 0
 	}
 	return a - b
 }
 
-// layers asks the runtime how much containers have written.
-func (c *Collector) layers(ctx context.Context, pods []Pod) error {
+// writableLayers asks the runtime how much containers have written.
+func (c *Collector) writableLayers(ctx context.Context, pods []Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (c *Collector) layers(ctx context.Context, pods []Pod) error {
 
 // disk measures logs and volumes.
 func (c *Collector) disk(ctx context.Context, p *Pod) {
-	dir := filepath.Join(c.d.Places.Logs, p.Namespace+"_"+p.Name+"_"+p.UID)
+	dir := filepath.Join(c.d.Paths.Logs, p.Namespace+"_"+p.Name+"_"+p.UID)
 	log := klog.FromContext(ctx)
 	if s, err := c.d.Host.Space(dir); err == nil {
 		p.Logs = s
@@ -104,7 +104,7 @@ func (c *Collector) volume(m volume.Mounted) (out Volume, err error) {
 	if out.Disk, err = c.d.Host.Disk(m.Path); err != nil {
 		return out, err
 	}
-	out.Inodes = less(out.Disk.Inodes, out.Disk.InodesFree)
+	out.Inodes = subtract(out.Disk.Inodes, out.Disk.InodesFree)
 	if m.Size == volume.SizeOfFiles {
 		var s usage.Space
 		s, out.At, err = c.space(m.Path)
@@ -115,8 +115,8 @@ func (c *Collector) volume(m volume.Mounted) (out Volume, err error) {
 
 // isEphemeral tells whether a volume takes of the node's disk and ends with its Pod.
 func isEphemeral(v *v1.Volume) bool {
-	bare := v.VolumeSource == v1.VolumeSource{}
-	return bare || v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
+	unset := v.VolumeSource == v1.VolumeSource{}
+	return unset || v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
 }
 
 func claimOf(p *Pod, v *v1.Volume) string {

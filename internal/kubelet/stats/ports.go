@@ -35,8 +35,8 @@ type Cgroups interface {
 // Host reads what the machine has and uses.
 type Host interface {
 	Node() (Sample, error)
-	Cards(pid int) ([]usage.Card, error) // as the process sees them; 0 is the machine
-	DefaultCard() string
+	NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) // as the process sees them; 0 is the machine
+	DefaultInterface() string
 	Disk(path string) (usage.Disk, error)
 	Space(dir string) (usage.Space, error)
 	BlockSize(path string) (uint64, error) // of a block device, in bytes
@@ -62,8 +62,8 @@ type Sample struct {
 	Devices                                            []usage.Device // its whole disks
 }
 
-// Places are directories and cgroups of the node.
-type Places struct {
+// Paths are directories and cgroups of the node.
+type Paths struct {
 	Root    string               // the kubelet's directory; its file system is the node's
 	Logs    string               // of Pods
 	Pods    string               // cgroup of all Pods
@@ -81,6 +81,6 @@ type Deps struct {
 	Cgroups  Cgroups
 	Host     Host
 	Machine  Machine
-	Places   Places
+	Paths    Paths
 	DiskAge  time.Duration // how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes out
 }

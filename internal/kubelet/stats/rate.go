@@ -28,20 +28,20 @@ func (c *Collector) rate(key string, nanos uint64, at time.Time) *uint64 {
 }
 
 func (r rate) next(nanos uint64, at time.Time) rate {
-	gone := at.Sub(r.at)
+	elapsed := at.Sub(r.at)
 	switch {
 	case r.at.IsZero() || nanos < r.nanos: // the first sample, or a cgroup made anew
 		return rate{at: at, nanos: nanos}
-	case gone < window:
+	case elapsed < window:
 		return r
 	}
-	cores := uint64(float64(nanos-r.nanos) * float64(time.Second) / float64(gone))
+	cores := uint64(float64(nanos-r.nanos) * float64(time.Second) / float64(elapsed))
 	return rate{at: at, nanos: nanos, last: &cores}
 }
 
 // forget drops what no running Pod has any more.
 func (c *Collector) forget(pods []Pod) {
-	keep := map[string]bool{nodeRate: true, "/": true, c.d.Places.Pods: true}
+	keep := map[string]bool{nodeRate: true, "/": true, c.d.Paths.Pods: true}
 	for _, p := range pods {
 		keep[p.Measured.Path], keep[p.Sandbox.Measured.Path] = true, true
 		for _, x := range p.Containers {

@@ -16,31 +16,31 @@ type resourceRow struct {
 	untimed    bool
 }
 
-// use reads a number of what was measured.
-func use(m Measured, f func(Measured) float64) (float64, bool) {
+// valueOf reads a number of what was measured.
+func valueOf(m CgroupUsage, f func(CgroupUsage) float64) (float64, bool) {
 	if m.Use == nil {
 		return 0, false
 	}
 	return f(m), true
 }
 
-func cpuSeconds(m Measured) float64 { return seconds(m.Use.CPU.Nanos) }
-func workingSet(m Measured) float64 { return float64(m.Use.Memory.WorkingSet) }
-func swapBytes(m Measured) float64  { return float64(m.Use.Memory.Swap) }
+func cpuSeconds(m CgroupUsage) float64 { return seconds(m.Use.CPU.Nanos) }
+func workingSet(m CgroupUsage) float64 { return float64(m.Use.Memory.WorkingSet) }
+func swapBytes(m CgroupUsage) float64  { return float64(m.Use.Memory.Swap) }
 
 // resourceRows is all of /metrics/resource, with upstream's names and texts; metrics-server reads it.
 func resourceRows() []resourceRow {
-	ofPod := func(f func(Measured) float64) func(*Pod) (float64, bool) {
-		return func(p *Pod) (float64, bool) { return use(p.Measured, f) }
+	ofPod := func(f func(CgroupUsage) float64) func(*Pod) (float64, bool) {
+		return func(p *Pod) (float64, bool) { return valueOf(p.Measured, f) }
 	}
-	ofContainer := func(f func(Measured) float64) func(*Container) (float64, bool) {
-		return func(c *Container) (float64, bool) { return use(c.Measured, f) }
+	ofContainer := func(f func(CgroupUsage) float64) func(*Container) (float64, bool) {
+		return func(c *Container) (float64, bool) { return valueOf(c.Measured, f) }
 	}
 	return []resourceRow{
 		{name: "container_cpu_usage_seconds_total", help: "[STABLE] Cumulative cpu time consumed by the container in core-seconds", kind: counter, container: ofContainer(cpuSeconds)},
 		{name: "container_memory_working_set_bytes", help: "[STABLE] Current working set of the container in bytes", kind: gauge, container: ofContainer(workingSet)},
 		{name: "container_start_time_seconds", help: "[STABLE] Start time of the container since unix epoch in seconds", kind: gauge, untimed: true,
-			container: func(c *Container) (float64, bool) { return unix(c.Made), c.Made.Unix() > 0 }},
+			container: func(c *Container) (float64, bool) { return unix(c.Created), c.Created.Unix() > 0 }},
 		{name: "container_swap_limit_bytes", help: "[ALPHA] Current amount of the container swap limit in bytes. Reported only on non-windows systems", kind: gauge,
 			container: func(c *Container) (float64, bool) {
 				if c.Measured.Use == nil || !c.Measured.Use.Limits.HasSwap {

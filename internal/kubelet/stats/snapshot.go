@@ -21,12 +21,12 @@ type Snapshot struct {
 // Node is the machine's use.
 type Node struct {
 	Sample
-	Rate        *uint64 // nano cores
-	Cards       []usage.Card
-	DefaultCard string
-	Disk        *usage.Disk // of the kubelet's directory
-	Images      *usage.Disk // Used is what images take
-	Containers  *usage.Disk // Used is what writable layers take
+	Rate             *uint64 // nano cores
+	Interfaces       []usage.NetworkInterface
+	DefaultInterface string
+	Disk             *usage.Disk // of the kubelet's directory
+	Images           *usage.Disk // Used is what images take
+	Containers       *usage.Disk // Used is what writable layers take
 }
 
 // Tier is a cgroup that is no Pod's.
@@ -36,8 +36,8 @@ type Tier struct {
 	Rate *uint64
 }
 
-// Measured is a cgroup and how fast it uses processors.
-type Measured struct {
+// CgroupUsage is a cgroup and how fast it uses processors.
+type CgroupUsage struct {
 	Path string // empty when the runtime was asked instead
 	Use  *usage.Cgroup
 	Rate *uint64 // nano cores; nil until two samples are there
@@ -48,10 +48,10 @@ type Pod struct {
 	Namespace, Name, UID string
 	Started              time.Time
 	Sandbox              Container
-	Measured             Measured
+	Measured             CgroupUsage
 	HostNetwork          bool
-	Cards                []usage.Card
-	CardsAt              time.Time
+	Interfaces           []usage.NetworkInterface
+	InterfacesAt         time.Time
 	Containers           []Container
 	Volumes              []Volume
 	Logs                 usage.Space // of all containers, dead ones included
@@ -62,8 +62,8 @@ type Pod struct {
 type Container struct {
 	Name, ID, Image string
 	Attempt         uint32
-	Made            time.Time
-	Measured        Measured
+	Created         time.Time
+	Measured        CgroupUsage
 	Layer           *usage.Space // the writable one
 	Logs            *usage.Space
 }

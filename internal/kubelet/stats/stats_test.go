@@ -67,20 +67,20 @@ func (h *host) Node() (stats.Sample, error) {
 	return stats.Sample{Devices: []usage.Device{{Name: "/dev/vda", ReadBytes: 512, WriteBytes: 1024, Reads: 7, Writes: 9}}, At: h.at, CPUNanos: h.nanos, WorkingSet: 5, Processes: 3, SwapTotal: 100, Swap: 40, Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 3}}}}, h.err
 }
 
-func (h *host) Cards(pid int) ([]usage.Card, error) {
+func (h *host) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
 	if pid == 77 {
-		return []usage.Card{{Name: "eth0", RxBytes: 11}}, nil
+		return []usage.NetworkInterface{{Name: "eth0", RxBytes: 11}}, nil
 	}
-	return []usage.Card{{Name: "veth1", RxBytes: 1}, {Name: "ens3", RxBytes: 2}}, nil
+	return []usage.NetworkInterface{{Name: "veth1", RxBytes: 1}, {Name: "ens3", RxBytes: 2}}, nil
 }
-func (h *host) DefaultCard() string { return "ens3" }
+func (h *host) DefaultInterface() string { return "ens3" }
 func (h *host) Disk(string) (usage.Disk, error) {
 	return usage.Disk{Capacity: 1000, Available: 600, Used: 400, Inodes: 50, InodesFree: 40}, nil
 }
 func (h *host) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
 func (h *host) BlockSize(string) (uint64, error)      { return 4096, nil }
 
-type world struct {
+type testNode struct {
 	*testing.T
 	root    string
 	pods    []*v1.Pod
@@ -90,9 +90,9 @@ type world struct {
 	c       *stats.Collector
 }
 
-func newWorld(t *testing.T) *world {
+func newTestNode(t *testing.T) *testNode {
 	t.Helper()
-	w := &world{T: t, root: t.TempDir(), cgroups: cgroups{}, host: &host{at: time.Unix(900, 0)}}
+	w := &testNode{T: t, root: t.TempDir(), cgroups: cgroups{}, host: &host{at: time.Unix(900, 0)}}
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{"img:1"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -106,24 +106,24 @@ func newWorld(t *testing.T) *world {
 	w.c = stats.New(stats.Deps{
 		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Mounted: w.mounted, Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
 		Machine: stats.Machine{ID: "m", CPUs: 4, MemoryBytes: 1 << 30},
-		Places:  stats.Places{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods", PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
+		Paths:   stats.Paths{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods", PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
 	})
 	w.run(client)
 	return w
 }
 
-func (w *world) run(client *cri.Client) {
+func (w *testNode) run(client *cri.Client) {
 	w.Helper()
 	labels := map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "a", "io.kubernetes.pod.uid": "u1"}
-	box := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "a", Uid: "u1"}, Labels: labels, LogDirectory: w.TempDir()}
-	id, err := client.Runtime().RunPodSandbox(w.Context(), box, "")
+	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "a", Uid: "u1"}, Labels: labels, LogDirectory: w.TempDir()}
+	id, err := client.Runtime().RunPodSandbox(w.Context(), sandbox, "")
 	if err != nil {
 		w.Fatal(err)
 	}
 	labels["io.kubernetes.container.name"] = "app"
 	c, err := client.Runtime().CreateContainer(w.Context(), id, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, Command: []string{"sh", "-c", "run"}, Labels: labels,
-	}, box)
+	}, sandbox)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func (w *world) run(client *cri.Client) {
 	}
 }
 
-func (w *world) mounted(uid types.UID) map[string]volume.Mounted {
+func (w *testNode) mounted(uid types.UID) map[string]volume.Mounted {
 	at := func(kind, name string, size volume.Size) volume.Mounted {
 		return volume.Mounted{Name: name, Path: filepath.Join(w.root, "pods", string(uid), "volumes", kind, name), Size: size}
 	}
@@ -161,7 +161,7 @@ func (w *world) mounted(uid types.UID) map[string]volume.Mounted {
 //
 // row: KAP-04
 func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	claim := func(name string) v1.VolumeSource {
 		return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 	}
@@ -169,7 +169,7 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 		{Name: "data"}, {Name: "claimed", VolumeSource: claim("c1")}, {Name: "raw", VolumeSource: claim("c2")},
 		{Name: "path", VolumeSource: claim("c3")}, {Name: "unused", VolumeSource: claim("c4")},
 	}
-	s, err := w.c.Whole(t.Context())
+	s, err := w.c.Full(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 }
 
 // measured gives the Pod real cgroups.
-func (w *world) measured() {
+func (w *testNode) measured() {
 	pod := "/g/kubepods/podu1"
 	w.cgroups["/"] = usage.Cgroup{}
 	w.cgroups["/g/kubepods"] = usage.Cgroup{Memory: usage.Memory{WorkingSet: 99}}
@@ -209,8 +209,8 @@ func (w *world) measured() {
 // row: KAP-04
 // row: CRI-33
 func TestSummaryFromTheRuntime(t *testing.T) {
-	w := newWorld(t)
-	s, err := w.c.Whole(t.Context())
+	w := newTestNode(t)
+	s, err := w.c.Full(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +226,12 @@ func TestSummaryFromTheRuntime(t *testing.T) {
 
 // row: KAP-04
 func TestSummaryFromCgroups(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.measured()
-	if _, err := w.c.Whole(t.Context()); err != nil {
+	if _, err := w.c.Full(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.c.Whole(t.Context())
+	s, err := w.c.Full(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestSummaryFromCgroups(t *testing.T) {
 	if used := *p.EphemeralStorage.UsedBytes; used < *c.Logs.UsedBytes+*p.VolumeStats[0].UsedBytes || used > *c.Logs.UsedBytes+2**p.VolumeStats[0].UsedBytes+10000 {
 		t.Errorf("ephemeral storage %d is not logs, layers and what is not claimed", used)
 	}
-	brief, err := w.c.Brief(t.Context())
+	brief, err := w.c.CPUAndMemory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,9 +293,9 @@ func has(t *testing.T, text string, lines ...string) {
 //
 // row: KAP-04
 func TestResourceMetrics(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.measured()
-	text := scrape(t, stats.Handler(w.c.Brief, stats.Resource))
+	text := scrape(t, stats.Handler(w.c.CPUAndMemory, stats.Resource))
 	has(t, text,
 		`container_cpu_usage_seconds_total{container="app",namespace="a",pod="web"} 2.5 1000000`,
 		`container_memory_working_set_bytes{container="app",namespace="a",pod="web"} 50 1000000`,
@@ -307,15 +307,15 @@ func TestResourceMetrics(t *testing.T) {
 		`node_cpu_usage_seconds_total 1 902000`, `node_memory_working_set_bytes 5 902000`, `node_swap_usage_bytes 40 902000`,
 		`resource_scrape_error 0`, `scrape_error 0`)
 	w.host.err = errors.New("no")
-	if text := scrape(t, stats.Handler(w.c.Brief, stats.Resource)); !strings.Contains(text, "\nresource_scrape_error 1\n") || strings.Contains(text, "node_cpu") {
+	if text := scrape(t, stats.Handler(w.c.CPUAndMemory, stats.Resource)); !strings.Contains(text, "\nresource_scrape_error 1\n") || strings.Contains(text, "node_cpu") {
 		t.Errorf("a failure shows as %s", text)
 	}
 }
 
 func TestCadvisorMetrics(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.measured()
-	text := scrape(t, stats.Handler(w.c.Whole, stats.Cadvisor))
+	text := scrape(t, stats.Handler(w.c.Full, stats.Cadvisor))
 	pod := `id="/g/kubepods/podu1",image="",`
 	app := `id="/g/kubepods/podu1/cri-containerd-` + w.ids[1] + `.scope",image="img:1",`
 	who := `name="` + w.ids[1] + `",namespace="a",pod="web"}`
@@ -337,10 +337,10 @@ func TestCadvisorMetrics(t *testing.T) {
 }
 
 func TestAPodTheKubeletDoesNotKnow(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.measured()
 	w.pods = nil
-	s, err := w.c.Brief(context.Background())
+	s, err := w.c.CPUAndMemory(context.Background())
 	if err != nil || len(s.Pods) != 1 || s.Pods[0].Measured.Use == nil {
 		t.Errorf("%+v %v: the runtime knows it", s, err)
 	}
@@ -350,7 +350,7 @@ func TestAPodTheKubeletDoesNotKnow(t *testing.T) {
 func TestMetricsAreListed(t *testing.T) {
 	w := newWorld(t)
 	w.measured()
-	s, err := w.c.Whole(t.Context())
+	s, err := w.c.Full(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

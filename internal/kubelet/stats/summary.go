@@ -37,8 +37,8 @@ func (s *Snapshot) node() statsapi.NodeStats {
 	if n.Images != nil {
 		out.Runtime = &statsapi.RuntimeStats{ImageFs: disk(now, n.Images), ContainerFs: disk(now, n.Containers)}
 	}
-	if len(n.Cards) > 0 {
-		out.Network = network(now, n.Cards, n.DefaultCard)
+	if len(n.Interfaces) > 0 {
+		out.Network = network(now, n.Interfaces, n.DefaultInterface)
 	}
 	for _, t := range s.Tiers {
 		if isPods(t.Path) {
@@ -60,8 +60,8 @@ func isPods(path string) bool {
 }
 
 func systemContainer(name string, t Tier) statsapi.ContainerStats {
-	m := Measured{Path: t.Path, Use: &t.Use, Rate: t.Rate}
-	return statsapi.ContainerStats{Name: name, StartTime: metav1.NewTime(t.Use.Made), CPU: m.cpu(), Memory: m.memory()}
+	m := CgroupUsage{Path: t.Path, Use: &t.Use, Rate: t.Rate}
+	return statsapi.ContainerStats{Name: name, StartTime: metav1.NewTime(t.Use.Created), CPU: m.cpu(), Memory: m.memory()}
 }
 
 func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
@@ -72,8 +72,8 @@ func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
 	if u := p.Measured.Use; u != nil && u.Processes > 0 {
 		out.ProcessStats = &statsapi.ProcessStats{ProcessCount: &u.Processes}
 	}
-	if len(p.Cards) > 0 {
-		out.Network = network(metav1.NewTime(p.CardsAt), p.Cards, "eth0")
+	if len(p.Interfaces) > 0 {
+		out.Network = network(metav1.NewTime(p.InterfacesAt), p.Interfaces, "eth0")
 	}
 	for i := range p.Containers {
 		out.Containers = append(out.Containers, s.container(&p.Containers[i]))
@@ -95,14 +95,14 @@ func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
 
 func (s *Snapshot) container(c *Container) statsapi.ContainerStats {
 	out := statsapi.ContainerStats{
-		Name: c.Name, StartTime: metav1.NewTime(c.Made), CPU: c.Measured.cpu(), Memory: c.Measured.memory(), IO: c.Measured.io(), Swap: c.Measured.swap(),
+		Name: c.Name, StartTime: metav1.NewTime(c.Created), CPU: c.Measured.cpu(), Memory: c.Measured.memory(), IO: c.Measured.io(), Swap: c.Measured.swap(),
 	}
 	now := metav1.NewTime(s.Node.At)
 	if c.Layer != nil {
-		out.Rootfs = within(now, s.Node.Containers, *c.Layer)
+		out.Rootfs = partOf(now, s.Node.Containers, *c.Layer)
 	}
 	if c.Logs != nil {
-		out.Logs = within(now, s.Node.Disk, *c.Logs)
+		out.Logs = partOf(now, s.Node.Disk, *c.Logs)
 	}
 	return out
 }
@@ -122,17 +122,17 @@ func (p *Pod) ephemeral(now metav1.Time, of *usage.Disk) *statsapi.FsStats {
 			sum.Inodes += v.Inodes
 		}
 	}
-	return within(now, of, sum)
+	return partOf(now, of, sum)
 }
 
-func (m Measured) cpu() *statsapi.CPUStats {
+func (m CgroupUsage) cpu() *statsapi.CPUStats {
 	if m.Use == nil {
 		return nil
 	}
 	return &statsapi.CPUStats{Time: metav1.NewTime(m.Use.At), UsageCoreNanoSeconds: &m.Use.CPU.Nanos, UsageNanoCores: m.Rate, PSI: psi(m.Use.Pressure.CPU)}
 }
 
-func (m Measured) memory() *statsapi.MemoryStats {
+func (m CgroupUsage) memory() *statsapi.MemoryStats {
 	if m.Use == nil {
 		return nil
 	}
@@ -142,33 +142,33 @@ func (m Measured) memory() *statsapi.MemoryStats {
 		PSI: psi(m.Use.Pressure.Memory),
 	}
 	if limit := m.Use.Limits.Memory; limit > 0 {
-		available := less(limit, x.WorkingSet)
+		available := subtract(limit, x.WorkingSet)
 		out.AvailableBytes = &available
 	}
 	return out
 }
 
-func (m Measured) io() *statsapi.IOStats {
+func (m CgroupUsage) io() *statsapi.IOStats {
 	if m.Use == nil || m.Use.Pressure.IO == nil {
 		return nil
 	}
 	return &statsapi.IOStats{Time: metav1.NewTime(m.Use.At), PSI: psi(m.Use.Pressure.IO)}
 }
 
-func (m Measured) swap() *statsapi.SwapStats {
+func (m CgroupUsage) swap() *statsapi.SwapStats {
 	if m.Use == nil {
 		return nil
 	}
 	out := &statsapi.SwapStats{Time: metav1.NewTime(m.Use.At), SwapUsageBytes: &m.Use.Memory.Swap}
 	if l := m.Use.Limits; l.HasSwap {
-		available := less(l.Swap, m.Use.Memory.Swap)
+		available := subtract(l.Swap, m.Use.Memory.Swap)
 		out.SwapAvailableBytes = &available
 	}
 	return out
 }
 
 func swap(now metav1.Time, used, total uint64) *statsapi.SwapStats {
-	available := less(total, used)
+	available := subtract(total, used)
 	return &statsapi.SwapStats{Time: now, SwapUsageBytes: &used, SwapAvailableBytes: &available}
 }
 
@@ -192,8 +192,8 @@ func disk(now metav1.Time, d *usage.Disk) *statsapi.FsStats {
 	}
 }
 
-// within is a part of a file system; which one, may not be known.
-func within(now metav1.Time, of *usage.Disk, part usage.Space) *statsapi.FsStats {
+// partOf is a part of a file system; which one, may not be known.
+func partOf(now metav1.Time, of *usage.Disk, part usage.Space) *statsapi.FsStats {
 	out := &statsapi.FsStats{Time: now, UsedBytes: &part.Bytes, InodesUsed: &part.Inodes}
 	if of != nil {
 		out.AvailableBytes, out.CapacityBytes, out.Inodes, out.InodesFree = &of.Available, &of.Capacity, &of.Inodes, &of.InodesFree
@@ -202,7 +202,7 @@ func within(now metav1.Time, of *usage.Disk, part usage.Space) *statsapi.FsStats
 }
 
 // network tells of all interfaces, and of the named one (or else the first) as the default.
-func network(now metav1.Time, list []usage.Card, main string) *statsapi.NetworkStats {
+func network(now metav1.Time, list []usage.NetworkInterface, main string) *statsapi.NetworkStats {
 	out := &statsapi.NetworkStats{Time: now}
 	for i := range list {
 		c := &list[i]

@@ -21,7 +21,7 @@ type Range struct {
 // end is the first id after the range.
 func (r Range) end() uint64 { return uint64(r.First) + uint64(r.Length) }
 
-func (r Range) meets(o Range) bool {
+func (r Range) overlaps(o Range) bool {
 	return uint64(r.First) < o.end() && uint64(o.First) < r.end()
 }
 
@@ -32,14 +32,14 @@ type Pool struct {
 	PerPod uint32 // in ids
 }
 
-// Wish is what the KubeletConfiguration says of users.
-type Wish struct {
+// Config is what the KubeletConfiguration says of users.
+type Config struct {
 	IDsPerPod *int64 // userNamespaces.idsPerPod; nil is 65536
 	MaxPods   int32
 }
 
 // Default is the Pool of a node whose subordinate ids nobody configured: it begins right above the ids of ordinary users.
-func Default(w Wish) (Pool, error) {
+func Default(w Config) (Pool, error) {
 	per, err := w.perPod()
 	if err != nil {
 		return Pool{}, err
@@ -51,7 +51,7 @@ func Default(w Wish) (Pool, error) {
 	return p, nil
 }
 
-func (w Wish) perPod() (uint32, error) {
+func (w Config) perPod() (uint32, error) {
 	if w.IDsPerPod == nil {
 		return Unit, nil
 	}
@@ -63,7 +63,7 @@ func (w Wish) perPod() (uint32, error) {
 }
 
 // Subordinate is the Pool of a node that has subordinate ids for the user "kubelet": what `getsubids kubelet` and `getsubids -g kubelet` printed.
-func Subordinate(w Wish, uids, gids string) (Pool, error) {
+func Subordinate(w Config, uids, gids string) (Pool, error) {
 	per, err := w.perPod()
 	if err != nil {
 		return Pool{}, err
@@ -115,7 +115,7 @@ func (p Pool) Pick(taken []Range) (Range, error) {
 	sorted := slices.SortedFunc(slices.Values(taken), func(a, b Range) int { return int(int64(a.First) - int64(b.First)) })
 	for at := uint64(p.First); at+uint64(p.PerPod) <= uint64(p.First)+p.Length; {
 		r := Range{uint32(at), p.PerPod}
-		i := slices.IndexFunc(sorted, r.meets)
+		i := slices.IndexFunc(sorted, r.overlaps)
 		if i < 0 {
 			return r, nil
 		}

@@ -34,8 +34,8 @@ func Parse(raw []byte) (Range, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return Range{}, fmt.Errorf("invalid user namespace configuration: %w", err)
 	}
-	bad := func(why string) (Range, error) {
-		return Range{}, errors.New("invalid user namespace configuration: " + why)
+	bad := func(cause string) (Range, error) {
+		return Range{}, errors.New("invalid user namespace configuration: " + cause)
 	}
 	switch {
 	case len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1:

@@ -11,21 +11,21 @@ import (
 // row: UNS-03
 // row: UNS-04
 func TestDefault(t *testing.T) {
-	p, err := Default(Wish{MaxPods: 110})
+	p, err := Default(Config{MaxPods: 110})
 	if err != nil || p != (Pool{First: 65536, Length: 7208960, PerPod: 65536}) {
 		t.Errorf("%+v %v", p, err)
 	}
 	twice := int64(131072)
-	if p, err := Default(Wish{MaxPods: 10, IDsPerPod: &twice}); err != nil || p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
+	if p, err := Default(Config{MaxPods: 10, IDsPerPod: &twice}); err != nil || p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
 		t.Errorf("%+v %v", p, err)
 	}
 	for _, bad := range []int64{0, -65536, 65537, 1 << 32} {
-		if _, err := Default(Wish{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(), "userNamespaces.idsPerPod") {
+		if _, err := Default(Config{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(), "userNamespaces.idsPerPod") {
 			t.Errorf("%d: %v", bad, err)
 		}
 	}
 	huge := int64(1 << 30)
-	if _, err := Default(Wish{MaxPods: 110, IDsPerPod: &huge}); err == nil {
+	if _, err := Default(Config{MaxPods: 110, IDsPerPod: &huge}); err == nil {
 		t.Error("110 Pods of 2^30 ids were found to fit")
 	}
 }
@@ -54,7 +54,7 @@ func TestSubordinate(t *testing.T) {
 		if c.gids == "" {
 			c.gids = c.uids
 		}
-		p, err := Subordinate(Wish{MaxPods: 110}, c.uids, c.gids)
+		p, err := Subordinate(Config{MaxPods: 110}, c.uids, c.gids)
 		switch {
 		case c.want == "" && (err != nil || p != Pool{First: 65536, Length: 7208960, PerPod: 65536}):
 			t.Errorf("%s: %+v %v", c.name, p, err)
@@ -69,7 +69,7 @@ func TestRangesNeverMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		per := int64(Unit * rapid.IntRange(1, 3).Draw(t, "units"))
 		pods := rapid.Int32Range(1, 30).Draw(t, "pods")
-		p, err := Default(Wish{MaxPods: pods, IDsPerPod: &per})
+		p, err := Default(Config{MaxPods: pods, IDsPerPod: &per})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestRangesNeverMeet(t *testing.T) {
 				continue
 			}
 			for _, o := range have {
-				if r.meets(o) {
+				if r.overlaps(o) {
 					t.Fatalf("%v meets %v", r, o)
 				}
 			}

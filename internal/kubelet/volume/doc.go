@@ -2,7 +2,7 @@
 //
 // Chapter: furnished. Everything a container finds mounted comes from here; volume/<type> makes one kind of volume, volume/furnish carries plans out.
 //
-// In: a Pod's volumes (desired) and the directories found on disk (actual). Out: an ordered Plan; the vocabulary the types share (Type, Ask, Mounted, the ports).
+// In: a Pod's volumes (desired) and the directories found on disk (actual). Out: an ordered Plan; the vocabulary the types share (Plugin, MounterArgs, Mounted, the ports).
 //
-// To add a type: a directory volume/<type> with a Type, one row in the app's list of types, and volumetest.Run in its test.
+// To add a type: a directory volume/<type> with a Plugin, one row in the app's list of types, and volumetest.Run in its test.
 package volume

@@ -39,7 +39,7 @@ func TestHugePage(t *testing.T) {
 
 func TestRest(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 8: 64 * time.Second, 9: 122 * time.Second, 1000: 122 * time.Second} {
-		if got := Rest(n); got != want {
+		if got := BackOff(n); got != want {
 			t.Errorf("after %d failures: %s, want %s", n, got, want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	sum "k8s.io/component-helpers/resource"
 )
 
-// MemoryBound is how big a volume in memory may grow, in bytes: its sizeLimit, the Pod's memory limit, or what the node has for Pods, whichever is least; 0 when none is known.
-func MemoryBound(pod *v1.Pod, sizeLimit *resource.Quantity, allocatable v1.ResourceList) int64 {
+// MemoryLimit is how big a volume in memory may grow, in bytes: its sizeLimit, the Pod's memory limit, or what the node has for Pods, whichever is least; 0 when none is known.
+func MemoryLimit(pod *v1.Pod, sizeLimit *resource.Quantity, allocatable v1.ResourceList) int64 {
 	bound := allocatable.Memory().Value()
 	lower := func(n int64) {
 		if n > 0 && (bound == 0 || n < bound) {
@@ -15,7 +15,7 @@ func MemoryBound(pod *v1.Pod, sizeLimit *resource.Quantity, allocatable v1.Resou
 		}
 	}
 	limits := sum.PodLimits(pod, sum.PodResourcesOptions{})
-	if everyLimit(pod) {
+	if allContainersLimited(pod) {
 		lower(limits.Memory().Value())
 	}
 	if sizeLimit != nil {
@@ -24,8 +24,8 @@ func MemoryBound(pod *v1.Pod, sizeLimit *resource.Quantity, allocatable v1.Resou
 	return bound
 }
 
-// everyLimit: the sum of limits bounds the Pod only when no container is without one.
-func everyLimit(pod *v1.Pod) bool {
+// allContainersLimited: the sum of limits bounds the Pod only when no container is without one.
+func allContainersLimited(pod *v1.Pod) bool {
 	if r := pod.Spec.Resources; r != nil && !r.Limits.Memory().IsZero() {
 		return true
 	}

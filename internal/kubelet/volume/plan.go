@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Have is a volume's directory found below a Pod's.
-type Have struct {
+// DirOnDisk is a volume's directory found below a Pod's.
+type DirOnDisk struct {
 	Plugin string // kubernetes.io~configmap, …
 	Name   string
 }
@@ -31,15 +31,15 @@ type Step struct {
 
 // Plan lists what takes a Pod's volumes from what is on disk to what the Pod wants: first away with what it wants no longer, so that a name is free before it is used anew,
 // then every volume a container mounts, in the order of the spec. plugin gives the directory of a volume's type, empty when it has none. A nil Pod wants nothing.
-func Plan(pod *v1.Pod, have []Have, plugin func(*v1.Volume) string) []Step {
+func Plan(pod *v1.Pod, onDisk []DirOnDisk, plugin func(*v1.Volume) string) []Step {
 	var steps []Step
-	var keep []Have
+	var keep []DirOnDisk
 	if pod != nil {
-		for _, v := range Used(pod) {
-			keep = append(keep, Have{plugin(v), v.Name})
+		for _, v := range UsedVolumes(pod) {
+			keep = append(keep, DirOnDisk{plugin(v), v.Name})
 		}
 	}
-	for _, h := range have {
+	for _, h := range onDisk {
 		if !slices.Contains(keep, h) {
 			steps = append(steps, Step{Verb: TearDown, Plugin: h.Plugin, Name: h.Name})
 		}
@@ -47,14 +47,14 @@ func Plan(pod *v1.Pod, have []Have, plugin func(*v1.Volume) string) []Step {
 	if pod == nil {
 		return steps
 	}
-	for _, v := range Used(pod) {
+	for _, v := range UsedVolumes(pod) {
 		steps = append(steps, Step{Verb: SetUp, Name: v.Name, Volume: v})
 	}
 	return steps
 }
 
-// Used lists the Pod's volumes that some container mounts, in the order of the spec. The others are not made at all.
-func Used(pod *v1.Pod) []*v1.Volume {
+// UsedVolumes lists the Pod's volumes that some container mounts, in the order of the spec. The others are not made at all.
+func UsedVolumes(pod *v1.Pod) []*v1.Volume {
 	names := map[string]bool{}
 	add := func(mounts []v1.VolumeMount, devices []v1.VolumeDevice) {
 		for i := range mounts {

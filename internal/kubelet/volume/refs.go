@@ -40,8 +40,8 @@ func Refs(pod *v1.Pod) map[Ref]bool {
 	return r.set
 }
 
-// Needed is the set of ConfigMaps and Secrets without which the Pod's volumes cannot be made: those that are not optional.
-func Needed(pod *v1.Pod) map[Ref]bool {
+// RequiredRefs is the set of ConfigMaps and Secrets without which the Pod's volumes cannot be made: those that are not optional.
+func RequiredRefs(pod *v1.Pod) map[Ref]bool {
 	r := refs{pod.Namespace, map[Ref]bool{}}
 	for i := range pod.Spec.Volumes {
 		v := pod.Spec.Volumes[i].VolumeSource

@@ -9,8 +9,8 @@ import (
 // A service-account token is renewed at the latest at this age, however long it is valid.
 const maxTokenAge = 24 * time.Hour
 
-// TokenDue is when a token must be replaced: at 80 % of its life, after a day at the latest.
-func TokenDue(expires time.Time, life time.Duration) time.Time {
+// TokenRefreshTime is when a token must be replaced: at 80 % of its life, after a day at the latest.
+func TokenRefreshTime(expires time.Time, life time.Duration) time.Time {
 	due := expires.Add(-life / 5)
 	if day := expires.Add(maxTokenAge - life); day.Before(due) {
 		return day
@@ -23,7 +23,7 @@ func TokenOwner(pod *v1.Pod) *int64 {
 	var user *int64
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			u := runAs(pod, &list[i])
+			u := runAsUser(pod, &list[i])
 			if u == nil || user != nil && *user != *u {
 				return nil
 			}
@@ -33,7 +33,7 @@ func TokenOwner(pod *v1.Pod) *int64 {
 	return user
 }
 
-func runAs(pod *v1.Pod, c *v1.Container) *int64 {
+func runAsUser(pod *v1.Pod, c *v1.Container) *int64 {
 	if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
 		return c.SecurityContext.RunAsUser
 	}

@@ -12,15 +12,15 @@ import (
 
 // Mounted is a volume that is ready for containers.
 type Mounted struct {
-	Name     string // as in spec.volumes
-	Type     string // emptyDir, configMap, …
-	Path     string // on the host; empty for an image volume
-	Image    string // reference of an image volume, which the runtime mounts
-	Pull     v1.PullPolicy
-	ReadOnly bool      // whatever the volumeMount says
-	Device   bool      // Path is a block device
-	Size     Size      // how what it takes is measured
-	Again    time.Time // when SetUp has to be called again though nothing else changed (a token grows old); zero is never
+	Name       string // as in spec.volumes
+	Type       string // emptyDir, configMap, …
+	Path       string // on the host; empty for an image volume
+	Image      string // reference of an image volume, which the runtime mounts
+	PullPolicy v1.PullPolicy
+	ReadOnly   bool      // whatever the volumeMount says
+	Device     bool      // Path is a block device
+	Size       Size      // how what it takes is measured
+	RefreshAt  time.Time // when SetUp has to be called again though nothing else changed (a token grows old); zero is never
 }
 
 // Size is how a volume is measured for /stats/summary and kubelet_volume_stats_*. The zero value measures nothing.
@@ -34,32 +34,32 @@ const (
 	SizeOfBlock             // the device's capacity
 )
 
-// Type makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
-type Type interface {
+// Plugin makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
+type Plugin interface {
 	// Name is the field of v1.VolumeSource, like "configMap".
 	Name() string
 	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap"; empty when the type keeps nothing there.
 	Dir() string
-	// Owns tells whether the volume is of this type.
-	Owns(v *v1.Volume) bool
-	// Refreshes tells whether the content follows API objects or time, so that SetUp has to be called again when these change.
-	Refreshes() bool
+	// CanSupport tells whether the volume is of this type.
+	CanSupport(v *v1.Volume) bool
+	// RequiresRemount tells whether the content follows API objects or time, so that SetUp has to be called again when these change.
+	RequiresRemount() bool
 	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be repeated after any failure. Errors read as upstream's.
-	SetUp(ctx context.Context, a Ask) (Mounted, error)
+	SetUp(ctx context.Context, a MounterArgs) (Mounted, error)
 	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there is nothing.
 	TearDown(ctx context.Context, dir string) error
 }
 
-// Ask is what a Type needs to know to set a volume up.
-type Ask struct {
+// MounterArgs is what a Plugin needs to know to set a volume up.
+type MounterArgs struct {
 	Pod    *v1.Pod
 	Volume *v1.Volume
 	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
-	// Meta is where the type keeps what it has to know after a restart: <root>/pods/<uid>/plugins/<Dir()>/<name>. It
+	// MetaDir is where the type keeps what it has to know after a restart: <root>/pods/<uid>/plugins/<Dir()>/<name>. It
 	// goes with the volume. Empty keeps nothing.
-	Meta string
-	Node NodeView
-	Say  func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
+	MetaDir string
+	Node    NodeView
+	Event   func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
 }
 
 // NodeView is what a Pod may learn about its node, and which bounds volumes have.
@@ -69,15 +69,15 @@ type NodeView struct {
 	PodIPs      []string
 }
 
-// Mounts is the kernel's part; linux/mount implements it.
-type Mounts interface {
+// Mounter is the kernel's part; linux/mount implements it.
+type Mounter interface {
 	Tmpfs(dir string, size int64, mode fs.FileMode) error // size in bytes, 0 is the kernel's own bound
 	Hugetlbfs(dir, pageSize string, mode fs.FileMode) error
 	Mount(source, target, kind string, options []string) error // a file system of a server or device, with the options of mount(8)
 	Bind(source, target string, readOnly bool) error
-	Unmount(target string) error            // a success when it is not mounted
-	IsMountPoint(path string) (bool, error) // false when there is nothing
-	Under(dir string) ([]string, error)     // mount points below dir and dir itself, latest first
+	Unmount(target string) error              // a success when it is not mounted
+	IsMountPoint(path string) (bool, error)   // false when there is nothing
+	MountPoints(dir string) ([]string, error) // mount points below dir and dir itself, latest first
 	// OpenBeneath opens a path below root without following symbolic links out of it; with a mode, missing directories are made. The descriptor is the caller's to close.
 	OpenBeneath(root, sub string, mkdir fs.FileMode) (fd int, err error)
 }
@@ -90,8 +90,8 @@ type Objects interface {
 
 // Bundles reads the authorities of the cluster's ClusterTrustBundles. To read is to be told of changes until the Pod is dropped.
 type Bundles interface {
-	// Anchors are the certificates that a projection chooses, as PEM blocks, each once.
-	Anchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error)
+	// TrustAnchors are the certificates that a projection chooses, as PEM blocks, each once.
+	TrustAnchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
 // Certificates gets keys with certificates for Pods (KEP-4317). To ask is to be told of answers until the Pod is dropped.
@@ -103,7 +103,7 @@ type Certificates interface {
 // Credential is a private key with its certificates, as PEM blocks.
 type Credential struct {
 	Key, Chain []byte
-	Again      time.Time // when to ask for the next one
+	RefreshAt  time.Time // when to ask for the next one
 }
 
 // Tokens asks the API server for service-account tokens, as the node's identity.

@@ -34,16 +34,16 @@ func TestPlan(t *testing.T) {
 		}
 		return "kind"
 	}
-	have := []volume.Have{{Plugin: "other", Name: "a"}, {Plugin: "kind", Name: "c"}, {Plugin: "kind", Name: "gone"}}
+	onDisk := []volume.DirOnDisk{{Plugin: "other", Name: "a"}, {Plugin: "kind", Name: "c"}, {Plugin: "kind", Name: "gone"}}
 	var got []string
-	for _, s := range volume.Plan(p, have, plugin) {
+	for _, s := range volume.Plan(p, onDisk, plugin) {
 		got = append(got, string(s.Verb)+" "+s.Plugin+" "+s.Name)
 	}
 	want := []string{"tear-down other a", "tear-down kind gone", "set-up  c", "set-up  b", "set-up  a"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if n := len(volume.Plan(nil, have, nil)); n != 3 {
+	if n := len(volume.Plan(nil, onDisk, nil)); n != 3 {
 		t.Errorf("a Pod that is gone wants nothing, %d of 3 torn down", n)
 	}
 }
@@ -111,7 +111,7 @@ func TestTokenDue(t *testing.T) {
 	for life, want := range map[time.Duration]time.Duration{
 		time.Hour: 48 * time.Minute, 10 * time.Minute: 8 * time.Minute, 365 * 24 * time.Hour: 24 * time.Hour, 30 * time.Hour: 24 * time.Hour,
 	} {
-		if got := volume.TokenDue(at.Add(life), life).Sub(at); got != want {
+		if got := volume.TokenRefreshTime(at.Add(life), life).Sub(at); got != want {
 			t.Errorf("a token of %v is due after %v, want %v", life, got, want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestMemoryBound(t *testing.T) {
 		"nothing known":        {podOf(), nil, nil, 0},
 		"sizeLimit is too big": {podOf(), q("4Gi"), node, 1 << 30},
 	} {
-		if got := volume.MemoryBound(tc.pod, tc.limit, tc.node); got != tc.want {
+		if got := volume.MemoryLimit(tc.pod, tc.limit, tc.node); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
@@ -174,7 +174,7 @@ func TestNeeded(t *testing.T) {
 		}}}},
 	}
 	want := map[volume.Ref]bool{{Kind: "Secret", Namespace: "ns", Name: "s"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "c"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "pc"}: true, {Kind: "Secret", Namespace: "ns", Name: "ps"}: true}
-	if d := cmp.Diff(want, volume.Needed(p)); d != "" {
+	if d := cmp.Diff(want, volume.RequiredRefs(p)); d != "" {
 		t.Error(d)
 	}
 	if len(volume.Refs(p)) != 9 {

@@ -36,9 +36,9 @@ var ErrOutside = errors.New("cgroup path is outside the tree's root")
 
 // Tree is the part of the cgroup hierarchies below one root.
 type Tree struct {
-	o Options
-	h hierarchy
+	opts      Options
+	hierarchy hierarchy
 }
 
 // Version is 1 (hybrid trees included) or 2.
-func (t *Tree) Version() int { return t.h.version() }
+func (t *Tree) Version() int { return t.hierarchy.version() }

@@ -254,13 +254,13 @@ func TestRemoveForReal(t *testing.T) {
 			if pids, err := tree.Processes(root + "/pod"); err != nil || len(pids) != 1 || pids[0] != inside {
 				t.Errorf("processes %v %v, want %d", pids, err, inside)
 			}
-			begun := time.Now()
+			startedAt := time.Now()
 			for range 2 {
 				if err := tree.Remove(root + "/pod"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if took := time.Since(begun); took > 30*time.Second {
+			if took := time.Since(startedAt); took > 30*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if tree.Exists(root+"/pod") || !tree.Exists(root+"/other") {

@@ -57,7 +57,7 @@ func readStat(dir, name string) map[string]uint64 {
 	return m
 }
 
-func less(a, b uint64) uint64 {
+func subtract(a, b uint64) uint64 {
 	if b > a {
 		return 0
 	}

@@ -16,18 +16,18 @@ import (
 // the node. A file the kernel does not have leaves its fields zero; a cgroup that is not there is an error.
 func (t *Tree) Measure(p string) (usage.Cgroup, error) {
 	p = clean(p)
-	dir := t.h.main(p)
+	dir := t.hierarchy.mainDir(p)
 	info, err := os.Stat(dir)
 	if err != nil {
 		return usage.Cgroup{}, fmt.Errorf("cgroup %s: %w", p, err)
 	}
-	c := usage.Cgroup{At: time.Now(), Made: info.ModTime()}
-	t.h.measure(p, &c)
+	c := usage.Cgroup{At: time.Now(), Created: info.ModTime()}
+	t.hierarchy.measure(p, &c)
 	return c, nil
 }
 
-func (h v1) main(p string) string { return filepath.Join(h["memory"], p) }
-func (h v2) main(p string) string { return filepath.Join(h.mount, p) }
+func (h v1) mainDir(p string) string { return filepath.Join(h["memory"], p) }
+func (h v2) mainDir(p string) string { return filepath.Join(h.mount, p) }
 
 func (h v1) measure(p string, c *usage.Cgroup) {
 	at := func(controller string) string {
@@ -77,18 +77,18 @@ func (h v1) measureMemory(dir string, c *usage.Cgroup) {
 	m.RSS, m.Cache, m.Mapped, m.Swap = stat["total_rss"], stat["total_cache"], stat["total_mapped_file"], stat["total_swap"]
 	m.ActiveFile, m.InactiveFile = stat["total_active_file"], stat["total_inactive_file"]
 	m.Faults, m.MajorFaults = stat["total_pgfault"], stat["total_pgmajfault"]
-	m.WorkingSet = less(m.Bytes, m.InactiveFile)
+	m.WorkingSet = subtract(m.Bytes, m.InactiveFile)
 	m.Kernel, m.LimitHits = readUint(dir, "memory.kmem.usage_in_bytes"), readUint(dir, "memory.failcnt")
 	m.OOMKills = readStat(dir, "memory.oom_control")["oom_kill"]
 	c.Limits.Memory = bounded(readUint(dir, "memory.limit_in_bytes"))
 	c.Limits.Reservation = bounded(readUint(dir, "memory.soft_limit_in_bytes"))
 	if both := readUint(dir, "memory.memsw.limit_in_bytes"); bounded(both) > 0 && c.Limits.Memory > 0 {
-		c.Limits.Swap, c.Limits.HasSwap = less(both, c.Limits.Memory), true
+		c.Limits.Swap, c.Limits.HasSwap = subtract(both, c.Limits.Memory), true
 	}
 }
 
 func (h v2) measure(p string, c *usage.Cgroup) {
-	dir := h.main(p)
+	dir := h.mainDir(p)
 	cpu := readStat(dir, "cpu.stat")
 	c.CPU = usage.CPU{
 		Nanos: cpu["usage_usec"] * 1000, UserNanos: cpu["user_usec"] * 1000, SystemNanos: cpu["system_usec"] * 1000,
@@ -110,7 +110,7 @@ func (h v2) measure(p string, c *usage.Cgroup) {
 		m.Bytes = stat["anon"] + stat["file"]
 	}
 	m.ActiveFile, m.InactiveFile = stat["active_file"], stat["inactive_file"]
-	m.WorkingSet = less(m.Bytes, m.InactiveFile)
+	m.WorkingSet = subtract(m.Bytes, m.InactiveFile)
 	m.Faults, m.MajorFaults = stat["pgfault"], stat["pgmajfault"]
 	m.LimitHits, m.OOMKills = events["max"], events["oom_kill"]
 	c.Limits.Memory, c.Limits.Reservation = readUint(dir, "memory.max"), readUint(dir, "memory.low")

@@ -26,10 +26,10 @@ func measured(t *testing.T, files map[string]string, path string) usage.Cgroup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.At.IsZero() || got.Made.IsZero() {
+	if got.At.IsZero() || got.Created.IsZero() {
 		t.Error("not dated")
 	}
-	got.At, got.Made = time.Time{}, time.Time{}
+	got.At, got.Created = time.Time{}, time.Time{}
 	for i := range got.Devices {
 		got.Devices[i].Name = ""
 	}

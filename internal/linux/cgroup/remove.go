@@ -21,24 +21,24 @@ const (
 // Remove kills what still runs in the cgroup or below it and removes all its directories, also those the runtime made in the hybrid unified tree.
 // It is a success when there is nothing.
 func (t *Tree) Remove(p string) error {
-	p, err := t.own(p)
+	p, err := t.absolutePath(p)
 	if err != nil {
 		return err
 	}
 	deadline := time.Now().Add(removePatience)
-	for _, root := range t.h.roots() {
+	for _, root := range t.hierarchy.roots() {
 		dir := filepath.Join(root, p)
 		for {
-			left := removeTree(dir)
-			if left == nil {
+			removeErr := removeTree(dir)
+			if removeErr == nil {
 				break
 			}
-			if err := t.h.kill(dir); err != nil {
+			if err := t.hierarchy.kill(dir); err != nil {
 				return fmt.Errorf("cgroup %s: %w", p, err)
 			}
 			if time.Now().After(deadline) {
 				pids, _ := processes(dir)
-				return fmt.Errorf("cgroup %s cannot be removed, it holds processes %v: %w", p, pids, left)
+				return fmt.Errorf("cgroup %s cannot be removed, it holds processes %v: %w", p, pids, removeErr)
 			}
 			time.Sleep(removePause)
 		}

@@ -23,7 +23,7 @@ type hierarchy interface {
 	ensure(path string, v Values) error
 	usage(path string) (Usage, error)
 	kill(dir string) error // one directory with everything below
-	main(path string) string
+	mainDir(path string) string
 	measure(path string, c *usage.Cgroup)
 }
 
@@ -37,25 +37,25 @@ func Open(o Options) (*Tree, error) {
 		return nil, errors.New("cgroup: the root of a tree must be a subtree like /kubepods, not the whole hierarchy")
 	}
 	if _, err := os.Stat(filepath.Join(o.Mount, "cgroup.controllers")); err == nil {
-		return &Tree{o: o, h: v2{o.Mount}}, nil
+		return &Tree{opts: o, hierarchy: v2{o.Mount}}, nil
 	}
 	h, err := findV1(o.Mount)
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{o: o, h: h}, nil
+	return &Tree{opts: o, hierarchy: h}, nil
 }
 
 // Root is the subtree this Tree may write to.
-func (t *Tree) Root() string { return t.o.Root }
+func (t *Tree) Root() string { return t.opts.Root }
 
 // Ensure makes the cgroup with all its parents, and writes the values. It can be repeated, also with other values.
 func (t *Tree) Ensure(p string, v Values) error {
-	p, err := t.own(p)
+	p, err := t.absolutePath(p)
 	if err != nil {
 		return err
 	}
-	if err := t.h.ensure(p, v); err != nil {
+	if err := t.hierarchy.ensure(p, v); err != nil {
 		return fmt.Errorf("cgroup %s: %w", p, err)
 	}
 	return nil
@@ -63,7 +63,7 @@ func (t *Tree) Ensure(p string, v Values) error {
 
 // Exists tells whether the cgroup is there in any hierarchy.
 func (t *Tree) Exists(p string) bool {
-	for _, r := range t.h.roots() {
+	for _, r := range t.hierarchy.roots() {
 		if _, err := os.Stat(filepath.Join(r, clean(p))); err == nil {
 			return true
 		}
@@ -74,7 +74,7 @@ func (t *Tree) Exists(p string) bool {
 // List returns the names of the cgroups directly below parent, of all hierarchies, sorted. A parent that is not there has none.
 func (t *Tree) List(parent string) ([]string, error) {
 	var names []string
-	for _, r := range t.h.roots() {
+	for _, r := range t.hierarchy.roots() {
 		entries, err := os.ReadDir(filepath.Join(r, clean(parent)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -94,7 +94,7 @@ func (t *Tree) List(parent string) ([]string, error) {
 
 // Usage reads what the cgroup and all below it use. Any path of the hierarchy can be read, "/" is the node. A file the kernel does not have leaves its field zero.
 func (t *Tree) Usage(p string) (Usage, error) {
-	u, err := t.h.usage(clean(p))
+	u, err := t.hierarchy.usage(clean(p))
 	if err != nil {
 		return Usage{}, fmt.Errorf("cgroup %s: %w", p, err)
 	}
@@ -104,7 +104,7 @@ func (t *Tree) Usage(p string) (Usage, error) {
 // Processes returns the ids of the processes in the cgroup and in all below it, sorted.
 func (t *Tree) Processes(p string) ([]int, error) {
 	var pids []int
-	for _, r := range t.h.roots() {
+	for _, r := range t.hierarchy.roots() {
 		found, err := processes(filepath.Join(r, clean(p)))
 		if err != nil {
 			return nil, fmt.Errorf("cgroup %s: %w", p, err)
@@ -115,10 +115,10 @@ func (t *Tree) Processes(p string) ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-func (t *Tree) own(p string) (string, error) {
+func (t *Tree) absolutePath(p string) (string, error) {
 	p = clean(p)
-	if p != t.o.Root && !strings.HasPrefix(p, t.o.Root+"/") {
-		return "", fmt.Errorf("%w: %s is not below %s", ErrOutside, p, t.o.Root)
+	if p != t.opts.Root && !strings.HasPrefix(p, t.opts.Root+"/") {
+		return "", fmt.Errorf("%w: %s is not below %s", ErrOutside, p, t.opts.Root)
 	}
 	return p, nil
 }

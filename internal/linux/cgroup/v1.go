@@ -155,7 +155,7 @@ func (h v1) usage(p string) (Usage, error) {
 	}
 	stat := readStat(dir, "memory.stat")
 	u.MemoryBytes = readUint(dir, "memory.usage_in_bytes")
-	u.WorkingSetBytes = less(u.MemoryBytes, stat["total_inactive_file"])
+	u.WorkingSetBytes = subtract(u.MemoryBytes, stat["total_inactive_file"])
 	u.RSSBytes = stat["total_rss"]
 	u.PageFaults, u.MajorPageFaults = stat["total_pgfault"], stat["total_pgmajfault"]
 	u.MemoryLimitBytes = bounded(stat["hierarchical_memory_limit"])

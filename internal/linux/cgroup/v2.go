@@ -13,8 +13,8 @@ import (
 // v2 is the one hierarchy of cgroup v2.
 type v2 struct{ mount string }
 
-// wanted controllers are switched on for all children down the path, as far as the kernel has them.
-var wanted = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
+// wantedControllers controllers are switched on for all children down the path, as far as the kernel has them.
+var wantedControllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
 func (h v2) version() int    { return 2 }
 func (h v2) roots() []string { return []string{h.mount} }
@@ -46,7 +46,7 @@ func (h v2) delegate(dir string) error {
 		return err
 	}
 	available, active := strings.Fields(have), strings.Fields(on)
-	for _, c := range wanted {
+	for _, c := range wantedControllers {
 		if !slices.Contains(available, c) || slices.Contains(active, c) {
 			continue
 		}
@@ -110,7 +110,7 @@ func (h v2) usage(p string) (Usage, error) {
 		MemoryLimitBytes: readUint(dir, "memory.max"),
 		Pids:             readUint(dir, "pids.current"),
 	}
-	u.WorkingSetBytes = less(u.MemoryBytes, stat["inactive_file"])
+	u.WorkingSetBytes = subtract(u.MemoryBytes, stat["inactive_file"])
 	return u, nil
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	login   = "org.freedesktop.login1"
-	manager = login + ".Manager"
-	systemd = "org.freedesktop.systemd1"
-	word    = "PrepareForShutdown"
+	login         = "org.freedesktop.login1"
+	manager       = login + ".Manager"
+	systemd       = "org.freedesktop.systemd1"
+	prepareSignal = "PrepareForShutdown"
 
 	loginPath   = dbus.ObjectPath("/org/freedesktop/login1")
 	systemdPath = dbus.ObjectPath("/org/freedesktop/systemd1")
@@ -42,7 +42,7 @@ func (o Options) address() string {
 
 // Session is a connection to the service.
 type Session struct {
-	o    Options
+	opts Options
 	conn *dbus.Conn
 	once sync.Once
 }
@@ -53,7 +53,7 @@ func Dial(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("system bus %s: %w", o.address(), err)
 	}
-	return &Session{o: o, conn: conn}, nil
+	return &Session{opts: o, conn: conn}, nil
 }
 
 // Close ends the connection; locks that were taken over it stay until they are released.
@@ -69,8 +69,8 @@ func (s *Session) property(ctx context.Context, name string) (v dbus.Variant, er
 	return v, err
 }
 
-// MaxDelay is InhibitDelayMaxUSec: how long a shutdown waits for those who hold a lock.
-func (s *Session) MaxDelay(ctx context.Context) (time.Duration, error) {
+// CurrentInhibitDelay is InhibitDelayMaxUSec: how long a shutdown waits for those who hold a lock.
+func (s *Session) CurrentInhibitDelay(ctx context.Context) (time.Duration, error) {
 	v, err := s.property(ctx, "InhibitDelayMaxUSec")
 	if err != nil {
 		return 0, fmt.Errorf("InhibitDelayMaxUSec of %s: %w", login, err)
@@ -85,8 +85,8 @@ func (s *Session) MaxDelay(ctx context.Context) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// Preparing is PreparingForShutdown.
-func (s *Session) Preparing(ctx context.Context) (bool, error) {
+// PreparingForShutdown is PreparingForShutdown.
+func (s *Session) PreparingForShutdown(ctx context.Context) (bool, error) {
 	v, err := s.property(ctx, "PreparingForShutdown")
 	if err != nil {
 		return false, fmt.Errorf("PreparingForShutdown of %s: %w", login, err)
@@ -98,9 +98,9 @@ func (s *Session) Preparing(ctx context.Context) (bool, error) {
 	return b, nil
 }
 
-// SetMaxDelay writes a drop-in of the service's configuration, with upstream's name so that the two do not pile up, and has the service read it.
-func (s *Session) SetMaxDelay(ctx context.Context, d time.Duration) error {
-	dir := s.o.ConfDir
+// OverrideInhibitDelay writes a drop-in of the service's configuration, with upstream's name so that the two do not pile up, and has the service read it.
+func (s *Session) OverrideInhibitDelay(ctx context.Context, d time.Duration) error {
+	dir := s.opts.ConfDir
 	if dir == "" {
 		dir = "/etc/systemd/logind.conf.d"
 	}
@@ -118,8 +118,8 @@ func (s *Session) SetMaxDelay(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Hold takes a lock that delays a shutdown until it is released.
-func (s *Session) Hold(ctx context.Context) (release func() error, err error) {
+// InhibitShutdown takes a lock that delays a shutdown until it is released.
+func (s *Session) InhibitShutdown(ctx context.Context) (release func() error, err error) {
 	// Not given up half way: the answer carries a descriptor that somebody has to close.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -130,10 +130,10 @@ func (s *Session) Hold(ctx context.Context) (release func() error, err error) {
 	return func() error { return syscall.Close(int(fd)) }, nil
 }
 
-// Signals says true when a shutdown begins and false when it is called off; it is closed when the connection ends, or with ctx.
-func (s *Session) Signals(ctx context.Context) (<-chan bool, error) {
-	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(word), dbus.WithMatchObjectPath(loginPath)); err != nil {
-		return nil, fmt.Errorf("match %s: %w", word, err)
+// MonitorShutdown says true when a shutdown begins and false when it is called off; it is closed when the connection ends, or with ctx.
+func (s *Session) MonitorShutdown(ctx context.Context) (<-chan bool, error) {
+	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(prepareSignal), dbus.WithMatchObjectPath(loginPath)); err != nil {
+		return nil, fmt.Errorf("match %s: %w", prepareSignal, err)
 	}
 	raw := make(chan *dbus.Signal, 10)
 	s.conn.Signal(raw)
@@ -149,12 +149,12 @@ func (s *Session) Signals(ctx context.Context) (<-chan bool, error) {
 				if !open {
 					return
 				}
-				begun, err := shutdownWord(sig)
+				active, err := parsePrepareSignal(sig)
 				if err != nil {
 					continue
 				}
 				select {
-				case out <- begun:
+				case out <- active:
 				case <-ctx.Done():
 					return
 				}
@@ -164,13 +164,13 @@ func (s *Session) Signals(ctx context.Context) (<-chan bool, error) {
 	return out, nil
 }
 
-func shutdownWord(sig *dbus.Signal) (bool, error) {
-	if sig.Name != manager+"."+word || len(sig.Body) != 1 {
+func parsePrepareSignal(sig *dbus.Signal) (bool, error) {
+	if sig.Name != manager+"."+prepareSignal || len(sig.Body) != 1 {
 		return false, errors.New("another signal")
 	}
 	b, ok := sig.Body[0].(bool)
 	if !ok {
-		return false, fmt.Errorf("%s carries a %T", word, sig.Body[0])
+		return false, fmt.Errorf("%s carries a %T", prepareSignal, sig.Body[0])
 	}
 	return b, nil
 }

@@ -33,21 +33,21 @@ func TestMaxDelayIsReadAndRaised(t *testing.T) {
 	t.Parallel()
 	s, c, conf := dial(t)
 	s.OnLoad = func(s *logindfake.Service) { s.SetDelay(90_000_000) }
-	if d, err := c.MaxDelay(t.Context()); err != nil || d != 5*time.Second {
+	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d != 5*time.Second {
 		t.Fatal(d, err)
 	}
-	if err := c.SetMaxDelay(t.Context(), 90*time.Second); err != nil {
+	if err := c.OverrideInhibitDelay(t.Context(), 90*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(conf, "99-kubelet.conf"))
 	if err != nil || !strings.Contains(string(raw), "[Login]\nInhibitDelayMaxSec=90\n") {
 		t.Errorf("%q %v", raw, err)
 	}
-	if d, err := c.MaxDelay(t.Context()); err != nil || d != 90*time.Second {
+	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d != 90*time.Second {
 		t.Error(d, err)
 	}
 	s.SetDelay(1<<64 - 1)
-	if d, err := c.MaxDelay(t.Context()); err != nil || d < 1<<62 {
+	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d < 1<<62 {
 		t.Error(d, err)
 	}
 }
@@ -55,7 +55,7 @@ func TestMaxDelayIsReadAndRaised(t *testing.T) {
 func TestLockIsHeldUntilReleased(t *testing.T) {
 	t.Parallel()
 	s, c, _ := dial(t)
-	release, err := c.Hold(t.Context())
+	release, err := c.InhibitShutdown(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,22 +77,22 @@ func TestWordOfAShutdown(t *testing.T) {
 	s, c, _ := dial(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	signals, err := c.Signals(ctx)
+	signals, err := c.MonitorShutdown(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := c.Preparing(ctx); err != nil || p {
+	if p, err := c.PreparingForShutdown(ctx); err != nil || p {
 		t.Error(p, err)
 	}
-	for _, begun := range []bool{true, false} {
-		if err := s.Say(begun); err != nil {
+	for _, active := range []bool{true, false} {
+		if err := s.EmitPrepareForShutdown(active); err != nil {
 			t.Fatal(err)
 		}
-		if got, open := <-signals; !open || got != begun {
+		if got, open := <-signals; !open || got != active {
 			t.Errorf("%v %v", got, open)
 		}
 	}
-	s.Sever()
+	s.DropConnections()
 	if _, open := <-signals; open {
 		t.Error("a signal over a connection that is lost")
 	}

@@ -19,7 +19,7 @@ func openBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
-	defer shut(top)
+	defer closeFD(top)
 	sub = filepath.Clean(sub)
 	fd, err := beneath(top, sub)
 	if err == nil || mkdir == 0 || !errors.Is(err, unix.ENOENT) {
@@ -46,10 +46,10 @@ func makeBeneath(top int, root, sub string, mode fs.FileMode) (int, error) {
 				err = chmodFD(fd, mode) // past the umask
 			}
 		}
-		shut(parent)
+		closeFD(parent)
 		if err != nil {
 			if fd >= 0 {
-				shut(fd)
+				closeFD(fd)
 			}
 			return -1, wrap(err, root, at)
 		}
@@ -79,13 +79,13 @@ func walkNoFollow(top int, sub string) (int, error) {
 	}
 	for name := range strings.SplitSeq(sub, "/") {
 		next, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		shut(fd)
+		closeFD(fd)
 		if err != nil {
 			return -1, err
 		}
 		var st unix.Stat_t
 		if err := unix.Fstat(next, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			shut(next)
+			closeFD(next)
 			return -1, errors.Join(err, unix.ELOOP)
 		}
 		fd = next
@@ -93,8 +93,8 @@ func walkNoFollow(top int, sub string) (int, error) {
 	return fd, nil
 }
 
-// shut closes a descriptor that was opened for its path only: nothing was written, so nothing can be lost.
-func shut(fd int) { _ = unix.Close(fd) }
+// closeFD closes a descriptor that was opened for its path only: nothing was written, so nothing can be lost.
+func closeFD(fd int) { _ = unix.Close(fd) }
 
 // chmodFD changes the mode behind an O_PATH descriptor, which fchmod refuses.
 func chmodFD(fd int, mode fs.FileMode) error {

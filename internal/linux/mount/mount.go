@@ -85,12 +85,12 @@ func (Mounter) IsMountPoint(path string) (bool, error) {
 	if st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
-	points, err := Mounter{}.Under(path) // kernels before 5.8
+	points, err := Mounter{}.MountPoints(path) // kernels before 5.8
 	return slices.Contains(points, path), err
 }
 
-// Under lists the mount points at dir and below, the latest mounted first, which is the order to unmount them in.
-func (Mounter) Under(dir string) ([]string, error) {
+// MountPoints lists the mount points at dir and below, the latest mounted first, which is the order to unmount them in.
+func (Mounter) MountPoints(dir string) ([]string, error) {
 	infos, err := mountutils.ParseMountInfo(mountinfo)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", mountinfo, err)
@@ -131,22 +131,22 @@ func (Mounter) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return openBeneath(root, sub, mkdir)
 }
 
-// Plain stands in for Mounter where mounting is not allowed, as in tests without privileges: a tmpfs is the directory itself, a bind mount is a symbolic link.
-type Plain struct{}
+// DirMounter stands in for Mounter where mounting is not allowed, as in tests without privileges: a tmpfs is the directory itself, a bind mount is a symbolic link.
+type DirMounter struct{}
 
 // Tmpfs sets the directory's mode.
-func (Plain) Tmpfs(dir string, _ int64, mode fs.FileMode) error { return os.Chmod(dir, mode) }
+func (DirMounter) Tmpfs(dir string, _ int64, mode fs.FileMode) error { return os.Chmod(dir, mode) }
 
 // Hugetlbfs sets the directory's mode.
-func (Plain) Hugetlbfs(dir, _ string, mode fs.FileMode) error { return os.Chmod(dir, mode) }
+func (DirMounter) Hugetlbfs(dir, _ string, mode fs.FileMode) error { return os.Chmod(dir, mode) }
 
 // Mount refuses: there is no plain stand-in for a server.
-func (Plain) Mount(source, target, kind string, _ []string) error {
+func (DirMounter) Mount(source, target, kind string, _ []string) error {
 	return fmt.Errorf("mount %s %s on %s: mounting is not allowed here", kind, source, target)
 }
 
 // Bind replaces target, which must be empty, by a link to source.
-func (Plain) Bind(source, target string, _ bool) error {
+func (DirMounter) Bind(source, target string, _ bool) error {
 	source, err := filepath.EvalSymlinks(source)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (Plain) Bind(source, target string, _ bool) error {
 }
 
 // Unmount removes the link.
-func (Plain) Unmount(target string) error {
+func (DirMounter) Unmount(target string) error {
 	if st, err := os.Lstat(target); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		return os.Remove(target)
 	}
@@ -166,7 +166,7 @@ func (Plain) Unmount(target string) error {
 }
 
 // IsMountPoint is true for a link.
-func (Plain) IsMountPoint(path string) (bool, error) {
+func (DirMounter) IsMountPoint(path string) (bool, error) {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -174,10 +174,10 @@ func (Plain) IsMountPoint(path string) (bool, error) {
 	return err == nil && st.Mode()&fs.ModeSymlink != 0, err
 }
 
-// Under finds none.
-func (Plain) Under(string) ([]string, error) { return nil, nil }
+// MountPoints finds none.
+func (DirMounter) MountPoints(string) ([]string, error) { return nil, nil }
 
 // OpenBeneath is Mounter's.
-func (Plain) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
+func (DirMounter) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return openBeneath(root, sub, mkdir)
 }

@@ -65,7 +65,7 @@ func TestBindAndUnder(t *testing.T) {
 	must(t, os.MkdirAll(target, 0o755))
 	must(t, os.WriteFile(source+"/f", []byte("x"), 0o600))
 	t.Cleanup(func() {
-		points, _ := m.Under(root)
+		points, _ := m.MountPoints(root)
 		for _, p := range points {
 			must(t, m.Unmount(p))
 		}
@@ -83,16 +83,16 @@ func TestBindAndUnder(t *testing.T) {
 	if err := m.Tmpfs(over, 0, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	points, err := m.Under(root)
+	points, err := m.MountPoints(root)
 	if err != nil || len(points) != 2 || points[0] != over || points[1] != target {
 		t.Errorf("%v %v, want the latest first: %s, %s", points, err, over, target)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(root, link))
-	if points, err := m.Under(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
+	if points, err := m.MountPoints(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
 		t.Errorf("by a link: %v %v", points, err)
 	}
-	if points, err := m.Under(root + "/none"); err != nil || len(points) != 0 {
+	if points, err := m.MountPoints(root + "/none"); err != nil || len(points) != 0 {
 		t.Error(points, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestOpenBeneath(t *testing.T) {
 	outside := t.TempDir()
 	for name, m := range map[string]interface {
 		OpenBeneath(root, sub string, mkdir os.FileMode) (int, error)
-	}{"kernel": mount.Mounter{}, "plain": mount.Plain{}} {
+	}{"kernel": mount.Mounter{}, "plain": mount.DirMounter{}} {
 		root := t.TempDir()
 		must(t, os.MkdirAll(root+"/dir/sub", 0o755))
 		must(t, os.WriteFile(root+"/file", []byte("x"), 0o600))

@@ -15,17 +15,17 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// Cards reads what the network interfaces that process pid sees have carried, the loopback left out. pid 0 is the caller.
-func Cards(root string, pid int) ([]usage.Card, error) {
-	who := "self"
+// NetworkInterfaces reads what the network interfaces that process pid sees have carried, the loopback left out. pid 0 is the caller.
+func NetworkInterfaces(root string, pid int) ([]usage.NetworkInterface, error) {
+	name := "self"
 	if pid > 0 {
-		who = strconv.Itoa(pid)
+		name = strconv.Itoa(pid)
 	}
-	b, err := os.ReadFile(filepath.Join(root, "proc", who, "net/dev"))
+	b, err := os.ReadFile(filepath.Join(root, "proc", name, "net/dev"))
 	if err != nil {
-		return nil, fmt.Errorf("network of process %s: %w", who, err)
+		return nil, fmt.Errorf("network of process %s: %w", name, err)
 	}
-	var out []usage.Card
+	var out []usage.NetworkInterface
 	for line := range strings.Lines(string(b)) {
 		name, rest, ok := strings.Cut(line, ":")
 		f := strings.Fields(rest)
@@ -33,15 +33,15 @@ func Cards(root string, pid int) ([]usage.Card, error) {
 			continue
 		}
 		n := func(i int) uint64 { v, _ := strconv.ParseUint(f[i], 10, 64); return v }
-		out = append(out, usage.Card{
+		out = append(out, usage.NetworkInterface{
 			Name: name, RxBytes: n(0), RxPackets: n(1), RxErrors: n(2), RxDropped: n(3), TxBytes: n(8), TxPackets: n(9), TxErrors: n(10), TxDropped: n(11),
 		})
 	}
 	return out, nil
 }
 
-// DefaultCard names the interface of the default route; empty when there is none.
-func DefaultCard(root string) string {
+// DefaultInterface names the interface of the default route; empty when there is none.
+func DefaultInterface(root string) string {
 	for line := range strings.Lines(first(root, "proc/self/net/route")) {
 		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
 			return f[0]

@@ -28,16 +28,16 @@ func TestCards(t *testing.T) {
     lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
   eth0:    1000      10    1    2    0     0          0         0     2000      20    3    4    0     0       0          0
 `)
-	got, err := proc.Cards(root, 77)
+	got, err := proc.NetworkInterfaces(root, 77)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []usage.Card{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2, TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
+	want := []usage.NetworkInterface{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2, TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	put(t, filepath.Join(root, "proc/self/net/route"), "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
-	if got := proc.DefaultCard(root); got != "ens3" {
+	if got := proc.DefaultInterface(root); got != "ens3" {
 		t.Errorf("default card %q", got)
 	}
 }

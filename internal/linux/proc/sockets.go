@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// listen is the state of a socket that takes connections, as /proc/PID/net/tcp has it.
-const listen = "0A"
+// stateListen is the state of a socket that takes connections, as /proc/PID/net/tcp has it.
+const stateListen = "0A"
 
 // Listening are the TCP sockets that take connections in the network of process pid: address:port, with * for every address; sorted, each once.
 func Listening(root string, pid int) ([]string, error) {
@@ -27,10 +27,10 @@ func Listening(root string, pid int) ([]string, error) {
 		}
 		for line := range strings.Lines(string(b)) {
 			f := strings.Fields(line)
-			if len(f) < 4 || f[3] != listen {
+			if len(f) < 4 || f[3] != stateListen {
 				continue
 			}
-			if s, ok := socket(f[1]); ok {
+			if s, ok := parseSocket(f[1]); ok {
 				out = append(out, s)
 			}
 		}
@@ -39,8 +39,8 @@ func Listening(root string, pid int) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// socket reads 0100007F:1F90. Addresses stand there as words of 32 bits in the machine's order, which is little endian on every machine Gantry runs on.
-func socket(text string) (string, bool) {
+// parseSocket reads 0100007F:1F90. Addresses stand there as words of 32 bits in the machine's order, which is little endian on every machine Gantry runs on.
+func parseSocket(text string) (string, bool) {
 	a, p, ok := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(p, 16, 16)
 	raw, bad := hex.DecodeString(a)

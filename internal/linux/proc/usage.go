@@ -37,7 +37,7 @@ func Sample(root string) (Usage, error) {
 		At: time.Now(), MemoryUsed: mem["MemTotal"] - mem["MemFree"], MemoryAvailable: mem["MemAvailable"],
 		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"], SwapUsed: mem["SwapTotal"] - mem["SwapFree"], SwapTotal: mem["SwapTotal"],
 	}
-	if u.CPUNanoseconds, err = busy(root); err != nil {
+	if u.CPUNanoseconds, err = cpuTime(root); err != nil {
 		return Usage{}, err
 	}
 	// "0.20 0.18 0.12 1/80 11206": the fourth field is runnable/all scheduling entities
@@ -57,8 +57,8 @@ func Sample(root string) (Usage, error) {
 	return u, nil
 }
 
-// busy adds up user, nice, system, irq, softirq and steal of the first line of /proc/stat.
-func busy(root string) (uint64, error) {
+// cpuTime adds up user, nice, system, irq, softirq and steal of the first line of /proc/stat.
+func cpuTime(root string) (uint64, error) {
 	path := filepath.Join(root, "proc/stat")
 	b, err := os.ReadFile(path)
 	if err != nil {

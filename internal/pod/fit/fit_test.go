@@ -102,7 +102,7 @@ func TestPortTaken(t *testing.T) {
 		"no host port":   {port("", "", 0), port("", "", 0), false},
 		"other number":   {port("", "", 80), port("", "", 81), false},
 	} {
-		if _, taken := fit.PortTaken(c.want, c.have); taken != c.taken {
+		if _, taken := fit.PortConflict(c.want, c.have); taken != c.taken {
 			t.Errorf("%s: taken %v, want %v", name, taken, c.taken)
 		}
 	}
@@ -145,8 +145,8 @@ func TestNodeMatches(t *testing.T) {
 // Beyond an int64 a quantity's Value is anything, zero too: what is counted ends before.
 func TestFiguresOutOfRangeAreCountedAsTheMost(t *testing.T) {
 	for text, want := range map[string][2]int64{
-		"1": {1000, 1}, "100m": {100, 1}, "-5": {-5000, -5}, "1T": {1e15, 1e12}, "1P": {fit.Most, 1e15}, "72P": {fit.Most, 72e15}, "1E": {fit.Most, fit.Most}, "10E": {fit.Most, fit.Most}, "1e30": {fit.Most, fit.Most},
-		"9223372036854775807": {fit.Most, fit.Most}, "9223372036854775808": {fit.Most, fit.Most}, "18446744073709551617": {fit.Most, fit.Most}, "-10E": {-fit.Most, -fit.Most},
+		"1": {1000, 1}, "100m": {100, 1}, "-5": {-5000, -5}, "1T": {1e15, 1e12}, "1P": {fit.MaxValue, 1e15}, "72P": {fit.MaxValue, 72e15}, "1E": {fit.MaxValue, fit.MaxValue}, "10E": {fit.MaxValue, fit.MaxValue}, "1e30": {fit.MaxValue, fit.MaxValue},
+		"9223372036854775807": {fit.MaxValue, fit.MaxValue}, "9223372036854775808": {fit.MaxValue, fit.MaxValue}, "18446744073709551617": {fit.MaxValue, fit.MaxValue}, "-10E": {-fit.MaxValue, -fit.MaxValue},
 	} {
 		q := resource.MustParse(text)
 		v := fit.VectorOf(v1.ResourceList{v1.ResourceCPU: q, v1.ResourceMemory: q, "example.com/x": q})

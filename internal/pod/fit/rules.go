@@ -36,8 +36,8 @@ func NodeMatches(p *v1.Pod, n *v1.Node) (bool, error) {
 	return nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
 }
 
-// PortTaken finds the first wanted host port that is taken: same protocol and number, same address or one of them on all addresses.
-func PortTaken(want, have []v1.ContainerPort) (v1.ContainerPort, bool) {
+// PortConflict finds the first wanted host port that is taken: same protocol and number, same address or one of them on all addresses.
+func PortConflict(want, have []v1.ContainerPort) (v1.ContainerPort, bool) {
 	for _, w := range want {
 		for _, h := range have {
 			if w.HostPort > 0 && w.HostPort == h.HostPort && protocol(w) == protocol(h) && sameHost(address(w), address(h)) {

@@ -31,7 +31,7 @@ func (v *Vector) AddList(list v1.ResourceList) {
 	for name, q := range list {
 		switch name {
 		case v1.ResourceCPU:
-			v.MilliCPU += thousandths(&q)
+			v.MilliCPU += milliUnits(&q)
 		case v1.ResourceMemory:
 			v.Memory += units(&q)
 		case v1.ResourceEphemeralStorage:
@@ -46,27 +46,27 @@ func (v *Vector) AddList(list v1.ResourceList) {
 	}
 }
 
-// Most is the most that is counted of a resource, in milli for cpu: it can be added up a hundred times, or become a percentage, without running over.
-const Most = 1 << 56
+// MaxValue is the most that is counted of a resource, in milli for cpu: it can be added up a hundred times, or become a percentage, without running over.
+const MaxValue = 1 << 56
 
 // units is a quantity's whole units, within what is counted; beyond an int64 Value would be anything, zero too.
 func units(q *resource.Quantity) int64 {
 	switch {
-	case q.CmpInt64(Most) > 0:
-		return Most
-	case q.CmpInt64(-Most) < 0:
-		return -Most
+	case q.CmpInt64(MaxValue) > 0:
+		return MaxValue
+	case q.CmpInt64(-MaxValue) < 0:
+		return -MaxValue
 	}
 	return q.Value()
 }
 
-// thousandths are units of a thousandth.
-func thousandths(q *resource.Quantity) int64 {
+// milliUnits are units of a thousandth.
+func milliUnits(q *resource.Quantity) int64 {
 	switch {
-	case q.CmpInt64(Most/1000) > 0:
-		return Most
-	case q.CmpInt64(-Most/1000) < 0:
-		return -Most
+	case q.CmpInt64(MaxValue/1000) > 0:
+		return MaxValue
+	case q.CmpInt64(-MaxValue/1000) < 0:
+		return -MaxValue
 	}
 	return q.MilliValue()
 }
@@ -130,52 +130,52 @@ func (v *Vector) Get(name v1.ResourceName) int64 {
 	return v.Scalar[name]
 }
 
-// AsksNothing tells whether no resource but Pods is asked for. A scalar asked for with 0 is still asked for.
-func (v *Vector) AsksNothing() bool {
+// IsEmpty tells whether no resource but Pods is asked for. A scalar asked for with 0 is still asked for.
+func (v *Vector) IsEmpty() bool {
 	return v.MilliCPU == 0 && v.Memory == 0 && v.EphemeralStorage == 0 && len(v.Scalar) == 0
 }
 
 // Shortage is one resource that does not suffice. Figures are in milli for cpu, base units else.
 type Shortage struct {
 	Resource  v1.ResourceName
-	Asked     int64 // by the Pod
+	Requested int64 // by the Pod
 	Used      int64 // by Pods already there
 	Available int64 // allocatable of the node
 }
 
 // Missing is how much has to be freed, or the request lowered by, for the Pod to fit.
-func (s Shortage) Missing() int64 { return s.Asked + s.Used - s.Available }
+func (s Shortage) Missing() int64 { return s.Requested + s.Used - s.Available }
 
 // Unresolvable tells whether the Pod asks for more than the empty node has.
-func (s Shortage) Unresolvable() bool { return s.Asked > s.Available }
+func (s Shortage) Unresolvable() bool { return s.Requested > s.Available }
 
 // Shortages lists what a Pod asking for ask lacks on a node with allocatable where used is taken: pods first, then cpu, memory, ephemeral storage and
 // scalars by name. skip names scalars that are not checked; it may be nil.
-func Shortages(ask, used, allocatable *Vector, skip func(v1.ResourceName) bool) []Shortage {
+func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bool) []Shortage {
 	var out []Shortage
-	check := func(name v1.ResourceName, asked, taken, room int64) {
-		out = append(out, Shortage{Resource: name, Asked: asked, Used: taken, Available: room})
+	check := func(name v1.ResourceName, requested, taken, room int64) {
+		out = append(out, Shortage{Resource: name, Requested: requested, Used: taken, Available: room})
 	}
 	if used.Pods+1 > allocatable.Pods {
 		check(v1.ResourcePods, 1, used.Pods, allocatable.Pods)
 	}
-	if ask.AsksNothing() {
+	if request.IsEmpty() {
 		return out
 	}
-	if ask.MilliCPU > 0 && ask.MilliCPU > allocatable.MilliCPU-used.MilliCPU {
-		check(v1.ResourceCPU, ask.MilliCPU, used.MilliCPU, allocatable.MilliCPU)
+	if request.MilliCPU > 0 && request.MilliCPU > allocatable.MilliCPU-used.MilliCPU {
+		check(v1.ResourceCPU, request.MilliCPU, used.MilliCPU, allocatable.MilliCPU)
 	}
-	if ask.Memory > 0 && ask.Memory > allocatable.Memory-used.Memory {
-		check(v1.ResourceMemory, ask.Memory, used.Memory, allocatable.Memory)
+	if request.Memory > 0 && request.Memory > allocatable.Memory-used.Memory {
+		check(v1.ResourceMemory, request.Memory, used.Memory, allocatable.Memory)
 	}
-	if ask.EphemeralStorage > 0 && ask.EphemeralStorage > allocatable.EphemeralStorage-used.EphemeralStorage {
-		check(v1.ResourceEphemeralStorage, ask.EphemeralStorage, used.EphemeralStorage, allocatable.EphemeralStorage)
+	if request.EphemeralStorage > 0 && request.EphemeralStorage > allocatable.EphemeralStorage-used.EphemeralStorage {
+		check(v1.ResourceEphemeralStorage, request.EphemeralStorage, used.EphemeralStorage, allocatable.EphemeralStorage)
 	}
-	if len(ask.Scalar) == 0 {
+	if len(request.Scalar) == 0 {
 		return out
 	}
-	for _, name := range slices.Sorted(maps.Keys(ask.Scalar)) {
-		n := ask.Scalar[name]
+	for _, name := range slices.Sorted(maps.Keys(request.Scalar)) {
+		n := request.Scalar[name]
 		if n == 0 || skip != nil && skip(name) {
 			continue
 		}

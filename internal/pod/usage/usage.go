@@ -5,7 +5,7 @@ import "time"
 // Cgroup is what one cgroup and everything below it uses. What a kernel does not tell is zero.
 type Cgroup struct {
 	At        time.Time // when it was read
-	Made      time.Time // when the cgroup was made, as its directory says
+	Created   time.Time // when the cgroup was made, as its directory says
 	CPU       CPU
 	Memory    Memory
 	Limits    Limits
@@ -70,8 +70,8 @@ type Stall struct {
 	TotalMicros          uint64
 }
 
-// Card is what a network interface has carried.
-type Card struct {
+// NetworkInterface is what a network interface has carried.
+type NetworkInterface struct {
 	Name                                    string
 	RxBytes, RxPackets, RxErrors, RxDropped uint64
 	TxBytes, TxPackets, TxErrors, TxDropped uint64

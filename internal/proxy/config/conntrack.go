@@ -9,11 +9,11 @@ import (
 
 // Sysctl is a setting of the kernel's connection tracking.
 type Sysctl struct {
-	Path  string // its file, from the root directory
-	Value int
-	Least bool   // a higher value is left as it is
-	Field string // what of the configuration asks for it
-	Given bool   // the configuration says it; else it is upstream's default
+	Path       string // its file, from the root directory
+	Value      int
+	Minimum    bool   // a higher value is left as it is
+	Field      string // what of the configuration asks for it
+	Configured bool   // the configuration says it; else it is upstream's default
 }
 
 // Where the settings are: those of the network namespace, and the size of the table that all share.
@@ -22,13 +22,13 @@ const (
 	hashsize  = "sys/module/nf_conntrack/parameters/hashsize"
 )
 
-// Upstream's defaults. mostConntrack is the most that maxPerCore comes to, however many cores there are.
+// Upstream's defaults. maxConntrackValue is the most that maxPerCore comes to, however many cores there are.
 const (
-	defaultMaxPerCore  = 32 * 1024
-	defaultMin         = 128 * 1024
-	defaultEstablished = 24 * time.Hour
-	defaultCloseWait   = time.Hour
-	mostConntrack      = 1 << 20
+	defaultMaxPerCore   = 32 * 1024
+	defaultMinConntrack = 128 * 1024
+	defaultEstablished  = 24 * time.Hour
+	defaultCloseWait    = time.Hour
+	maxConntrackValue   = 1 << 20
 )
 
 // Conntrack is what the configuration asks of connection tracking on a machine with so many cores, in the order in which it is to be set. What is 0 is
@@ -43,7 +43,7 @@ func (l *Loaded) Conntrack(cores int) []Sysctl {
 	seconds := func(name, field string, d *metav1.Duration, usual time.Duration) {
 		s := Sysctl{Path: netfilter + name, Value: int(usual / time.Second), Field: "conntrack." + field}
 		if d != nil {
-			s.Value, s.Given = int(d.Duration/time.Second), true
+			s.Value, s.Configured = int(d.Duration/time.Second), true
 		}
 		if s.Value > 0 {
 			out = append(out, s)
@@ -52,7 +52,7 @@ func (l *Loaded) Conntrack(cores int) []Sysctl {
 	seconds("tcp_timeout_established", "tcpEstablishedTimeout", c.TCPEstablishedTimeout, defaultEstablished)
 	seconds("tcp_timeout_close_wait", "tcpCloseWaitTimeout", c.TCPCloseWaitTimeout, defaultCloseWait)
 	if c.TCPBeLiberal {
-		out = append(out, Sysctl{Path: netfilter + "tcp_be_liberal", Value: 1, Field: "conntrack.tcpBeLiberal", Given: true})
+		out = append(out, Sysctl{Path: netfilter + "tcp_be_liberal", Value: 1, Field: "conntrack.tcpBeLiberal", Configured: true})
 	}
 	seconds("udp_timeout", "udpTimeout", &c.UDPTimeout, 0)
 	seconds("udp_timeout_stream", "udpStreamTimeout", &c.UDPStreamTimeout, 0)
@@ -61,7 +61,7 @@ func (l *Loaded) Conntrack(cores int) []Sysctl {
 
 // maxConntrack is how many connections are to be tracked at least; 0 leaves that as it is.
 func maxConntrack(c *kubeproxy.KubeProxyConntrackConfiguration, cores int) int {
-	each, floor := defaultMaxPerCore, defaultMin
+	each, floor := defaultMaxPerCore, defaultMinConntrack
 	if c.MaxPerCore != nil {
 		each = int(*c.MaxPerCore)
 	}
@@ -71,8 +71,8 @@ func maxConntrack(c *kubeproxy.KubeProxyConntrackConfiguration, cores int) int {
 	switch all := each * cores; {
 	case each == 0:
 		return 0
-	case all > mostConntrack:
-		return mostConntrack
+	case all > maxConntrackValue:
+		return maxConntrackValue
 	default:
 		return max(all, floor)
 	}

@@ -36,8 +36,8 @@ func TestConntrackIsSetAsUpstreamsKubeProxySetsIt(t *testing.T) {
 		if got := strings.Join(show(l.Conntrack(c.cores)), " "); got != strings.TrimSpace(c.want) {
 			t.Errorf("%q with %d cores:\n got %s\nwant %s", c.body, c.cores, got, c.want)
 		}
-		if len(l.Idle) > 0 {
-			t.Errorf("%q: without effect: %v", c.body, l.Idle)
+		if len(l.IgnoredFields) > 0 {
+			t.Errorf("%q: without effect: %v", c.body, l.IgnoredFields)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func show(all []config.Sysctl) (out []string) {
 	for _, s := range all {
 		name := strings.TrimPrefix(s.Path[strings.LastIndex(s.Path, "/")+1:], "nf_conntrack_")
 		sign, given := "=", ""
-		if s.Least {
+		if s.Minimum {
 			sign = ">="
 		}
-		if s.Given {
+		if s.Configured {
 			given = "!"
 		}
 		out = append(out, fmt.Sprintf("%s%s%d%s", name, sign, s.Value, given))

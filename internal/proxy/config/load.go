@@ -18,8 +18,8 @@ import (
 // version is what a file must say that it is.
 const version, kind = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration"
 
-// effective are the fields that do what upstream says they do.
-var effective = []string{
+// supportedFields are the fields that do what upstream says they do.
+var supportedFields = []string{
 	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress", "bindAddressHardFail",
 	"mode", "nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod",
 	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses", "enableProfiling",
@@ -31,8 +31,8 @@ var effective = []string{
 // Loaded is a configuration with what to tell of it.
 type Loaded struct {
 	kubeproxy.KubeProxyConfiguration
-	// Idle are the fields that are set and have no effect, by path, sorted.
-	Idle []string
+	// IgnoredFields are the fields that are set and have no effect, by path, sorted.
+	IgnoredFields []string
 	// NodeRanges are the Pod ranges of this node's Node, which the caller fills in when ByNode.
 	NodeRanges []netip.Prefix
 }
@@ -64,25 +64,25 @@ func (l *Loaded) parse(raw []byte) error {
 	if err := yaml.Unmarshal(raw, &all); err != nil {
 		return err
 	}
-	l.Idle = idle("", all)
+	l.IgnoredFields = ignoredFields("", all)
 	return l.Check()
 }
 
-// idle lists the paths of fields that are set, not to their zero value, and not effective.
-func idle(prefix string, fields map[string]any) []string {
+// ignoredFields lists the paths of fields that are set, not to their zero value, and not effective.
+func ignoredFields(prefix string, fields map[string]any) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		path := prefix + name
 		switch v := fields[name].(type) {
 		case map[string]any:
-			out = append(out, idle(path+".", v)...)
+			out = append(out, ignoredFields(path+".", v)...)
 		case []any:
-			if len(v) > 0 && !slices.Contains(effective, path) {
+			if len(v) > 0 && !slices.Contains(supportedFields, path) {
 				out = append(out, path)
 			}
 		case nil:
 		default:
-			if text := fmt.Sprint(v); text != "" && text != "0" && text != "0s" && text != "false" && !slices.Contains(effective, path) {
+			if text := fmt.Sprint(v); text != "" && text != "0" && text != "0s" && text != "false" && !slices.Contains(supportedFields, path) {
 				out = append(out, path)
 			}
 		}
@@ -178,13 +178,13 @@ func (l *Loaded) Settings(f rules.Family) rules.Settings {
 	}
 	switch l.DetectLocalMode {
 	case "BridgeInterface":
-		s.Local.Interface = l.DetectLocal.BridgeInterface
+		s.LocalDetector.Interface = l.DetectLocal.BridgeInterface
 	case "InterfaceNamePrefix":
-		s.Local.Interface = l.DetectLocal.InterfaceNamePrefix + "*"
+		s.LocalDetector.Interface = l.DetectLocal.InterfaceNamePrefix + "*"
 	case "NodeCIDR":
-		s.Local.Ranges = l.NodeRanges
+		s.LocalDetector.Ranges = l.NodeRanges
 	default:
-		s.Local.Ranges, _ = ranges(l.ClusterCIDR) // checked
+		s.LocalDetector.Ranges, _ = ranges(l.ClusterCIDR) // checked
 	}
 	s.NodePorts, _ = ranges(strings.Join(l.nodePorts(), ",")) // checked
 	return s

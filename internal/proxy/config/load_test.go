@@ -43,11 +43,11 @@ func TestFieldsThatHaveNoEffectAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"featureGates.X"}; !slices.Equal(l.Idle, want) {
-		t.Errorf("without effect: %q, want %q", l.Idle, want)
+	if want := []string{"featureGates.X"}; !slices.Equal(l.IgnoredFields, want) {
+		t.Errorf("without effect: %q, want %q", l.IgnoredFields, want)
 	}
 	s := l.Settings(rules.IPv4)
-	if s.MasqueradeBit != 3 || !s.MasqueradeAll || len(s.Local.Ranges) != 2 || len(s.NodePorts) != 1 || s.NodePorts[0].String() != "192.0.2.0/24" {
+	if s.MasqueradeBit != 3 || !s.MasqueradeAll || len(s.LocalDetector.Ranges) != 2 || len(s.NodePorts) != 1 || s.NodePorts[0].String() != "192.0.2.0/24" {
 		t.Errorf("settings: %+v", s)
 	}
 }
@@ -65,8 +65,8 @@ func TestWhichSourcesAreThisNodesPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.NodeRanges = own; fmt.Sprint(l.Settings(rules.IPv4).Local) != c.want || l.ByNode() != strings.Contains(c.body, "NodeCIDR") {
-			t.Errorf("%s: %v", c.body, l.Settings(rules.IPv4).Local)
+		if l.NodeRanges = own; fmt.Sprint(l.Settings(rules.IPv4).LocalDetector) != c.want || l.ByNode() != strings.Contains(c.body, "NodeCIDR") {
+			t.Errorf("%s: %v", c.body, l.Settings(rules.IPv4).LocalDetector)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func Delta(have, want State) []Unit {
 			out = append(out, Unit{{Verb: AddAffinity, Name: name, Timeout: want.Affinity[name]}})
 		}
 	}
-	for _, name := range byLevel(want.Chains, have.Chains) {
+	for _, name := range chainsByLevel(want.Chains, have.Chains) {
 		u := Unit{{Verb: AddChain, Name: name}}
 		for _, rule := range want.Chains[name] {
 			u = append(u, Op{Verb: AddRule, Name: name, Text: rule})
@@ -47,9 +47,9 @@ func Delta(have, want State) []Unit {
 		out = append(out, u)
 	}
 	out = append(out, elements(have, want)...)
-	gone := byLevel(have.Chains, want.Chains)
-	slices.Reverse(gone)
-	for _, name := range gone {
+	removed := chainsByLevel(have.Chains, want.Chains)
+	slices.Reverse(removed)
+	for _, name := range removed {
 		out = append(out, Unit{{Verb: DeleteChain, Name: name}})
 	}
 	for _, name := range sorted(have.Affinity) {
@@ -96,8 +96,8 @@ func ordered(m map[Element]string) []Element {
 	return out
 }
 
-// byLevel lists the chains of a that b lacks, each after those it may refer to.
-func byLevel(a, b map[string][]string) []string {
+// chainsByLevel lists the chains of a that b lacks, each after those it may refer to.
+func chainsByLevel(a, b map[string][]string) []string {
 	var out []string
 	for name := range a {
 		if _, also := b[name]; !also {
@@ -105,7 +105,7 @@ func byLevel(a, b map[string][]string) []string {
 		}
 	}
 	slices.SortFunc(out, func(x, y string) int {
-		if c := level(x) - level(y); c != 0 {
+		if c := chainLevel(x) - chainLevel(y); c != 0 {
 			return c
 		}
 		return strings.Compare(x, y)
@@ -113,7 +113,7 @@ func byLevel(a, b map[string][]string) []string {
 	return out
 }
 
-func level(chain string) int {
+func chainLevel(chain string) int {
 	switch kind, _, _ := strings.Cut(chain, "-"); kind {
 	case "endpoint":
 		return 0
@@ -123,14 +123,14 @@ func level(chain string) int {
 	return 2
 }
 
-// Uses is how often the kernel says that each chain of a state is in use: once by each of its rules, once by each verdict that leads to it.
-func Uses(s State) map[string]int {
+// ChainUses is how often the kernel says that each chain of a state is in use: once by each of its rules, once by each verdict that leads to it.
+func ChainUses(s State) map[string]int {
 	out := make(map[string]int, len(s.Chains))
 	lead := func(verdicts string) {
-		words := strings.Fields(verdicts)
-		for i := 1; i < len(words); i++ {
-			if words[i-1] == "goto" || words[i-1] == "jump" {
-				if name := strings.TrimSuffix(words[i], ","); Own(name) {
+		tokens := strings.Fields(verdicts)
+		for i := 1; i < len(tokens); i++ {
+			if tokens[i-1] == "goto" || tokens[i-1] == "jump" {
+				if name := strings.TrimSuffix(tokens[i], ","); IsServiceObject(name) {
 					out[name]++
 				}
 			}
@@ -150,8 +150,8 @@ func Uses(s State) map[string]int {
 	return out
 }
 
-// Own tells whether a chain or set is made for a Service, as opposed to the frame.
-func Own(name string) bool {
+// IsServiceObject tells whether a chain or set is made for a Service, as opposed to the frame.
+func IsServiceObject(name string) bool {
 	if strings.Count(name, "/") < 3 {
 		return false
 	}

@@ -6,7 +6,7 @@
 // Names of own chains carry a hash of their rules: equal name, equal rules. A restart therefore compares names, and a change of
 // endpoints puts a new chain beside the old one, turns the map's element over and drops the old chain, in one transaction.
 //
-// In: Services, EndpointSlices, a Node, Settings. Out: Port (who gets the traffic of one Service port, for rules, conntrack, health
+// In: Services, EndpointSlices, a Node, Settings. Out: ServicePort (who gets the traffic of one Service port, for rules, conntrack, health
 // checks and explanations), State (chains, sets, elements as values), Ops (what leads from one State to another).
 // view.go reads the API's objects; choose.go picks endpoints; chains.go writes one port's rules; table.go is the frame all share;
 // book.go keeps who claims what, so that one Service's change costs one Service's work; delta.go orders the operations.

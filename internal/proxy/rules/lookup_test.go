@@ -14,7 +14,7 @@ import (
 
 // What Look says and what the rules do are the same, whatever the Service and its endpoints are like.
 func TestLookSaysWhatTheRulesDo(t *testing.T) {
-	settings := rules.Settings{Family: rules.IPv4, Local: rules.Local{Interface: "gx"}}
+	settings := rules.Settings{Family: rules.IPv4, LocalDetector: rules.LocalTrafficDetector{Interface: "gx"}}
 	rapid.Check(t, func(r *rapid.T) {
 		var ends []end
 		for i := range rapid.IntRange(0, 4).Draw(r, "endpoints") {
@@ -28,7 +28,7 @@ func TestLookSaysWhatTheRulesDo(t *testing.T) {
 			s.Spec.InternalTrafficPolicy = new(rapid.SampledFrom([]v1.ServiceInternalTrafficPolicy{v1.ServiceInternalTrafficPolicyLocal, v1.ServiceInternalTrafficPolicyCluster}).Draw(r, "internal"))
 		}), slice(8080, ends...))[0]
 		state := p.State(settings)
-		for _, way := range []rules.Way{{To: p.At.Cluster, Inside: true}, {To: p.At.External[0], Inside: true}, {To: p.At.External[0]}, {NodePort: true, Inside: true}, {NodePort: true}} {
+		for _, way := range []rules.LookupQuery{{To: p.Addresses.Cluster, FromCluster: true}, {To: p.Addresses.External[0], FromCluster: true}, {To: p.Addresses.External[0]}, {NodePort: true, FromCluster: true}, {NodePort: true}} {
 			services, none, key := "service-ips", "no-endpoint-services", fmt.Sprintf("%s . tcp . 80", way.To)
 			if way.NodePort {
 				services, none, key = "service-nodeports", "no-endpoint-nodeports", "tcp . 30080"
@@ -38,17 +38,17 @@ func TestLookSaysWhatTheRulesDo(t *testing.T) {
 				want = map[string]string{"drop": "drop", "goto reject-chain": "reject"}[v]
 			}
 			if v, ok := state.Elements[rules.Element{Set: services, Key: key}]; ok {
-				if to := reached(state, strings.TrimPrefix(v, "goto "), way.Inside); to != "" || want == "pass" {
+				if to := reached(state, strings.TrimPrefix(v, "goto "), way.FromCluster); to != "" || want == "pass" {
 					want = "lead " + to
 				}
 			}
-			got := p.Look(way)
-			said := strings.TrimSpace(string(got.End) + " " + list(got.Endpoints))
-			if got.End != rules.Lead {
-				said = string(got.End)
+			got := p.Lookup(way)
+			output := strings.TrimSpace(string(got.Action) + " " + list(got.Endpoints))
+			if got.Action != rules.Forward {
+				output = string(got.Action)
 			}
-			if said != strings.TrimSpace(want) {
-				r.Fatalf("%+v: Look says %q, the rules do %q\n%s", way, said, want, text(state))
+			if output != strings.TrimSpace(want) {
+				r.Fatalf("%+v: Look says %q, the rules do %q\n%s", way, output, want, text(state))
 			}
 		}
 	})
@@ -76,13 +76,13 @@ func TestSourceRangesBar(t *testing.T) {
 		s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}}
 	}), slice(8080, end{ip: "10.1.0.1", node: "n1"}))[0]
 	at := netip.MustParseAddr
-	if got := p.Look(rules.Way{To: at("203.0.113.1"), From: at("192.0.2.1")}); got.End != rules.Drop || !got.Barred {
+	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("192.0.2.1")}); got.Action != rules.Drop || !got.SourceDenied {
 		t.Errorf("a stranger: %+v", got)
 	}
-	if got := p.Look(rules.Way{To: at("203.0.113.1"), From: at("198.51.100.9")}); got.End != rules.Lead {
+	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("198.51.100.9")}); got.Action != rules.Forward {
 		t.Errorf("one of the range: %+v", got)
 	}
-	if got := p.Look(rules.Way{To: at("203.0.113.77")}); got.End != rules.Pass {
+	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.77")}); got.Action != rules.Pass {
 		t.Errorf("another address: %+v", got)
 	}
 }

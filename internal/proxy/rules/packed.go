@@ -5,48 +5,48 @@ import (
 	"strings"
 )
 
-// packed is a state as one text: a tenth of the memory that maps of small texts take. Names, keys and rules have no control characters.
-type packed string
+// packedState is a state as one text: a tenth of the memory that maps of small texts take. Names, keys and rules have no control characters.
+type packedState string
 
 // Ends of a part and of a line in a packed text, and what its lines are, by their first part.
 const (
-	endOfPart, endOfLine               = "\x00", "\x01"
-	packsChain, packsSet, packsElement = "c", "s", "e"
+	partSeparator, lineSeparator = "\x00", "\x01"
+	chainTag, setTag, elementTag = "c", "s", "e"
 )
 
-func pack(s State) packed {
+func packState(s State) packedState {
 	var b strings.Builder
 	line := func(parts ...string) {
 		for i, p := range parts {
 			if i > 0 {
-				b.WriteString(endOfPart)
+				b.WriteString(partSeparator)
 			}
 			b.WriteString(p)
 		}
-		b.WriteString(endOfLine)
+		b.WriteString(lineSeparator)
 	}
 	for name, rules := range s.Chains {
-		line(append([]string{packsChain, name}, rules...)...)
+		line(append([]string{chainTag, name}, rules...)...)
 	}
 	for name, timeout := range s.Affinity {
-		line(packsSet, name, strconv.Itoa(int(timeout)))
+		line(setTag, name, strconv.Itoa(int(timeout)))
 	}
 	for e, verdict := range s.Elements {
-		line(packsElement, e.Set, e.Key, verdict)
+		line(elementTag, e.Set, e.Key, verdict)
 	}
-	return packed(strings.Clone(b.String()))
+	return packedState(strings.Clone(b.String()))
 }
 
-func (p packed) state() State {
+func (p packedState) unpack() State {
 	s := NewState()
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(p), endOfLine), endOfLine) {
-		switch part := strings.Split(line, endOfPart); part[0] {
-		case packsChain:
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(p), lineSeparator), lineSeparator) {
+		switch part := strings.Split(line, partSeparator); part[0] {
+		case chainTag:
 			s.Chains[part[1]] = part[2:]
-		case packsSet:
+		case setTag:
 			timeout, _ := strconv.ParseInt(part[2], 10, 32) // as pack wrote it
 			s.Affinity[part[1]] = int32(timeout)
-		case packsElement:
+		case elementTag:
 			s.Elements[Element{part[1], part[2]}] = part[3]
 		}
 	}

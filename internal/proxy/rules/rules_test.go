@@ -59,8 +59,8 @@ func slice(port int32, ends ...end) *discoveryv1.EndpointSlice {
 	return s
 }
 
-func ports(s *v1.Service, slices ...*discoveryv1.EndpointSlice) []rules.Port {
-	return rules.Ports(rules.Input{Service: s, Slices: slices, Node: rules.Node{Name: "n1", Zone: "z1"}}, rules.IPv4)
+func ports(s *v1.Service, slices ...*discoveryv1.EndpointSlice) []rules.ServicePort {
+	return rules.ServicePorts(rules.Input{Service: s, Slices: slices, Node: rules.Node{Name: "n1", Zone: "z1"}}, rules.IPv4)
 }
 
 func list(ends []rules.Endpoint) string {
@@ -93,8 +93,8 @@ func TestWhoGetsTraffic(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ports(service(nil), slice(8080, c.ends...))
-			if len(got) != 1 || list(got[0].Cluster) != c.cluster || list(got[0].Local) != c.local {
-				t.Errorf("got cluster %q local %q, want %q and %q", list(got[0].Cluster), list(got[0].Local), c.cluster, c.local)
+			if len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster || list(got[0].LocalEndpoints) != c.local {
+				t.Errorf("got cluster %q local %q, want %q and %q", list(got[0].ClusterEndpoints), list(got[0].LocalEndpoints), c.cluster, c.local)
 			}
 		})
 	}
@@ -137,8 +137,8 @@ func text(s rules.State) string {
 }
 
 func TestRulesStory(t *testing.T) {
-	bridge := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "gantry0"}}
-	ranges := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")}}}
+	bridge := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "gantry0"}}
+	ranges := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")}}}
 	nodePort := func(s *v1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = v1.ServiceTypeNodePort, 30080 }
 	two := slice(8080, end{ip: "10.1.0.1", node: "n1"}, end{ip: "10.1.0.2", node: "n2"})
 	var many []end
@@ -204,8 +204,8 @@ func TestTheOlderServiceHasAnAddressThatTwoClaim(t *testing.T) {
 		s.Elements[e] = verdict
 		return s
 	}
-	b := rules.NewBook()
-	young, old := rules.Owner{Name: "a/young", Born: 2}, rules.Owner{Name: "b/old", Born: 1}
+	b := rules.NewDesiredState()
+	young, old := rules.Owner{Name: "a/young", Created: 2}, rules.Owner{Name: "b/old", Created: 1}
 	c := rules.NewChange()
 	c.Merge(b.Set(young, piece("goto young")))
 	c.Merge(b.Set(old, piece("goto old")))
@@ -272,7 +272,7 @@ func TestStaleConversations(t *testing.T) {
 		s.Ports[0].Protocol = new(v1.ProtocolUDP)
 		return s
 	}())
-	f := rules.NewFlows(p)
+	f := rules.NewUDPFlows(p)
 	at := netip.MustParseAddrPort
 	for _, c := range []struct {
 		asked, answers string
@@ -294,14 +294,14 @@ func TestStaleConversations(t *testing.T) {
 
 // A Service that goes and another that takes its address or node port, in one look: the conversations with the other's endpoints go on.
 func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
-	gone := rules.Port{Protocol: "udp", Number: 53, NodePort: 30053, At: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
-	there := gone
-	there.Cluster = []rules.Endpoint{{AddrPort: netip.MustParseAddrPort("10.1.0.1:53")}}
-	for _, ports := range [][]rules.Port{{gone, there}, {there, gone}} {
-		f := rules.NewFlows(ports)
-		for _, asked := range []string{"10.96.0.10:53", "192.0.2.1:30053"} {
-			if f.Stale(netip.MustParseAddrPort(asked), netip.MustParseAddrPort("10.1.0.1:53")) || !f.Stale(netip.MustParseAddrPort(asked), netip.MustParseAddrPort("10.1.0.9:53")) {
-				t.Errorf("%s, with %d endpoints first", asked, len(ports[0].Cluster))
+	removed := rules.ServicePort{Protocol: "udp", Number: 53, NodePort: 30053, Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
+	there := removed
+	there.ClusterEndpoints = []rules.Endpoint{{AddrPort: netip.MustParseAddrPort("10.1.0.1:53")}}
+	for _, ports := range [][]rules.ServicePort{{removed, there}, {there, removed}} {
+		f := rules.NewUDPFlows(ports)
+		for _, requested := range []string{"10.96.0.10:53", "192.0.2.1:30053"} {
+			if f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.1:53")) || !f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.9:53")) {
+				t.Errorf("%s, with %d endpoints first", requested, len(ports[0].ClusterEndpoints))
 			}
 		}
 	}
@@ -309,32 +309,32 @@ func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
 
 // The kernel's memory is gone through only for changes that can make a conversation wrong.
 func TestOnlySomeChangesOutdateConversations(t *testing.T) {
-	port := func(ends ...string) rules.Port {
-		p := rules.Port{Protocol: "udp", Number: 53, At: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
+	port := func(ends ...string) rules.ServicePort {
+		p := rules.ServicePort{Protocol: "udp", Number: 53, Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
 		for _, e := range ends {
-			p.Cluster = append(p.Cluster, rules.Endpoint{AddrPort: netip.MustParseAddrPort(e)})
+			p.ClusterEndpoints = append(p.ClusterEndpoints, rules.Endpoint{AddrPort: netip.MustParseAddrPort(e)})
 		}
 		return p
 	}
 	a, b := "10.1.0.1:53", "10.1.0.2:53"
 	moved, tcp := port(a), port(a)
-	moved.At.Cluster, tcp.Protocol = netip.MustParseAddr("10.96.0.11"), "tcp"
+	moved.Addresses.Cluster, tcp.Protocol = netip.MustParseAddr("10.96.0.11"), "tcp"
 	for _, c := range []struct {
 		name     string
-		was, now []rules.Port
+		was, now []rules.ServicePort
 		want     int
 	}{
-		{"new", nil, []rules.Port{port(a)}, 1},
-		{"another endpoint", []rules.Port{port(a)}, []rules.Port{port(a, b)}, 0},
-		{"the same", []rules.Port{port(a, b)}, []rules.Port{port(b, a)}, 0},
-		{"one left", []rules.Port{port(a, b)}, []rules.Port{port(b)}, 1},
-		{"the first", []rules.Port{port()}, []rules.Port{port(a)}, 1},
-		{"the last left", []rules.Port{port(a)}, []rules.Port{port()}, 1},
-		{"another address: the old and the new", []rules.Port{port(a)}, []rules.Port{moved}, 2},
-		{"gone", []rules.Port{port(a)}, nil, 1},
-		{"TCP says itself when it ends", []rules.Port{tcp}, nil, 0},
+		{"new", nil, []rules.ServicePort{port(a)}, 1},
+		{"another endpoint", []rules.ServicePort{port(a)}, []rules.ServicePort{port(a, b)}, 0},
+		{"the same", []rules.ServicePort{port(a, b)}, []rules.ServicePort{port(b, a)}, 0},
+		{"one left", []rules.ServicePort{port(a, b)}, []rules.ServicePort{port(b)}, 1},
+		{"the first", []rules.ServicePort{port()}, []rules.ServicePort{port(a)}, 1},
+		{"the last left", []rules.ServicePort{port(a)}, []rules.ServicePort{port()}, 1},
+		{"another address: the old and the new", []rules.ServicePort{port(a)}, []rules.ServicePort{moved}, 2},
+		{"gone", []rules.ServicePort{port(a)}, nil, 1},
+		{"TCP says itself when it ends", []rules.ServicePort{tcp}, nil, 0},
 	} {
-		if got := rules.Outdated(c.was, c.now); len(got) != c.want {
+		if got := rules.StaleUDPPorts(c.was, c.now); len(got) != c.want {
 			t.Errorf("%s: %d ports, want %d", c.name, len(got), c.want)
 		}
 	}

@@ -32,17 +32,17 @@ type Settings struct {
 	MasqueradeBit int
 	// MasqueradeAll masquerades everything that comes to a cluster IP.
 	MasqueradeAll bool
-	// Local tells Pods' traffic from others'; others' to a cluster IP is masqueraded. The zero value tells nothing apart.
-	Local Local
+	// LocalDetector tells Pods' traffic from others'; others' to a cluster IP is masqueraded. The zero value tells nothing apart.
+	LocalDetector LocalTrafficDetector
 	// NodePorts limits node ports to the node's addresses in these ranges; empty means all of its addresses.
 	NodePorts []netip.Prefix
-	// Confine lists the interfaces from which cluster IPs may be asked for, besides the node itself; empty means all. Instances of Gantry
+	// ConfineInterfaces lists the interfaces from which cluster IPs may be asked for, besides the node itself; empty means all. Instances of Gantry
 	// on one machine use the same addresses for different Services, each on its own bridge.
-	Confine []string
+	ConfineInterfaces []string
 }
 
-// Local says which traffic is Pods': by source range or by the interface it comes from.
-type Local struct {
+// LocalTrafficDetector says which traffic is Pods': by source range or by the interface it comes from.
+type LocalTrafficDetector struct {
 	Ranges    []netip.Prefix
 	Interface string // may end in *
 }

@@ -13,22 +13,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// byGroup indexes Pods by namespace and PodGroup.
-const byGroup = "gantry/pod-group"
+// byPodGroupIndex indexes Pods by namespace and PodGroup.
+const byPodGroupIndex = "gantry/pod-group"
 
-// groups are the informers behind Coscheduling.
-type groups struct {
-	groups cache.GenericLister
-	pods   cache.Indexer
-	mu     sync.Mutex
-	rest   map[string]time.Time // until when, by namespace/name
+// podGroupLister are the informers behind Coscheduling.
+type podGroupLister struct {
+	groups       cache.GenericLister
+	pods         cache.Indexer
+	mu           sync.Mutex
+	backoffUntil map[string]time.Time // until when, by namespace/name
 }
 
-var _ coscheduling.Sources = (*groups)(nil)
+var _ coscheduling.Sources = (*podGroupLister)(nil)
 
 func newCoscheduling(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
 	own, ok := args.(*coscheduling.Args)
@@ -39,7 +39,7 @@ func newCoscheduling(_ context.Context, args runtime.Object, h framework.Handle)
 		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
 	}
 	own.Complete()
-	handle, ok := h.(*glue.Handle)
+	handle, ok := h.(*frameworkruntime.Handle)
 	if !ok {
 		return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
 	}
@@ -48,23 +48,23 @@ func newCoscheduling(_ context.Context, args runtime.Object, h framework.Handle)
 		return nil, errors.New("no client for custom resources: give the scheduler a kubeconfig")
 	}
 	pods := h.SharedInformerFactory().Core().V1().Pods().Informer()
-	if _, have := pods.GetIndexer().GetIndexers()[byGroup]; !have { // another profile may have it already
-		if err := pods.AddIndexers(cache.Indexers{byGroup: groupOf}); err != nil {
+	if _, have := pods.GetIndexer().GetIndexers()[byPodGroupIndex]; !have { // another profile may have it already
+		if err := pods.AddIndexers(cache.Indexers{byPodGroupIndex: podGroupIndexFunc}); err != nil {
 			return nil, fmt.Errorf("indexing Pods by PodGroup: %w", err)
 		}
 	}
-	return coscheduling.New(own, h, &groups{groups: dynamic.ForResource(coscheduling.PodGroups).Lister(), pods: pods.GetIndexer(), rest: map[string]time.Time{}}), nil
+	return coscheduling.New(own, h, &podGroupLister{groups: dynamic.ForResource(coscheduling.PodGroups).Lister(), pods: pods.GetIndexer(), backoffUntil: map[string]time.Time{}}), nil
 }
 
-func groupOf(obj any) ([]string, error) {
-	if p, ok := obj.(*v1.Pod); ok && coscheduling.Of(p) != "" {
-		return []string{p.Namespace + "/" + coscheduling.Of(p)}, nil
+func podGroupIndexFunc(obj any) ([]string, error) {
+	if p, ok := obj.(*v1.Pod); ok && coscheduling.PodGroupLabelOf(p) != "" {
+		return []string{p.Namespace + "/" + coscheduling.PodGroupLabelOf(p)}, nil
 	}
 	return nil, nil
 }
 
 // Group finds a PodGroup; one that cannot be read is as good as none.
-func (g *groups) Group(namespace, name string) *coscheduling.Group {
+func (g *podGroupLister) Group(namespace, name string) *coscheduling.Group {
 	obj, err := g.groups.ByNamespace(namespace).Get(name)
 	if err != nil {
 		return nil
@@ -81,8 +81,8 @@ func (g *groups) Group(namespace, name string) *coscheduling.Group {
 }
 
 // Members lists the Pods of a group.
-func (g *groups) Members(namespace, group string) ([]*v1.Pod, error) {
-	all, err := g.pods.ByIndex(byGroup, namespace+"/"+group)
+func (g *podGroupLister) Members(namespace, group string) ([]*v1.Pod, error) {
+	all, err := g.pods.ByIndex(byPodGroupIndex, namespace+"/"+group)
 	if err != nil {
 		return nil, err
 	}
@@ -95,21 +95,21 @@ func (g *groups) Members(namespace, group string) ([]*v1.Pod, error) {
 	return out, nil
 }
 
-// Rest makes a group rest.
-func (g *groups) Rest(group *coscheduling.Group, d time.Duration) {
+// Backoff makes a group rest.
+func (g *podGroupLister) Backoff(group *coscheduling.Group, d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rest[group.Namespace+"/"+group.Name] = time.Now().Add(d)
+	g.backoffUntil[group.Namespace+"/"+group.Name] = time.Now().Add(d)
 }
 
-// Resting tells whether it still does.
-func (g *groups) Resting(group *coscheduling.Group) bool {
+// InBackoff tells whether it still does.
+func (g *podGroupLister) InBackoff(group *coscheduling.Group) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := group.Namespace + "/" + group.Name
-	until, ok := g.rest[k]
+	until, ok := g.backoffUntil[k]
 	if ok && !time.Now().Before(until) {
-		delete(g.rest, k)
+		delete(g.backoffUntil, k)
 		ok = false
 	}
 	return ok

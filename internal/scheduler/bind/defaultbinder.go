@@ -11,24 +11,24 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
 
 // defaultBinder binds with one POST to pods/NAME/binding.
 type defaultBinder struct {
-	client kubernetes.Interface
-	quick  Quick
-	calls  glue.Calls
+	client   kubernetes.Interface
+	writer   APIWriter
+	apiCalls frameworkruntime.APICallHooks
 }
 
-var _ glue.Offering = defaultBinder{}
+var _ frameworkruntime.InlineBindPlugin = defaultBinder{}
 
-func newBinder(q Quick) plugins.Factory {
+func newDefaultBinder(q APIWriter) plugins.Factory {
 	return func(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
-		b := defaultBinder{client: h.ClientSet(), quick: q}
-		if own, ok := h.(*glue.Handle); ok {
-			b.calls = own.Told().Calls
+		b := defaultBinder{client: h.ClientSet(), writer: q}
+		if own, ok := h.(*frameworkruntime.Handle); ok {
+			b.apiCalls = own.Hooks().APICalls
 		}
 		return b, nil
 	}
@@ -41,29 +41,29 @@ func (defaultBinder) Name() string { return plugins.DefaultBinder }
 func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.Pod, node string) *framework.Status {
 	klog.FromContext(ctx).V(5).Info("Attempting to bind pod to node", "pod", klog.KObj(p), "node", node)
 	binding, began := bindingOf(p, node), time.Now()
-	b.calls.Wait(glue.CallBinding, 1)
-	defer b.calls.Wait(glue.CallBinding, -1)
-	err := b.quick.Bind(ctx, binding)
-	if notSent(err) {
+	b.apiCalls.AddPending(frameworkruntime.CallBinding, 1)
+	defer b.apiCalls.AddPending(frameworkruntime.CallBinding, -1)
+	err := b.writer.Bind(ctx, binding)
+	if isNotSent(err) {
 		err = b.client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 	}
-	b.calls.End(glue.CallBinding, err, began)
-	return bound(err)
+	b.apiCalls.ObserveExecuted(frameworkruntime.CallBinding, err, began)
+	return bindStatus(err)
 }
 
-// Offer posts the binding and does not wait.
-func (b defaultBinder) Offer(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool {
+// BindInline posts the binding and does not wait.
+func (b defaultBinder) BindInline(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool {
 	began := time.Now()
-	b.calls.Wait(glue.CallBinding, 1)
-	offered := b.quick.Offer(bindingOf(p, node), func(err error) {
-		b.calls.Wait(glue.CallBinding, -1)
-		if !notSent(err) {
-			b.calls.End(glue.CallBinding, err, began)
+	b.apiCalls.AddPending(frameworkruntime.CallBinding, 1)
+	offered := b.writer.QueueBinding(bindingOf(p, node), func(err error) {
+		b.apiCalls.AddPending(frameworkruntime.CallBinding, -1)
+		if !isNotSent(err) {
+			b.apiCalls.ObserveExecuted(frameworkruntime.CallBinding, err, began)
 		}
-		then(!notSent(err), bound(err))
+		then(!isNotSent(err), bindStatus(err))
 	})
 	if !offered {
-		b.calls.Wait(glue.CallBinding, -1)
+		b.apiCalls.AddPending(frameworkruntime.CallBinding, -1)
 	}
 	return offered
 }
@@ -75,8 +75,8 @@ func bindingOf(p *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-// bound says what the API server said, and nothing besides: it is read in conditions and events, where upstream's words are looked for.
-func bound(err error) *framework.Status {
+// bindStatus says what the API server said, and nothing besides: it is read in conditions and events, where upstream's words are looked for.
+func bindStatus(err error) *framework.Status {
 	if err != nil {
 		return framework.AsStatus(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// GroupKeeper keeps status of PodGroups (scheduling.x-k8s.io): phase and counts of members, from what the API shows.
-type GroupKeeper struct {
+// PodGroupController keeps status of PodGroups (scheduling.x-k8s.io): phase and counts of members, from what the API shows.
+type PodGroupController struct {
 	client dynamic.Interface
 	groups cache.Indexer
 	pods   cache.Indexer
@@ -28,9 +28,9 @@ type GroupKeeper struct {
 	err    error
 }
 
-// NewGroupKeeper registers with the informers, which somebody else starts.
-func NewGroupKeeper(client dynamic.Interface, groups, pods cache.SharedIndexInformer) *GroupKeeper {
-	k := &GroupKeeper{client: client, groups: groups.GetIndexer(), pods: pods.GetIndexer(),
+// NewPodGroupController registers with the informers, which somebody else starts.
+func NewPodGroupController(client dynamic.Interface, groups, pods cache.SharedIndexInformer) *PodGroupController {
+	k := &PodGroupController{client: client, groups: groups.GetIndexer(), pods: pods.GetIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))}
 	note := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -38,7 +38,7 @@ func NewGroupKeeper(client dynamic.Interface, groups, pods cache.SharedIndexInfo
 		}
 		switch o := obj.(type) {
 		case *v1.Pod:
-			if g := coscheduling.Of(o); g != "" {
+			if g := coscheduling.PodGroupLabelOf(o); g != "" {
 				k.queue.Add(o.Namespace + "/" + g)
 			}
 		case *unstructured.Unstructured:
@@ -55,7 +55,7 @@ func NewGroupKeeper(client dynamic.Interface, groups, pods cache.SharedIndexInfo
 }
 
 // Run works until ctx ends.
-func (k *GroupKeeper) Run(ctx context.Context) {
+func (k *PodGroupController) Run(ctx context.Context) {
 	if k.err != nil {
 		klog.FromContext(ctx).Error(k.err, "Status of PodGroups is not kept")
 		return
@@ -79,7 +79,7 @@ func (k *GroupKeeper) Run(ctx context.Context) {
 	}
 }
 
-func (k *GroupKeeper) sync(ctx context.Context, key string) error {
+func (k *PodGroupController) sync(ctx context.Context, key string) error {
 	obj, exists, err := k.groups.GetByKey(key)
 	u, ok := obj.(*unstructured.Unstructured)
 	if err != nil || !exists || !ok {
@@ -89,7 +89,7 @@ func (k *GroupKeeper) sync(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("reading PodGroup: %w", err)
 	}
-	all, err := k.pods.ByIndex(byGroup, key)
+	all, err := k.pods.ByIndex(byPodGroupIndex, key)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,10 @@ package columns
 
 // Labels is the column of one label key: numbers in place of values, 0 where a node has no such label.
 type Labels struct {
-	ID      []int32
+	Numbers []int32
 	Values  []string // by number; Values[0] stands for "no such label"
 	rows    []int32  // by number: how many have the value
-	number  map[string]int32
+	numbers map[string]int32
 	version int64
 }
 
@@ -13,8 +13,8 @@ type Labels struct {
 func (t *Table) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {
-		l = &Labels{ID: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())}, number: map[string]int32{}}
-		for i, n := range t.Objects {
+		l = &Labels{Numbers: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())}, numbers: map[string]int32{}}
+		for i, n := range t.NodeObjects {
 			l.set(int32(i), n.Labels, key)
 		}
 		t.labels[key] = l
@@ -28,57 +28,57 @@ func (l *Labels) set(row int32, labels map[string]string, key string) {
 	if has {
 		id = l.Number(value)
 	}
-	if was := l.ID[row]; was != id {
+	if was := l.Numbers[row]; was != id {
 		l.rows[was]--
 		l.rows[id]++
-		l.ID[row] = id
+		l.Numbers[row] = id
 		l.version++
 	}
 }
 
 // Find gives a value's number, if it has one.
 func (l *Labels) Find(value string) (int32, bool) {
-	id, known := l.number[value]
+	id, known := l.numbers[value]
 	return id, known
 }
 
 // Version grows whenever a row gets another value.
 func (l *Labels) Version() int64 { return l.version }
 
-// Alone tells whether the row has a value, not the empty one, that no other row has.
-func (l *Labels) Alone(row int32) bool {
-	id := l.ID[row]
+// Unique tells whether the row has a value, not the empty one, that no other row has.
+func (l *Labels) Unique(row int32) bool {
+	id := l.Numbers[row]
 	return id != 0 && l.rows[id] == 1 && l.Values[id] != ""
 }
 
-// Test answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
-type Test struct {
-	labels *Labels
-	ask    func(value string, has bool) bool
-	known  []bool
+// LabelTest answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
+type LabelTest struct {
+	labels  *Labels
+	matches func(value string, has bool) bool
+	known   []bool
 }
 
-// Test makes a test of a key's values.
-func (t *Table) Test(key string, ask func(value string, has bool) bool) *Test {
-	return &Test{labels: t.Labels(key), ask: ask}
+// LabelTest makes a test of a key's values.
+func (t *Table) Test(key string, ask func(value string, has bool) bool) *LabelTest {
+	return &LabelTest{labels: t.Labels(key), matches: ask}
 }
 
-// Holds answers for a row.
-func (q *Test) Holds(row int32) bool {
-	id := q.labels.ID[row]
+// Valid answers for a row.
+func (q *LabelTest) Valid(row int32) bool {
+	id := q.labels.Numbers[row]
 	for int(id) >= len(q.known) {
 		k := len(q.known)
-		q.known = append(q.known, q.ask(q.labels.Values[k], k > 0))
+		q.known = append(q.known, q.matches(q.labels.Values[k], k > 0))
 	}
 	return q.known[id]
 }
 
 // Number gives a value's number; values not met yet get one.
 func (l *Labels) Number(value string) int32 {
-	id, known := l.number[value]
+	id, known := l.numbers[value]
 	if !known {
 		id = int32(len(l.Values))
-		l.Values, l.rows, l.number[value] = append(l.Values, value), append(l.rows, 0), id
+		l.Values, l.rows, l.numbers[value] = append(l.Values, value), append(l.rows, 0), id
 	}
 	return id
 }

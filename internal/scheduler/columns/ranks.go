@@ -5,31 +5,31 @@ import (
 	"math/bits"
 )
 
-// Out is what a group adds whose rows are not in the running, and the best of no rows.
-const Out int32 = math.MinInt32
+// NotFeasible is what a group adds whose rows are not in the running, and the best of no rows.
+const NotFeasible int32 = math.MinInt32
 
-// span is how many rows share a summary: one word of a set of rows.
-const span = 64
+// rowsPerSpan is how many rows share a summary: one word of a set of rows.
+const rowsPerSpan = 64
 
 // Ranks are rows in groups. A row's total is its own points and what its group adds, so that what is said of a whole group costs nothing per row; the best
-// are found without looking at all rows. What groups add is told with each question: by number of the group, Out for those that are not in the running.
+// are found without looking at all rows. What groups add is told with each question: by number of the group, NotFeasible for those that are not in the running.
 type Ranks struct {
-	points []int32
-	group  []int32 // of each row; -1: none
-	groups []ranked
-	those  []int32 // scratch
+	points   []int32
+	group    []int32 // of each row; -1: none
+	groups   []rankedGroup
+	matching []int32 // scratch
 }
 
-// ranked is a group's rows, and the best of each span.
-type ranked struct {
-	rows  []uint64
-	n     int
-	best  []int32
-	ties  []int32
-	stale []uint64 // spans whose best is to be found anew
-	moved bool     // some are
-	top   int32
-	at    int // rows that have it
+// rankedGroup is a group's rows, and the best of each span.
+type rankedGroup struct {
+	rows    []uint64
+	n       int
+	best    []int32
+	ties    []int32
+	stale   []uint64 // spans whose best is to be found anew
+	changed bool     // some are
+	top     int32
+	at      int // rows that have it
 }
 
 // Reset makes n rows in no group, and no groups.
@@ -48,48 +48,48 @@ func (r *Ranks) Groups() int { return len(r.groups) }
 
 // Bytes is what rows and groups take, roughly.
 func (r *Ranks) Bytes() int {
-	spans := (len(r.points) + span - 1) / span
+	spans := (len(r.points) + rowsPerSpan - 1) / rowsPerSpan
 	return 8*len(r.points) + len(r.groups)*16*spans
 }
 
-// Grow makes a group without rows and gives its number.
-func (r *Ranks) Grow() int32 {
-	spans := (len(r.points) + span - 1) / span
+// AddGroup makes a group without rows and gives its number.
+func (r *Ranks) AddGroup() int32 {
+	spans := (len(r.points) + rowsPerSpan - 1) / rowsPerSpan
 	numbers := make([]int32, 2*spans)
-	sets := make([]uint64, spans+(spans+span-1)/span)
-	g := ranked{rows: sets[:spans:spans], stale: sets[spans:], best: numbers[:spans:spans], ties: numbers[spans:], top: Out}
+	sets := make([]uint64, spans+(spans+rowsPerSpan-1)/rowsPerSpan)
+	g := rankedGroup{rows: sets[:spans:spans], stale: sets[spans:], best: numbers[:spans:spans], ties: numbers[spans:], top: NotFeasible}
 	for k := range g.best {
-		g.best[k] = Out
+		g.best[k] = NotFeasible
 	}
 	r.groups = append(r.groups, g)
 	return int32(len(r.groups) - 1)
 }
 
-// Put places a row in a group, with its own points.
-func (r *Ranks) Put(row, group, points int32) {
+// Set places a row in a group, with its own points.
+func (r *Ranks) Set(row, group, points int32) {
 	if r.group[row] == group && r.points[row] == points {
 		return
 	}
 	if r.group[row] != group {
-		r.Drop(row)
+		r.Remove(row)
 		g := &r.groups[group]
-		g.rows[row/span] |= 1 << (row % span)
+		g.rows[row/rowsPerSpan] |= 1 << (row % rowsPerSpan)
 		g.n++
 		r.group[row] = group
 	}
 	r.points[row] = points
-	r.groups[group].touch(row)
+	r.groups[group].markStale(row)
 }
 
-// Drop takes a row out of its group.
-func (r *Ranks) Drop(row int32) {
+// Remove takes a row out of its group.
+func (r *Ranks) Remove(row int32) {
 	if r.group[row] < 0 {
 		return
 	}
 	g := &r.groups[r.group[row]]
-	g.rows[row/span] &^= 1 << (row % span)
+	g.rows[row/rowsPerSpan] &^= 1 << (row % rowsPerSpan)
 	g.n--
-	g.touch(row)
+	g.markStale(row)
 	r.group[row] = -1
 }
 
@@ -106,32 +106,32 @@ func (r *Ranks) Size(group int32) int { return r.groups[group].n }
 func (r *Ranks) First(group int32) int32 {
 	for k, word := range r.groups[group].rows {
 		if word != 0 {
-			return int32(k*span + bits.TrailingZeros64(word))
+			return int32(k*rowsPerSpan + bits.TrailingZeros64(word))
 		}
 	}
 	return -1
 }
 
-func (g *ranked) touch(row int32) {
-	k := row / span
-	g.stale[k/span] |= 1 << (k % span)
-	g.moved = true
+func (g *rankedGroup) markStale(row int32) {
+	k := row / rowsPerSpan
+	g.stale[k/rowsPerSpan] |= 1 << (k % rowsPerSpan)
+	g.changed = true
 }
 
-// settle finds the group's best again after rows moved.
-func (r *Ranks) settle(g *ranked) {
-	if !g.moved {
+// refreshGroup finds the group's best again after rows moved.
+func (r *Ranks) refreshGroup(g *rankedGroup) {
+	if !g.changed {
 		return
 	}
-	g.moved = false
+	g.changed = false
 	for w, word := range g.stale {
 		for ; word != 0; word &= word - 1 {
-			k := w*span + bits.TrailingZeros64(word)
-			g.best[k], g.ties[k] = r.best(k*span, g.rows[k])
+			k := w*rowsPerSpan + bits.TrailingZeros64(word)
+			g.best[k], g.ties[k] = r.bestOfSpan(k*rowsPerSpan, g.rows[k])
 		}
 		g.stale[w] = 0
 	}
-	g.top, g.at = Out, 0
+	g.top, g.at = NotFeasible, 0
 	for k, best := range g.best {
 		switch {
 		case best > g.top:
@@ -142,9 +142,9 @@ func (r *Ranks) settle(g *ranked) {
 	}
 }
 
-// best is the highest points among rows of a span, and how many have them.
-func (r *Ranks) best(from int, rows uint64) (best, ties int32) {
-	best = Out
+// bestOfSpan is the highest points among rows of a span, and how many have them.
+func (r *Ranks) bestOfSpan(from int, rows uint64) (best, ties int32) {
+	best = NotFeasible
 	for ; rows != 0; rows &= rows - 1 {
 		switch points := r.points[from+bits.TrailingZeros64(rows)]; {
 		case points > best:
@@ -158,13 +158,13 @@ func (r *Ranks) best(from int, rows uint64) (best, ties int32) {
 
 // Best gives the highest total and how many rows have it; no rows when none is in the running.
 func (r *Ranks) Best(adds []int32) (total int32, ties int) {
-	total = Out
+	total = NotFeasible
 	for i, add := range adds {
 		g := &r.groups[i]
-		if add == Out || g.n == 0 {
+		if add == NotFeasible || g.n == 0 {
 			continue
 		}
-		r.settle(g)
+		r.refreshGroup(g)
 		switch {
 		case g.top+add > total:
 			total, ties = g.top+add, g.at
@@ -177,14 +177,14 @@ func (r *Ranks) Best(adds []int32) (total int32, ties int) {
 
 // Nth gives the nth row, from 0, of those that have the total Best gave; -1 when there are not so many.
 func (r *Ranks) Nth(adds []int32, total int32, nth int) int32 {
-	those := r.those[:0] // groups that have such rows
+	those := r.matching[:0] // groups that have such rows
 	for i, add := range adds {
-		if g := &r.groups[i]; add != Out && g.n > 0 && g.top+add == total {
+		if g := &r.groups[i]; add != NotFeasible && g.n > 0 && g.top+add == total {
 			those = append(those, int32(i))
 		}
 	}
-	r.those = those
-	for k := range (len(r.points) + span - 1) / span {
+	r.matching = those
+	for k := range (len(r.points) + rowsPerSpan - 1) / rowsPerSpan {
 		ties := 0
 		for _, i := range those {
 			if g := &r.groups[i]; g.best[k] == g.top {
@@ -195,18 +195,18 @@ func (r *Ranks) Nth(adds []int32, total int32, nth int) int32 {
 			nth -= ties
 			continue
 		}
-		return r.nthOf(k, those, nth)
+		return r.nthInSpan(k, those, nth)
 	}
 	return -1
 }
 
-// nthOf gives the nth row of a span among the groups' best.
-func (r *Ranks) nthOf(k int, groups []int32, nth int) int32 {
+// nthInSpan gives the nth row of a span among the groups' best.
+func (r *Ranks) nthInSpan(k int, groups []int32, nth int) int32 {
 	var rows uint64
 	for _, i := range groups {
 		g := &r.groups[i]
 		for left := g.rows[k]; left != 0; left &= left - 1 {
-			if at := bits.TrailingZeros64(left); r.points[k*span+at] == g.top {
+			if at := bits.TrailingZeros64(left); r.points[k*rowsPerSpan+at] == g.top {
 				rows |= 1 << at
 			}
 		}
@@ -214,7 +214,7 @@ func (r *Ranks) nthOf(k int, groups []int32, nth int) int32 {
 	for ; nth > 0; nth-- {
 		rows &= rows - 1
 	}
-	return int32(k*span + bits.TrailingZeros64(rows))
+	return int32(k*rowsPerSpan + bits.TrailingZeros64(rows))
 }
 
 // Top appends up to n rows, the highest total first and of equals the first row first, leaving out one row (-1: none).
@@ -222,52 +222,52 @@ func (r *Ranks) Top(to, adds []int32, n int, except int32) []int32 {
 	if n <= 0 {
 		return to
 	}
-	t := top{Ranks: r, adds: adds, rows: to, from: len(to), n: n, except: except}
+	t := topRows{Ranks: r, adds: adds, rows: to, from: len(to), n: n, except: except}
 	for i, add := range adds {
-		if g := &r.groups[i]; add != Out && g.n > 0 {
-			r.settle(g)
-			t.look(g, add)
+		if g := &r.groups[i]; add != NotFeasible && g.n > 0 {
+			r.refreshGroup(g)
+			t.addGroup(g, add)
 		}
 	}
 	return t.rows
 }
 
-// top is the best rows found so far.
-type top struct {
+// topRows is the best rows found so far.
+type topRows struct {
 	*Ranks
 	adds    []int32
 	rows    []int32
 	from, n int // those from that place on are the best, not more than n
 	except  int32
-	worst   int32 // total of the last, once there are n
+	lowest  int32 // total of the last, once there are n
 }
 
-func (t *top) full() bool { return len(t.rows)-t.from == t.n }
+func (t *topRows) full() bool { return len(t.rows)-t.from == t.n }
 
-// behind tells whether rows from a place on can no longer be among the best when their total is at most this.
-func (t *top) behind(total int32, row int32) bool {
-	return t.full() && (total < t.worst || total == t.worst && row > t.rows[len(t.rows)-1])
+// isWorse tells whether rows from a place on can no longer be among the best when their total is at most this.
+func (t *topRows) isWorse(total int32, row int32) bool {
+	return t.full() && (total < t.lowest || total == t.lowest && row > t.rows[len(t.rows)-1])
 }
 
-// look takes what is among the best of a group.
-func (t *top) look(g *ranked, add int32) {
-	if t.behind(g.top+add, 0) {
+// addGroup takes what is among the best of a group.
+func (t *topRows) addGroup(g *rankedGroup, add int32) {
+	if t.isWorse(g.top+add, 0) {
 		return
 	}
 	for k, best := range g.best {
-		if best == Out || t.behind(best+add, int32(k*span)) {
+		if best == NotFeasible || t.isWorse(best+add, int32(k*rowsPerSpan)) {
 			continue
 		}
 		for left := g.rows[k]; left != 0; left &= left - 1 {
-			row := int32(k*span + bits.TrailingZeros64(left))
-			if total := t.points[row] + add; row != t.except && !t.behind(total, row) {
-				t.take(row, total)
+			row := int32(k*rowsPerSpan + bits.TrailingZeros64(left))
+			if total := t.points[row] + add; row != t.except && !t.isWorse(total, row) {
+				t.insert(row, total)
 			}
 		}
 	}
 }
 
-func (t *top) take(row, total int32) {
+func (t *topRows) insert(row, total int32) {
 	if t.full() {
 		t.rows = t.rows[:len(t.rows)-1]
 	}
@@ -282,5 +282,5 @@ func (t *top) take(row, total int32) {
 	}
 	t.rows[at] = row
 	last := t.rows[len(t.rows)-1]
-	t.worst = t.points[last] + t.adds[t.group[last]]
+	t.lowest = t.points[last] + t.adds[t.group[last]]
 }

@@ -18,7 +18,7 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 		r.Reset(n)
 		groups := rapid.IntRange(1, 5).Draw(t, "groups")
 		for range groups {
-			r.Grow()
+			r.AddGroup()
 		}
 		adds := make([]int32, groups)
 		points, group := make([]int32, n), make([]int32, n)
@@ -26,21 +26,21 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 			group[i] = -1
 		}
 		total := func(row int32) int32 {
-			if group[row] < 0 || adds[group[row]] == columns.Out {
-				return columns.Out
+			if group[row] < 0 || adds[group[row]] == columns.NotFeasible {
+				return columns.NotFeasible
 			}
 			return points[row] + adds[group[row]]
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "changes") {
 			row := rapid.Int32Range(0, int32(n)-1).Draw(t, "row")
 			if group[row] = rapid.Int32Range(-1, int32(groups)-1).Draw(t, "group"); group[row] < 0 {
-				r.Drop(row)
+				r.Remove(row)
 			} else {
 				points[row] = rapid.Int32Range(-2, 2).Draw(t, "points")
-				r.Put(row, group[row], points[row])
+				r.Set(row, group[row], points[row])
 			}
-			adds[rapid.IntRange(0, groups-1).Draw(t, "adds")] = rapid.SampledFrom([]int32{columns.Out, -1, 0, 1, 2}).Draw(t, "add")
-			best := columns.Out
+			adds[rapid.IntRange(0, groups-1).Draw(t, "adds")] = rapid.SampledFrom([]int32{columns.NotFeasible, -1, 0, 1, 2}).Draw(t, "add")
+			best := columns.NotFeasible
 			for i := range n {
 				best = max(best, total(int32(i)))
 			}
@@ -54,7 +54,7 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 			if group[i] >= 0 {
 				sizes[group[i]]++
 			}
-			if total(i) != columns.Out {
+			if total(i) != columns.NotFeasible {
 				order = append(order, i)
 			}
 		}

@@ -10,44 +10,44 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Opinion is what a judge says about many rows at once, for one shape of Pods.
-type Opinion struct {
-	// Refuse writes a refusal for each row it refuses that nobody refused before (no[i] is nil and is about rows[i]); nil: the judge refuses nothing.
-	Refuse func(rows []int32, no []*framework.Status)
+// Evaluator is what a judge says about many rows at once, for one shape of Pods.
+type Evaluator struct {
+	// Filter writes a refusal for each row it refuses that nobody refused before (no[i] is nil and is about rows[i]); nil: the judge refuses nothing.
+	Filter func(rows []int32, no []*framework.Status)
 	// Score gives raw scores; nil: the judge scores 0 everywhere, or does not score.
 	Score func(rows []int32, raw []int64)
 }
 
-// Room is a resource: what the node has and what is taken, by row.
-type Room struct{ Has, Used []int64 }
+// Capacity is a resource: what the node has and what is taken, by row.
+type Capacity struct{ Allocatable, Requested []int64 }
 
 // Table is the cluster by columns. It follows a World's snapshots, one goroutine at a time; readers hold it for one ruling.
 type Table struct {
 	Nodes         []framework.NodeInfo // by row; a list of all nodes for whom wants one
-	Objects       []*v1.Node
+	NodeObjects   []*v1.Node
 	Unschedulable []bool
-	Imaged        []bool // has images
-	CPU           Room   // in thousandths
-	Memory        Room   // in bytes
-	Storage       Room   // in bytes
-	Pods          Room
+	HasImages     []bool   // has images
+	CPU           Capacity // in thousandths
+	Memory        Capacity // in bytes
+	Storage       Capacity // in bytes
+	Pods          Capacity
 	NonZeroCPU    []int64 // requested, with defaults for containers that request nothing
 	NonZeroMemory []int64
 	TaintSet      []int32 // index into Taints
 	Taints        [][]v1.Taint
-	terms
-	place
+	derivedColumns
+	position
 }
 
-// place is how far the table has followed.
-type place struct {
+// position is how far the table has followed.
+type position struct {
 	layout, generation int64
 	rows               []int32
 }
 
-// terms are columns made for who asks, kept up from then on.
-type terms struct {
-	scalars map[v1.ResourceName]*Room
+// derivedColumns are columns made for who asks, kept up from then on.
+type derivedColumns struct {
+	scalars map[v1.ResourceName]*Capacity
 	labels  map[string]*Labels
 }
 
@@ -60,8 +60,8 @@ func (t *Table) Layout() int64 { return t.layout }
 // Generation is that of the snapshot followed.
 func (t *Table) Generation() int64 { return t.generation }
 
-// Follow reads what changed since the snapshot followed before; everything when the layout is another.
-func (t *Table) Follow(s *snapshot.Snapshot) {
+// Sync reads what changed since the snapshot followed before; everything when the layout is another.
+func (t *Table) Sync(s *snapshot.Snapshot) {
 	if t.layout == s.Layout() && t.generation == s.Generation() {
 		return
 	}
@@ -75,34 +75,34 @@ func (t *Table) Follow(s *snapshot.Snapshot) {
 	t.layout, t.generation = s.Layout(), s.Generation()
 	if known {
 		for _, row := range t.rows {
-			t.read(row, s.At(int(row)))
+			t.readRow(row, s.At(int(row)))
 		}
 		return
 	}
 	for i := range t.Nodes {
-		t.read(int32(i), s.At(i))
+		t.readRow(int32(i), s.At(i))
 	}
 }
 
 func (t *Table) reset(n int) {
 	ints := func() []int64 { return make([]int64, n) }
 	*t = Table{
-		Nodes: make([]framework.NodeInfo, n), Objects: make([]*v1.Node, n), Unschedulable: make([]bool, n), Imaged: make([]bool, n), TaintSet: make([]int32, n),
-		CPU: Room{ints(), ints()}, Memory: Room{ints(), ints()}, Storage: Room{ints(), ints()}, Pods: Room{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
-		Taints: [][]v1.Taint{nil}, terms: terms{scalars: map[v1.ResourceName]*Room{}, labels: map[string]*Labels{}}, place: place{rows: t.rows},
+		Nodes: make([]framework.NodeInfo, n), NodeObjects: make([]*v1.Node, n), Unschedulable: make([]bool, n), HasImages: make([]bool, n), TaintSet: make([]int32, n),
+		CPU: Capacity{ints(), ints()}, Memory: Capacity{ints(), ints()}, Storage: Capacity{ints(), ints()}, Pods: Capacity{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
+		Taints: [][]v1.Taint{nil}, derivedColumns: derivedColumns{scalars: map[v1.ResourceName]*Capacity{}, labels: map[string]*Labels{}}, position: position{rows: t.rows},
 	}
 }
 
-func (t *Table) read(row int32, n framework.NodeInfo) {
+func (t *Table) readRow(row int32, n framework.NodeInfo) {
 	if t.Nodes[row] == n {
 		return
 	}
 	t.Nodes[row] = n
-	if node := n.Node(); t.Objects[row] != node {
-		t.Objects[row] = node
+	if node := n.Node(); t.NodeObjects[row] != node {
+		t.NodeObjects[row] = node
 		t.readObject(row, node)
 	}
-	t.Imaged[row] = len(n.GetImageStates()) > 0
+	t.HasImages[row] = len(n.GetImageStates()) > 0
 	has, used, non0 := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetNonZeroRequested())
 	t.CPU.set(row, has.MilliCPU, used.MilliCPU)
 	t.Memory.set(row, has.Memory, used.Memory)
@@ -114,7 +114,7 @@ func (t *Table) read(row int32, n framework.NodeInfo) {
 	}
 }
 
-func (r *Room) set(row int32, has, used int64) { r.Has[row], r.Used[row] = has, used }
+func (r *Capacity) set(row int32, has, used int64) { r.Allocatable[row], r.Requested[row] = has, used }
 
 func (t *Table) readObject(row int32, node *v1.Node) {
 	t.Unschedulable[row] = node.Spec.Unschedulable
@@ -140,10 +140,10 @@ func (t *Table) taints(list []v1.Taint) int32 {
 }
 
 // Scalar gives the columns of an extended resource or one accounted by name.
-func (t *Table) Scalar(name v1.ResourceName) *Room {
+func (t *Table) Scalar(name v1.ResourceName) *Capacity {
 	r := t.scalars[name]
 	if r == nil {
-		r = &Room{make([]int64, t.Len()), make([]int64, t.Len())}
+		r = &Capacity{make([]int64, t.Len()), make([]int64, t.Len())}
 		for i, n := range t.Nodes {
 			r.set(int32(i), snapshot.VectorOf(n.GetAllocatable()).Scalar[name], snapshot.VectorOf(n.GetRequested()).Scalar[name])
 		}
@@ -153,7 +153,7 @@ func (t *Table) Scalar(name v1.ResourceName) *Room {
 }
 
 // Resource gives the columns of any resource.
-func (t *Table) Resource(name v1.ResourceName) *Room {
+func (t *Table) Resource(name v1.ResourceName) *Capacity {
 	switch name {
 	case v1.ResourceCPU:
 		return &t.CPU
@@ -165,7 +165,7 @@ func (t *Table) Resource(name v1.ResourceName) *Room {
 		return &t.Pods
 	}
 	if !fit.IsScalar(name) {
-		return &Room{make([]int64, t.Len()), make([]int64, t.Len())}
+		return &Capacity{make([]int64, t.Len()), make([]int64, t.Len())}
 	}
 	return t.Scalar(name)
 }

@@ -11,7 +11,7 @@ import (
 
 const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-func names(seats []config.Seat) string {
+func pluginNames(seats []config.EnabledPlugin) string {
 	var out []string
 	for _, s := range seats {
 		out = append(out, s.Name)
@@ -19,15 +19,15 @@ func names(seats []config.Seat) string {
 	return strings.Join(out, " ")
 }
 
-func point(t *testing.T, name string) config.Point {
+func extensionPoint(t *testing.T, name string) config.ExtensionPoint {
 	t.Helper()
-	for _, p := range config.Points {
+	for _, p := range config.ExtensionPoints {
 		if p.Name == name {
 			return p
 		}
 	}
 	t.Fatalf("no point %s", name)
-	return config.Point{}
+	return config.ExtensionPoint{}
 }
 
 // scores says which plugins score, as far as these tests care.
@@ -63,8 +63,8 @@ func TestDefaults(t *testing.T) {
 		if fit == nil || fit.ScoringStrategy.Type != schedulerconfig.LeastAllocated || len(fit.ScoringStrategy.Resources) != 2 {
 			t.Errorf("NodeResourcesFitArgs %+v", fit)
 		}
-		seats := config.Seats(p.Plugins, point(t, "Score"), scores)
-		if got := names(seats); got != "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality" {
+		seats := config.EnabledPlugins(p.Plugins, extensionPoint(t, "Score"), scores)
+		if got := pluginNames(seats); got != "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality" {
 			t.Errorf("score plugins: %s", got)
 		}
 		if seats[0].Weight != 3 || seats[1].Weight != 2 || seats[2].Weight != 1 {
@@ -83,12 +83,12 @@ func TestProfilesChooseTheirPlugins(t *testing.T) {
 		"extra at the point alone":  {"profiles: [{plugins: {score: {enabled: [{name: X}]}}}]", "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality X"},
 	} {
 		cfg := load(t, c.text)
-		if got := names(config.Seats(cfg.Profiles[0].Plugins, point(t, "Score"), scores)); got != c.want {
+		if got := pluginNames(config.EnabledPlugins(cfg.Profiles[0].Plugins, extensionPoint(t, "Score"), scores)); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
 	cfg := load(t, "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 7}]}}}]")
-	if s := config.Seats(cfg.Profiles[0].Plugins, point(t, "Score"), scores)[1]; s.Name != "NodeAffinity" || s.Weight != 7 {
+	if s := config.EnabledPlugins(cfg.Profiles[0].Plugins, extensionPoint(t, "Score"), scores)[1]; s.Name != "NodeAffinity" || s.Weight != 7 {
 		t.Errorf("a default plugin keeps its place and takes the new weight: %+v", s)
 	}
 }

@@ -39,7 +39,7 @@ func Load(data []byte, known ...string) (*config.KubeSchedulerConfiguration, err
 	}
 	errs := checkSets(cfg, known)
 	Complete(cfg)
-	if err := append(errs, checkRest(cfg, known)...).ToAggregate(); err != nil {
+	if err := append(errs, checkReferences(cfg, known)...).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
 	return cfg, nil
@@ -57,7 +57,7 @@ func strictDecoder() (runtime.Decoder, error) {
 	if err := config.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("scheduler configuration types: %w", err)
 	}
-	for _, row := range plugins.Extra {
+	for _, row := range plugins.OutOfTree {
 		if row.Args != nil {
 			scheme.AddKnownTypeWithName(config.SchemeGroupVersion.WithKind(row.Name+"Args"), row.Args.New())
 		}
@@ -133,12 +133,12 @@ func completeProfile(p *config.KubeSchedulerProfile) {
 	for i := range p.PluginConfig {
 		given[p.PluginConfig[i].Name] = &p.PluginConfig[i]
 	}
-	for _, row := range plugins.Extra {
+	for _, row := range plugins.OutOfTree {
 		if c := given[row.Name]; c != nil && row.Args != nil && c.Args.Object != nil {
 			row.Args.Default(c.Args.Object)
 		}
 	}
-	for _, row := range plugins.All {
+	for _, row := range plugins.InTree {
 		if row.Args == nil {
 			continue
 		}
@@ -155,7 +155,7 @@ func completeProfile(p *config.KubeSchedulerProfile) {
 
 func defaults() config.PluginSet {
 	var s config.PluginSet
-	for _, row := range plugins.All {
+	for _, row := range plugins.InTree {
 		p := config.Plugin{Name: row.Name}
 		if row.Weight > 0 {
 			p.Weight = &row.Weight

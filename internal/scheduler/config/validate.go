@@ -11,23 +11,23 @@ import (
 
 // Validate checks a completed configuration; the error names every bad field.
 func Validate(cfg *config.KubeSchedulerConfiguration, known ...string) error {
-	return append(checkSets(cfg, known), checkRest(cfg, known)...).ToAggregate()
+	return append(checkSets(cfg, known), checkReferences(cfg, known)...).ToAggregate()
 }
 
-// exists tells which plugins there are.
-func exists(known []string) map[string]bool {
+// knownNames tells which plugins there are.
+func knownNames(known []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range known {
 		out[name] = true
 	}
-	for _, row := range plugins.Known() {
+	for _, row := range plugins.Registry() {
 		out[row.Name] = true
 	}
 	return out
 }
 
-// checkRest checks all but which plugins are enabled.
-func checkRest(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
+// checkReferences checks all but which plugins are enabled.
+func checkReferences(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
 	var errs field.ErrorList
 	if n := *cfg.Parallelism; n <= 0 {
 		errs = append(errs, field.Invalid(field.NewPath("parallelism"), n, "should be an integer value greater than zero"))
@@ -68,13 +68,13 @@ func checkPercent(path *field.Path, percent *int32) field.ErrorList {
 
 func checkProfile(path *field.Path, p *config.KubeSchedulerProfile, known []string) field.ErrorList {
 	errs := checkPercent(path.Child("percentageOfNodesToScore"), p.PercentageOfNodesToScore)
-	return append(errs, checkArgs(path.Child("pluginConfig"), p, exists(known))...)
+	return append(errs, checkArgs(path.Child("pluginConfig"), p, knownNames(known))...)
 }
 
 // checkSets checks which plugins are enabled where. Before completion the paths are those of the file.
 func checkSets(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
 	var errs field.ErrorList
-	there := exists(known)
+	there := knownNames(known)
 	for i := range cfg.Profiles {
 		p := cfg.Profiles[i].Plugins
 		if p == nil {
@@ -82,7 +82,7 @@ func checkSets(cfg *config.KubeSchedulerConfiguration, known []string) field.Err
 		}
 		path := field.NewPath("profiles").Index(i).Child("plugins")
 		errs = append(errs, checkSet(path.Child("multiPoint"), &p.MultiPoint, there)...)
-		for _, point := range Points {
+		for _, point := range ExtensionPoints {
 			errs = append(errs, checkSet(path.Child(point.Field), point.Of(p), there)...)
 		}
 		for name, set := range map[string]config.PluginSet{"placementGenerate": p.PlacementGenerate, "placementScore": p.PlacementScore, "podGroupPostFilter": p.PodGroupPostFilter} {
@@ -139,17 +139,17 @@ func checkArgs(path *field.Path, p *config.KubeSchedulerProfile, exists map[stri
 }
 
 // find gives the row of a plugin compiled in.
-func find(name string) (plugins.Row, bool) {
-	for _, r := range plugins.Known() {
+func find(name string) (plugins.Registration, bool) {
+	for _, r := range plugins.Registry() {
 		if r.Name == name {
 			return r, true
 		}
 	}
-	return plugins.Row{}, false
+	return plugins.Registration{}, false
 }
 
-// Sorts names the queue sort plugin that each profile names at that very point, by profile. Upstream refuses profiles that differ; here each has a queue of its own.
-func Sorts(cfg *config.KubeSchedulerConfiguration) map[string]string {
+// QueueSorts names the queue sort plugin that each profile names at that very point, by profile. Upstream refuses profiles that differ; here each has a queue of its own.
+func QueueSorts(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := map[string]string{}
 	for _, p := range cfg.Profiles {
 		for _, e := range p.Plugins.QueueSort.Enabled {

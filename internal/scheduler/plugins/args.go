@@ -17,8 +17,8 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 )
 
-// row makes an Args of typed functions.
-func row[A runtime.Object](make func() A, complete func(A), check func(*field.Path, A) field.ErrorList) Args {
+// argsOf makes an Args of typed functions.
+func argsOf[A runtime.Object](make func() A, complete func(A), check func(*field.Path, A) field.ErrorList) Args {
 	return Args{
 		New:      func() runtime.Object { return make() },
 		Default:  func(o runtime.Object) { complete(o.(A)) },
@@ -27,16 +27,16 @@ func row[A runtime.Object](make func() A, complete func(A), check func(*field.Pa
 }
 
 var (
-	nodeAffinityArgs = row(func() *config.NodeAffinityArgs { return &config.NodeAffinityArgs{} }, func(*config.NodeAffinityArgs) {}, checkAffinity)
-	fitArgs          = row(func() *config.NodeResourcesFitArgs { return &config.NodeResourcesFitArgs{} }, completeFit, checkFit)
-	balancedArgs     = row(func() *config.NodeResourcesBalancedAllocationArgs {
+	nodeAffinityArgs = argsOf(func() *config.NodeAffinityArgs { return &config.NodeAffinityArgs{} }, func(*config.NodeAffinityArgs) {}, checkAffinity)
+	fitArgs          = argsOf(func() *config.NodeResourcesFitArgs { return &config.NodeResourcesFitArgs{} }, completeFit, checkFit)
+	balancedArgs     = argsOf(func() *config.NodeResourcesBalancedAllocationArgs {
 		return &config.NodeResourcesBalancedAllocationArgs{}
 	}, completeBalanced, checkBalanced)
-	spreadArgs     = row(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
-	interPodArgs   = row(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
-	volumeArgs     = row(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes, checkVolumes)
-	devicesArgs    = row(func() *config.DynamicResourcesArgs { return &config.DynamicResourcesArgs{} }, completeDevices, checkDevices)
-	preemptionArgs = row(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
+	spreadArgs     = argsOf(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
+	interPodArgs   = argsOf(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
+	volumeArgs     = argsOf(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes, checkVolumes)
+	devicesArgs    = argsOf(func() *config.DynamicResourcesArgs { return &config.DynamicResourcesArgs{} }, completeDevices, checkDevices)
+	preemptionArgs = argsOf(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
 )
 
 func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList {
@@ -48,18 +48,18 @@ func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList
 	if req := a.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil {
 		p := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
 		_, err := nodeaffinity.NewNodeSelector(req, field.WithPath(p))
-		errs = append(errs, listed(p, err)...)
+		errs = append(errs, asErrorList(p, err)...)
 	}
 	if pref := a.AddedAffinity.PreferredDuringSchedulingIgnoredDuringExecution; len(pref) > 0 {
 		p := path.Child("preferredDuringSchedulingIgnoredDuringExecution")
 		_, err := nodeaffinity.NewPreferredSchedulingTerms(pref, field.WithPath(p))
-		errs = append(errs, listed(p, err)...)
+		errs = append(errs, asErrorList(p, err)...)
 	}
 	return errs
 }
 
-// listed takes apart what a library says of several fields; what names none is said of the path.
-func listed(path *field.Path, err error) field.ErrorList {
+// asErrorList takes apart what a library says of several fields; what names none is said of the path.
+func asErrorList(path *field.Path, err error) field.ErrorList {
 	if err == nil {
 		return nil
 	}

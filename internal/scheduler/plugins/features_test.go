@@ -22,17 +22,17 @@ func restartsAll(p *v1.Pod) {
 
 func TestNodeDeclaredFeaturesVerdicts(t *testing.T) {
 	const feature = "RestartAllContainersOnContainerExits"
-	nodes := []*v1.Node{aNode("old"), aNode("new", declares(feature))}
+	nodes := []*v1.Node{newNode("old"), newNode("new", declares(feature))}
 	pl := nodedeclaredfeatures.New()
-	r := ask(aPod("p", restartsAll), pl, snapshot.Of(nodes, nil))
-	if got := verdict(r, "new"); got != "fits" {
+	r := schedulePod(newPod("p", restartsAll), pl, snapshot.Of(nodes, nil))
+	if got := statusText(r, "new"); got != "fits" {
 		t.Errorf("on a node that declares it: %s", got)
 	}
 	want := "UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: " + feature
-	if got := verdict(r, "old"); !strings.HasPrefix(got, want) {
+	if got := statusText(r, "old"); !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := verdict(ask(aPod("plain"), pl, snapshot.Of(nodes, nil)), "old"); got != "fits" {
+	if got := statusText(schedulePod(newPod("plain"), pl, snapshot.Of(nodes, nil)), "old"); got != "fits" {
 		t.Errorf("a Pod that needs nothing: %s", got)
 	}
 	events, err := pl.EventsToRegister(t.Context())
@@ -48,7 +48,7 @@ func TestNodeDeclaredFeaturesVerdicts(t *testing.T) {
 		"node declares it":      {nodes[0], nodes[1], framework.Queue},
 		"nothing changed":       {nodes[1], nodes[1], framework.QueueSkip},
 	} {
-		if got, err := events[0].QueueingHintFn(logr.Discard(), aPod("p", restartsAll), c.before, c.after); err != nil || got != c.want {
+		if got, err := events[0].QueueingHintFn(logr.Discard(), newPod("p", restartsAll), c.before, c.after); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}

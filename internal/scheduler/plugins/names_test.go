@@ -12,15 +12,15 @@ import (
 // TestEveryFilterOfUpstreamsDefaultProfileIsBuiltIn, by name.
 // row: FIL-01
 func TestEveryFilterOfUpstreamsDefaultProfileIsBuiltIn(t *testing.T) {
-	judges, err := plugins.Judges("default-scheduler", nil)
+	pluginSet, err := plugins.DefaultPluginSet("default-scheduler", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var filters []string
-	for _, f := range judges.Filter {
+	for _, f := range pluginSet.Filter {
 		filters = append(filters, framework.Plugin(f).Name())
 	}
-	for _, r := range plugins.Known() { // where no device is served, DynamicResources judges nothing
+	for _, r := range plugins.Registry() { // where no device is served, DynamicResources judges nothing
 		if r.Name == "DynamicResources" && !slices.Contains(filters, r.Name) {
 			filters = append(filters, r.Name)
 		}

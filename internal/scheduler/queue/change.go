@@ -10,9 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// PodChange names what changed between two versions of a Pod that may matter to scheduling: one event each, about the given resource (AssignedPod or TargetPod).
+// PodSchedulingPropertiesChange names what changed between two versions of a Pod that may matter to scheduling: one event each, about the given resource (AssignedPod or TargetPod).
 // With no earlier version everything may have changed.
-func PodChange(about framework.EventResource, old, p *v1.Pod) []framework.ClusterEvent {
+func PodSchedulingPropertiesChange(about framework.EventResource, old, p *v1.Pod) []framework.ClusterEvent {
 	if old == nil {
 		return []framework.ClusterEvent{{Resource: about, ActionType: framework.Update}}
 	}
@@ -23,7 +23,7 @@ func PodChange(about framework.EventResource, old, p *v1.Pod) []framework.Cluste
 		}
 	}
 	add(!maps.Equal(old.Labels, p.Labels), framework.UpdatePodLabel)
-	less, more := scaled(old, p)
+	less, more := requestsChange(old, p)
 	add(less, framework.UpdatePodScaleDown)
 	add(more, framework.UpdatePodScaleUp)
 	add(len(old.Spec.Tolerations) != len(p.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations, p.Spec.Tolerations), framework.UpdatePodToleration)
@@ -32,8 +32,8 @@ func PodChange(about framework.EventResource, old, p *v1.Pod) []framework.Cluste
 	return out
 }
 
-func scaled(old, p *v1.Pod) (less, more bool) {
-	was, is := snapshot.Ask(old), snapshot.Ask(p)
+func requestsChange(old, p *v1.Pod) (less, more bool) {
+	was, is := snapshot.Requests(old), snapshot.Requests(p)
 	compare := func(a, b int64) { less, more = less || b < a, more || b > a }
 	compare(was.MilliCPU, is.MilliCPU)
 	compare(was.Memory, is.Memory)
@@ -47,8 +47,8 @@ func scaled(old, p *v1.Pod) (less, more bool) {
 	return less, more
 }
 
-// NodeChange names what changed between two versions of a node that may matter to scheduling, one event each. Heartbeats are no change.
-func NodeChange(old, n *v1.Node) []framework.ClusterEvent {
+// NodeSchedulingPropertiesChange names what changed between two versions of a node that may matter to scheduling, one event each. Heartbeats are no change.
+func NodeSchedulingPropertiesChange(old, n *v1.Node) []framework.ClusterEvent {
 	var out []framework.ClusterEvent
 	add := func(changed bool, a framework.ActionType) {
 		if changed {

@@ -7,101 +7,101 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// wish is how a Pod should be woken, why, and which plugin thinks so.
-type wish struct {
-	worth worth
-	cause string
-	by    string
-	about any
+// moveRequest is how a Pod should be woken, why, and which plugin thinks so.
+type moveRequest struct {
+	hint   hintResult
+	cause  string
+	by     string
+	object any
 }
 
-// wake puts a Pod where the wish says; not worth waking, it is parked.
-func (q *Queue) wake(e *Entry, w wish, now time.Time) Move {
+// moveToActiveOrBackoff puts a Pod where the wish says; not worth waking, it is parked.
+func (q *Queue) moveToActiveOrBackoff(e *Entry, w moveRequest, now time.Time) Move {
 	switch {
-	case w.worth == leave:
-		return q.put(e, Unschedulable, w)
-	case w.worth == later && e.BackoffUntil.After(now):
-		return q.put(e, Backoff, w)
+	case w.hint == queueSkip:
+		return q.moveTo(e, Unschedulable, w)
+	case w.hint == queueAfterBackoff && e.BackoffExpiration.After(now):
+		return q.moveTo(e, Backoff, w)
 	}
-	return q.put(e, Active, w)
+	return q.moveTo(e, Active, w)
 }
 
-// put moves an entry; one whose gate is closed is parked instead of queued.
-func (q *Queue) put(e *Entry, to Place, w wish) Move {
-	q.lift(e)
+// moveTo moves an entry; one whose gate is closed is parked instead of queued.
+func (q *Queue) moveTo(e *Entry, to Stage, w moveRequest) Move {
+	q.removeFromStage(e)
 	if to == Active || to == Backoff {
-		if s := q.gate(e); s != nil {
+		if s := q.runPreEnqueue(e); s != nil {
 			to, w.by = Gated, s.Plugin()
 		}
 	}
-	e.Place = to
+	e.Stage = to
 	if w.cause != CauseBackoff { // which only ends what another cause began
-		e.Flushed = w.cause == CauseTimeout
+		e.FlushedFromUnschedulable = w.cause == CauseTimeout
 	}
 	switch to {
 	case Active:
-		q.active.push(e)
+		q.activeQ.push(e)
 	case Backoff:
-		q.backoffs(e).push(e)
+		q.backoffQOf(e).push(e)
 	default:
-		q.parked.add(e, q.MaxParked)
+		q.unschedulable.add(e, q.MaxUnschedulableTime)
 	}
-	return Move{Entry: e, To: to, Cause: w.cause, By: w.by, About: w.about}
+	return Move{Entry: e, Stage: to, Cause: w.cause, Plugin: w.by, Object: w.object}
 }
 
-// lift takes an entry out of the place it stands in.
-func (q *Queue) lift(e *Entry) {
-	switch e.Place {
+// removeFromStage takes an entry out of the place it stands in.
+func (q *Queue) removeFromStage(e *Entry) {
+	switch e.Stage {
 	case Active:
-		q.active.remove(e)
+		q.activeQ.remove(e)
 	case Backoff:
-		q.backoffs(e).remove(e)
+		q.backoffQOf(e).remove(e)
 	case Unschedulable, Gated:
-		q.parked.remove(e)
+		q.unschedulable.remove(e)
 	}
-	e.Place = ""
+	e.Stage = ""
 }
 
-// gate asks the gate; nil when it is open.
-func (q *Queue) gate(e *Entry) *framework.Status {
-	if q.Gate == nil {
+// runPreEnqueue asks the gate; nil when it is open.
+func (q *Queue) runPreEnqueue(e *Entry) *framework.Status {
+	if q.PreEnqueue == nil {
 		return nil
 	}
-	s := q.Gate(e.Pod())
+	s := q.PreEnqueue(e.Pod())
 	if s.IsSuccess() {
-		e.GatedBy, e.gatingEvents = "", nil
+		e.GatingPlugin, e.gatingEvents = "", nil
 		return nil
 	}
-	e.GatedBy, e.gatingEvents = s.Plugin(), q.eventsOf(e.Pod().Spec.SchedulerName, s.Plugin())
+	e.GatingPlugin, e.gatingEvents = s.Plugin(), q.eventsOf(e.Pod().Spec.SchedulerName, s.Plugin())
 	return s
 }
 
-// opens tells whether the gate of a gated Pod is open now; another gate may have closed instead.
-func (q *Queue) opens(e *Entry) bool {
-	q.parked.remove(e)
-	defer q.parked.add(e, q.MaxParked)
-	return q.gate(e) == nil
+// isUngated tells whether the gate of a gated Pod is open now; another gate may have closed instead.
+func (q *Queue) isUngated(e *Entry) bool {
+	q.unschedulable.remove(e)
+	defer q.unschedulable.add(e, q.MaxUnschedulableTime)
+	return q.runPreEnqueue(e) == nil
 }
 
-// Count gives how many Pods stand where.
-type Count struct{ Active, Backoff, Unschedulable, Gated, InFlight int }
+// StageCounts gives how many Pods stand where.
+type StageCounts struct{ Active, Backoff, Unschedulable, Gated, InFlight int }
 
-// Count counts.
-func (q *Queue) Count() Count {
-	return Count{
-		Active: q.active.n, Backoff: q.backoff.n + q.errors.n, InFlight: q.flight.len(),
-		Gated: q.parked.gated, Unschedulable: len(q.parked.all) - q.parked.gated,
+// StageCounts counts.
+func (q *Queue) StageCounts() StageCounts {
+	return StageCounts{
+		Active: q.activeQ.n, Backoff: q.backoffQ.n + q.errorBackoffQ.n, InFlight: q.inFlight.len(),
+		Gated: q.unschedulable.gated, Unschedulable: len(q.unschedulable.all) - q.unschedulable.gated,
 	}
 }
 
 // Find gives a Pod's entry; nil when the Pod is not waiting here.
-func (q *Queue) Find(uid types.UID) *Entry { return q.all[uid] }
+func (q *Queue) Find(uid types.UID) *Entry { return q.entries[uid] }
 
-// Entries lists all waiting Pods by arrival.
-func (q *Queue) Entries() []*Entry {
-	out := make([]*Entry, 0, len(q.all))
-	for _, e := range q.all {
+// PendingPods lists all waiting Pods by arrival.
+func (q *Queue) PendingPods() []*Entry {
+	out := make([]*Entry, 0, len(q.entries))
+	for _, e := range q.entries {
 		out = append(out, e)
 	}
-	return byArrival(out)
+	return sortByArrival(out)
 }

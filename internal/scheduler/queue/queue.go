@@ -14,32 +14,32 @@ import (
 
 // Upstream's defaults.
 const (
-	DefaultInitialBackoff = time.Second
-	DefaultMaxBackoff     = 10 * time.Second
-	DefaultMaxParked      = 5 * time.Minute // after this an unschedulable Pod is tried again whatever happened
+	DefaultInitialBackoff       = time.Second
+	DefaultMaxBackoff           = 10 * time.Second
+	DefaultMaxUnschedulableTime = 5 * time.Minute // after this an unschedulable Pod is tried again whatever happened
 
 	backoffWindow = time.Second // Pods whose back-off ends in the same window go by the active order
 )
 
 // Options are the rules of a queue.
 type Options struct {
-	Less           framework.LessFunc                // the active order, and that among the heads of lanes
-	Orders         map[string]Order                  // by scheduler name: profiles that sort in another way; each order has a lane of its own
-	Gate           func(p *v1.Pod) *framework.Status // asked before a Pod goes to active or backoff; nil: always open
-	Hints          map[string][]Hint                 // by scheduler name: which events wake whom
-	InitialBackoff time.Duration                     // 0: DefaultInitialBackoff
-	MaxBackoff     time.Duration                     // 0: DefaultMaxBackoff
-	MaxParked      time.Duration                     // 0: DefaultMaxParked
-	Log            logr.Logger                       // handed to hint functions
+	Less                 framework.LessFunc                // the active order, and that among the heads of lanes
+	ProfileLess          map[string]ProfileLess            // by scheduler name: profiles that sort in another way; each order has a lane of its own
+	PreEnqueue           func(p *v1.Pod) *framework.Status // asked before a Pod goes to active or backoff; nil: always open
+	QueueingHints        map[string][]QueueingHint         // by scheduler name: which events wake whom
+	InitialBackoff       time.Duration                     // 0: DefaultInitialBackoff
+	MaxBackoff           time.Duration                     // 0: DefaultMaxBackoff
+	MaxUnschedulableTime time.Duration                     // 0: DefaultMaxUnschedulableTime
+	Log                  logr.Logger                       // handed to hint functions
 }
 
 // Move says that a Pod was put somewhere.
 type Move struct {
-	Entry *Entry
-	To    Place
-	Cause string // event label as upstream names it: PodAdd, NodeAdd, ScheduleAttemptFailure, …
-	By    string // plugin whose hint found the event helpful, or whose gate is closed
-	About any    // the object the event was about; nil when none
+	Entry  *Entry
+	Stage  Stage
+	Cause  string // event label as upstream names it: PodAdd, NodeAdd, ScheduleAttemptFailure, …
+	Plugin string // plugin whose hint found the event helpful, or whose gate is closed
+	Object any    // the object the event was about; nil when none
 
 	Ignored bool // the Pod stays: the plugin (By) does not think that the event helps. Told once for each plugin and kind of event
 }
@@ -57,14 +57,14 @@ const (
 // Queue holds all Pods that want a node.
 type Queue struct {
 	Options
-	active  lanes
-	backoff lanes // refused by a plugin
-	errors  lanes // failed by an error: these are not tried before their time
-	parked  parked
-	all     map[types.UID]*Entry // all but those in flight
-	flight  flight
-	asked   framework.ClusterEvent // that a hint was asked about last
-	seq     uint64
+	activeQ       profileHeaps
+	backoffQ      profileHeaps // refused by a plugin
+	errorBackoffQ profileHeaps // failed by an error: these are not tried before their time
+	unschedulable unschedulablePods
+	entries       map[types.UID]*Entry // all but those in flight
+	inFlight      inFlightEvents
+	eventInHand   framework.ClusterEvent // that a hint was asked about last
+	seq           uint64
 }
 
 // New makes an empty queue.
@@ -75,80 +75,80 @@ func New(o Options) *Queue {
 	if o.MaxBackoff == 0 {
 		o.MaxBackoff = DefaultMaxBackoff
 	}
-	if o.MaxParked == 0 {
-		o.MaxParked = DefaultMaxParked
+	if o.MaxUnschedulableTime == 0 {
+		o.MaxUnschedulableTime = DefaultMaxUnschedulableTime
 	}
-	q := &Queue{Options: o, parked: newParked(), all: map[types.UID]*Entry{}, flight: newFlight()}
+	q := &Queue{Options: o, unschedulable: newUnschedulablePods(), entries: map[types.UID]*Entry{}, inFlight: newInFlightEvents()}
 	common := func(a, b *Entry) bool { return o.Less(a, b) }
-	lane := func(e *Entry) Order {
-		if own, ok := o.Orders[e.Pod().Spec.SchedulerName]; ok {
+	lane := func(e *Entry) ProfileLess {
+		if own, ok := o.ProfileLess[e.Pod().Spec.SchedulerName]; ok {
 			return own
 		}
-		return Order{Less: o.Less}
+		return ProfileLess{Less: o.Less}
 	}
-	q.active = lanes{lane: lane, common: common, heaps: map[string]*heapOf{}}
-	q.backoff = lanes{lane: lane, wrap: byWindow, common: byWindow(common), heaps: map[string]*heapOf{}}
-	q.errors = lanes{lane: lane, wrap: byWindow, common: byWindow(common), heaps: map[string]*heapOf{}}
+	q.activeQ = profileHeaps{profileOf: lane, lessAcross: common, heaps: map[string]*entryHeap{}}
+	q.backoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
+	q.errorBackoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
 	return q
 }
 
-// byWindow puts the end of the back-off before another order.
-func byWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
+// lessByBackoffWindow puts the end of the back-off before another order.
+func lessByBackoffWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
 	return func(a, b *Entry) bool {
-		if x, y := a.BackoffUntil.Truncate(backoffWindow), b.BackoffUntil.Truncate(backoffWindow); !x.Equal(y) {
+		if x, y := a.BackoffExpiration.Truncate(backoffWindow), b.BackoffExpiration.Truncate(backoffWindow); !x.Equal(y) {
 			return x.Before(y)
 		}
 		return less(a, b)
 	}
 }
 
-// backoffs is the queue a Pod in back-off stands in.
-func (q *Queue) backoffs(e *Entry) *lanes {
-	if e.Errors > 0 {
-		return &q.errors
+// backoffQOf is the queue a Pod in back-off stands in.
+func (q *Queue) backoffQOf(e *Entry) *profileHeaps {
+	if e.ConsecutiveErrors > 0 {
+		return &q.errorBackoffQ
 	}
-	return &q.backoff
+	return &q.backoffQ
 }
 
 // Add takes in a Pod that wants a node. A Pod already known is updated.
 func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
-	if q.all[p.UID] != nil || q.flight.has(p.UID) {
+	if q.entries[p.UID] != nil || q.inFlight.has(p.UID) {
 		return q.Update(nil, p, now)
 	}
 	info, _ := snapshot.NewPodInfo(p) // an affinity term that cannot be read is reported when the Pod is judged
 	q.seq++
-	e := &Entry{Info: info, Since: now, Arrived: now, seq: q.seq, Rejectors: sets.Set[string]{}, PendingBy: sets.Set[string]{}}
-	q.all[p.UID] = e
-	return []Move{q.put(e, Active, wish{cause: CausePodAdd})}
+	e := &Entry{Info: info, Timestamp: now, AddedAt: now, seq: q.seq, UnschedulablePlugins: sets.Set[string]{}, PendingPlugins: sets.Set[string]{}}
+	q.entries[p.UID] = e
+	return []Move{q.moveTo(e, Active, moveRequest{cause: CausePodAdd})}
 }
 
 // Update takes in a change of a Pod that wants a node; old may be nil. It may wake the Pod itself.
 func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
-	changes := PodChange(framework.TargetPod, old, p)
-	if q.flight.has(p.UID) {
+	changes := PodSchedulingPropertiesChange(framework.TargetPod, old, p)
+	if q.inFlight.has(p.UID) {
 		for _, c := range changes {
-			q.flight.note(Event{c, old, p})
+			q.inFlight.addEvent(Event{c, old, p})
 		}
 		return nil
 	}
-	e := q.all[p.UID]
+	e := q.entries[p.UID]
 	if e == nil {
 		return q.Add(p, now)
 	}
 	e.Info, _ = snapshot.NewPodInfo(p)
-	switch e.Place {
+	switch e.Stage {
 	case Active:
-		q.active.fix(e)
+		q.activeQ.fix(e)
 	case Backoff:
-		q.backoffs(e).fix(e)
+		q.backoffQOf(e).fix(e)
 	case Gated:
-		if len(changes) > 0 && q.opens(e) {
-			return []Move{q.put(e, Active, wish{cause: changes[0].Label()})}
+		if len(changes) > 0 && q.isUngated(e) {
+			return []Move{q.moveTo(e, Active, moveRequest{cause: changes[0].Label()})}
 		}
 	case Unschedulable:
 		for _, c := range changes {
-			if w, by := q.worth(e, Event{c, old, p}); w != leave {
-				return []Move{q.wake(e, wish{w, c.Label(), by, nil}, now)}
+			if w, by := q.runQueueingHints(e, Event{c, old, p}); w != queueSkip {
+				return []Move{q.moveToActiveOrBackoff(e, moveRequest{w, c.Label(), by, nil}, now)}
 			}
 		}
 	}
@@ -157,90 +157,90 @@ func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
 
 // Delete forgets a Pod.
 func (q *Queue) Delete(uid types.UID) {
-	e := q.all[uid]
+	e := q.entries[uid]
 	if e == nil {
 		return
 	}
-	q.lift(e)
-	delete(q.all, uid)
+	q.removeFromStage(e)
+	delete(q.entries, uid)
 }
 
 // Pop takes the next Pod; nil when nobody may be tried now. Done must be called when its fate is known.
 func (q *Queue) Pop(now time.Time) *Entry {
-	e := q.active.first()
+	e := q.activeQ.peek()
 	if e == nil {
-		e = q.backoff.first() // idling would help nobody
+		e = q.backoffQ.peek() // idling would help nobody
 	}
 	if e == nil {
 		return nil
 	}
-	q.board(e, now)
+	q.markInFlight(e, now)
 	return e
 }
 
-// Take takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil when it does not wait here. Done must be called as after Pop.
-func (q *Queue) Take(uid types.UID, now time.Time) *Entry {
-	e := q.all[uid]
-	if e == nil || e.Place == Gated || q.flight.has(uid) {
+// PopPod takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil when it does not wait here. Done must be called as after Pop.
+func (q *Queue) PopPod(uid types.UID, now time.Time) *Entry {
+	e := q.entries[uid]
+	if e == nil || e.Stage == Gated || q.inFlight.has(uid) {
 		return nil
 	}
-	q.board(e, now)
+	q.markInFlight(e, now)
 	return e
 }
 
-// board puts an entry into flight.
-func (q *Queue) board(e *Entry, now time.Time) {
-	q.lift(e)
-	delete(q.all, e.Pod().UID)
-	e.Place = InFlight
+// markInFlight puts an entry into flight.
+func (q *Queue) markInFlight(e *Entry, now time.Time) {
+	q.removeFromStage(e)
+	delete(q.entries, e.Pod().UID)
+	e.Stage = InFlight
 	e.Attempts++
-	if e.First == nil {
-		e.First = &now
+	if e.InitialAttemptTimestamp == nil {
+		e.InitialAttemptTimestamp = &now
 	}
-	q.flight.begin(e.Pod().UID)
+	q.inFlight.addPod(e.Pod().UID)
 }
 
 // Done ends a Pod's flight: it was bound, is gone, or came back.
-func (q *Queue) Done(uid types.UID) { q.flight.end(uid) }
+func (q *Queue) Done(uid types.UID) { q.inFlight.removePod(uid) }
 
-// Failed is why an attempt failed; with neither set it was an error.
-type Failed struct{ Rejectors, Pending sets.Set[string] }
+// Failure is why an attempt failed; with neither set it was an error.
+type Failure struct{ UnschedulablePlugins, PendingPlugins sets.Set[string] }
 
-// Return takes back a popped Pod that could not be placed. Events of the meantime may wake it at once. It ends the flight.
-func (q *Queue) Return(e *Entry, f Failed, now time.Time) []Move {
+// AddUnschedulableIfNotPresent takes back a popped Pod that could not be placed. Events of the meantime may wake it at once. It ends the flight.
+func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time) []Move {
 	defer q.Done(e.Pod().UID)
-	if q.all[e.Pod().UID] != nil {
+	if q.entries[e.Pod().UID] != nil {
 		return nil // made anew meanwhile
 	}
-	e.Rejectors, e.PendingBy, e.Since = f.Rejectors, f.Pending, now
+	e.UnschedulablePlugins, e.PendingPlugins, e.Timestamp = f.UnschedulablePlugins, f.PendingPlugins, now
 	switch {
-	case len(f.Rejectors)+len(f.Pending) == 0:
-		e.Errors++
+	case len(f.UnschedulablePlugins)+len(f.PendingPlugins) == 0:
+		e.ConsecutiveErrors++
 	default:
-		e.Errors = 0
-		if len(f.Rejectors) > 0 {
-			e.Misses++
+		e.ConsecutiveErrors = 0
+		if len(f.UnschedulablePlugins) > 0 {
+			e.UnschedulableCount++
 		}
 	}
-	e.BackoffUntil, e.ignored = now.Add(q.backoffOf(e)), nil
-	q.all[e.Pod().UID] = e
-	w := wish{worth: leave, cause: CauseFailure}
-	if len(f.Rejectors)+len(f.Pending) == 0 {
-		w.worth = later
+	e.BackoffExpiration, e.reportedIgnored = now.Add(q.backoffDuration(e)), nil
+	q.entries[e.Pod().UID] = e
+	w := moveRequest{hint: queueSkip, cause: CauseFailure}
+	if len(f.UnschedulablePlugins)+len(f.PendingPlugins) == 0 {
+		w.hint = queueAfterBackoff
 	}
-	for _, ev := range q.flight.since(e.Pod().UID) {
-		if worth, by := q.worth(e, ev); worth > w.worth {
-			w = wish{worth, ev.Label(), by, ev.About()}
+	for _, ev := range q.inFlight.eventsSince(e.Pod().UID) {
+		if worth, by := q.runQueueingHints(e, ev); worth > w.hint {
+			w = moveRequest{worth, ev.Label(), by, ev.Object()}
 		}
 	}
-	return []Move{q.wake(e, w, now)}
+	return []Move{q.moveToActiveOrBackoff(e, w, now)}
 }
 
-// backoffOf doubles from InitialBackoff with each failure up to MaxBackoff.
-func (q *Queue) backoffOf(e *Entry) time.Duration {
-	count := e.Misses
-	if e.Errors > 0 {
-		count = e.Errors
+// backoffDuration doubles from InitialBackoff with each failure up to MaxBackoff.
+func (q *Queue) backoffDuration(e *Entry) time.Duration {
+	count := e.UnschedulableCount
+	if e.ConsecutiveErrors > 0 {
+		count = e.ConsecutiveErrors
 	}
 	if count == 0 {
 		return 0
@@ -254,29 +254,29 @@ func (q *Queue) backoffOf(e *Entry) time.Duration {
 	return min(d, q.MaxBackoff)
 }
 
-// Happened takes in a cluster event and wakes every Pod it may help.
-func (q *Queue) Happened(ev Event, now time.Time) []Move {
-	if !q.ofInterest(ev) {
+// MoveAllToActiveOrBackoffQueue takes in a cluster event and wakes every Pod it may help.
+func (q *Queue) MoveAllToActiveOrBackoffQueue(ev Event, now time.Time) []Move {
+	if !q.isRegistered(ev) {
 		return nil
 	}
-	q.flight.note(ev)
+	q.inFlight.addEvent(ev)
 	var moves []Move
-	for _, e := range q.touched(ev) {
-		if e.Place == Gated {
+	for _, e := range q.concernedEntries(ev) {
+		if e.Stage == Gated {
 			if !registered(e.gatingEvents, ev.ClusterEvent) {
 				continue
 			}
-			if w := (wish{cause: ev.Label(), about: ev.About()}); q.opens(e) {
-				moves = append(moves, q.put(e, Active, w))
+			if w := (moveRequest{cause: ev.Label(), object: ev.Object()}); q.isUngated(e) {
+				moves = append(moves, q.moveTo(e, Active, w))
 			}
 			continue
 		}
-		worth, by := q.worth(e, ev)
+		worth, by := q.runQueueingHints(e, ev)
 		switch {
-		case worth != leave:
-			moves = append(moves, q.wake(e, wish{worth, ev.Label(), by, ev.About()}, now))
+		case worth != queueSkip:
+			moves = append(moves, q.moveToActiveOrBackoff(e, moveRequest{worth, ev.Label(), by, ev.Object()}, now))
 		case by != "" && e.firstIgnored(by, ev.Label()):
-			moves = append(moves, Move{Entry: e, To: Unschedulable, Cause: ev.Label(), By: by, About: ev.About(), Ignored: true})
+			moves = append(moves, Move{Entry: e, Stage: Unschedulable, Cause: ev.Label(), Plugin: by, Object: ev.Object(), Ignored: true})
 		}
 	}
 	return moves
@@ -286,58 +286,58 @@ func (q *Queue) Happened(ev Event, now time.Time) []Move {
 func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 	var moves []Move
 	for _, uid := range uids {
-		if q.flight.has(uid) {
-			q.flight.note(Event{ClusterEvent: framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All, CustomLabel: CauseActivation}})
+		if q.inFlight.has(uid) {
+			q.inFlight.addEvent(Event{ClusterEvent: framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All, CustomLabel: CauseActivation}})
 			continue
 		}
-		if e := q.all[uid]; e != nil && e.Place != Active {
-			moves = append(moves, q.put(e, Active, wish{cause: CauseActivation}))
+		if e := q.entries[uid]; e != nil && e.Stage != Active {
+			moves = append(moves, q.moveTo(e, Active, moveRequest{cause: CauseActivation}))
 		}
 	}
 	return moves
 }
 
-// Flush moves Pods whose time has come: back-off over, or unschedulable for MaxParked.
+// Flush moves Pods whose time has come: back-off over, or unschedulable for MaxUnschedulableTime.
 func (q *Queue) Flush(now time.Time) []Move {
 	var moves []Move
-	for _, l := range []*lanes{&q.backoff, &q.errors} {
-		for e := l.first(); e != nil && !e.BackoffUntil.After(now); e = l.first() {
-			moves = append(moves, q.put(e, Active, wish{cause: CauseBackoff}))
+	for _, l := range []*profileHeaps{&q.backoffQ, &q.errorBackoffQ} {
+		for e := l.peek(); e != nil && !e.BackoffExpiration.After(now); e = l.peek() {
+			moves = append(moves, q.moveTo(e, Active, moveRequest{cause: CauseBackoff}))
 		}
 	}
-	if len(q.parked.all) == 0 || now.Before(q.parked.due) {
+	if len(q.unschedulable.all) == 0 || now.Before(q.unschedulable.nextFlush) {
 		return moves
 	}
-	q.parked.due = time.Time{}
-	for _, e := range q.parked.everyone() {
-		if at := e.due(q.MaxParked); at.After(now) {
-			if q.parked.due.IsZero() || at.Before(q.parked.due) {
-				q.parked.due = at
+	q.unschedulable.nextFlush = time.Time{}
+	for _, e := range q.unschedulable.sorted() {
+		if at := e.flushTime(q.MaxUnschedulableTime); at.After(now) {
+			if q.unschedulable.nextFlush.IsZero() || at.Before(q.unschedulable.nextFlush) {
+				q.unschedulable.nextFlush = at
 			}
 			continue
 		}
-		if e.checked = now; e.Place != Gated || q.opens(e) {
-			moves = append(moves, q.wake(e, wish{worth: later, cause: CauseTimeout}, now))
+		if e.gateCheckedAt = now; e.Stage != Gated || q.isUngated(e) {
+			moves = append(moves, q.moveToActiveOrBackoff(e, moveRequest{hint: queueAfterBackoff, cause: CauseTimeout}, now))
 		}
 	}
 	return moves
 }
 
-// Wake is when Flush has something to do next; zero when nothing waits for time.
-func (q *Queue) Wake() time.Time {
+// NextFlush is when Flush has something to do next; zero when nothing waits for time.
+func (q *Queue) NextFlush() time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
 			at = t
 		}
 	}
-	for _, l := range []*lanes{&q.backoff, &q.errors} {
-		if e := l.first(); e != nil {
-			earlier(e.BackoffUntil)
+	for _, l := range []*profileHeaps{&q.backoffQ, &q.errorBackoffQ} {
+		if e := l.peek(); e != nil {
+			earlier(e.BackoffExpiration)
 		}
 	}
-	if len(q.parked.all) > 0 {
-		earlier(q.parked.due)
+	if len(q.unschedulable.all) > 0 {
+		earlier(q.unschedulable.nextFlush)
 	}
 	return at
 }

@@ -42,13 +42,13 @@ func newQueue() *queue.Queue {
 	}
 	return queue.New(queue.Options{
 		Less: prioritysort.New().Less, Log: logr.Discard(),
-		Gate: func(p *v1.Pod) *framework.Status {
+		PreEnqueue: func(p *v1.Pod) *framework.Status {
 			if len(p.Spec.SchedulingGates) > 0 {
 				return framework.NewStatus(framework.UnschedulableAndUnresolvable, "gated").WithPlugin("gate")
 			}
 			return nil
 		},
-		Hints: map[string][]queue.Hint{"s": {
+		QueueingHints: map[string][]queue.QueueingHint{"s": {
 			{Plugin: "fit", Event: nodeAdd, Fn: fit},
 			{Plugin: "fit", Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Delete}},
 			{Plugin: "wait", Event: podGone},
@@ -60,16 +60,16 @@ func newQueue() *queue.Queue {
 
 func at(s float64) time.Time { return t0.Add(time.Duration(s * float64(time.Second))) }
 
-func by(plugins ...string) queue.Failed {
-	return queue.Failed{Rejectors: sets.New(plugins...), Pending: sets.Set[string]{}}
+func refusedBy(plugins ...string) queue.Failure {
+	return queue.Failure{UnschedulablePlugins: sets.New(plugins...), PendingPlugins: sets.Set[string]{}}
 }
 
-func says(moves []queue.Move) string {
+func moveTexts(moves []queue.Move) string {
 	var out []string
 	for _, m := range moves {
-		s := fmt.Sprintf("%s to %s (%s", m.Entry.Pod().Name, m.To, m.Cause)
-		if m.By != "" {
-			s += " by " + m.By
+		s := fmt.Sprintf("%s to %s (%s", m.Entry.Pod().Name, m.Stage, m.Cause)
+		if m.Plugin != "" {
+			s += " by " + m.Plugin
 		}
 		if m.Ignored {
 			s = strings.Replace(s, " to ", " stays ", 1)
@@ -79,7 +79,7 @@ func says(moves []queue.Move) string {
 	return strings.Join(out, ", ")
 }
 
-func want(t *testing.T, what, got, want string) {
+func expect(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %q, want %q", what, got, want)
@@ -103,24 +103,24 @@ func TestOrderIsPriorityThenArrival(t *testing.T) {
 	for e := q.Pop(at(3)); e != nil; e = q.Pop(at(3)) {
 		got = append(got, e.Pod().Name)
 	}
-	want(t, "order", strings.Join(got, " "), "old-high new-high old-low")
+	expect(t, "order", strings.Join(got, " "), "old-high new-high old-low")
 }
 
 // row: SCH-30
 func TestOnlyHelpfulEventsWake(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	want(t, "returned", says(q.Return(q.Pop(at(0)), by("fit"), at(0))), "web to unschedulable (ScheduleAttemptFailure)")
-	want(t, "pop", name(q.Pop(at(1))), "nobody")
+	expect(t, "returned", moveTexts(q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))), "web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "pop", name(q.Pop(at(1))), "nobody")
 	other := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
-	want(t, "unhelpful node", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "web stays unschedulable (NodeAdd by fit)")
-	want(t, "told once", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "")
+	expect(t, "unhelpful node", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "web stays unschedulable (NodeAdd by fit)")
+	expect(t, "told once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "")
 	mine := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "we"}}
-	want(t, "helpful node", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(2))), "web to active (NodeAdd by fit)")
+	expect(t, "helpful node", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(2))), "web to active (NodeAdd by fit)")
 	e := q.Pop(at(2))
-	want(t, "refused by another plugin", says(q.Return(e, by("label"), at(2))), "web to unschedulable (ScheduleAttemptFailure)")
-	want(t, "its events do not help", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(9))), "")
-	want(t, "nor those that a plugin hears of which saw no harm", says(q.Happened(queue.Event{ClusterEvent: podGone}, at(9))), "")
+	expect(t, "refused by another plugin", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(2))), "web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "its events do not help", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(9))), "")
+	expect(t, "nor those that a plugin hears of which saw no harm", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(9))), "")
 }
 
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
@@ -130,23 +130,23 @@ func TestBackoffDoublesToTenSeconds(t *testing.T) {
 	var got []string
 	for range 6 {
 		e := q.Pop(now)
-		q.Return(e, by("fit"), now)
-		got = append(got, e.BackoffUntil.Sub(now).String())
-		q.Happened(queue.Event{ClusterEvent: podGone}, now)
-		want(t, "place", string(e.Place), "backoff")
-		if next := q.Wake(); !next.Equal(e.BackoffUntil) {
-			t.Errorf("wakes at %v, want the end of the back-off %v", next, e.BackoffUntil)
+		q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), now)
+		got = append(got, e.BackoffExpiration.Sub(now).String())
+		q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, now)
+		expect(t, "place", string(e.Stage), "backoff")
+		if next := q.NextFlush(); !next.Equal(e.BackoffExpiration) {
+			t.Errorf("wakes at %v, want the end of the back-off %v", next, e.BackoffExpiration)
 		}
-		now = e.BackoffUntil
-		want(t, "over", says(q.Flush(now)), "web to active (BackoffComplete)")
+		now = e.BackoffExpiration
+		expect(t, "over", moveTexts(q.Flush(now)), "web to active (BackoffComplete)")
 	}
-	want(t, "back-offs", strings.Join(got, " "), "1s 2s 4s 8s 10s 10s")
+	expect(t, "back-offs", strings.Join(got, " "), "1s 2s 4s 8s 10s 10s")
 	for range 70 { // as many doublings as no number of nanoseconds holds
 		e := q.Pop(now)
-		q.Return(e, by("fit"), now)
-		q.Happened(queue.Event{ClusterEvent: podGone}, now)
-		want(t, "in the end", e.BackoffUntil.Sub(now).String(), "10s")
-		now = e.BackoffUntil
+		q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), now)
+		q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, now)
+		expect(t, "in the end", e.BackoffExpiration.Sub(now).String(), "10s")
+		now = e.BackoffExpiration
 		q.Flush(now)
 	}
 }
@@ -154,14 +154,14 @@ func TestBackoffDoublesToTenSeconds(t *testing.T) {
 func TestIdleQueueTakesFromBackoffButNotAfterErrors(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	q.Return(q.Pop(at(0)), by("fit"), at(0))
-	q.Happened(queue.Event{ClusterEvent: podGone}, at(0))
+	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))
+	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(0))
 	e := q.Pop(at(0))
-	want(t, "nobody else is there", name(e), "web")
-	want(t, "an error", says(q.Return(e, queue.Failed{}, at(0))), "web to backoff (ScheduleAttemptFailure)")
-	want(t, "waits its time", name(q.Pop(at(0.9))), "nobody")
+	expect(t, "nobody else is there", name(e), "web")
+	expect(t, "an error", moveTexts(q.AddUnschedulableIfNotPresent(e, queue.Failure{}, at(0))), "web to backoff (ScheduleAttemptFailure)")
+	expect(t, "waits its time", name(q.Pop(at(0.9))), "nobody")
 	q.Flush(at(1))
-	want(t, "then comes", name(q.Pop(at(1))), "web")
+	expect(t, "then comes", name(q.Pop(at(1))), "web")
 }
 
 func TestEventsDuringFlightAreNotMissed(t *testing.T) {
@@ -169,65 +169,65 @@ func TestEventsDuringFlightAreNotMissed(t *testing.T) {
 	q.Add(pod("web", 0), at(0))
 	q.Add(pod("late", 0), at(1))
 	e := q.Pop(at(1))
-	q.Happened(queue.Event{ClusterEvent: podGone}, at(1))
+	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(1))
 	l := q.Pop(at(1)) // takes off after the event
-	want(t, "woken at once, after its back-off", says(q.Return(e, by("fit"), at(2))), "web to backoff (AssignedPodDelete by fit)")
-	want(t, "saw no event", says(q.Return(l, by("fit"), at(2))), "late to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "woken at once, after its back-off", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(2))), "web to backoff (AssignedPodDelete by fit)")
+	expect(t, "saw no event", moveTexts(q.AddUnschedulableIfNotPresent(l, refusedBy("fit"), at(2))), "late to unschedulable (ScheduleAttemptFailure)")
 	q.Flush(at(4))
 	e = q.Pop(at(4))
-	want(t, "a new flight begins without old events", says(q.Return(e, by("fit"), at(4))), "web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "a new flight begins without old events", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(4))), "web to unschedulable (ScheduleAttemptFailure)")
 	q.Delete("late")
-	want(t, "in flight", fmt.Sprint(q.Count()), "{0 0 1 0 0}")
-	want(t, "events kept for nobody", fmt.Sprint(q.InFlightEvents()), "map[]")
+	expect(t, "in flight", fmt.Sprint(q.StageCounts()), "{0 0 1 0 0}")
+	expect(t, "events kept for nobody", fmt.Sprint(q.InFlightEvents()), "map[]")
 	q.Add(pod("api", 0), at(5))
 	e = q.Pop(at(5))
-	q.Happened(queue.Event{ClusterEvent: podGone}, at(5))
-	want(t, "what helps others' refusals does not help", says(q.Return(e, by("label"), at(5))), "api to unschedulable (ScheduleAttemptFailure)")
+	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(5))
+	expect(t, "what helps others' refusals does not help", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(5))), "api to unschedulable (ScheduleAttemptFailure)")
 }
 
 func TestPendingPodsSkipTheirBackoff(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	q.Return(q.Pop(at(0)), queue.Failed{Rejectors: sets.New("fit"), Pending: sets.New("wait")}, at(0))
-	want(t, "at once", says(q.Happened(queue.Event{ClusterEvent: podGone}, at(0))), "web to active (AssignedPodDelete by wait)")
+	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), queue.Failure{UnschedulablePlugins: sets.New("fit"), PendingPlugins: sets.New("wait")}, at(0))
+	expect(t, "at once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(0))), "web to active (AssignedPodDelete by wait)")
 }
 
 // row: SCH-33
 func TestGates(t *testing.T) {
 	q := newQueue()
 	gated := pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} })
-	want(t, "kept out", says(q.Add(gated, at(0))), "web to gated (PodAdd by gate)")
-	want(t, "deaf to other events", says(q.Happened(queue.Event{ClusterEvent: podGone}, at(1))), "")
+	expect(t, "kept out", moveTexts(q.Add(gated, at(0))), "web to gated (PodAdd by gate)")
+	expect(t, "deaf to other events", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(1))), "")
 	labelled := gated.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
-	want(t, "still gated", says(q.Update(gated, labelled, at(2))), "")
+	expect(t, "still gated", moveTexts(q.Update(gated, labelled, at(2))), "")
 	open := labelled.DeepCopy()
 	open.Spec.SchedulingGates = nil
-	want(t, "let in", says(q.Update(labelled, open, at(3))), "web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
+	expect(t, "let in", moveTexts(q.Update(labelled, open, at(3))), "web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
 }
 
 func TestOwnChangeWakes(t *testing.T) {
 	q := newQueue()
 	p := pod("web", 0)
 	q.Add(p, at(0))
-	q.Return(q.Pop(at(0)), by("label"), at(0))
+	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("label"), at(0))
 	same := p.DeepCopy()
 	same.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled}}
-	want(t, "our own condition", says(q.Update(p, same, at(1))), "")
+	expect(t, "our own condition", moveTexts(q.Update(p, same, at(1))), "")
 	changed := p.DeepCopy()
 	changed.Labels = map[string]string{"a": "b"}
-	want(t, "a label", says(q.Update(p, changed, at(1))), "web to active (TargetPodUpdatePodLabel by label)")
+	expect(t, "a label", moveTexts(q.Update(p, changed, at(1))), "web to active (TargetPodUpdatePodLabel by label)")
 }
 
 func TestNobodyWaitsLongerThanFiveMinutes(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	q.Return(q.Pop(at(0)), by("fit"), at(0))
-	if got := q.Wake(); !got.Equal(at(300)) {
+	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))
+	if got := q.NextFlush(); !got.Equal(at(300)) {
 		t.Errorf("wakes at %v", got)
 	}
-	want(t, "before", says(q.Flush(at(299))), "")
-	want(t, "after", says(q.Flush(at(300))), "web to active (UnschedulableTimeout)")
+	expect(t, "before", moveTexts(q.Flush(at(299))), "")
+	expect(t, "after", moveTexts(q.Flush(at(300))), "web to active (UnschedulableTimeout)")
 }
 
 func TestActivate(t *testing.T) {
@@ -235,9 +235,9 @@ func TestActivate(t *testing.T) {
 	q.Add(pod("a", 0), at(0))
 	q.Add(pod("b", 0), at(0))
 	a, b := q.Pop(at(0)), q.Pop(at(0))
-	q.Return(a, by("fit"), at(0))
-	want(t, "parked", says(q.Activate([]types.UID{"a", "b"}, at(0))), "a to active (ForceActivate)")
-	want(t, "in flight, when it comes back", says(q.Return(b, by("fit"), at(0))), "b to backoff (ForceActivate)")
+	q.AddUnschedulableIfNotPresent(a, refusedBy("fit"), at(0))
+	expect(t, "parked", moveTexts(q.Activate([]types.UID{"a", "b"}, at(0))), "a to active (ForceActivate)")
+	expect(t, "in flight, when it comes back", moveTexts(q.AddUnschedulableIfNotPresent(b, refusedBy("fit"), at(0))), "b to backoff (ForceActivate)")
 }
 
 // Every Pod is always in exactly one place, and nobody is lost.
@@ -261,8 +261,8 @@ func TestNobodyIsLost(t *testing.T) {
 			},
 			"return": func(t *rapid.T) {
 				for n, e := range flying {
-					f := rapid.SampledFrom([]queue.Failed{by("fit"), by("label"), {}}).Draw(t, "why")
-					q.Return(e, f, now)
+					f := rapid.SampledFrom([]queue.Failure{refusedBy("fit"), refusedBy("label"), {}}).Draw(t, "why")
+					q.AddUnschedulableIfNotPresent(e, f, now)
 					delete(flying, n)
 					return
 				}
@@ -275,14 +275,14 @@ func TestNobodyIsLost(t *testing.T) {
 					return
 				}
 			},
-			"event": func(t *rapid.T) { q.Happened(queue.Event{ClusterEvent: podGone}, now) },
+			"event": func(t *rapid.T) { q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, now) },
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
 				q.Flush(now)
 			},
 			"": func(t *rapid.T) {
-				c := q.Count()
-				if got := c.Active + c.Backoff + c.Unschedulable + c.Gated; got != len(alive)-len(flying) || c.InFlight != len(flying) || len(q.Entries()) != got {
+				c := q.StageCounts()
+				if got := c.Active + c.Backoff + c.Unschedulable + c.Gated; got != len(alive)-len(flying) || c.InFlight != len(flying) || len(q.PendingPods()) != got {
 					t.Fatalf("%+v, want %d waiting and %d in flight", c, len(alive)-len(flying), len(flying))
 				}
 			},
@@ -296,17 +296,17 @@ func TestChanges(t *testing.T) {
 	beat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
 	later := beat.DeepCopy()
 	later.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0)
-	if got := queue.NodeChange(beat, later); len(got) != 0 {
+	if got := queue.NodeSchedulingPropertiesChange(beat, later); len(got) != 0 {
 		t.Errorf("a heartbeat is %v", got)
 	}
 	cordoned := later.DeepCopy()
 	cordoned.Spec.Unschedulable = true
 	cordoned.Labels = nil
 	var got []string
-	for _, e := range queue.NodeChange(later, cordoned) {
+	for _, e := range queue.NodeSchedulingPropertiesChange(later, cordoned) {
 		got = append(got, e.Label())
 	}
-	want(t, "labels and cordon", strings.Join(got, " "), "NodeUpdateNodeLabel NodeUpdateNodeTaint")
+	expect(t, "labels and cordon", strings.Join(got, " "), "NodeUpdateNodeLabel NodeUpdateNodeTaint")
 }
 
 // row: SCH-22
@@ -314,7 +314,7 @@ func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
 	byName := func(a, b framework.QueuedEntityInfo) bool {
 		return a.(*queue.Entry).Pod().Name < b.(*queue.Entry).Pod().Name
 	}
-	q := queue.New(queue.Options{Less: prioritysort.New().Less, Log: logr.Discard(), Orders: map[string]queue.Order{"batch": {Name: "ByName", Less: byName}}})
+	q := queue.New(queue.Options{Less: prioritysort.New().Less, Log: logr.Discard(), ProfileLess: map[string]queue.ProfileLess{"batch": {Name: "ByName", Less: byName}}})
 	batch := func(p *v1.Pod) { p.Spec.SchedulerName = "batch" }
 	for i, p := range []*v1.Pod{pod("z", 0, batch), pod("web", 0), pod("a", 0, batch), pod("urgent", 9)} {
 		q.Add(p, at(float64(i)))
@@ -323,13 +323,13 @@ func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
 	for e := q.Pop(at(9)); e != nil; e = q.Pop(at(9)) {
 		got = append(got, e.Pod().Name)
 	}
-	want(t, "order", strings.Join(got, " "), "urgent web a z") // a is ahead of z in its lane, and later than web
+	expect(t, "order", strings.Join(got, " "), "urgent web a z") // a is ahead of z in its lane, and later than web
 }
 
 func TestGatedPodsAreLookedAtOnceInALongTime(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), at(0))
-	want(t, "due", q.Wake().String(), at(300).String())
-	want(t, "flush", says(q.Flush(at(300))), "")
-	want(t, "due again", q.Wake().String(), at(600).String())
+	expect(t, "due", q.NextFlush().String(), at(300).String())
+	expect(t, "flush", moveTexts(q.Flush(at(300))), "")
+	expect(t, "due again", q.NextFlush().String(), at(600).String())
 }

@@ -10,7 +10,7 @@ import (
 
 func join(s []string) string { return strings.Join(s, "; ") }
 
-func where(winner string) string {
+func nodeName(winner string) string {
 	if winner == "" {
 		return "no node"
 	}
@@ -25,20 +25,20 @@ func compare(was, now journal.Ruled) []string {
 			out = append(out, fmt.Sprintf("%s: recorded %v, now %v", what, a, b))
 		}
 	}
-	differ("winner", where(was.Winner), where(now.Winner))
-	differ("runner-up", where(was.RunnerUp), where(now.RunnerUp))
+	differ("winner", nodeName(was.Winner), nodeName(now.Winner))
+	differ("runner-up", nodeName(was.RunnerUp), nodeName(now.RunnerUp))
 	differ("nodes that fit", was.Feasible, now.Feasible)
 	differ("nodes looked at", was.Visited, now.Visited)
 	differ("nodes with the top score", was.Ties, now.Ties)
 	differ("message", was.Message, now.Message)
 	differ("ended by", was.By, now.By)
-	out = append(out, first("refusal", was.Refusals, now.Refusals, refusal)...)
-	out = append(out, first("counted refusals", was.Counted, now.Counted, counted)...)
-	return append(out, scores(was.Scores, now.Scores)...)
+	out = append(out, firstDifference("refusal", was.Refusals, now.Refusals, refusalText)...)
+	out = append(out, firstDifference("counted refusals", was.Counted, now.Counted, countedText)...)
+	return append(out, scoreDifference(was.Scores, now.Scores)...)
 }
 
-// first names the first entry in which two lists differ.
-func first[T any](what string, was, now []T, say func(T) string) []string {
+// firstDifference names the first entry in which two lists differ.
+func firstDifference[T any](what string, was, now []T, say func(T) string) []string {
 	for i := range max(len(was), len(now)) {
 		a, b := "none", "none"
 		if i < len(was) {
@@ -47,21 +47,21 @@ func first[T any](what string, was, now []T, say func(T) string) []string {
 		if i < len(now) {
 			b = say(now[i])
 		}
-		if a == "none" || b == "none" || !alike(was[i], now[i]) {
+		if a == "none" || b == "none" || !equalJSON(was[i], now[i]) {
 			return []string{fmt.Sprintf("%s %d: recorded %s, now %s", what, i+1, a, b)}
 		}
 	}
 	return nil
 }
 
-// alike compares as written: an empty list is none.
-func alike(a, b any) bool {
+// equalJSON compares as written: an empty list is none.
+func equalJSON(a, b any) bool {
 	x, err := json.Marshal(a)
 	y, other := json.Marshal(b)
 	return err == nil && other == nil && string(x) == string(y)
 }
 
-func refusal(r journal.NodeRefusal) string {
+func refusalText(r journal.NodeRefusal) string {
 	s := fmt.Sprintf("%s by %s (%s)", r.Node, r.Plugin, strings.Join(r.Messages, ", "))
 	if r.Detail != "" {
 		s += ", " + r.Detail
@@ -69,12 +69,12 @@ func refusal(r journal.NodeRefusal) string {
 	return s
 }
 
-func counted(r journal.CountedRefusal) string {
+func countedText(r journal.CountedRefusal) string {
 	return fmt.Sprintf("%d nodes by %s (%s)", r.Nodes, r.Plugin, strings.Join(r.Messages, ", "))
 }
 
-// scores names the first node, in the recorded order, whose score differs, and the plugins that scored it differently.
-func scores(was, now []journal.NodeScore) []string {
+// scoreDifference names the first node, in the recorded order, whose score differs, and the plugins that scored it differently.
+func scoreDifference(was, now []journal.NodeScore) []string {
 	by := map[string]journal.NodeScore{}
 	for _, n := range now {
 		by[n.Node] = n
@@ -84,8 +84,8 @@ func scores(was, now []journal.NodeScore) []string {
 		switch {
 		case !scored:
 			return []string{fmt.Sprintf("score of %s: recorded %d, now not among the best", a.Node, a.Total)}
-		case !alike(a, b):
-			return []string{fmt.Sprintf("score of %s: recorded %d, now %d%s", a.Node, a.Total, b.Total, parts(a.Parts, b.Parts))}
+		case !equalJSON(a, b):
+			return []string{fmt.Sprintf("score of %s: recorded %d, now %d%s", a.Node, a.Total, b.Total, pluginScoreDifferences(a.Parts, b.Parts))}
 		}
 	}
 	if len(now) != len(was) {
@@ -94,7 +94,7 @@ func scores(was, now []journal.NodeScore) []string {
 	return nil
 }
 
-func parts(was, now []journal.PluginScore) string {
+func pluginScoreDifferences(was, now []journal.PluginScore) string {
 	by := map[string]journal.PluginScore{}
 	for _, p := range now {
 		by[p.Plugin] = p
@@ -121,28 +121,28 @@ func parts(was, now []journal.PluginScore) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// moved says where a Pod would have gone with another configuration, and by which scores; nothing when it would have gone where it went.
-func moved(was, now journal.Ruled) []string {
+// placementDifference says where a Pod would have gone with another configuration, and by which scores; nothing when it would have gone where it went.
+func placementDifference(was, now journal.Ruled) []string {
 	if was.Winner == now.Winner {
 		return nil
 	}
-	s := fmt.Sprintf("%s, with the other configuration %s", where(was.Winner), where(now.Winner))
+	s := fmt.Sprintf("%s, with the other configuration %s", nodeName(was.Winner), nodeName(now.Winner))
 	switch {
 	case was.Winner == "" || now.Winner == "":
 		for _, r := range append(was.Refusals, now.Refusals...) {
 			if r.Node == was.Winner || r.Node == now.Winner {
-				s += "; refusal of " + refusal(r)
+				s += "; refusal of " + refusalText(r)
 				break
 			}
 		}
 	default:
-		s += fmt.Sprintf(" (recorded: %s; other: %s)", board(was, now.Winner), board(now, was.Winner))
+		s += fmt.Sprintf(" (recorded: %s; other: %s)", scoresText(was, now.Winner), scoresText(now, was.Winner))
 	}
 	return []string{s}
 }
 
-// board prints the scores of the winner and of another node, as far as they are known.
-func board(r journal.Ruled, other string) string {
+// scoresText prints the scores of the winner and of another node, as far as they are known.
+func scoresText(r journal.Ruled, other string) string {
 	total := func(node string) string {
 		for _, n := range r.Scores {
 			if n.Node == node && (len(n.Parts) > 0 || len(r.Scores) > 1) {

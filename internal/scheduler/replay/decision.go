@@ -12,7 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -24,26 +24,26 @@ type Decision struct {
 	Format    int                  `json:"format"`
 	At        time.Time            `json:"at"`
 	Pod       *v1.Pod              `json:"pod"`
-	Ruling    journal.Ruled        `json:"ruling"` // as made from the plugins' words, before PostFilter; without the times of points
+	Result    journal.Ruled        `json:"ruling"` // as made from the plugins' words, before PostFilter; without the times of points
 	Config    json.RawMessage      `json:"config"` // KubeSchedulerConfiguration with the one profile of the Pod
 	Choice    Choice               `json:"choice"`
 	Extenders bool                 `json:"extenders,omitempty"` // they had a say, which is not written down
 	Selector  string               `json:"selector,omitempty"`  // of the Services and the controller that the Pod belongs to
-	Promised  map[string][]*v1.Pod `json:"promised,omitempty"`  // Pods that preemption promised room, by node
+	Nominated map[string][]*v1.Pod `json:"promised,omitempty"`  // Pods that preemption promised room, by node
 	Objects   Objects              `json:"objects"`
-	Nodes     []snapshot.Stood     `json:"nodes"` // in the order they are looked at
+	Nodes     []snapshot.NodeState `json:"nodes"` // in the order they are looked at
 }
 
 // Choice is what else moved the ruling.
 type Choice struct {
-	Percent  int32 `json:"percent"`            // of nodes to look at, as place.Sample
+	Percent  int32 `json:"percent"`            // of nodes to look at, as schedule.Sample
 	AtLeast  int   `json:"atLeast,omitempty"`  // nodes to look at; 0: 100
 	StartsAt int   `json:"startsAt,omitempty"` // place in the list of nodes to look from
 	Pick     int   `json:"pick,omitempty"`     // which of the nodes that shared the top score was chosen
 }
 
-func (c Choice) sample() place.Sample {
-	return place.Sample{Percent: c.Percent, AtLeast: c.AtLeast, StartsAt: c.StartsAt}
+func (c Choice) sample() schedule.Sample {
+	return schedule.Sample{Percent: c.Percent, AtLeast: c.AtLeast, StartsAt: c.StartsAt}
 }
 
 // Objects are those that plugins look up besides nodes and Pods. Around volumes they are those of the Pods and nodes of the decision, when the Pod has volumes that
@@ -99,14 +99,14 @@ func (d *Decision) check() error {
 		return errors.New("pod.spec.containers: a Pod has at least one")
 	case len(d.Config) == 0:
 		return errors.New("config: the profile's KubeSchedulerConfiguration is missing")
-	case d.Ruling.Profile == "":
+	case d.Result.Profile == "":
 		return errors.New("ruling.profile: the profile's name is missing")
 	case d.Choice.StartsAt < 0 || d.Choice.Pick < 0 || d.Choice.AtLeast < 0:
 		return errors.New("choice: startsAt, pick and atLeast are not negative")
-	case d.Ruling.Nodes != len(d.Nodes):
-		return fmt.Errorf("nodes: %d are listed, but ruling.nodes says %d", len(d.Nodes), d.Ruling.Nodes)
+	case d.Result.Nodes != len(d.Nodes):
+		return fmt.Errorf("nodes: %d are listed, but ruling.nodes says %d", len(d.Nodes), d.Result.Nodes)
 	}
-	for node, pods := range d.Promised {
+	for node, pods := range d.Nominated {
 		for i, p := range pods {
 			if p == nil {
 				return fmt.Errorf("promised[%s][%d]: a Pod is missing", node, i)

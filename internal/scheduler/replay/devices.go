@@ -21,19 +21,19 @@ type Devices struct {
 	Decided map[types.UID]resourceapi.AllocationResult `json:"decided,omitempty"` // for claims in which it is not written yet
 }
 
-// Store is where they are taken from: the scheduler's view, which knows more than the framework asks for.
-type Store interface {
+// DRAManager is where they are taken from: the scheduler's view, which knows more than the framework asks for.
+type DRAManager interface {
 	framework.SharedDRAManager
-	// Decided are allocations that are decided and not written yet, by claim.
-	Decided() map[types.UID]resourceapi.AllocationResult
+	// PendingAllocations are allocations that are decided and not written yet, by claim.
+	PendingAllocations() map[types.UID]resourceapi.AllocationResult
 }
 
 // DevicesFor gathers what a ruling about the Pod may read; nil when it asks for no devices or there is no store.
-func DevicesFor(p *v1.Pod, from Store) (*Devices, error) {
-	if from == nil || len(p.Spec.ResourceClaims) == 0 && !servedByClass(p, from) {
+func DevicesFor(p *v1.Pod, from DRAManager) (*Devices, error) {
+	if from == nil || len(p.Spec.ResourceClaims) == 0 && !usesClassResource(p, from) {
 		return nil, nil
 	}
-	d := &Devices{Decided: from.Decided()}
+	d := &Devices{Decided: from.PendingAllocations()}
 	var err error
 	if d.Claims, err = from.ResourceClaims().List(); err != nil {
 		return nil, err
@@ -45,11 +45,11 @@ func DevicesFor(p *v1.Pod, from Store) (*Devices, error) {
 	return d, err
 }
 
-// servedByClass tells whether the Pod asks for an extended resource that a device class serves.
-func servedByClass(p *v1.Pod, from Store) bool {
+// usesClassResource tells whether the Pod asks for an extended resource that a device class serves.
+func usesClassResource(p *v1.Pod, from DRAManager) bool {
 	return slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c v1.Container) bool {
 		for name, q := range c.Resources.Requests {
-			if !q.IsZero() && dynamicresources.Serving(from, name) != nil {
+			if !q.IsZero() && dynamicresources.DeviceClassFor(from, name) != nil {
 				return true
 			}
 		}
@@ -57,19 +57,19 @@ func servedByClass(p *v1.Pod, from Store) bool {
 	})
 }
 
-// slim drops what no plugin reads.
-func (d *Devices) slim() *Devices {
+// trimmed drops what no plugin reads.
+func (d *Devices) trimmed() *Devices {
 	if d == nil {
 		return nil
 	}
 	out := *d
-	out.Claims = bare(d.Claims, func(c *resourceapi.ResourceClaim) { c.ManagedFields = nil })
-	out.Slices = bare(d.Slices, func(s *resourceapi.ResourceSlice) { s.ManagedFields = nil })
-	out.Classes = bare(d.Classes, func(c *resourceapi.DeviceClass) { c.ManagedFields = nil })
+	out.Claims = trim(d.Claims, func(c *resourceapi.ResourceClaim) { c.ManagedFields = nil })
+	out.Slices = trim(d.Slices, func(s *resourceapi.ResourceSlice) { s.ManagedFields = nil })
+	out.Classes = trim(d.Classes, func(c *resourceapi.DeviceClass) { c.ManagedFields = nil })
 	return &out
 }
 
-func bare[T any](list []*T, drop func(*T)) []*T {
+func trim[T any](list []*T, drop func(*T)) []*T {
 	out := make([]*T, len(list))
 	for i, o := range list {
 		c := *o
@@ -79,20 +79,20 @@ func bare[T any](list []*T, drop func(*T)) []*T {
 	return out
 }
 
-// recorded is the store that was written down.
-type recorded struct {
-	*dynamicresources.Frozen
+// recordedManager is the store that was written down.
+type recordedManager struct {
+	*dynamicresources.FixedManager
 	decided map[types.UID]resourceapi.AllocationResult
 }
 
-func (d *Devices) open() recorded {
+func (d *Devices) manager() recordedManager {
 	all := slices.Concat(objects(d.Claims), objects(d.Slices), objects(d.Classes))
-	return recorded{dynamicresources.Freeze(all...), maps.Clone(d.Decided)}
+	return recordedManager{dynamicresources.NewFixedManager(all...), maps.Clone(d.Decided)}
 }
 
 // ResourceClaims are the recorded ones, with what was decided for them.
-func (r recorded) ResourceClaims() framework.ResourceClaimTracker {
-	return recordedClaims{r.Frozen.ResourceClaims(), r.decided}
+func (r recordedManager) ResourceClaims() framework.ResourceClaimTracker {
+	return recordedClaims{r.FixedManager.ResourceClaims(), r.decided}
 }
 
 type recordedClaims struct {
@@ -121,7 +121,7 @@ func (r recordedClaims) GatherAllocatedState() (*structured.AllocatedState, erro
 	}
 	for uid, a := range r.decided {
 		if !has[uid] {
-			dynamicresources.Take(state, &a)
+			dynamicresources.AddAllocation(state, &a)
 		}
 	}
 	return state, err

@@ -4,6 +4,6 @@
 // configuration, the pick among equal nodes, and the ruling. Open puts the cluster together again; Again rules with the same plugins and the same pick, Against with
 // another configuration.
 //
-// In: Taken (what a cycle had) or a line of a file. Out: a line, or a Verdict. Not written down: what extenders and Coscheduling know; such decisions are passed over.
+// In: Inputs (what a cycle had) or a line of a file. Out: a line, or a Comparison. Not written down: what extenders and Coscheduling know; such decisions are passed over.
 // To add: what a plugin reads besides nodes and Pods becomes a field of Decision, gathered in take.go and given back by the handle in judges.go.
 package replay

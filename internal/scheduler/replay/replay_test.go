@@ -18,45 +18,49 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// handle is what the scheduler's plugins know besides nodes and Pods.
-type handle struct {
+// recordedHandle is what the scheduler's plugins know besides nodes and Pods.
+type recordedHandle struct {
 	framework.Handle
-	facts    *storage.Objects
+	listers  *volumelisters.Objects
 	selector labels.Selector
 	factory  informers.SharedInformerFactory
 }
 
-func (h *handle) StorageFacts() storage.Facts                            { return h.facts }
-func (h *handle) SelectorOf(*v1.Pod) labels.Selector                     { return h.selector }
-func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+func (h *recordedHandle) VolumeListers() volumelisters.Listers                   { return h.listers }
+func (h *recordedHandle) SelectorOf(*v1.Pod) labels.Selector                     { return h.selector }
+func (h *recordedHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
 
-// town is a random cluster that moves.
-type town struct {
+// randomCluster is a random cluster that moves.
+type randomCluster struct {
 	*rapid.T
-	handle
-	world      *snapshot.World
+	recordedHandle
+	cache      *snapshot.Cache
 	namespaces []*v1.Namespace
-	promised   map[string][]framework.PodInfo
-	made       int
+	nominated  map[string][]framework.PodInfo
+	podsMade   int
 }
 
-func (t *town) n(what string, from, to int) int      { return rapid.IntRange(from, to).Draw(t.T, what) }
-func (t *town) chance(what string, percent int) bool { return t.n(what, 1, 100) <= percent }
-func (t *town) one(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t.T, what) }
-func quantity(s string) resource.Quantity            { return resource.MustParse(s) }
+func (t *randomCluster) n(what string, from, to int) int {
+	return rapid.IntRange(from, to).Draw(t.T, what)
+}
+func (t *randomCluster) chance(what string, percent int) bool { return t.n(what, 1, 100) <= percent }
+func (t *randomCluster) oneOf(what string, of ...string) string {
+	return rapid.SampledFrom(of).Draw(t.T, what)
+}
+func quantity(s string) resource.Quantity { return resource.MustParse(s) }
 func matching(key, value string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
-func newTown(r *rapid.T) *town {
-	t := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
+func newRandomCluster(r *rapid.T) *randomCluster {
+	t := &randomCluster{T: r, cache: snapshot.NewCache(), nominated: map[string][]framework.PodInfo{}}
 	t.factory, t.selector = informers.NewSharedInformerFactory(nil, 0), labels.SelectorFromSet(labels.Set{"app": "web"})
 	for _, name := range []string{"a", "b"} {
 		n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}, Annotations: map[string]string{"unread": "x"}}}
@@ -78,18 +82,18 @@ func newTown(r *rapid.T) *town {
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
 				{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("n%d", i)}}}}}}}}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable}})
 	}
-	t.facts = storage.Of(objects...)
+	t.listers = volumelisters.Of(objects...)
 	return t
 }
 
-func (t *town) node(name string) *v1.Node {
+func (t *randomCluster) node(name string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.one("cpu", "1", "2", "4")), v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("cpu", "1", "2", "4")), v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
 	if t.chance("zone?", 80) {
-		n.Labels[v1.LabelTopologyZone] = t.one("zone", "x", "y", "z")
+		n.Labels[v1.LabelTopologyZone] = t.oneOf("zone", "x", "y", "z")
 	}
 	if t.chance("taint?", 30) {
-		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffect(t.one("effect", "NoSchedule", "PreferNoSchedule"))}}
+		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffect(t.oneOf("effect", "NoSchedule", "PreferNoSchedule"))}}
 	}
 	if t.chance("images?", 60) {
 		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: int64(t.n("size", 100, 900)) << 20}}
@@ -97,18 +101,18 @@ func (t *town) node(name string) *v1.Node {
 	return n
 }
 
-func (t *town) pod() *v1.Pod {
-	t.made++
-	name := fmt.Sprintf("p%d", t.made)
-	app := t.one("app", "web", "db")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.one("namespace", "a", "b"), UID: types.UID(name), Labels: map[string]string{"app": app}},
+func (t *randomCluster) pod() *v1.Pod {
+	t.podsMade++
+	name := fmt.Sprintf("p%d", t.podsMade)
+	app := t.oneOf("app", "web", "db")
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.oneOf("namespace", "a", "b"), UID: types.UID(name), Labels: map[string]string{"app": app}},
 		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
-			Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.one("asks", "0", "100m", "0.5", "1500m"))}}}}}}
+			Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("asks", "0", "100m", "0.5", "1500m"))}}}}}}
 	if t.chance("priority?", 50) {
 		p.Spec.Priority = new(int32(t.n("priority", 0, 2)))
 	}
-	term := v1.PodAffinityTerm{TopologyKey: t.one("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: matching("app", t.one("other", "web", "db")), NamespaceSelector: matching("team", "a")}
-	switch t.one("affinity", "none", "none", "near", "apart", "rather") {
+	term := v1.PodAffinityTerm{TopologyKey: t.oneOf("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: matching("app", t.oneOf("other", "web", "db")), NamespaceSelector: matching("team", "a")}
+	switch t.oneOf("affinity", "none", "none", "near", "apart", "rather") {
 	case "near":
 		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
 	case "apart":
@@ -125,33 +129,33 @@ func (t *town) pod() *v1.Pod {
 	return p
 }
 
-// rule rules as the scheduler does and writes the decision down.
-func (t *town) rule(memory *place.Memory, judges *place.Judges, p *v1.Pod) (*place.Ruling, *replay.Decision) {
-	taken := replay.Taken{At: time.Unix(1, 0).UTC(), Selector: t.selector.String(), Namespaces: t.namespaces, Storage: replay.FactsOf(judges)}
+// schedule rules as the scheduler does and writes the decision down.
+func (t *randomCluster) schedule(eqCache *schedule.EquivalenceCache, pluginSet *schedule.PluginSet, p *v1.Pod) (*schedule.Result, *replay.Decision) {
+	taken := replay.Inputs{At: time.Unix(1, 0).UTC(), Selector: t.selector.String(), Namespaces: t.namespaces, Volumes: replay.VolumeListersOf(pluginSet)}
 	var err error
-	if taken.Config, err = replay.Configured(config.Default(), 0); err != nil {
+	if taken.Config, err = replay.ProfileConfig(config.Default(), 0); err != nil {
 		t.Fatal(err)
 	}
 	luck := t.n("luck", 0, 9)
-	taken.In = place.In{Pod: p, World: t.world.Freeze(), Judges: judges, Memory: memory, Pick: func(n int) int {
+	taken.Input = schedule.Input{Pod: p, Snapshot: t.cache.UpdateSnapshot(), Plugins: pluginSet, Cache: eqCache, PickTie: func(n int) int {
 		taken.Pick = luck % n
 		return taken.Pick
 	}}
 	if t.chance("sampled?", 30) {
-		taken.In.Sample = place.Sample{Percent: 50, AtLeast: 2, StartsAt: t.n("start", 0, 20)}
+		taken.Input.Sample = schedule.Sample{Percent: 50, AtLeast: 2, StartsAt: t.n("start", 0, 20)}
 	}
-	if len(t.promised) > 0 {
-		taken.In.Nominated = func(node string) []framework.PodInfo { return t.promised[node] }
-		for node := range t.promised {
-			taken.In.Promised = append(taken.In.Promised, node)
+	if len(t.nominated) > 0 {
+		taken.Input.NominatedPodsForNode = func(node string) []framework.PodInfo { return t.nominated[node] }
+		for node := range t.nominated {
+			taken.Input.NominatedNodes = append(taken.Input.NominatedNodes, node)
 		}
 	}
-	r := place.One(context.Background(), taken.In)
-	taken.Fact = r.Fact()
-	return r, replay.Take(taken)
+	r := schedule.SchedulePod(context.Background(), taken.Input)
+	taken.Result = r.Fact()
+	return r, replay.Record(taken)
 }
 
-func (t *town) reread(d *replay.Decision) *replay.Case {
+func (t *randomCluster) roundTrip(d *replay.Decision) *replay.ReplayedDecision {
 	line, err := d.Line()
 	if err != nil {
 		t.Fatal(err)
@@ -166,49 +170,49 @@ func (t *town) reread(d *replay.Decision) *replay.Case {
 	return c
 }
 
-func (t *town) move() *v1.Pod {
+func (t *randomCluster) move() *v1.Pod {
 	if t.chance("node changes?", 50) {
-		t.world.SetNode(t.node(fmt.Sprintf("n%d", t.n("node", 0, 8))))
+		t.cache.SetNode(t.node(fmt.Sprintf("n%d", t.n("node", 0, 8))))
 	}
 	if t.chance("node goes?", 5) {
-		t.world.RemoveNode(fmt.Sprintf("n%d", t.n("node", 0, 8)))
+		t.cache.RemoveNode(fmt.Sprintf("n%d", t.n("node", 0, 8)))
 	}
 	if t.chance("promise?", 15) {
 		info, err := snapshot.NewPodInfo(t.pod())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.promised = map[string][]framework.PodInfo{fmt.Sprintf("n%d", t.n("node", 0, 8)): {info}}
+		t.nominated = map[string][]framework.PodInfo{fmt.Sprintf("n%d", t.n("node", 0, 8)): {info}}
 	}
 	return t.pod()
 }
 
 func TestRecordedDecisionsAreMadeAgainBitForBit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		w := newTown(r)
-		judges, err := plugins.Judges("default-scheduler", &w.handle)
+		w := newRandomCluster(r)
+		pluginSet, err := plugins.DefaultPluginSet("default-scheduler", &w.recordedHandle)
 		if err != nil {
 			r.Fatal(err)
 		}
-		memory := &place.Memory{}
+		eqCache := &schedule.EquivalenceCache{}
 		for i := range w.n("nodes", 0, 8) {
-			w.world.SetNode(w.node(fmt.Sprintf("n%d", i)))
+			w.cache.SetNode(w.node(fmt.Sprintf("n%d", i)))
 		}
 		for range w.n("steps", 1, 8) {
 			p := w.move()
-			ruling, d := w.rule(memory, judges, p)
-			v, err := w.reread(d).Again(t.Context())
+			result, d := w.schedule(eqCache, pluginSet, p)
+			v, err := w.roundTrip(d).Replay(t.Context())
 			if err != nil {
 				r.Fatal(err)
 			}
-			if !v.Same() || v.Now.Winner != ruling.Winner {
+			if !v.Equal() || v.Replayed.Winner != result.SuggestedHost {
 				r.Fatalf("Pod %+v: %s", p.Spec, v.Line())
 			}
-			if other, err := w.reread(d).Against(t.Context(), config.Default()); err != nil || !other.Same() {
+			if other, err := w.roundTrip(d).CompareConfig(t.Context(), config.Default()); err != nil || !other.Equal() {
 				r.Fatalf("against its own configuration: %s, %v", other.Line(), err)
 			}
-			if ruling.Winner != "" {
-				if err := w.world.Assume(p, ruling.Winner); err != nil {
+			if result.SuggestedHost != "" {
+				if err := w.cache.AssumePod(p, result.SuggestedHost); err != nil {
 					r.Fatal(err)
 				}
 			}

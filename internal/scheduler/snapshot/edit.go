@@ -11,7 +11,7 @@ import (
 
 // WithPod is the snapshot with one more Pod on a node.
 func (s *Snapshot) WithPod(p framework.PodInfo, node string) (*Snapshot, error) {
-	return s.edit(node, func(n framework.NodeInfo) error {
+	return s.withChangedNode(node, func(n framework.NodeInfo) error {
 		n.AddPodInfo(p)
 		return nil
 	})
@@ -19,33 +19,33 @@ func (s *Snapshot) WithPod(p framework.PodInfo, node string) (*Snapshot, error) 
 
 // WithoutPod is the snapshot with a Pod gone from a node.
 func (s *Snapshot) WithoutPod(p *v1.Pod, node string) (*Snapshot, error) {
-	return s.edit(node, func(n framework.NodeInfo) error { return n.RemovePod(logr.Discard(), p) })
+	return s.withChangedNode(node, func(n framework.NodeInfo) error { return n.RemovePod(logr.Discard(), p) })
 }
 
 // WithNode is the snapshot with a node added, or replaced with its Pods kept. A new node comes last in the list.
 func (s *Snapshot) WithNode(node *v1.Node) *Snapshot {
 	if s.Node(node.Name) != nil {
-		c, _ := s.edit(node.Name, func(n framework.NodeInfo) error { // the node is there and SetNode cannot fail
+		c, _ := s.withChangedNode(node.Name, func(n framework.NodeInfo) error { // the node is there and SetNode cannot fail
 			n.SetNode(node)
 			return nil
 		})
 		return c
 	}
-	return s.relaid(append(s.list(), NewNodeInfo(node)))
+	return s.withList(append(s.list(), NewNodeInfo(node)))
 }
 
 // Without is the snapshot with nodes gone, Pods and all. Names that are not there are passed over.
 func (s *Snapshot) Without(nodes ...string) *Snapshot {
-	return s.relaid(slices.DeleteFunc(s.list(), func(n *NodeInfo) bool { return slices.Contains(nodes, n.node.Name) }))
+	return s.withList(slices.DeleteFunc(s.list(), func(n *NodeInfo) bool { return slices.Contains(nodes, n.node.Name) }))
 }
 
-func (s *Snapshot) relaid(list []*NodeInfo) *Snapshot {
+func (s *Snapshot) withList(list []*NodeInfo) *Snapshot {
 	c := *s
-	c.pages, c.index, c.layout = paged(list), indexed(list), 0
+	c.nodeList, c.index, c.layout = newNodeList(list), indexed(list), 0
 	return &c
 }
 
-func (s *Snapshot) edit(node string, change func(framework.NodeInfo) error) (*Snapshot, error) {
+func (s *Snapshot) withChangedNode(node string, change func(framework.NodeInfo) error) (*Snapshot, error) {
 	i, ok := s.index[node]
 	if !ok {
 		return nil, fmt.Errorf("node %q is not in the snapshot", node)
@@ -55,9 +55,9 @@ func (s *Snapshot) edit(node string, change func(framework.NodeInfo) error) (*Sn
 		return nil, err
 	}
 	c := *s
-	c.pages, c.layout = s.version(), 0
-	c.set(&s.pages, i, n)
-	c.affine = c.affine || len(n.affine) > 0
+	c.nodeList, c.layout = s.copy(), 0
+	c.set(&s.nodeList, i, n)
+	c.hasAffinity = c.hasAffinity || len(n.podsWithAffinity) > 0
 	return &c, nil
 }
 

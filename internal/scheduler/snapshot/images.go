@@ -6,15 +6,15 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// image is one image name in the cluster: its size and the nodes that hold it.
-type image struct {
+// imageState is one image name in the cluster: its size and the nodes that hold it.
+type imageState struct {
 	size  int64
 	nodes sets.Set[string]
 }
 
 // setImages takes the images of a node object into account. How many nodes hold an image is read when a changed node is frozen, not when another
 // node pulls it: the score that uses it is a hint, and upstream reads it at the same moments.
-func (w *World) setImages(s *stand, node *v1.Node) {
+func (w *Cache) setImages(s *nodeItem, node *v1.Node) {
 	if s.info.node != nil && sameImages(s.info.node.Status.Images, node.Status.Images) {
 		return
 	}
@@ -23,17 +23,17 @@ func (w *World) setImages(s *stand, node *v1.Node) {
 		for _, name := range im.Names {
 			st := w.images[name]
 			if st == nil {
-				st = &image{size: im.SizeBytes, nodes: sets.Set[string]{}}
+				st = &imageState{size: im.SizeBytes, nodes: sets.Set[string]{}}
 				w.images[name] = st
 			}
 			st.nodes.Insert(node.Name)
 		}
 	}
-	w.imaged++
-	s.info.images = w.summaries(node)
+	w.imagesGeneration++
+	s.info.images = w.imageStates(node)
 }
 
-func (w *World) dropImages(s *stand) {
+func (w *Cache) dropImages(s *nodeItem) {
 	if s.info.node == nil {
 		return
 	}
@@ -46,17 +46,17 @@ func (w *World) dropImages(s *stand) {
 		}
 	}
 	s.info.images = nil
-	w.imaged++
+	w.imagesGeneration++
 }
 
 // refreshImages counts the nodes of each image again if any count may have changed.
-func (w *World) refreshImages(s *stand) {
-	if s.info.node != nil && len(s.info.images) > 0 && s.imaged != w.imaged {
-		s.info.images, s.imaged = w.summaries(s.info.node), w.imaged
+func (w *Cache) refreshImages(s *nodeItem) {
+	if s.info.node != nil && len(s.info.images) > 0 && s.imagesGeneration != w.imagesGeneration {
+		s.info.images, s.imagesGeneration = w.imageStates(s.info.node), w.imagesGeneration
 	}
 }
 
-func (w *World) summaries(node *v1.Node) map[string]*framework.ImageStateSummary {
+func (w *Cache) imageStates(node *v1.Node) map[string]*framework.ImageStateSummary {
 	if len(node.Status.Images) == 0 {
 		return nil
 	}

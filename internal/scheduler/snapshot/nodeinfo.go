@@ -13,22 +13,22 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// NodeInfo is one node and what stands on it. Values inside a Snapshot are never changed: World and the edits change a clone.
+// NodeInfo is one node and what stands on it. Values inside a Snapshot are never changed: Cache and the edits change a clone.
 type NodeInfo struct {
-	node        *v1.Node
-	pods        []framework.PodInfo
-	affine      []framework.PodInfo // with any inter-Pod affinity
-	antiAffine  []framework.PodInfo // with required anti-affinity
-	antiWide    []framework.PodInfo // of these, with a topology beyond the host
-	ports       framework.HostPortInfo
-	requested   Resource
-	non0        Resource
-	allocatable Resource
-	images      map[string]*framework.ImageStateSummary
-	claims      map[string]int // "namespace/name" of claims to the number of Pods using them
-	inline      int            // volumes of Pods that are neither claims nor made of the API's objects or the node's own disk
-	features    ndf.FeatureSet
-	generation  int64
+	node                         *v1.Node
+	pods                         []framework.PodInfo
+	podsWithAffinity             []framework.PodInfo // with any inter-Pod affinity
+	podsWithRequiredAntiAffinity []framework.PodInfo // with required anti-affinity
+	podsWithWideAntiAffinity     []framework.PodInfo // of these, with a topology beyond the host
+	ports                        framework.HostPortInfo
+	requested                    Resource
+	nonZeroRequested             Resource
+	allocatable                  Resource
+	images                       map[string]*framework.ImageStateSummary
+	pvcRefCounts                 map[string]int // "namespace/name" of claims to the number of Pods using them
+	inlineVolumes                int            // volumes of Pods that are neither claims nor made of the API's objects or the node's own disk
+	features                     ndf.FeatureSet
+	generation                   int64
 }
 
 var _ framework.NodeInfo = (*NodeInfo)(nil)
@@ -50,14 +50,16 @@ func (n *NodeInfo) Node() *v1.Node { return n.node }
 func (n *NodeInfo) GetPods() []framework.PodInfo { return n.pods }
 
 // GetPodsWithAffinity lists those with inter-Pod affinity or anti-affinity of any kind.
-func (n *NodeInfo) GetPodsWithAffinity() []framework.PodInfo { return n.affine }
+func (n *NodeInfo) GetPodsWithAffinity() []framework.PodInfo { return n.podsWithAffinity }
 
 // GetPodsWithRequiredAntiAffinity lists those with required anti-affinity.
-func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []framework.PodInfo { return n.antiAffine }
+func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []framework.PodInfo {
+	return n.podsWithRequiredAntiAffinity
+}
 
 // GetPodsWithRequiredNonHostScopedAntiAffinity lists those whose required anti-affinity reaches beyond the host.
 func (n *NodeInfo) GetPodsWithRequiredNonHostScopedAntiAffinity() []framework.PodInfo {
-	return n.antiWide
+	return n.podsWithWideAntiAffinity
 }
 
 // GetUsedPorts gives the host ports taken.
@@ -67,7 +69,7 @@ func (n *NodeInfo) GetUsedPorts() framework.HostPortInfo { return n.ports }
 func (n *NodeInfo) GetRequested() framework.Resource { return &n.requested }
 
 // GetNonZeroRequested sums them with defaults for containers that request nothing.
-func (n *NodeInfo) GetNonZeroRequested() framework.Resource { return &n.non0 }
+func (n *NodeInfo) GetNonZeroRequested() framework.Resource { return &n.nonZeroRequested }
 
 // GetAllocatable is status.allocatable.
 func (n *NodeInfo) GetAllocatable() framework.Resource { return &n.allocatable }
@@ -76,7 +78,7 @@ func (n *NodeInfo) GetAllocatable() framework.Resource { return &n.allocatable }
 func (n *NodeInfo) GetImageStates() map[string]*framework.ImageStateSummary { return n.images }
 
 // GetPVCRefCounts counts the Pods using each claim.
-func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.claims }
+func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.pvcRefCounts }
 
 // GetGeneration grows with each change.
 func (n *NodeInfo) GetGeneration() int64 { return n.generation }
@@ -109,16 +111,16 @@ func (n *NodeInfo) SetNode(node *v1.Node) {
 // AddPodInfo puts a Pod onto the node.
 func (n *NodeInfo) AddPodInfo(p framework.PodInfo) {
 	n.pods = append(n.pods, p)
-	if isAffine(p) {
-		n.affine = append(n.affine, p)
+	if hasAffinity(p) {
+		n.podsWithAffinity = append(n.podsWithAffinity, p)
 	}
 	if len(p.GetRequiredAntiAffinityTerms()) > 0 {
-		n.antiAffine = append(n.antiAffine, p)
-		if reachesBeyondHost(p) {
-			n.antiWide = append(n.antiWide, p)
+		n.podsWithRequiredAntiAffinity = append(n.podsWithRequiredAntiAffinity, p)
+		if hasNonHostAntiAffinity(p) {
+			n.podsWithWideAntiAffinity = append(n.podsWithWideAntiAffinity, p)
 		}
 	}
-	n.account(p, 1)
+	n.updateResources(p, 1)
 }
 
 // RemovePod takes a Pod off the node; it is an error when it does not stand here.
@@ -128,22 +130,22 @@ func (n *NodeInfo) RemovePod(_ logr.Logger, p *v1.Pod) error {
 		return fmt.Errorf("Pod %s does not stand on %s", pod.Key(p), n)
 	}
 	gone := n.pods[i]
-	n.pods = without(n.pods, i)
-	for _, list := range []*[]framework.PodInfo{&n.affine, &n.antiAffine, &n.antiWide} {
+	n.pods = removeAt(n.pods, i)
+	for _, list := range []*[]framework.PodInfo{&n.podsWithAffinity, &n.podsWithRequiredAntiAffinity, &n.podsWithWideAntiAffinity} {
 		if j := indexOf(*list, p); j >= 0 {
-			*list = without(*list, j)
+			*list = removeAt(*list, j)
 		}
 	}
-	n.account(gone, -1)
+	n.updateResources(gone, -1)
 	if len(pod.HostPorts(gone.GetPod())) > 0 { // Pods bound by hand may share a port: those left keep it
 		for _, other := range n.pods {
-			n.takePorts(other.GetPod())
+			n.addPorts(other.GetPod())
 		}
 	}
 	return nil
 }
 
-func (n *NodeInfo) takePorts(p *v1.Pod) {
+func (n *NodeInfo) addPorts(p *v1.Pod) {
 	for _, port := range pod.HostPorts(p) {
 		if n.ports == nil {
 			n.ports = framework.HostPortInfo{}
@@ -152,20 +154,20 @@ func (n *NodeInfo) takePorts(p *v1.Pod) {
 	}
 }
 
-func (n *NodeInfo) account(p framework.PodInfo, sign int) {
+func (n *NodeInfo) updateResources(p framework.PodInfo, sign int) {
 	n.generation++
-	ask, non0 := asks(p)
+	requests, nonZero := requestsOf(p)
 	if sign > 0 {
-		n.requested.Add(ask)
+		n.requested.Add(requests)
 		n.requested.Pods++
-		n.non0.MilliCPU, n.non0.Memory = n.non0.MilliCPU+non0.MilliCPU, n.non0.Memory+non0.Memory
+		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU+nonZero.MilliCPU, n.nonZeroRequested.Memory+nonZero.Memory
 	} else {
-		n.requested.Sub(ask)
+		n.requested.Sub(requests)
 		n.requested.Pods--
-		n.non0.MilliCPU, n.non0.Memory = n.non0.MilliCPU-non0.MilliCPU, n.non0.Memory-non0.Memory
+		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU-nonZero.MilliCPU, n.nonZeroRequested.Memory-nonZero.Memory
 	}
 	if sign > 0 {
-		n.takePorts(p.GetPod())
+		n.addPorts(p.GetPod())
 	} else {
 		for _, port := range pod.HostPorts(p.GetPod()) {
 			n.ports.Remove(port.HostIP, string(port.Protocol), port.HostPort)
@@ -173,21 +175,21 @@ func (n *NodeInfo) account(p framework.PodInfo, sign int) {
 	}
 	for i := range p.GetPod().Spec.Volumes {
 		if attachable(&p.GetPod().Spec.Volumes[i].VolumeSource) {
-			n.inline += sign
+			n.inlineVolumes += sign
 		}
 	}
 	for _, key := range Claims(p.GetPod()) {
-		if n.claims == nil {
-			n.claims = map[string]int{}
+		if n.pvcRefCounts == nil {
+			n.pvcRefCounts = map[string]int{}
 		}
-		if n.claims[key] += sign; n.claims[key] <= 0 {
-			delete(n.claims, key)
+		if n.pvcRefCounts[key] += sign; n.pvcRefCounts[key] <= 0 {
+			delete(n.pvcRefCounts, key)
 		}
 	}
 }
 
 // InlineVolumes is how many volumes Pods bring that may have to be attached without a claim, each counted for every Pod.
-func (n *NodeInfo) InlineVolumes() int { return n.inline }
+func (n *NodeInfo) InlineVolumes() int { return n.inlineVolumes }
 
 // attachable tells whether a volume without a claim may have to be attached.
 func attachable(v *v1.VolumeSource) bool {
@@ -210,14 +212,14 @@ func Claims(p *v1.Pod) []string {
 
 // clone is a copy that may be changed.
 func (n *NodeInfo) clone() *NodeInfo {
-	c := n.next()
+	c := n.nextGeneration()
 	c.pods = slices.Clone(n.pods)
-	c.affine, c.antiAffine, c.antiWide = slices.Clone(n.affine), slices.Clone(n.antiAffine), slices.Clone(n.antiWide)
+	c.podsWithAffinity, c.podsWithRequiredAntiAffinity, c.podsWithWideAntiAffinity = slices.Clone(n.podsWithAffinity), slices.Clone(n.podsWithRequiredAntiAffinity), slices.Clone(n.podsWithWideAntiAffinity)
 	return c
 }
 
-// next is a copy that may be changed and shares the memory of the lists of Pods: one copy of a node may append to them, and nobody changes what is in them.
-func (n *NodeInfo) next() *NodeInfo {
+// nextGeneration is a copy that may be changed and shares the memory of the lists of Pods: one copy of a node may append to them, and nobody changes what is in them.
+func (n *NodeInfo) nextGeneration() *NodeInfo {
 	c := *n
 	if n.ports != nil {
 		c.ports = make(framework.HostPortInfo, len(n.ports))
@@ -226,24 +228,24 @@ func (n *NodeInfo) next() *NodeInfo {
 		}
 	}
 	c.requested.Scalar = maps.Clone(n.requested.Scalar)
-	c.non0.Scalar = maps.Clone(n.non0.Scalar)
-	c.claims = maps.Clone(n.claims)
+	c.nonZeroRequested.Scalar = maps.Clone(n.nonZeroRequested.Scalar)
+	c.pvcRefCounts = maps.Clone(n.pvcRefCounts)
 	return &c
 }
 
-func isAffine(p framework.PodInfo) bool {
+func hasAffinity(p framework.PodInfo) bool {
 	return len(p.GetRequiredAffinityTerms())+len(p.GetRequiredAntiAffinityTerms())+len(p.GetPreferredAffinityTerms())+len(p.GetPreferredAntiAffinityTerms()) > 0
 }
 
-func reachesBeyondHost(p framework.PodInfo) bool {
+func hasNonHostAntiAffinity(p framework.PodInfo) bool {
 	if own, ok := p.(*PodInfo); ok {
-		return own.antiBeyondItsHost
+		return own.nonHostAntiAffinity
 	}
 	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
 }
 
-// without is the list without one of it, in memory of its own: others may read the list.
-func without(list []framework.PodInfo, i int) []framework.PodInfo {
+// removeAt is the list without one of it, in memory of its own: others may read the list.
+func removeAt(list []framework.PodInfo, i int) []framework.PodInfo {
 	return append(append(make([]framework.PodInfo, 0, len(list)), list[:i]...), list[i+1:]...)
 }
 

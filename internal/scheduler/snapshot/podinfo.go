@@ -15,19 +15,19 @@ const (
 
 // PodInfo is a Pod with its requests and affinity terms read once.
 type PodInfo struct {
-	pod  *v1.Pod
-	ask  fit.Vector // what the Pod requests
-	non0 fit.Vector // the same with defaults for containers that request nothing; only cpu and memory are meant to be read
-	terms
+	pod             *v1.Pod
+	requests        fit.Vector // what the Pod requests
+	nonZeroRequests fit.Vector // the same with defaults for containers that request nothing; only cpu and memory are meant to be read
+	affinityTerms
 }
 
 var _ framework.PodInfo = (*PodInfo)(nil)
 
 // NewPodInfo reads a Pod. The error is about an affinity term whose selector cannot be read; the PodInfo is usable without that term.
 func NewPodInfo(p *v1.Pod) (*PodInfo, error) {
-	t, err := termsOf(p)
-	i := &PodInfo{pod: p, terms: t}
-	i.ask, i.non0 = Asks(p)
+	t, err := affinityTermsOf(p)
+	i := &PodInfo{pod: p, affinityTerms: t}
+	i.requests, i.nonZeroRequests = RequestsAndNonZero(p)
 	return i, err
 }
 
@@ -50,13 +50,13 @@ func (i *PodInfo) GetPreferredAntiAffinityTerms() []framework.WeightedAffinityTe
 
 // CalculateResource gives the requests.
 func (i *PodInfo) CalculateResource() framework.PodResource {
-	return framework.PodResource{Resource: &Resource{i.ask}, Non0CPU: i.non0.MilliCPU, Non0Mem: i.non0.Memory}
+	return framework.PodResource{Resource: &Resource{i.requests}, Non0CPU: i.nonZeroRequests.MilliCPU, Non0Mem: i.nonZeroRequests.Memory}
 }
 
-// asks gives the requests and the non-zero requests of any PodInfo.
-func asks(i framework.PodInfo) (ask, non0 *fit.Vector) {
+// requestsOf gives the requests and the non-zero requests of any PodInfo.
+func requestsOf(i framework.PodInfo) (requests, nonZero *fit.Vector) {
 	if own, ok := i.(*PodInfo); ok {
-		return &own.ask, &own.non0
+		return &own.requests, &own.nonZeroRequests
 	}
 	r := i.CalculateResource()
 	return VectorOf(r.Resource), &fit.Vector{MilliCPU: r.Non0CPU, Memory: r.Non0Mem}

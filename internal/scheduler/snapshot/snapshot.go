@@ -11,12 +11,12 @@ import (
 
 // Snapshot is the cluster at one moment. It never changes; any number of readers may hold it.
 type Snapshot struct {
-	pages      // zones interleaved, so that a prefix of the list is spread over zones
-	index      map[string]int
-	affine     bool // there may be Pods with affinity
-	generation int64
-	layout     int64
-	moves      moves
+	nodeList    // zones interleaved, so that a prefix of the list is spread over zones
+	index       map[string]int
+	hasAffinity bool // there may be Pods with affinity
+	generation  int64
+	layout      int64
+	changes     changeLog
 }
 
 var (
@@ -27,14 +27,14 @@ var (
 
 // Of builds a snapshot from objects: for tests, `why` and simulations. Pods without a node and Pods that have ended are left out.
 func Of(nodes []*v1.Node, pods []*v1.Pod) *Snapshot {
-	w := NewWorld()
+	w := NewCache()
 	for _, n := range nodes {
 		w.SetNode(n)
 	}
 	for _, p := range pods {
 		w.SetPod(p)
 	}
-	return w.Freeze()
+	return w.UpdateSnapshot()
 }
 
 // Len is the number of nodes.
@@ -45,10 +45,10 @@ func (s *Snapshot) Generation() int64 { return s.generation }
 
 // All lists the nodes, zones interleaved, in a new slice.
 func (s *Snapshot) All() []framework.NodeInfo {
-	return s.those(func(*NodeInfo) bool { return true }, s.n)
+	return s.nodesWhere(func(*NodeInfo) bool { return true }, s.n)
 }
 
-func (s *Snapshot) those(which func(*NodeInfo) bool, room int) []framework.NodeInfo {
+func (s *Snapshot) nodesWhere(which func(*NodeInfo) bool, room int) []framework.NodeInfo {
 	out := make([]framework.NodeInfo, 0, room)
 	for i := range s.n {
 		if n := s.at(i); which(n) {
@@ -77,24 +77,24 @@ func (s *Snapshot) List() ([]framework.NodeInfo, error) { return s.All(), nil }
 
 // HavePodsWithAffinityList lists nodes with Pods that have inter-Pod affinity of any kind.
 func (s *Snapshot) HavePodsWithAffinityList() ([]framework.NodeInfo, error) {
-	return s.affected(func(n *NodeInfo) bool { return len(n.affine) > 0 })
+	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithAffinity) > 0 })
 }
 
-func (s *Snapshot) affected(which func(*NodeInfo) bool) ([]framework.NodeInfo, error) {
-	if !s.affine {
+func (s *Snapshot) listWhere(which func(*NodeInfo) bool) ([]framework.NodeInfo, error) {
+	if !s.hasAffinity {
 		return nil, nil
 	}
-	return s.those(which, 0), nil
+	return s.nodesWhere(which, 0), nil
 }
 
 // HavePodsWithRequiredAntiAffinityList lists nodes with Pods that have required anti-affinity.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]framework.NodeInfo, error) {
-	return s.affected(func(n *NodeInfo) bool { return len(n.antiAffine) > 0 })
+	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithRequiredAntiAffinity) > 0 })
 }
 
 // HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required anti-affinity reaches beyond the host.
 func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]framework.NodeInfo, error) {
-	return s.affected(func(n *NodeInfo) bool { return len(n.antiWide) > 0 })
+	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithWideAntiAffinity) > 0 })
 }
 
 // Get finds a node by name.
@@ -108,7 +108,7 @@ func (s *Snapshot) Get(name string) (framework.NodeInfo, error) {
 // IsPVCUsedByPods tells whether a Pod that stands on a node uses the claim "namespace/name".
 func (s *Snapshot) IsPVCUsedByPods(key string) bool {
 	for i := range s.n {
-		if s.at(i).claims[key] > 0 {
+		if s.at(i).pvcRefCounts[key] > 0 {
 			return true
 		}
 	}

@@ -59,10 +59,10 @@ func show(s *snapshot.Snapshot) string {
 
 // row: SCH-26
 func TestASnapshotNeverChanges(t *testing.T) {
-	w := snapshot.NewWorld()
+	w := snapshot.NewCache()
 	w.SetNode(node("a", ""))
 	w.SetPod(pod("p", "a", "1"))
-	s := w.Freeze()
+	s := w.UpdateSnapshot()
 	before := show(s)
 	w.SetPod(antiAffine(pod("q", "a", "1"), "zone"))
 	w.RemovePod("p")
@@ -71,10 +71,10 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	if got := show(s); got != before {
 		t.Errorf("changed from\n%s to\n%s", before, got)
 	}
-	if got := show(w.Freeze()); !strings.HasPrefix(got, "b cpu=0/4000") {
+	if got := show(w.UpdateSnapshot()); !strings.HasPrefix(got, "b cpu=0/4000") {
 		t.Errorf("the next one: %s", got)
 	}
-	if first, second := w.Freeze(), w.Freeze(); first != second {
+	if first, second := w.UpdateSnapshot(), w.UpdateSnapshot(); first != second {
 		t.Error("without a change the same snapshot is given")
 	}
 }
@@ -82,7 +82,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 // However the world came about, a snapshot of it equals one built from its objects.
 func TestIncrementalEqualsAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := snapshot.NewWorld()
+		w := snapshot.NewCache()
 		nodes, pods := map[string]*v1.Node{}, map[string]*v1.Pod{}
 		name := func(t *rapid.T, kind string) string {
 			return fmt.Sprintf("%s%d", kind, rapid.IntRange(0, 4).Draw(t, kind))
@@ -108,11 +108,11 @@ func TestIncrementalEqualsAnew(t *testing.T) {
 			},
 			"assumed and forgotten": func(t *rapid.T) {
 				p := pod("assumed", "", "1")
-				if err := w.Assume(p, name(t, "n")); err != nil {
+				if err := w.AssumePod(p, name(t, "n")); err != nil {
 					t.Fatal(err)
 				}
-				w.Freeze()
-				w.Forget(p.UID)
+				w.UpdateSnapshot()
+				w.ForgetPod(p.UID)
 			},
 			"pod gone": func(t *rapid.T) {
 				p := name(t, "p")
@@ -130,7 +130,7 @@ func TestIncrementalEqualsAnew(t *testing.T) {
 						ps = append(ps, p)
 					}
 				}
-				if got, want := sorted(show(w.Freeze())), sorted(show(snapshot.Of(ns, ps))); got != want {
+				if got, want := sorted(show(w.UpdateSnapshot())), sorted(show(snapshot.Of(ns, ps))); got != want {
 					t.Fatalf("incremental:\n%s\nanew:\n%s", got, want)
 				}
 			},
@@ -161,28 +161,28 @@ func sortStrings(s []string) {
 }
 
 func TestAssumptions(t *testing.T) {
-	w := snapshot.NewWorld()
+	w := snapshot.NewCache()
 	w.SetNode(node("a", ""))
 	w.SetNode(node("b", ""))
 	p := pod("p", "", "1")
-	if err := w.Assume(p, "a"); err != nil || !w.Assumed("p") {
+	if err := w.AssumePod(p, "a"); err != nil || !w.IsAssumedPod("p") {
 		t.Fatal(err)
 	}
-	if err := w.Assume(p, "b"); err == nil || err.Error() != "Pod ns/p already stands on a" {
+	if err := w.AssumePod(p, "b"); err == nil || err.Error() != "Pod ns/p already stands on a" {
 		t.Errorf("assumed twice: %v", err)
 	}
 	w.SetPod(pod("p", "b", "1")) // another scheduler was faster
-	if _, on := w.Pod("p"); on != "b" || w.Assumed("p") {
+	if _, on := w.Pod("p"); on != "b" || w.IsAssumedPod("p") {
 		t.Errorf("stands on %s", on)
 	}
-	w.Forget("p")
+	w.ForgetPod("p")
 	if _, on := w.Pod("p"); on != "b" {
 		t.Error("a confirmed Pod was forgotten")
 	}
 	ended := pod("p", "b", "1")
 	ended.Status.Phase = v1.PodSucceeded
 	w.SetPod(ended)
-	if nodes, pods, _ := w.Count(); nodes != 2 || pods != 0 {
+	if nodes, pods, _ := w.Counts(); nodes != 2 || pods != 0 {
 		t.Errorf("%d nodes, %d Pods after the Pod ended", nodes, pods)
 	}
 }
@@ -243,21 +243,21 @@ func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
 		"being deleted":    {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, false},
 		"another node":     {func(p *v1.Pod) { p.Spec.NodeName = "n2" }, false},
 	} {
-		w := snapshot.NewWorld()
+		w := snapshot.NewCache()
 		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
 		assumed := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}, Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
-		if err := w.Assume(assumed, "n1"); err != nil {
+		if err := w.AssumePod(assumed, "n1"); err != nil {
 			t.Fatal(err)
 		}
-		before := w.Freeze()
+		before := w.UpdateSnapshot()
 		said := *assumed
 		c.change(&said)
 		w.SetPod(&said)
-		if w.Assumed("p") {
+		if w.IsAssumedPod("p") {
 			t.Errorf("%s: still assumed", name)
 		}
-		if same := w.Freeze() == before; same != c.same {
+		if same := w.UpdateSnapshot() == before; same != c.same {
 			t.Errorf("%s: the snapshot is the same: %v", name, same)
 		}
 		if p, node := w.Pod("p"); node != said.Spec.NodeName || !c.same && p != &said {

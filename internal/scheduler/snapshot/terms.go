@@ -12,19 +12,19 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// terms are a Pod's inter-Pod affinity, read.
-type terms struct {
-	affinity          []framework.AffinityTerm
-	antiAffinity      []framework.AffinityTerm
-	preferred         []framework.WeightedAffinityTerm
-	preferredAnti     []framework.WeightedAffinityTerm
-	antiBeyondItsHost bool // a required anti-affinity term with a topology other than the host name
+// affinityTerms are a Pod's inter-Pod affinity, read.
+type affinityTerms struct {
+	affinity            []framework.AffinityTerm
+	antiAffinity        []framework.AffinityTerm
+	preferred           []framework.WeightedAffinityTerm
+	preferredAnti       []framework.WeightedAffinityTerm
+	nonHostAntiAffinity bool // a required anti-affinity term with a topology other than the host name
 }
 
-// termsOf reads them. The error is about a term whose selector cannot be read; the others are there.
-func termsOf(p *v1.Pod) (terms, error) {
+// affinityTermsOf reads them. The error is about a term whose selector cannot be read; the others are there.
+func affinityTermsOf(p *v1.Pod) (affinityTerms, error) {
 	var (
-		t    terms
+		t    affinityTerms
 		errs [4]error
 	)
 	a := p.Spec.Affinity
@@ -39,7 +39,7 @@ func termsOf(p *v1.Pod) (terms, error) {
 		t.antiAffinity, errs[2] = framework.GetAffinityTerms(p, framework.GetPodAntiAffinityTerms(a))
 		t.preferredAnti, errs[3] = framework.GetWeightedAffinityTerms(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	t.antiBeyondItsHost = slices.ContainsFunc(t.antiAffinity, func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
+	t.nonHostAntiAffinity = slices.ContainsFunc(t.antiAffinity, func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
 	for _, err := range errs {
 		if err != nil {
 			return t, fmt.Errorf("affinity of Pod %s: %w", pod.Key(p), err)
@@ -82,11 +82,11 @@ func appendWeighted(to []byte, all []v1.WeightedPodAffinityTerm) []byte {
 }
 
 func appendTerm(to []byte, t *v1.PodAffinityTerm) []byte {
-	to = appendText(to, t.TopologyKey)
+	to = appendString(to, t.TopologyKey)
 	to = AppendSelector(to, t.LabelSelector)
 	to = AppendSelector(to, t.NamespaceSelector)
 	for _, list := range [][]string{t.Namespaces, t.MatchLabelKeys, t.MismatchLabelKeys} {
-		to = appendTexts(to, list)
+		to = appendStrings(to, list)
 	}
 	return to
 }
@@ -100,7 +100,7 @@ func AppendSelector(to []byte, s *metav1.LabelSelector) []byte {
 	to = appendLen(to, len(s.MatchExpressions))
 	for i := range s.MatchExpressions {
 		e := &s.MatchExpressions[i]
-		to = appendTexts(appendText(appendText(to, e.Key), string(e.Operator)), e.Values)
+		to = appendStrings(appendString(appendString(to, e.Key), string(e.Operator)), e.Values)
 	}
 	return to
 }
@@ -115,45 +115,45 @@ func AppendLabels(to []byte, l map[string]string) []byte {
 	slices.Sort(keys)
 	to = appendLen(to, len(keys))
 	for _, key := range keys {
-		to = appendText(appendText(to, key), l[key])
+		to = appendString(appendString(to, key), l[key])
 	}
 	return to
 }
 
-func appendTexts(to []byte, list []string) []byte {
+func appendStrings(to []byte, list []string) []byte {
 	to = appendLen(to, len(list))
 	for _, s := range list {
-		to = appendText(to, s)
+		to = appendString(to, s)
 	}
 	return to
 }
 
-func appendText(to []byte, s string) []byte { return append(appendLen(to, len(s)), s...) }
+func appendString(to []byte, s string) []byte { return append(appendLen(to, len(s)), s...) }
 
 func appendLen(to []byte, n int) []byte { return binary.AppendUvarint(to, uint64(n)) }
 
-// mostTerms bounds how many different terms are remembered.
-const mostTerms = 512
+// maxCachedTerms bounds how many different terms are remembered.
+const maxCachedTerms = 512
 
-// readings are terms that were read, by namespace and what AppendTerms says of them: the Pods of a workload have the same.
-type readings struct {
-	of  map[string]*terms
-	key []byte
+// affinityTermsCache are terms that were read, by namespace and what AppendTerms says of them: the Pods of a workload have the same.
+type affinityTermsCache struct {
+	byKey map[string]*affinityTerms
+	key   []byte
 }
 
 // terms reads a Pod's terms, or finds those read before.
-func (r *readings) terms(p *v1.Pod) terms {
+func (r *affinityTermsCache) terms(p *v1.Pod) affinityTerms {
 	if a := p.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
-		return terms{}
+		return affinityTerms{}
 	}
-	r.key = AppendTerms(appendText(r.key[:0], p.Namespace), p)
-	if t := r.of[string(r.key)]; t != nil {
+	r.key = AppendTerms(appendString(r.key[:0], p.Namespace), p)
+	if t := r.byKey[string(r.key)]; t != nil {
 		return *t
 	}
-	t, _ := termsOf(p) // a term that cannot be read binds nobody
-	if r.of == nil || len(r.of) >= mostTerms {
-		r.of = map[string]*terms{}
+	t, _ := affinityTermsOf(p) // a term that cannot be read binds nobody
+	if r.byKey == nil || len(r.byKey) >= maxCachedTerms {
+		r.byKey = map[string]*affinityTerms{}
 	}
-	r.of[string(r.key)] = &t
+	r.byKey[string(r.key)] = &t
 	return t
 }

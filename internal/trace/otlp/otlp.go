@@ -1,6 +1,6 @@
 // Package otlp sends the spans of a Pod's life to an OpenTelemetry collector.
 //
-// Chapter: the eyes. In: a trace.Life and a collector's address. Out: one trace per life, its id made from the Pod's UID, so that sending a life
+// Chapter: the eyes. In: a trace.PodTrace and a collector's address. Out: one trace per life, its id made from the Pod's UID, so that sending a life
 // twice gives the same trace.
 package otlp
 
@@ -20,7 +20,7 @@ import (
 )
 
 // Send exports the life's spans over OTLP/gRPC to endpoint (host:port, without TLS) and waits until they are taken.
-func Send(ctx context.Context, endpoint string, life trace.Life) error {
+func Send(ctx context.Context, endpoint string, life trace.PodTrace) error {
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(endpoint), otlptracegrpc.WithInsecure())
 	if err != nil {
 		return fmt.Errorf("OTLP endpoint %s: %w", endpoint, err)
@@ -29,10 +29,10 @@ func Send(ctx context.Context, endpoint string, life trace.Life) error {
 }
 
 // Export gives the life's spans to any exporter and shuts it down.
-func Export(ctx context.Context, exporter sdktrace.SpanExporter, life trace.Life) error {
+func Export(ctx context.Context, exporter sdktrace.SpanExporter, life trace.PodTrace) error {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
-		sdktrace.WithIDGenerator(&ids{seed: life.Ref.UID}),
+		sdktrace.WithIDGenerator(&spanIDs{seed: life.Ref.UID}),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "gantry"),
 			attribute.String("k8s.pod.name", life.Ref.Name),
@@ -67,20 +67,20 @@ func emit(ctx context.Context, tracer oteltrace.Tracer, s trace.Span) {
 	span.End(oteltrace.WithTimestamp(s.End))
 }
 
-// ids derives trace and span ids from the Pod's UID, so that they are stable.
-type ids struct {
+// spanIDs derives trace and span ids from the Pod's UID, so that they are stable.
+type spanIDs struct {
 	seed string
 	n    int
 }
 
 // NewIDs makes the ids of a root span.
-func (g *ids) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
+func (g *spanIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
 	sum := sha256.Sum256([]byte("trace " + g.seed))
 	return oteltrace.TraceID(sum[:16]), g.NewSpanID(ctx, oteltrace.TraceID(sum[:16]))
 }
 
 // NewSpanID makes the id of a further span.
-func (g *ids) NewSpanID(context.Context, oteltrace.TraceID) oteltrace.SpanID {
+func (g *spanIDs) NewSpanID(context.Context, oteltrace.TraceID) oteltrace.SpanID {
 	g.n++
 	sum := sha256.Sum256(fmt.Appendf(nil, "span %s %d", g.seed, g.n))
 	return oteltrace.SpanID(sum[:8])

@@ -15,21 +15,21 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-// sink is a collector that keeps what it gets.
-type sink struct {
+// recordingExporter is a collector that keeps what it gets.
+type recordingExporter struct {
 	collector.UnimplementedTraceServiceServer
 	got chan *collector.ExportTraceServiceRequest
 }
 
-func (s *sink) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (s *recordingExporter) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	s.got <- r
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-func life() trace.Life {
+func sampleTrace() trace.PodTrace {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ref := journal.Ref{Namespace: "default", Name: "web", UID: "uid-1"}
-	return trace.Lives([]journal.Entry{
+	return trace.PodTraces([]journal.Entry{
 		{At: t0, Ref: ref, By: "apiserver", Fact: journal.Written{Verb: "create"}},
 		{At: t0.Add(time.Millisecond), Ref: ref, By: "kubelet", Node: "n1", Fact: journal.Accepted{Source: "api"}},
 		{At: t0.Add(100 * time.Millisecond), Ref: ref, By: "kubelet", Fact: journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: journal.Took(90 * time.Millisecond), Error: "no address left"}},
@@ -41,7 +41,7 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sink{got: make(chan *collector.ExportTraceServiceRequest, 10)}
+	s := &recordingExporter{got: make(chan *collector.ExportTraceServiceRequest, 10)}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, s)
 	go func() { _ = server.Serve(l) }()
@@ -49,7 +49,7 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 
 	send := func() map[string]string {
 		t.Helper()
-		if err := Send(t.Context(), l.Addr().String(), life()); err != nil {
+		if err := Send(t.Context(), l.Addr().String(), sampleTrace()); err != nil {
 			t.Fatal(err)
 		}
 		ids := map[string]string{}
@@ -81,7 +81,7 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 func TestACollectorThatIsAwayIsAnError(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if Send(ctx, fmt.Sprintf("127.0.0.1:%d", ports.Closed(t)), life()) == nil {
+	if Send(ctx, fmt.Sprintf("127.0.0.1:%d", ports.Closed(t)), sampleTrace()) == nil {
 		t.Fatal("spans vanished without an error")
 	}
 }

@@ -72,9 +72,9 @@ func sockets(all ...string) map[types.NamespacedName][]string {
 	return out
 }
 
-// world is a, b0 on n1 and b1 on n2; Service b has both.
-func world(f ...func(*packet.World)) packet.World {
-	w := packet.World{
+// stateFixture is a, b0 on n1 and b1 on n2; Service b has both.
+func stateFixture(f ...func(*packet.ClusterState)) packet.ClusterState {
+	w := packet.ClusterState{
 		Nodes:    []*v1.Node{node("n1", "192.0.2.1", "10.72.1.0/24"), node("n2", "192.0.2.2", "10.72.2.0/24")},
 		Pods:     []*v1.Pod{pod("a", "n1", "10.72.1.2"), pod("b0", "n1", "10.72.1.3"), pod("b1", "n2", "10.72.2.3")},
 		Services: []*v1.Service{service("b", "10.96.0.9")},
@@ -87,21 +87,21 @@ func world(f ...func(*packet.World)) packet.World {
 	return w
 }
 
-func edit(f func(*v1.Service)) func(*packet.World) {
-	return func(w *packet.World) { f(w.Services[0]) }
+func edit(f func(*v1.Service)) func(*packet.ClusterState) {
+	return func(w *packet.ClusterState) { f(w.Services[0]) }
 }
 
-func ends(all ...string) func(*packet.World) {
-	return func(w *packet.World) { w.Slices = []*discoveryv1.EndpointSlice{slice("b", all...)} }
+func ends(all ...string) func(*packet.ClusterState) {
+	return func(w *packet.ClusterState) { w.Slices = []*discoveryv1.EndpointSlice{slice("b", all...)} }
 }
 
-type deny struct{ to string }
+type denyAll struct{ to string }
 
-func (d deny) Judge(_ packet.World, f packet.Flow) packet.Ruling {
+func (d denyAll) Evaluate(_ packet.ClusterState, f packet.Flow) packet.PolicyResult {
 	if f.To != nil && f.To.Name == d.to {
-		return packet.Ruling{By: fmt.Sprintf("policy walls of namespace shop lets nobody to %s port %d", f.To.Name, f.Port), Fix: packet.Fix{Say: "let Pod " + f.From.Name + " in"}}
+		return packet.PolicyResult{By: fmt.Sprintf("policy walls of namespace shop lets nobody to %s port %d", f.To.Name, f.Port), Fix: packet.Fix{Description: "let Pod " + f.From.Name + " in"}}
 	}
-	return packet.Ruling{Allowed: true, By: "no policy selects the Pod"}
+	return packet.PolicyResult{Allowed: true, By: "no policy selects the Pod"}
 }
 
 func nodePort(s *v1.Service) {
@@ -112,52 +112,52 @@ func TestPacketStory(t *testing.T) {
 	var out strings.Builder
 	for _, c := range []struct {
 		name, from, to string
-		w              packet.World
+		w              packet.ClusterState
 	}{
-		{"both take it", "pod/a", "service/b:80", world()},
-		{"by name and port name", "pod/a", "b.shop:http", world()},
-		{"no such port, but that is the target", "pod/a", "service/b:8080", world(edit(func(s *v1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }))},
-		{"nobody ready", "pod/a", "service/b:80", world(ends("b0@10.72.1.3@n1!", "b1@10.72.2.3@n2-"))},
-		{"no endpoints at all", "pod/a", "10.96.0.9:80", world(ends())},
-		{"one listens on loopback only", "pod/a", "service/b:80", world(func(w *packet.World) { w.Sockets = sockets("b0 127.0.0.1:8080", "b1 *:8080") })},
-		{"listens on another port", "pod/a", "pod/b1:8080", world(func(w *packet.World) { w.Sockets = sockets("b1 *:9090") })},
-		{"sockets not known", "pod/a", "service/b:80", world(func(w *packet.World) { w.Sockets = nil })},
-		{"a policy denies", "pod/a", "service/b:80", world(ends("b1@10.72.2.3@n2"), func(w *packet.World) { w.Judge = deny{"b1"} })},
-		{"policies nobody can judge", "pod/a", "service/b:80", world(func(w *packet.World) {
+		{"both take it", "pod/a", "service/b:80", stateFixture()},
+		{"by name and port name", "pod/a", "b.shop:http", stateFixture()},
+		{"no such port, but that is the target", "pod/a", "service/b:8080", stateFixture(edit(func(s *v1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }))},
+		{"nobody ready", "pod/a", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1!", "b1@10.72.2.3@n2-"))},
+		{"no endpoints at all", "pod/a", "10.96.0.9:80", stateFixture(ends())},
+		{"one listens on loopback only", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b0 127.0.0.1:8080", "b1 *:8080") })},
+		{"listens on another port", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b1 *:9090") })},
+		{"sockets not known", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = nil })},
+		{"a policy denies", "pod/a", "service/b:80", stateFixture(ends("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
+		{"policies nobody can judge", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) {
 			w.Policies = []*networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}}}
 		})},
-		{"cluster IP from outside", "198.51.100.7", "10.96.0.9:80", world()},
-		{"node port", "198.51.100.7", "node/n1:30080", world(edit(nodePort))},
-		{"node port, Local, none there", "198.51.100.7", "192.0.2.2:30080", world(ends("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
+		{"cluster IP from outside", "198.51.100.7", "10.96.0.9:80", stateFixture()},
+		{"node port", "198.51.100.7", "node/n1:30080", stateFixture(edit(nodePort))},
+		{"node port, Local, none there", "198.51.100.7", "192.0.2.2:30080", stateFixture(ends("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
 			nodePort(s)
 			s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal
 		}))},
-		{"internal policy Local, none here", "pod/a", "service/b:80", world(ends("b1@10.72.2.3@n2"), edit(func(s *v1.Service) { s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal) }))},
-		{"load balancer, sender not in range", "198.51.100.7", "203.0.113.1:80", world(edit(func(s *v1.Service) {
+		{"internal policy Local, none here", "pod/a", "service/b:80", stateFixture(ends("b1@10.72.2.3@n2"), edit(func(s *v1.Service) { s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal) }))},
+		{"load balancer, sender not in range", "198.51.100.7", "203.0.113.1:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec.Type, s.Spec.LoadBalancerSourceRanges = v1.ServiceTypeLoadBalancer, []string{"192.0.2.0/24"}
 			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}}
 		}))},
-		{"affinity", "pod/a", "service/b:80", world(edit(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }))},
-		{"headless", "pod/a", "service/b:80", world(edit(func(s *v1.Service) {
+		{"affinity", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }))},
+		{"headless", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec.ClusterIP, s.Spec.Ports[0].TargetPort = v1.ClusterIPNone, intstr.FromInt32(8080)
 		}))},
-		{"ExternalName", "pod/a", "service/b:80", world(edit(func(s *v1.Service) {
+		{"ExternalName", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: "db.example.com"}
 		}))},
-		{"name from the host's network", "pod/a", "b.shop.svc.cluster.local:80", world(func(w *packet.World) { w.Pods[0].Spec.HostNetwork = true })},
-		{"name of another namespace", "pod/a", "api:80", world(func(w *packet.World) {
+		{"name from the host's network", "pod/a", "b.shop.svc.cluster.local:80", stateFixture(func(w *packet.ClusterState) { w.Pods[0].Spec.HostNetwork = true })},
+		{"name of another namespace", "pod/a", "api:80", stateFixture(func(w *packet.ClusterState) {
 			s := service("api", "10.96.0.10")
 			s.Namespace = "back"
 			w.Services = append(w.Services, s)
 		})},
-		{"a name of the world", "pod/a", "www.example.com:443", world()},
-		{"a slice that is behind", "pod/a", "service/b:80", world(ends("b7@10.72.1.9@n1"))},
-		{"no route", "pod/a", "pod/b1:8080", world(func(w *packet.World) { w.Nodes[1].Spec.PodCIDR = "10.99.0.0/24" })},
-		{"its node fell silent", "pod/a", "pod/b1:8080", world(func(w *packet.World) { w.Nodes[1].Status.Conditions[0].Status = v1.ConditionUnknown })},
-		{"sender not running", "pod/late", "service/b:80", world(func(w *packet.World) { w.Pods = append(w.Pods, pod("late", "", "")) })},
-		{"to itself", "pod/b0", "service/b:80", world(ends("b0@10.72.1.3@n1"))},
-		{"no such Service", "pod/a", "service/bb:80", world()},
-		{"a process of the node", "pod/a", "node/n1:22", world()},
+		{"a name of the world", "pod/a", "www.example.com:443", stateFixture()},
+		{"a slice that is behind", "pod/a", "service/b:80", stateFixture(ends("b7@10.72.1.9@n1"))},
+		{"no route", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Spec.PodCIDR = "10.99.0.0/24" })},
+		{"its node fell silent", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Status.Conditions[0].Status = v1.ConditionUnknown })},
+		{"sender not running", "pod/late", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Pods = append(w.Pods, pod("late", "", "")) })},
+		{"to itself", "pod/b0", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1"))},
+		{"no such Service", "pod/a", "service/bb:80", stateFixture()},
+		{"a process of the node", "pod/a", "node/n1:22", stateFixture()},
 	} {
 		from, err := packet.ReadFrom(c.from, "shop")
 		if err != nil {
@@ -169,7 +169,7 @@ func TestPacketStory(t *testing.T) {
 		}
 		ask.From = from
 		fmt.Fprintf(&out, "# %s\n", c.name)
-		if err := packet.Go(c.w, ask).WriteText(&out); err != nil {
+		if err := packet.Trace(c.w, ask).WriteText(&out); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteString("\n")
@@ -247,16 +247,16 @@ func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 			s.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{labelled("b0")}, Ports: []networkingv1.NetworkPolicyPort{port(intstr.FromString("web"), 0)}}}
 		}), true},
 	} {
-		w := world(func(w *packet.World) {
-			w.Judge, w.Policies = packet.Enforced{}, []*networkingv1.NetworkPolicy{c.policy}
-			w.Spaces = []*v1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+		w := stateFixture(func(w *packet.ClusterState) {
+			w.Policy, w.Policies = packet.NetworkPolicies{}, []*networkingv1.NetworkPolicy{c.policy}
+			w.Namespaces = []*v1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
 			for _, p := range w.Pods {
 				p.Labels = map[string]string{"name": p.Name}
 			}
 		})
-		got := packet.Go(w, packet.Ask{From: packet.Place{Kind: "pod", Namespace: "shop", Name: "a"}, To: packet.Place{Kind: "pod", Namespace: "shop", Name: "b0"}, Port: "8080"})
-		if (got.Verdict == packet.Delivered) != c.passes || !c.passes && (got.Reason != packet.PolicyDenies || !strings.Contains(got.Cause, "NetworkPolicy walls isolates")) {
-			t.Errorf("%s: %s (%s)", c.name, got.Verdict, got.Cause)
+		got := packet.Trace(w, packet.Request{From: packet.Peer{Kind: "pod", Namespace: "shop", Name: "a"}, To: packet.Peer{Kind: "pod", Namespace: "shop", Name: "b0"}, Port: "8080"})
+		if (got.Outcome == packet.Delivered) != c.passes || !c.passes && (got.Reason != packet.PolicyDenies || !strings.Contains(got.Cause, "NetworkPolicy walls isolates")) {
+			t.Errorf("%s: %s (%s)", c.name, got.Outcome, got.Cause)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestWhatPeopleWrite(t *testing.T) {
 		t.Errorf("protocol icmp: %v", err)
 	}
 	a, err := packet.ReadTo("svc/back/api:http", "shop", "udp")
-	if err != nil || a.To != (packet.Place{Kind: "service", Namespace: "back", Name: "api"}) || a.Port != "http" || a.Protocol != "UDP" {
+	if err != nil || a.To != (packet.Peer{Kind: "service", Namespace: "back", Name: "api"}) || a.Port != "http" || a.Protocol != "UDP" {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	a, err = packet.ReadTo("[fd00::1]:80", "shop", "")
@@ -289,7 +289,7 @@ func TestWhatPeopleWrite(t *testing.T) {
 func TestThereIsAlwaysAVerdict(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None", "192.0.2.1"})
-		w := world()
+		w := stateFixture()
 		w.Services[0].Spec.ClusterIP = odd.Draw(r, "cluster IP")
 		w.Services[0].Spec.Type = rapid.SampledFrom([]v1.ServiceType{"", v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName}).Draw(r, "type")
 		w.Services[0].Spec.Ports[0].NodePort = rapid.Int32Range(-1, 70000).Draw(r, "node port")
@@ -297,10 +297,10 @@ func TestThereIsAlwaysAVerdict(t *testing.T) {
 		w.Slices[0].Endpoints[0].Addresses = rapid.SliceOfN(odd, 0, 2).Draw(r, "endpoint")
 		w.Slices[0].Endpoints[0].TargetRef = nil
 		w.Nodes = w.Nodes[:rapid.IntRange(0, 2).Draw(r, "nodes")]
-		from := rapid.SampledFrom([]packet.Place{{}, {Kind: "pod", Namespace: "shop", Name: "a"}, {Kind: "pod"}, {Kind: "node", Name: "n1"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("198.51.100.7")}}).Draw(r, "from")
-		to := rapid.SampledFrom([]packet.Place{{}, {Kind: "service", Namespace: "shop", Name: "b"}, {Kind: "name", Name: "b"}, {Kind: "name", Name: "."}, {Kind: "node", Name: "n1"}, {Kind: "pod", Namespace: "shop", Name: "b0"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("10.96.0.9")}}).Draw(r, "to")
+		from := rapid.SampledFrom([]packet.Peer{{}, {Kind: "pod", Namespace: "shop", Name: "a"}, {Kind: "pod"}, {Kind: "node", Name: "n1"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("198.51.100.7")}}).Draw(r, "from")
+		to := rapid.SampledFrom([]packet.Peer{{}, {Kind: "service", Namespace: "shop", Name: "b"}, {Kind: "name", Name: "b"}, {Kind: "name", Name: "."}, {Kind: "node", Name: "n1"}, {Kind: "pod", Namespace: "shop", Name: "b0"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("10.96.0.9")}}).Draw(r, "to")
 		port := rapid.SampledFrom([]string{"", "80", "http", "web", "30080", "99999", "-1"}).Draw(r, "port")
-		if got := packet.Go(w, packet.Ask{From: from, To: to, Port: port}); got.Verdict == "" || got.Cause == "" {
+		if got := packet.Trace(w, packet.Request{From: from, To: to, Port: port}); got.Outcome == "" || got.Cause == "" {
 			r.Fatalf("no verdict: %+v", got)
 		}
 	})

@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gantry-project/gantry/internal/policy/rules"
+	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// Enforced judges by the rules that Gantry's own keeper of NetworkPolicies puts into the kernel: it makes them, and reads them as the kernel does.
-type Enforced struct{}
+// NetworkPolicies judges by the rules that Gantry's own keeper of NetworkPolicies puts into the kernel: it makes them, and reads them as the kernel does.
+type NetworkPolicies struct{}
 
-// Judge implements Judge: what may go out of the sender, then what may come into the receiver.
-func (Enforced) Judge(w World, f Flow) Ruling {
+// Evaluate implements PolicyEvaluator: what may go out of the sender, then what may come into the receiver.
+func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 	state := rules.Build(policiesIn(w, f))
-	var said []string
+	var output []string
 	for _, d := range []struct {
 		pod   *v1.Pod
 		own   netip.Addr
@@ -43,20 +43,20 @@ func (Enforced) Judge(w World, f Flow) Ruling {
 			continue
 		}
 		names := strings.Join(selecting(w, d.pod, d.where), ", ")
-		if !passes(state, chain, f) {
-			return Ruling{By: fmt.Sprintf("%s isolates Pod %s (%s), and nothing lets this %s it: %s/%d with %s", names, d.pod.Name, d.where, d.verb, f.Protocol, f.Port, other(f, d.pod)),
-				Fix: Fix{Say: fmt.Sprintf("add a rule to %s, or another policy, that lets %s/%d with %s %s Pod %s", names, f.Protocol, f.Port, other(f, d.pod), d.verb, d.pod.Name)}}
+		if !chainAccepts(state, chain, f) {
+			return PolicyResult{By: fmt.Sprintf("%s isolates Pod %s (%s), and nothing lets this %s it: %s/%d with %s", names, d.pod.Name, d.where, d.verb, f.Protocol, f.Port, otherNamespaceText(f, d.pod)),
+				Fix: Fix{Description: fmt.Sprintf("add a rule to %s, or another policy, that lets %s/%d with %s %s Pod %s", names, f.Protocol, f.Port, otherNamespaceText(f, d.pod), d.verb, d.pod.Name)}}
 		}
-		said = append(said, fmt.Sprintf("%s lets it %s Pod %s", names, d.verb, d.pod.Name))
+		output = append(output, fmt.Sprintf("%s lets it %s Pod %s", names, d.verb, d.pod.Name))
 	}
-	if len(said) == 0 {
-		return Ruling{Allowed: true, By: "no NetworkPolicy isolates the Pods"}
+	if len(output) == 0 {
+		return PolicyResult{Allowed: true, By: "no NetworkPolicy isolates the Pods"}
 	}
-	return Ruling{Allowed: true, By: strings.Join(said, "; ")}
+	return PolicyResult{Allowed: true, By: strings.Join(output, "; ")}
 }
 
-// other names the peer as a policy would have to.
-func other(f Flow, own *v1.Pod) string {
+// otherNamespaceText names the peer as a policy would have to.
+func otherNamespaceText(f Flow, own *v1.Pod) string {
 	peer, addr := f.To, f.ToAddr
 	if own == f.To {
 		peer, addr = f.From, f.FromAddr
@@ -67,16 +67,16 @@ func other(f Flow, own *v1.Pod) string {
 	return fmt.Sprintf("Pods labelled %s in namespace %s", labels.Set(peer.Labels), peer.Namespace)
 }
 
-func policiesIn(w World, f Flow) rules.In {
+func policiesIn(w ClusterState, f Flow) rules.In {
 	in := rules.In{Policies: w.Policies, Namespaces: map[string]map[string]string{}}
-	for _, n := range w.Spaces {
+	for _, n := range w.Namespaces {
 		in.Namespaces[n.Name] = n.Labels
 	}
 	for _, p := range w.Pods {
 		if p.Spec.HostNetwork || ended(p) || len(podIPs(p)) == 0 {
 			continue
 		}
-		q := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, IPs: podIPs(p), Here: p == f.From || p == f.To}
+		q := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, IPs: podIPs(p), Local: p == f.From || p == f.To}
 		for _, c := range containers(p) {
 			q.Ports = append(q.Ports, c.Ports...)
 		}
@@ -86,7 +86,7 @@ func policiesIn(w World, f Flow) rules.In {
 }
 
 // selecting names the policies that rule over one direction of a Pod.
-func selecting(w World, p *v1.Pod, d networkingv1.PolicyType) []string {
+func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	var out []string
 	for _, x := range w.Policies {
 		sel, err := metav1.LabelSelectorAsSelector(&x.Spec.PodSelector)
@@ -99,50 +99,50 @@ func selecting(w World, p *v1.Pod, d networkingv1.PolicyType) []string {
 	return out
 }
 
-// passes reads a chain as the kernel does: the first line whose matches all hold decides; the chain ends with drop.
-func passes(s rules.State, chain string, f Flow) bool {
+// chainAccepts reads a chain as the kernel does: the first line whose matches all hold decides; the chain ends with drop.
+func chainAccepts(s rules.State, chain string, f Flow) bool {
 	for _, line := range s.Chains[chain] {
-		switch words := strings.Fields(line); {
-		case len(words) == 0 || words[len(words)-1] != "return":
-		case holds(s, words[:len(words)-1], f):
+		switch fields := strings.Fields(line); {
+		case len(fields) == 0 || fields[len(fields)-1] != "return":
+		case ruleMatches(s, fields[:len(fields)-1], f):
 			return true
 		}
 	}
 	return false
 }
 
-// holds reads the matches of one line. What it does not know does not hold: a trace must not promise more than the kernel does.
-func holds(s rules.State, words []string, f Flow) bool {
+// ruleMatches reads the matches of one line. What it does not know does not hold: a trace must not promise more than the kernel does.
+func ruleMatches(s rules.State, fields []string, f Flow) bool {
 	protocol := strings.ToLower(f.Protocol)
-	for len(words) > 0 {
+	for len(fields) > 0 {
 		used, yes := 0, false
 		switch {
-		case len(words) >= 9 && words[2] == "." && words[5] == ".":
+		case len(fields) >= 9 && fields[2] == "." && fields[5] == ".":
 			// ip daddr . meta l4proto . th dport @ports
-			key := fmt.Sprintf("%s . %s . %d", side(words[1], f), protocol, f.Port)
-			used, yes = 9, s.Sets[strings.TrimPrefix(words[8], "@")].Elements[key]
-		case len(words) >= 3 && words[0] == "meta" && words[1] == "nfproto":
-			used, yes = 3, f.ToAddr.Is4() == (words[2] == "ipv4")
-		case len(words) >= 3 && words[0] == "meta" && words[1] == "l4proto":
-			used, yes = 3, words[2] == protocol
-		case len(words) >= 4 && words[2] == "!=":
-			used, yes = 4, !within(words[3], side(words[1], f))
-		case len(words) >= 3 && (words[1] == "saddr" || words[1] == "daddr") && strings.HasPrefix(words[2], "@"):
-			used, yes = 3, s.Sets[words[2][1:]].Elements[side(words[1], f).String()]
-		case len(words) >= 3 && (words[1] == "saddr" || words[1] == "daddr"):
-			used, yes = 3, within(words[2], side(words[1], f))
-		case len(words) >= 3 && words[1] == "dport":
-			used, yes = 3, words[0] == protocol && portIn(words[2], f.Port)
+			key := fmt.Sprintf("%s . %s . %d", addressOf(fields[1], f), protocol, f.Port)
+			used, yes = 9, s.Sets[strings.TrimPrefix(fields[8], "@")].Elements[key]
+		case len(fields) >= 3 && fields[0] == "meta" && fields[1] == "nfproto":
+			used, yes = 3, f.ToAddr.Is4() == (fields[2] == "ipv4")
+		case len(fields) >= 3 && fields[0] == "meta" && fields[1] == "l4proto":
+			used, yes = 3, fields[2] == protocol
+		case len(fields) >= 4 && fields[2] == "!=":
+			used, yes = 4, !within(fields[3], addressOf(fields[1], f))
+		case len(fields) >= 3 && (fields[1] == "saddr" || fields[1] == "daddr") && strings.HasPrefix(fields[2], "@"):
+			used, yes = 3, s.Sets[fields[2][1:]].Elements[addressOf(fields[1], f).String()]
+		case len(fields) >= 3 && (fields[1] == "saddr" || fields[1] == "daddr"):
+			used, yes = 3, within(fields[2], addressOf(fields[1], f))
+		case len(fields) >= 3 && fields[1] == "dport":
+			used, yes = 3, fields[0] == protocol && portIn(fields[2], f.Port)
 		}
 		if !yes {
 			return false
 		}
-		words = words[used:]
+		fields = fields[used:]
 	}
 	return true
 }
 
-func side(word string, f Flow) netip.Addr {
+func addressOf(word string, f Flow) netip.Addr {
 	if word == "saddr" {
 		return f.FromAddr
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // WriteText prints the way for a person.
-func (w Walk) WriteText(out io.Writer) error {
+func (w Result) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s to %s\n\n", w.Protocol, w.From, w.To)
 	last := ""
@@ -20,9 +20,9 @@ func (w Walk) WriteText(out io.Writer) error {
 		if s.Endpoint != "" {
 			indent = "    "
 		}
-		fmt.Fprintf(&b, "%s%s %-9s %s\n", indent, map[State]string{OK: "✓", Fails: "✗", Unsure: "?"}[s.State], s.Name, s.Says)
+		fmt.Fprintf(&b, "%s%s %-9s %s\n", indent, map[State]string{OK: "✓", Failed: "✗", Uncertain: "?"}[s.State], s.Name, s.Text)
 	}
-	fmt.Fprintf(&b, "\n%s", w.Verdict)
+	fmt.Fprintf(&b, "\n%s", w.Outcome)
 	if w.Reason != "" {
 		fmt.Fprintf(&b, " (%s)", w.Reason)
 	}
@@ -31,7 +31,7 @@ func (w Walk) WriteText(out io.Writer) error {
 		b.WriteString("\nWhat you can do:\n")
 	}
 	for _, f := range w.Fixes {
-		fmt.Fprintf(&b, "  → %s\n", f.Say)
+		fmt.Fprintf(&b, "  → %s\n", f.Description)
 		if f.Run != "" {
 			fmt.Fprintf(&b, "      $ %s\n", f.Run)
 		}

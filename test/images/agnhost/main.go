@@ -22,8 +22,8 @@ var modes = map[string]func(args []string) int{
 	"exit":                 untilTerm(exit),
 	"signals":              signals,
 	"ignore-term":          ignoreTerm,
-	"eat":                  eat,
-	"spin":                 spin,
+	"eat":                  allocateMemory,
+	"spin":                 burnCPU,
 }
 
 func main() {
@@ -112,8 +112,8 @@ func ignoreTerm([]string) int {
 	select {}
 }
 
-// eat MEBIBYTES: touches that much memory, then sleeps.
-func eat(args []string) int {
+// allocateMemory MEBIBYTES: touches that much memory, then sleeps.
+func allocateMemory(args []string) int {
 	mib := 64
 	if len(args) > 0 {
 		mib = number(args[0])
@@ -130,8 +130,8 @@ func eat(args []string) int {
 	return pause(nil)
 }
 
-// spin keeps one core busy until TERM.
-func spin([]string) int {
+// burnCPU keeps one core busy until TERM.
+func burnCPU([]string) int {
 	go func() {
 		for n := 0; ; n++ {
 			_ = n

@@ -52,9 +52,9 @@ var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
 // session replays one case: captured variables live as long.
 type session struct {
-	server Server
-	vars   map[string]string
-	made   []string // paths of objects that were created, newest last
+	server  Server
+	vars    map[string]string
+	created []string // paths of objects that were created, newest last
 }
 
 func (s *session) fill(text string) string {
@@ -95,7 +95,7 @@ func (s *session) send(ctx context.Context, r Request, as string) (answer, error
 		return answer{}, fmt.Errorf("%s %s: reading the answer: %w", r.Method, r.Path, err)
 	}
 	a := answer{res.StatusCode, res.Header, body}
-	s.remember(r, a)
+	s.capture(r, a)
 	return a, nil
 }
 
@@ -138,7 +138,7 @@ func (s *session) request(ctx context.Context, r Request) (*http.Request, error)
 	return req, nil
 }
 
-func (s *session) remember(r Request, a answer) {
+func (s *session) capture(r Request, a answer) {
 	v := a.json()
 	for name, path := range r.Capture {
 		if x, ok := dig(v, path); ok {
@@ -154,7 +154,7 @@ func (s *session) remember(r Request, a answer) {
 			}
 			path += "/" + fmt.Sprint(name)
 		}
-		s.made = append(s.made, path)
+		s.created = append(s.created, path)
 	}
 }
 
@@ -182,8 +182,8 @@ func dig(v any, path string) (any, bool) {
 
 // clean removes what the case made: grace 0, finalizers cleared; definitions and namespaces are waited for.
 func (s *session) clean(ctx context.Context) {
-	for i := len(s.made) - 1; i >= 0; i-- {
-		path := s.made[i]
+	for i := len(s.created) - 1; i >= 0; i-- {
+		path := s.created[i]
 		del := Request{Method: http.MethodDelete, Path: path + "?gracePeriodSeconds=0"}
 		a, err := s.send(ctx, del, "admin")
 		if err != nil {
@@ -197,12 +197,12 @@ func (s *session) clean(ctx context.Context) {
 			}
 		}
 		if strings.Contains(path, "/customresourcedefinitions/") || strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
-			s.waitGone(ctx, path)
+			s.waitDeleted(ctx, path)
 		}
 	}
 }
 
-func (s *session) waitGone(ctx context.Context, path string) {
+func (s *session) waitDeleted(ctx context.Context, path string) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)

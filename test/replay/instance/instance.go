@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
 )
@@ -85,7 +85,7 @@ func New(o Options) (*Instance, error) {
 		i.node, err = ports.Free()
 	}
 	if err == nil && o.Number == 0 && (o.Bridge == "" || o.PodCIDR == "") {
-		if i.network, err = ports.TakeNetwork("gyard"); err == nil {
+		if i.network, err = ports.ReserveNetwork("gyard"); err == nil {
 			i.o.Bridge, i.o.PodCIDR = cmp.Or(o.Bridge, i.network.Bridge), cmp.Or(o.PodCIDR, i.network.PodCIDR)
 		}
 	}
@@ -100,8 +100,8 @@ func (i *Instance) podCIDR() string {
 	return cmp.Or(i.o.PodCIDR, fmt.Sprintf("10.%d.0.0/16", 122+i.o.Number))
 }
 
-// placeFlags are the flags that tell this instance's node from others'.
-func (i *Instance) placeFlags() []string {
+// instanceFlags are the flags that tell this instance's node from others'.
+func (i *Instance) instanceFlags() []string {
 	flags := []string{"--kubelet-port", fmt.Sprint(i.node), "--bridge", i.bridge(), "--pod-cidr", i.podCIDR(), "--bin-dir", i.o.BinDir}
 	if i.o.NodeIP != "" {
 		flags = append(flags, "--node-ip", i.o.NodeIP)
@@ -117,7 +117,7 @@ func (i *Instance) Start() error {
 		}
 		return nil
 	}
-	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node}, i.placeFlags()...)
+	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node}, i.instanceFlags()...)
 	if i.o.Config != "" {
 		args = append(args, "--kubelet-config", i.o.Config)
 	}
@@ -175,7 +175,7 @@ func (i *Instance) StartKubelet() error {
 	pki := filepath.Join(i.server(), "pki")
 	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir, "--hostname-override", i.o.Node,
 		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"), "--tls-private-key-file", filepath.Join(pki, "kubelet.key"),
-		"--leader-elect=false"}, i.placeFlags()...)
+		"--leader-elect=false"}, i.instanceFlags()...)
 	if i.o.Config != "" {
 		args = append(args, "--config", i.o.Config)
 	}
@@ -256,7 +256,7 @@ func (i *Instance) Stop() error {
 // Remove stops everything and takes away every trace.
 func (i *Instance) Remove() error {
 	err := i.Stop()
-	out, cleanErr := exec.Command(i.o.Binary, append([]string{"clean", "--data-dir", i.Dir}, i.placeFlags()...)...).CombinedOutput()
+	out, cleanErr := exec.Command(i.o.Binary, append([]string{"clean", "--data-dir", i.Dir}, i.instanceFlags()...)...).CombinedOutput()
 	if cleanErr != nil {
 		cleanErr = fmt.Errorf("gantry clean: %w\n%s", cleanErr, out)
 	}
@@ -297,7 +297,7 @@ func (i *Instance) Kubectl(ctx context.Context, args ...string) (stdout, stderr 
 
 // Import loads an image archive into this instance's containerd.
 func (i *Instance) Import(ctx context.Context, archive string) error {
-	stdout, stderr, code := i.Gantry(ctx, append([]string{"image", "import", "--data-dir", i.Dir, archive}, i.placeFlags()...)...)
+	stdout, stderr, code := i.Gantry(ctx, append([]string{"image", "import", "--data-dir", i.Dir, archive}, i.instanceFlags()...)...)
 	if code != 0 {
 		return fmt.Errorf("gantry image import: %s%s", stdout, strings.TrimSpace(stderr))
 	}

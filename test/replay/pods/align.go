@@ -12,31 +12,31 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// moment is a state of a Pod or another object as it was seen, flattened to paths and values.
-type moment struct {
-	t     float64
-	last  float64 // how long it was seen; the last one for ever
-	parts map[string]string
-	loose bool    // the Pod's resources were read from an unlimited cgroup: not compared
-	brief float64 // how short it may be and still be merged with its neighbours
+// snapshot is a state of a Pod or another object as it was seen, flattened to paths and values.
+type snapshot struct {
+	t              float64
+	last           float64 // how long it was seen; the last one for ever
+	parts          map[string]string
+	loose          bool    // the Pod's resources were read from an unlimited cgroup: not compared
+	transientScore float64 // how short it may be and still be merged with its neighbours
 }
 
-// brief is how short a state may be seen and still be merged with its neighbours by a slower watcher, in seconds: one round of upstream's own look at the
+// transientDuration is how short a state may be seen and still be merged with its neighbours by a slower watcher, in seconds: one round of upstream's own look at the
 // runtime, a second, and the tenth to which each of two times is rounded.
-const brief = 1.15
+const transientDuration = 1.15
 
-// round is how long upstream's kubelet may take to come by again, in seconds: ten to fifteen, and its look at the runtime.
-const round = 15 + brief
+// timeRounding is how long upstream's kubelet may take to come by again, in seconds: ten to fifteen, and its look at the runtime.
+const timeRounding = 15 + transientDuration
 
-// gathered is the same for the status of an object that follows Pods, as a Job's controller gathers changes for another second, and for a printed row, which
+// eventWindow is the same for the status of an object that follows Pods, as a Job's controller gathers changes for another second, and for a printed row, which
 // stands for several brief states.
-const gathered = brief + 1
+const eventWindow = transientDuration + 1
 
-// ours is the same for a state of ours: the machine may be busy with ten cases and more.
-const ours = 2.0
+// ownFields is the same for a state of ours: the machine may be busy with ten cases and more.
+const ownFields = 2.0
 
-// passing are parts of a container's state that a slower watcher sees one step later: it runs, it ended.
-var passing = regexp.MustCompile(`ontainerStatuses\[[^]]*\]\.(state\..*|started|ready|containerID|imageID|image|allocatedResources.*|resources.*|user.*|volumeMounts.*)$`)
+// transientPaths are parts of a container's state that a slower watcher sees one step later: it runs, it ended.
+var transientPaths = regexp.MustCompile(`ontainerStatuses\[[^]]*\]\.(state\..*|started|ready|containerID|imageID|image|allocatedResources.*|resources.*|user.*|volumeMounts.*)$`)
 
 // unlimited is what upstream's kubelet reports as a Pod's memory limit on cgroup v1 where none is set: an accident of reading a file, in place of what
 // the Pod asks for.
@@ -75,11 +75,11 @@ func flatten(path string, v any, into map[string]string) {
 	}
 }
 
-// moments makes the sequence of distinct states from lines of one object.
-func moments(lines []map[string]any, without ...string) []moment {
-	var out []moment
+// snapshots makes the sequence of distinct states from lines of one object.
+func snapshots(lines []map[string]any, without ...string) []snapshot {
+	var out []snapshot
 	for _, line := range lines {
-		m := moment{parts: map[string]string{}, brief: brief}
+		m := snapshot{parts: map[string]string{}, transientScore: transientDuration}
 		m.t, _ = line["t"].(float64)
 		line = maps.Clone(line)
 		for _, k := range append(without, "t", "change") {
@@ -88,7 +88,7 @@ func moments(lines []map[string]any, without ...string) []moment {
 		m.loose = dig(line, "status", "resources", "limits", "memory") == unlimited
 		flatten("", line, m.parts)
 		if slices.Contains(without, "object") || slices.Contains(without, "NAME") {
-			m.brief = gathered
+			m.transientScore = eventWindow
 		}
 		if m.loose {
 			maps.DeleteFunc(m.parts, func(path, _ string) bool { return strings.HasPrefix(path, ".status.resources") })
@@ -108,7 +108,7 @@ func moments(lines []map[string]any, without ...string) []moment {
 }
 
 // unequal lists the paths at which two states differ.
-func unequal(want, got moment) []string {
+func unequal(want, got snapshot) []string {
 	var out []string
 	for path, w := range want.parts {
 		if g, ok := got.parts[path]; !ok || !replay.Match(w, g) {
@@ -124,12 +124,12 @@ func unequal(want, got moment) []string {
 	return out
 }
 
-// flaps tells for each state where upstream is back at the state before it, when all between was brief: a slower watcher, or a calmer node,
+// transientSnapshots tells for each state where upstream is back at the state before it, when all between was brief: a slower watcher, or a calmer node,
 // shows one state there. 0 means nowhere.
-func flaps(list []moment) []int {
+func transientSnapshots(list []snapshot) []int {
 	out := make([]int, len(list))
 	for i := 1; i < len(list); i++ {
-		for k := i; k+1 < len(list) && list[k].last <= list[k].brief; k++ {
+		for k := i; k+1 < len(list) && list[k].last <= list[k].transientScore; k++ {
 			if maps.Equal(list[i-1].parts, list[k+1].parts) {
 				out[i] = k + 2
 				break
@@ -146,23 +146,23 @@ type alignment struct {
 }
 
 const (
-	skipBrief = 0.4 // a state that a slower watcher would not have seen
-	skipLong  = 6.0 // one that it would have
-	apart     = 9   // states that differ in more places are not the same state
+	skipTransientCost = 0.4 // a state that a slower watcher would not have seen
+	skipCost          = 6.0 // one that it would have
+	mismatchCost      = 9   // states that differ in more places are not the same state
 )
 
 // align pairs states in order at the least cost. A brief state may be left out; a brief one of ours only when all its parts are upstream's, but for how far
 // single containers are: those start and end side by side.
-func align(want, got []moment) alignment {
-	known := func(g moment) bool {
+func align(want, got []snapshot) alignment {
+	known := func(g snapshot) bool {
 		for path, v := range g.parts {
-			if g.last <= brief && passing.MatchString(path) {
+			if g.last <= transientDuration && transientPaths.MatchString(path) {
 				continue
 			}
 			if strings.HasSuffix(path, ".message") || strings.HasPrefix(path, ".status.resources") || strings.HasPrefix(path, ".READY") || strings.HasPrefix(path, ".STATUS") {
 				continue // follows from the rest
 			}
-			if !slices.ContainsFunc(want, func(w moment) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {
+			if !slices.ContainsFunc(want, func(w snapshot) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {
 				return false
 			}
 		}
@@ -170,18 +170,18 @@ func align(want, got []moment) alignment {
 	}
 	skipW, skipG := make([]float64, len(want)), make([]float64, len(got))
 	for i, w := range want {
-		skipW[i] = skipLong
-		if w.last <= w.brief {
-			skipW[i] = skipBrief
+		skipW[i] = skipCost
+		if w.last <= w.transientScore {
+			skipW[i] = skipTransientCost
 		}
 	}
 	for j, g := range got {
-		skipG[j] = skipLong
-		if g.last <= ours && known(g) {
-			skipG[j] = skipBrief
+		skipG[j] = skipCost
+		if g.last <= ownFields && known(g) {
+			skipG[j] = skipTransientCost
 		}
 	}
-	back := flaps(want)
+	back := transientSnapshots(want)
 	best := make([][]float64, len(want)+1)
 	from := make([][]byte, len(want)+1)
 	for i := range best {
@@ -199,14 +199,14 @@ func align(want, got []moment) alignment {
 				}
 			}
 			if i < len(want) && j < len(got) {
-				if n := len(unequal(want[i], got[j])); n <= apart {
+				if n := len(unequal(want[i], got[j])); n <= mismatchCost {
 					try(float64(n)+best[i+1][j+1], 'p')
 				}
 			}
 			if i < len(want) {
 				try(skipW[i]+best[i+1][j], 'w')
 				if back[i] > 0 {
-					try(skipBrief+best[back[i]][j], 'f')
+					try(skipTransientCost+best[back[i]][j], 'f')
 				}
 			}
 			if j < len(got) {
@@ -223,12 +223,12 @@ func align(want, got []moment) alignment {
 		case 'f':
 			i = back[i]
 		case 'w':
-			if skipW[i] > skipBrief {
+			if skipW[i] > skipTransientCost {
 				out.pairs = append(out.pairs, [2]int{i, -1})
 			}
 			i++
 		default:
-			if skipG[j] > skipBrief {
+			if skipG[j] > skipTransientCost {
 				out.pairs = append(out.pairs, [2]int{-1, j})
 			}
 			j++
@@ -239,7 +239,7 @@ func align(want, got []moment) alignment {
 
 // differences tells how two sequences of states differ; one that repeats over states is told once. Times count as a magnitude, as the recordings' README asks:
 // a state may come up to ten times sooner, or sooner by a round of upstream's kubelet, and later by little more than half of the time.
-func differences(prefix string, want, got []moment) []replay.Difference {
+func differences(prefix string, want, got []snapshot) []replay.Difference {
 	var out []replay.Difference
 	seen := map[string]int{}
 	add := func(d replay.Difference) {
@@ -259,7 +259,7 @@ func differences(prefix string, want, got []moment) []replay.Difference {
 			for _, path := range unequal(w, g) {
 				add(replay.Difference{Path: prefix + path, Want: value(w, path), Got: value(g, path)})
 			}
-			if g.t-w.t > max(5, 0.6*w.t) || w.t-g.t > max(round, 0.9*w.t) {
+			if g.t-w.t > max(5, 0.6*w.t) || w.t-g.t > max(timeRounding, 0.9*w.t) {
 				add(replay.Difference{Path: prefix + " time", Want: fmt.Sprintf("%.1f s", w.t), Got: fmt.Sprintf("%.1f s (%s)", g.t, g.summary())})
 			}
 		}
@@ -267,7 +267,7 @@ func differences(prefix string, want, got []moment) []replay.Difference {
 	return out
 }
 
-func value(m moment, path string) string {
+func value(m snapshot, path string) string {
 	v, ok := m.parts[path]
 	if !ok {
 		return "nothing"
@@ -278,13 +278,13 @@ func value(m moment, path string) string {
 	return v
 }
 
-var telling = regexp.MustCompile(`^\.deletionTimestamp$|^\.status\.(phase|reason)$|^\.status\.conditions\[(Ready|DisruptionTarget|Complete|Failed|FailureTarget)\]\.(status|reason)$|\.state\.\w+(\.(reason|exitCode))?$|\.restartCount$|Replicas$|^\.status\.(active|ready|succeeded|failed|terminating|currentHealthy|disruptionsAllowed)$|^\.endpoints.*$`)
+var tellingPaths = regexp.MustCompile(`^\.deletionTimestamp$|^\.status\.(phase|reason)$|^\.status\.conditions\[(Ready|DisruptionTarget|Complete|Failed|FailureTarget)\]\.(status|reason)$|\.state\.\w+(\.(reason|exitCode))?$|\.restartCount$|Replicas$|^\.status\.(active|ready|succeeded|failed|terminating|currentHealthy|disruptionsAllowed)$|^\.endpoints.*$`)
 
 // summary names a state in one line.
-func (m moment) summary() string {
+func (m snapshot) summary() string {
 	out := []string{fmt.Sprintf("t=%.1f", m.t)}
 	for _, path := range slices.Sorted(maps.Keys(m.parts)) {
-		if telling.MatchString(path) {
+		if tellingPaths.MatchString(path) {
 			out = append(out, strings.NewReplacer(".status.", "", "containerStatuses", "c", "conditions", "").Replace(path)+"="+m.parts[path])
 		}
 	}

@@ -94,8 +94,8 @@ type ManifestFile struct {
 	Remove  bool
 }
 
-// Alone tells whether the case touches the node and so runs without others.
-func (c *Case) Alone() bool {
+// NeedsOwnInstance tells whether the case touches the node and so runs without others.
+func (c *Case) NeedsOwnInstance() bool {
 	return c.Area == "drain" || c.Area == "preemption" || c.Area == "node" || c.Name == "resize-deferred"
 }
 

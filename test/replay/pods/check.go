@@ -40,10 +40,10 @@ func checkStep(raw []byte) error {
 
 // check refuses words that podIs and objectIs do not know.
 func (w *Wait) check() error {
-	known := objectWords
+	known := validObjectCondition
 	switch {
 	case w.Pod != "" && w.Object == "":
-		known = podWords
+		known = validPodCondition
 	case w.Pod != "" || w.Object == "":
 		return errors.New("a wait is for a Pod or an object")
 	}
@@ -53,7 +53,7 @@ func (w *Wait) check() error {
 	return nil
 }
 
-func podWords(until string) bool {
+func validPodCondition(until string) bool {
 	if what, ok := strings.CutPrefix(until, "event="); ok {
 		_, n, counted := strings.Cut(what, ":")
 		return what != "" && (!counted || number(n))
@@ -61,7 +61,7 @@ func podWords(until string) bool {
 	key, value, _ := strings.Cut(until, "=")
 	switch key {
 	case "cond":
-		return conditionWords(value)
+		return validCondition(value)
 	case "restarts>":
 		return number(value)
 	case "phase", "waiting", "running", "terminated":
@@ -70,9 +70,9 @@ func podWords(until string) bool {
 	return slices.Contains([]string{"gone", "ready", "unready", "scheduled", "deleting"}, until)
 }
 
-func objectWords(until string) bool {
+func validObjectCondition(until string) bool {
 	if value, ok := strings.CutPrefix(until, "cond="); ok {
-		return conditionWords(value)
+		return validCondition(value)
 	}
 	if _, value, ok := strings.Cut(until, ">="); ok {
 		return number(value)
@@ -81,7 +81,7 @@ func objectWords(until string) bool {
 	return until == "gone" || field != "" && value != ""
 }
 
-func conditionWords(value string) bool {
+func validCondition(value string) bool {
 	kind, status, _ := strings.Cut(value, "=")
 	return kind != "" && slices.Contains([]string{"True", "False", "Unknown"}, status)
 }

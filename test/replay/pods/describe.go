@@ -26,7 +26,7 @@ func describesDiffer(want, got Recording, events bool) []replay.Difference {
 		gotAbout, gotEvents := g.split()
 		last := !slices.ContainsFunc(want.Describe[i+1:], func(x Text) bool { return x.Pod == w.Pod })
 		if last && between(want, got, w.Pod, g.Pod) {
-			wantAbout, gotAbout = steady(wantAbout), steady(gotAbout)
+			wantAbout, gotAbout = withoutVolatile(wantAbout), withoutVolatile(gotAbout)
 		}
 		path := "describe " + w.Pod
 		out = append(out, linesDiffer(path, wantAbout, gotAbout)...)
@@ -82,31 +82,31 @@ func tableDiffers(path string, want, got []string) []replay.Difference {
 	return out
 }
 
-// fleeting are the lines that change with each state of a container.
-var fleeting = regexp.MustCompile(`^Status:|^\s+(State|Last State|Reason|Message|Exit Code|Started|Finished|Ready|Restart Count|Container ID|Initialized|ContainersReady|PodReadyToStartContainers):?\s`)
+// volatilePattern are the lines that change with each state of a container.
+var volatilePattern = regexp.MustCompile(`^Status:|^\s+(State|Last State|Reason|Message|Exit Code|Started|Finished|Ready|Restart Count|Container ID|Initialized|ContainersReady|PodReadyToStartContainers):?\s`)
 
-func steady(lines []string) []string {
-	return slices.DeleteFunc(slices.Clone(lines), fleeting.MatchString)
+func withoutVolatile(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), volatilePattern.MatchString)
 }
 
 // between tells whether the two describes looked at different states that upstream showed within a moment of each other: the states themselves are compared in
 // the history.
 func between(want, got Recording, wantPod, gotPod string) bool {
-	ws, gs := moments(group(want.History, "pod").lines[wantPod], "pod"), moments(group(got.History, "pod").lines[gotPod], "pod")
-	w, g := look(ws, want.End), look(gs, got.End)
-	if w < 0 || g < 0 || len(unlikeness(ws[w], gs[g])) == 0 {
+	ws, gs := snapshots(group(want.History, "pod").lines[wantPod], "pod"), snapshots(group(got.History, "pod").lines[gotPod], "pod")
+	w, g := snapshotAt(ws, want.End), snapshotAt(gs, got.End)
+	if w < 0 || g < 0 || len(differingPaths(ws[w], gs[g])) == 0 {
 		return false
 	}
 	for _, other := range ws {
-		if other.t <= want.End+brief && other.t+other.last >= want.End-brief && len(unlikeness(other, gs[g])) == 0 {
+		if other.t <= want.End+transientDuration && other.t+other.last >= want.End-transientDuration && len(differingPaths(other, gs[g])) == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// look is the state at a time, before the cleaning up that begins then.
-func look(list []moment, at float64) int {
+// snapshotAt is the state at a time, before the cleaning up that begins then.
+func snapshotAt(list []snapshot, at float64) int {
 	out := -1
 	for i, m := range list {
 		if m.t <= at && (m.parts[".deletionTimestamp"] == "" || out < 0 || list[out].parts[".deletionTimestamp"] != "") {
@@ -116,15 +116,15 @@ func look(list []moment, at float64) int {
 	return out
 }
 
-// unlikeness are the places of the status that differ, but for the generation it is of.
-func unlikeness(a, b moment) []string {
+// differingPaths are the places of the status that differ, but for the generation it is of.
+func differingPaths(a, b snapshot) []string {
 	return slices.DeleteFunc(unequal(a, b), func(path string) bool {
 		return !strings.HasPrefix(path, ".status.") || strings.HasSuffix(path, "bservedGeneration") || strings.HasPrefix(path, ".status.resources")
 	})
 }
 
-// early is what a probe says that comes before the program listens: how fast a program starts is not the node's.
-var early = regexp.MustCompile(`probe failed: .*(connect: connection refused|failed to connect service .* context deadline exceeded)$`)
+// earlyProbePattern is what a probe says that comes before the program listens: how fast a program starts is not the node's.
+var earlyProbePattern = regexp.MustCompile(`probe failed: .*(connect: connection refused|failed to connect service .* context deadline exceeded)$`)
 
 // withoutEarlyProbes leaves out events that came too early.
 func (r Recording) withoutEarlyProbes(got Recording) []map[string]any {
@@ -135,7 +135,7 @@ func (r Recording) withoutEarlyProbes(got Recording) []map[string]any {
 // listening at the first.
 func (r Recording) tooEarly(l map[string]any, got Recording) bool {
 	text, _ := l["message"].(string)
-	if l["reason"] != "Unhealthy" || l["count"] != 1.0 || !early.MatchString(text) {
+	if l["reason"] != "Unhealthy" || l["count"] != 1.0 || !earlyProbePattern.MatchString(text) {
 		return false
 	}
 	same := func(o map[string]any) bool {

@@ -8,36 +8,36 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// happening is an Event with its last count.
-type happening struct {
-	reason, kind, message, object, source, place string
-	count, t                                     float64
+// eventSummary is an Event with its last count.
+type eventSummary struct {
+	reason, kind, message, object, source, component string
+	count, t                                         float64
 }
 
-func (h happening) name() string {
+func (h eventSummary) name() string {
 	return fmt.Sprintf("%s %s of %s by %s", h.kind, h.reason, h.object, h.source)
 }
 
-// happenings folds lines into Events by first appearance, with the last count.
-func happenings(lines []map[string]any) []happening {
+// eventSummaries folds lines into Events by first appearance, with the last count.
+func eventSummaries(lines []map[string]any) []eventSummary {
 	text := func(v any) string {
 		if v == nil {
 			return ""
 		}
 		return fmt.Sprint(v)
 	}
-	var out []happening
+	var out []eventSummary
 	for _, l := range lines {
-		h := happening{
+		h := eventSummary{
 			reason: text(l["reason"]), kind: text(l["type"]), message: text(l["message"]), object: text(l["object"]), source: text(l["source"]),
-			place: text(l["fieldPath"]) + text(l["action"]),
+			component: text(l["fieldPath"]) + text(l["action"]),
 		}
 		h.count, _ = l["count"].(float64)
 		h.t, _ = l["t"].(float64)
 		if n, ok := l["seriesCount"].(float64); ok {
 			h.count = n
 		}
-		i := slices.IndexFunc(out, func(x happening) bool {
+		i := slices.IndexFunc(out, func(x eventSummary) bool {
 			x.count, x.t = h.count, h.t
 			return x == h
 		})
@@ -52,10 +52,10 @@ func happenings(lines []map[string]any) []happening {
 
 // eventsDiffer compares Events as a set, and in order of first appearance per source and object where upstream repeats its order.
 func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.Difference {
-	want, got := happenings(wantLines), happenings(gotLines)
+	want, got := eventSummaries(wantLines), eventSummaries(gotLines)
 	partner := make([]int, len(want))
 	taken := make([]bool, len(got))
-	pair := func(same func(w, g happening) bool) {
+	pair := func(same func(w, g eventSummary) bool) {
 		for i, w := range want {
 			if partner[i] >= 0 {
 				continue
@@ -71,17 +71,19 @@ func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.D
 	for i := range partner {
 		partner[i] = -1
 	}
-	kin := func(w, g happening) bool {
+	kin := func(w, g eventSummary) bool {
 		return w.kind == g.kind && w.reason == g.reason && w.source == g.source && replay.Match(w.object, g.object)
 	}
-	pair(func(w, g happening) bool {
-		return kin(w, g) && w.place == g.place && replay.Match(w.message, g.message)
+	pair(func(w, g eventSummary) bool {
+		return kin(w, g) && w.component == g.component && replay.Match(w.message, g.message)
 	})
-	pair(func(w, g happening) bool { return kin(w, g) && w.place == g.place })
+	pair(func(w, g eventSummary) bool { return kin(w, g) && w.component == g.component })
 	pair(kin)
 	// One line of the recording stands for all Events that differ in made-up names alone.
 	for j, g := range got {
-		taken[j] = taken[j] || slices.ContainsFunc(want, func(w happening) bool { return kin(w, g) && w.place == g.place && replay.Match(w.message, g.message) })
+		taken[j] = taken[j] || slices.ContainsFunc(want, func(w eventSummary) bool {
+			return kin(w, g) && w.component == g.component && replay.Match(w.message, g.message)
+		})
 	}
 	var out []replay.Difference
 	for i, w := range want {
@@ -91,7 +93,7 @@ func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.D
 		}
 		mine := got[partner[i]]
 		for _, g := range got { // the same Event of other made-up names: the recording folds them into one
-			if kin(w, g) && w.place == g.place && replay.Match(w.message, g.message) {
+			if kin(w, g) && w.component == g.component && replay.Match(w.message, g.message) {
 				mine.count = max(mine.count, g.count)
 			}
 		}
@@ -108,13 +110,13 @@ func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.D
 	return out
 }
 
-func eventDiffers(w, g happening) []replay.Difference {
+func eventDiffers(w, g eventSummary) []replay.Difference {
 	var out []replay.Difference
 	if !replay.Match(w.message, g.message) {
 		out = append(out, replay.Difference{Path: "events " + w.name() + " message", Want: w.message, Got: g.message})
 	}
-	if w.place != g.place {
-		out = append(out, replay.Difference{Path: "events " + w.name() + " fieldPath", Want: w.place, Got: g.place})
+	if w.component != g.component {
+		out = append(out, replay.Difference{Path: "events " + w.name() + " fieldPath", Want: w.component, Got: g.component})
 	}
 	// Repeats that go with time (back-off, probes) depend on when the case ended.
 	if math.Abs(w.count-g.count) > max(1, w.count/3) {
@@ -125,13 +127,13 @@ func eventDiffers(w, g happening) []replay.Difference {
 
 // orderDiffers names the first Event that came before one which upstream sent clearly earlier, of the same source and object and, where both have one,
 // the same container: containers live side by side.
-func orderDiffers(want []happening, partner []int) []replay.Difference {
+func orderDiffers(want []eventSummary, partner []int) []replay.Difference {
 	for j, late := range want {
 		for i, early := range want[:j] {
 			if partner[i] < 0 || partner[j] < 0 || partner[i] < partner[j] || late.t-early.t < 0.2 {
 				continue
 			}
-			if early.source == late.source && early.object == late.object && (early.place == late.place || early.place == "" || late.place == "") {
+			if early.source == late.source && early.object == late.object && (early.component == late.component || early.component == "" || late.component == "") {
 				return []replay.Difference{{Path: "events " + late.name() + " order", Want: "after " + early.reason, Got: "before it"}}
 			}
 		}

@@ -77,7 +77,7 @@ func (k kinds) path(apiVersion, kind, namespace string) (string, error) {
 }
 
 // object is the path of one object, of its subresource, or with an empty name of all of its kind.
-func (l *life) object(kind, name, subresource string) (string, error) {
+func (l *podRun) object(kind, name, subresource string) (string, error) {
 	p, err := l.kinds.path("", kind, l.c.Namespace)
 	for _, part := range []string{name, subresource} {
 		if part != "" {
@@ -89,7 +89,7 @@ func (l *life) object(kind, name, subresource string) (string, error) {
 
 // list returns the names of a kind's objects that no other controls; of a kind that is not served,
 // none.
-func (l *life) list(ctx context.Context, kind string) []string {
+func (l *podRun) list(ctx context.Context, kind string) []string {
 	at, err := l.object(kind, "", "")
 	if err != nil {
 		return nil

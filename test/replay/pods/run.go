@@ -34,30 +34,30 @@ type Printed struct {
 }
 
 // Folder is a folder under its real and its usual name.
-type Folder struct{ Real, Usual string }
+type Folder struct{ Real, Normalized string }
 
-// life is one case while it runs.
-type life struct {
-	cluster *Cluster
-	c       *Case
-	watch   *watch
-	kinds   kinds
-	out     Recording
-	went    map[string]int // how often Pods of a name had gone when the last step that does something was done
+// podRun is one case while it runs.
+type podRun struct {
+	cluster   *Cluster
+	c         *Case
+	watch     *caseWatch
+	kinds     kinds
+	out       Recording
+	deletions map[string]int // how often Pods of a name had gone when the last step that does something was done
 }
 
 // Run lives one case and returns what was seen. An error means that the case could not be lived at all.
 func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	l := &life{cluster: cluster, c: c}
+	l := &podRun{cluster: cluster, c: c}
 	if err := l.open(ctx); err != nil {
 		return l.out, err
 	}
 	defer l.close(context.WithoutCancel(ctx))
 	for i, s := range c.Steps {
 		if s.Wait == nil && s.Sleep == 0 {
-			l.went = l.watch.gone()
+			l.deletions = l.watch.deletedCount()
 		}
 		if err := l.step(ctx, i, s); err != nil {
 			return l.out, fmt.Errorf("step %d: %w", i, err)
@@ -78,7 +78,7 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 }
 
 // open makes the namespace, waits for what controllers put into it, and starts the watches.
-func (l *life) open(ctx context.Context) error {
+func (l *podRun) open(ctx context.Context) error {
 	var err error
 	if l.kinds, err = discoverKinds(l.cluster.URL, l.cluster.Client); err != nil {
 		return fmt.Errorf("what the server serves: %w", err)
@@ -108,7 +108,7 @@ func (l *life) open(ctx context.Context) error {
 	return l.watch.start(ctx)
 }
 
-func (l *life) poll(ctx context.Context, within time.Duration, path string, code int) error {
+func (l *podRun) poll(ctx context.Context, within time.Duration, path string, code int) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -130,7 +130,7 @@ func (l *life) poll(ctx context.Context, within time.Duration, path string, code
 var controllers = []string{"CronJob", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"}
 
 // cleanUp deletes the controllers in the background, then every Pod left with its own grace period, and records until all are gone.
-func (l *life) cleanUp(ctx context.Context) error {
+func (l *podRun) cleanUp(ctx context.Context) error {
 	for _, kind := range controllers {
 		for _, name := range l.list(ctx, kind) {
 			at, err := l.object(kind, name, "")
@@ -153,7 +153,7 @@ func (l *life) cleanUp(ctx context.Context) error {
 }
 
 // close removes what is left, whatever happened.
-func (l *life) close(ctx context.Context) {
+func (l *podRun) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	l.watch.stop()
@@ -173,7 +173,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // pod is the path of a Pod, or of its subresource.
-func (l *life) pod(name, subresource string) string {
+func (l *podRun) pod(name, subresource string) string {
 	p := "/api/v1/namespaces/" + l.c.Namespace + "/pods/" + name
 	if subresource != "" {
 		p += "/" + subresource
@@ -192,7 +192,7 @@ type answer struct {
 	body    []byte
 }
 
-func (l *life) send(ctx context.Context, r request) (answer, error) {
+func (l *podRun) send(ctx context.Context, r request) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, l.cluster.URL+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return answer{}, err
@@ -216,11 +216,11 @@ func (l *life) send(ctx context.Context, r request) (answer, error) {
 // nameserver is the part of a resolver's error that the recordings leave out.
 var nameserver = regexp.MustCompile(`(lookup \S+) on \S+:53:`)
 
-// usual replaces this instance's folders and nameservers by what the recordings use.
-func (l *life) usual(text string) string {
+// normalizePaths replaces this instance's folders and nameservers by what the recordings use.
+func (l *podRun) normalizePaths(text string) string {
 	text = nameserver.ReplaceAllString(text, "$1:")
 	for _, f := range l.cluster.Folders {
-		text = strings.ReplaceAll(text, f.Real, f.Usual)
+		text = strings.ReplaceAll(text, f.Real, f.Normalized)
 	}
 	return text
 }

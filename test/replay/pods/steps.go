@@ -20,7 +20,7 @@ import (
 )
 
 // step performs one step. What the API refuses is recorded, not an error.
-func (l *life) step(ctx context.Context, i int, s Step) error {
+func (l *podRun) step(ctx context.Context, i int, s Step) error {
 	switch {
 	case len(s.Create) > 0:
 		return l.create(ctx, i, s.Create)
@@ -37,13 +37,13 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 	case s.Evict != nil:
 		name := l.watch.resolve(s.Evict.Pod)
 		body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, l.c.Namespace)
-		return l.ask(ctx, i, request{Method: http.MethodPost, Path: l.pod(name, "eviction"), Body: []byte(body)}, true)
+		return l.sendStep(ctx, i, request{Method: http.MethodPost, Path: l.pod(name, "eviction"), Body: []byte(body)}, true)
 	case s.Get != nil:
 		at, err := l.object(s.Get.Kind, s.Get.Name, "")
 		if err != nil {
 			return err
 		}
-		return l.ask(ctx, i, request{Method: http.MethodGet, Path: at}, true)
+		return l.sendStep(ctx, i, request{Method: http.MethodGet, Path: at}, true)
 	case s.Describe != nil:
 		return l.describe(l.watch.resolve(s.Describe.Pod))
 	case s.ManifestFile != nil:
@@ -60,7 +60,7 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 }
 
 // command runs the steps that are kubectl's.
-func (l *life) command(ctx context.Context, i int, s Step) error {
+func (l *podRun) command(ctx context.Context, i int, s Step) error {
 	var args []string
 	switch {
 	case s.Exec != nil:
@@ -81,14 +81,14 @@ func (l *life) command(ctx context.Context, i int, s Step) error {
 		body = strings.TrimRight(body, "\n") + "\n[stderr]\n" + p.Err
 	}
 	c := Command{Step: i, Line: "kubectl " + strings.Join(args, " "), Exit: fmt.Sprint(p.Exit)}
-	if body = strings.Trim(l.usual(body), "\n"); body != "" {
+	if body = strings.Trim(l.normalizePaths(body), "\n"); body != "" {
 		c.Body = strings.Split(body, "\n")
 	}
 	l.out.Output = append(l.out.Output, c)
 	return nil
 }
 
-func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
+func (l *podRun) create(ctx context.Context, i int, raw json.RawMessage) error {
 	objects := []json.RawMessage{raw}
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
 		objects = nil
@@ -109,7 +109,7 @@ func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
 			return err
 		}
 		refused := len(l.out.Replies)
-		if err := l.ask(ctx, i, request{Method: http.MethodPost, Path: at, Body: o}, false); err != nil {
+		if err := l.sendStep(ctx, i, request{Method: http.MethodPost, Path: at, Body: o}, false); err != nil {
 			return err
 		}
 		if head.Kind == "Pod" && refused == len(l.out.Replies) { // else a wait for its end might come before the watch tells of it
@@ -119,7 +119,7 @@ func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
 	return nil
 }
 
-func (l *life) delete(ctx context.Context, i int, d Delete) error {
+func (l *podRun) delete(ctx context.Context, i int, d Delete) error {
 	kind, name := d.Kind, d.Name
 	if kind == "" || kind == "Pod" {
 		kind, name = "Pod", l.watch.resolve(name)
@@ -139,7 +139,7 @@ func (l *life) delete(ctx context.Context, i int, d Delete) error {
 	if err != nil {
 		return err
 	}
-	return l.ask(ctx, i, request{Method: http.MethodDelete, Path: at, Body: body}, false)
+	return l.sendStep(ctx, i, request{Method: http.MethodDelete, Path: at, Body: body}, false)
 }
 
 // patchTypes are the media types of patches by the names that cases use.
@@ -148,7 +148,7 @@ var patchTypes = map[string]string{
 	"merge": "application/merge-patch+json", "json": "application/json-patch+json", "apply": "application/apply-patch+yaml",
 }
 
-func (l *life) patch(ctx context.Context, i int, p Patch) error {
+func (l *podRun) patch(ctx context.Context, i int, p Patch) error {
 	kind, name := p.Kind, p.Name
 	if kind == "" || kind == "Pod" {
 		kind, name = "Pod", l.watch.resolve(name)
@@ -157,11 +157,11 @@ func (l *life) patch(ctx context.Context, i int, p Patch) error {
 	if err != nil {
 		return err
 	}
-	return l.ask(ctx, i, request{Method: http.MethodPatch, Path: at, Type: patchTypes[p.Type], Body: p.Body}, false)
+	return l.sendStep(ctx, i, request{Method: http.MethodPatch, Path: at, Type: patchTypes[p.Type], Body: p.Body}, false)
 }
 
-// ask sends a request and records its answer when it is not 2xx, carries a warning, or was asked for.
-func (l *life) ask(ctx context.Context, step int, r request, wanted bool) error {
+// sendStep sends a request and records its answer when it is not 2xx, carries a warning, or was asked for.
+func (l *podRun) sendStep(ctx context.Context, step int, r request, wanted bool) error {
 	a, err := l.send(ctx, r)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (l *life) ask(ctx context.Context, step int, r request, wanted bool) error 
 	line := map[string]any{"step": float64(step), "verb": r.Method, "path": r.Path, "code": float64(a.code), "headers": headers}
 	if refused || wanted {
 		var body any
-		if json.Unmarshal([]byte(l.usual(string(a.body))), &body) == nil {
+		if json.Unmarshal([]byte(l.normalizePaths(string(a.body))), &body) == nil {
 			dropVolatile(body)
 			line["body"] = body
 		}
@@ -189,19 +189,19 @@ func (l *life) ask(ctx context.Context, step int, r request, wanted bool) error 
 }
 
 // describe prints what `kubectl describe pod` does, by the same library: starting a program takes so long that the Pod may have gone on.
-func (l *life) describe(pod string) error {
+func (l *podRun) describe(pod string) error {
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: l.cluster.URL}, l.cluster.Client)
 	if err != nil {
 		return err
 	}
 	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, pod, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	if err == nil { // else there is nothing to describe
-		l.out.Describe = append(l.out.Describe, newText(l.usual(text)))
+		l.out.Describe = append(l.out.Describe, newText(l.normalizePaths(text)))
 	}
 	return nil
 }
 
-func (l *life) manifest(m ManifestFile) error {
+func (l *podRun) manifest(m ManifestFile) error {
 	path := filepath.Join(l.cluster.Manifests, m.Name)
 	if m.Remove {
 		return os.Remove(path)

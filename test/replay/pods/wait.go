@@ -10,14 +10,14 @@ import (
 )
 
 // wait waits as a step says; running into its time limit is upstream's behaviour in some cases and no error.
-func (l *life) wait(ctx context.Context, s Wait) {
+func (l *podRun) wait(ctx context.Context, s Wait) {
 	l.watch.until(ctx, time.Duration(s.Timeout*float64(time.Second)), func(st *state) bool {
 		if s.Object != "" {
 			return objectIs(st.objects[s.Object], s.Until)
 		}
 		name := st.resolve(s.Pod)
 		// One that has gone since the last deed met the wait, though another of its name has come since.
-		return s.Until == "gone" && st.went[name] > l.went[name] || st.podIs(name, s.Until)
+		return s.Until == "gone" && st.deletions[name] > l.deletions[name] || st.podIs(name, s.Until)
 	})
 }
 

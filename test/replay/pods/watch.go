@@ -18,19 +18,19 @@ import (
 
 // state is what the watches know at a moment.
 type state struct {
-	pods    map[string]map[string]any // by name, as they are
-	objects map[string]map[string]any // by Kind/name
-	events  map[string]float64        // highest count by reason
-	order   []string                  // names of Pods by first appearance
-	went    map[string]int            // how often a Pod of that name has gone
+	pods      map[string]map[string]any // by name, as they are
+	objects   map[string]map[string]any // by Kind/name
+	events    map[string]float64        // highest count by reason
+	order     []string                  // names of Pods by first appearance
+	deletions map[string]int            // how often a Pod of that name has gone
 }
 
-// watch records one namespace.
-type watch struct {
-	life  *life
-	begin time.Time
-	stop  func()
-	done  sync.WaitGroup
+// caseWatch records one namespace.
+type caseWatch struct {
+	run      *podRun
+	begin    time.Time
+	stop     func()
+	finished sync.WaitGroup
 
 	mu    sync.Mutex
 	state state
@@ -41,10 +41,10 @@ type watch struct {
 	rows                     []Row
 }
 
-func newWatch(l *life) *watch {
-	return &watch{
-		life: l, stop: func() {}, more: make(chan struct{}), last: map[string]string{},
-		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}, went: map[string]int{}},
+func newWatch(l *podRun) *caseWatch {
+	return &caseWatch{
+		run: l, stop: func() {}, more: make(chan struct{}), last: map[string]string{},
+		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}, deletions: map[string]int{}},
 	}
 }
 
@@ -73,34 +73,34 @@ var ago = regexp.MustCompile(`\(\S+ ago\)`)
 const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 // start opens every watch and returns when all are established.
-func (w *watch) start(ctx context.Context) error {
+func (w *caseWatch) start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	w.stop = sync.OnceFunc(func() { cancel(); w.done.Wait() })
+	w.stop = sync.OnceFunc(func() { cancel(); w.finished.Wait() })
 	w.begin = time.Now()
 	open := func(path, accept string, see func(kind string, raw json.RawMessage)) error {
 		body, err := w.open(ctx, path, accept)
 		if err != nil {
 			return err
 		}
-		w.done.Add(1)
+		w.finished.Add(1)
 		go func() {
-			defer w.done.Done()
+			defer w.finished.Done()
 			w.follow(ctx, body, func() (io.ReadCloser, error) { return w.open(ctx, path, accept) }, see)
 		}()
 		return nil
 	}
-	if err := open("/api/v1/namespaces/"+w.life.c.Namespace+"/pods?watch=true&includeObject=Object", table, w.seePod); err != nil {
+	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/pods?watch=true&includeObject=Object", table, w.onPod); err != nil {
 		return err
 	}
-	if err := open("/api/v1/namespaces/"+w.life.c.Namespace+"/events?watch=true", "application/json", w.seeEvent); err != nil {
+	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/events?watch=true", "application/json", w.onEvent); err != nil {
 		return err
 	}
-	for _, kind := range append(slices.Clone(watched), w.life.c.waitedFor()...) {
-		at, err := w.life.object(kind, "", "")
+	for _, kind := range append(slices.Clone(watched), w.run.c.waitedFor()...) {
+		at, err := w.run.object(kind, "", "")
 		if err != nil {
 			return err
 		}
-		if err := open(at+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.seeObject(kind, change, raw) }); err != nil {
+		if err := open(at+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.onObject(kind, change, raw) }); err != nil {
 			return err
 		}
 	}
@@ -108,13 +108,13 @@ func (w *watch) start(ctx context.Context) error {
 	return nil
 }
 
-func (w *watch) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.life.cluster.URL+path, nil)
+func (w *caseWatch) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.run.cluster.URL+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", accept)
-	res, err := w.life.cluster.Client.Do(req)
+	res, err := w.run.cluster.Client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (w *watch) open(ctx context.Context, path, accept string) (io.ReadCloser, e
 }
 
 // follow reads a watch until ctx ends; one that is cut is opened again, and what it then repeats is dropped as unchanged.
-func (w *watch) follow(ctx context.Context, body io.ReadCloser, again func() (io.ReadCloser, error), see func(string, json.RawMessage)) {
+func (w *caseWatch) follow(ctx context.Context, body io.ReadCloser, again func() (io.ReadCloser, error), see func(string, json.RawMessage)) {
 	for {
 		lines := json.NewDecoder(body)
 		for {
@@ -159,10 +159,10 @@ func (w *watch) follow(ctx context.Context, body io.ReadCloser, again func() (io
 }
 
 // now is the time since the first step, to 0.1 s.
-func (w *watch) now() float64 { return math.Round(time.Since(w.begin).Seconds()*10) / 10 }
+func (w *caseWatch) now() float64 { return math.Round(time.Since(w.begin).Seconds()*10) / 10 }
 
 // changed tells whether an object's line differs from the last one of that key.
-func (w *watch) changed(key string, line map[string]any) bool {
+func (w *caseWatch) changed(key string, line map[string]any) bool {
 	raw, err := json.Marshal(line)
 	if err != nil || w.last[key] == string(raw) {
 		return false
@@ -171,19 +171,19 @@ func (w *watch) changed(key string, line map[string]any) bool {
 	return true
 }
 
-func (w *watch) wake() {
+func (w *caseWatch) notify() {
 	close(w.more)
 	w.more = make(chan struct{})
 }
 
-func (w *watch) seePod(change string, raw json.RawMessage) {
+func (w *caseWatch) onPod(change string, raw json.RawMessage) {
 	var t struct {
 		Rows []struct {
 			Cells  []any
 			Object map[string]any
 		}
 	}
-	if json.Unmarshal([]byte(w.life.usual(string(raw))), &t) != nil {
+	if json.Unmarshal([]byte(w.run.normalizePaths(string(raw))), &t) != nil {
 		return
 	}
 	w.mu.Lock()
@@ -192,7 +192,7 @@ func (w *watch) seePod(change string, raw json.RawMessage) {
 		name, _ := dig(row.Object, "metadata", "name").(string)
 		if change == "DELETED" {
 			delete(w.state.pods, name)
-			w.state.went[name]++
+			w.state.deletions[name]++
 		} else {
 			w.state.pods[name] = row.Object
 		}
@@ -215,12 +215,12 @@ func (w *watch) seePod(change string, raw json.RawMessage) {
 			w.rows = append(w.rows, Row{w.now(), cells})
 		}
 	}
-	w.wake()
+	w.notify()
 }
 
-func (w *watch) seeEvent(change string, raw json.RawMessage) {
+func (w *caseWatch) onEvent(change string, raw json.RawMessage) {
 	var e map[string]any
-	if change == "DELETED" || json.Unmarshal([]byte(w.life.usual(string(raw))), &e) != nil {
+	if change == "DELETED" || json.Unmarshal([]byte(w.run.normalizePaths(string(raw))), &e) != nil {
 		return
 	}
 	w.mu.Lock()
@@ -235,12 +235,12 @@ func (w *watch) seeEvent(change string, raw json.RawMessage) {
 	reason, _ := e["reason"].(string)
 	count, _ := e["count"].(float64)
 	w.state.events[reason] = max(w.state.events[reason], count, 1)
-	w.wake()
+	w.notify()
 }
 
-func (w *watch) seeObject(kind, change string, raw json.RawMessage) {
+func (w *caseWatch) onObject(kind, change string, raw json.RawMessage) {
 	var o map[string]any
-	if json.Unmarshal([]byte(w.life.usual(string(raw))), &o) != nil {
+	if json.Unmarshal([]byte(w.run.normalizePaths(string(raw))), &o) != nil {
 		return
 	}
 	w.mu.Lock()
@@ -260,11 +260,11 @@ func (w *watch) seeObject(kind, change string, raw json.RawMessage) {
 			w.objects = append(w.objects, line)
 		}
 	}
-	w.wake()
+	w.notify()
 }
 
 // until waits until ok says yes or the time is over, and tells which.
-func (w *watch) until(ctx context.Context, within time.Duration, ok func(*state) bool) bool {
+func (w *caseWatch) until(ctx context.Context, within time.Duration, ok func(*state) bool) bool {
 	over := time.NewTimer(within)
 	defer over.Stop()
 	for {
@@ -285,7 +285,7 @@ func (w *watch) until(ctx context.Context, within time.Duration, ok func(*state)
 }
 
 // names are the Pods that are there, by first appearance.
-func (w *watch) names() []string {
+func (w *caseWatch) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
@@ -297,15 +297,15 @@ func (w *watch) names() []string {
 	return out
 }
 
-// gone is how often Pods of each name have gone by now.
-func (w *watch) gone() map[string]int {
+// deletedCount is how often Pods of each name have gone by now.
+func (w *caseWatch) deletedCount() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return maps.Clone(w.state.went)
+	return maps.Clone(w.state.deletions)
 }
 
 // resolve turns "j-*" into the first Pod with that prefix.
-func (w *watch) resolve(name string) string {
+func (w *caseWatch) resolve(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state.resolve(name)
@@ -324,7 +324,7 @@ func (s *state) resolve(name string) string {
 	return name
 }
 
-func (w *watch) uid(name string) string {
+func (w *caseWatch) uid(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	uid, _ := dig(w.state.pods[name], "metadata", "uid").(string)

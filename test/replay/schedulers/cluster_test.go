@@ -26,19 +26,19 @@ var (
 	began      = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// dice makes everything of a cluster from one seed.
-type dice struct{ *rand.Rand }
+// objectGenerator makes everything of a cluster from one seed.
+type objectGenerator struct{ *rand.Rand }
 
-func roll(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 37))} }
+func roll(seed uint64) objectGenerator { return objectGenerator{rand.New(rand.NewPCG(seed, 37))} }
 
 // oneIn is true once in n times.
-func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
+func (d objectGenerator) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
+func pick[T any](d objectGenerator, of ...T) T { return of[d.IntN(len(of))] }
 
 func ofOne(key, value string) map[string]string { return map[string]string{key: value} }
 
-func (d dice) node(i int) *v1.Node {
+func (d objectGenerator) node(i int) *v1.Node {
 	name := fmt.Sprintf("n%d", i)
 	labels := map[string]string{v1.LabelHostname: name, "gen": fmt.Sprint(1 + d.IntN(4))}
 	if !d.oneIn(8) {
@@ -69,7 +69,7 @@ func (d dice) node(i int) *v1.Node {
 }
 
 // pod is a Pod with labels and requests, and nothing yet that limits where it may be.
-func (d dice) pod(name string) *v1.Pod {
+func (d objectGenerator) pod(name string) *v1.Pod {
 	no, now, color := false, int64(0), pick(d, colors...)
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: pick(d, namespaces...), Labels: ofOne("app", color)}}
 	asks := v1.ResourceList{}
@@ -101,7 +101,7 @@ func (d dice) pod(name string) *v1.Pod {
 }
 
 // resident is a Pod that runs on a node before anybody is judged.
-func (d dice) resident(i, nodes int) *v1.Pod {
+func (d objectGenerator) resident(i, nodes int) *v1.Pod {
 	p := d.pod(fmt.Sprintf("resident-%d", i))
 	p.Spec.NodeName = fmt.Sprintf("n%d", d.IntN(nodes))
 	if d.oneIn(4) {
@@ -113,7 +113,7 @@ func (d dice) resident(i, nodes int) *v1.Pod {
 }
 
 // newcomer is a Pod to be judged.
-func (d dice) newcomer(name string, profiles []string) *v1.Pod {
+func (d objectGenerator) newcomer(name string, profiles []string) *v1.Pod {
 	p := d.pod(name)
 	p.Spec.SchedulerName = pick(d, profiles...)
 	if d.oneIn(3) {
@@ -146,19 +146,19 @@ func (d dice) newcomer(name string, profiles []string) *v1.Pod {
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 			ClaimName: pick(d, "bound-z1", "bound-z2", "bound-nowhere", "unbound-large", "missing", "lost", "alone")}}}}
 	case 5, 6, 7, 8:
-		p.Annotations = ofOne(wants, d.wish())
+		p.Annotations = ofOne(wants, d.volumeRequest())
 	}
 	return p
 }
 
-func (d dice) selector() *metav1.LabelSelector {
+func (d objectGenerator) selector() *metav1.LabelSelector {
 	if d.oneIn(4) {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: colors[:2]}}}
 	}
 	return &metav1.LabelSelector{MatchLabels: ofOne("app", pick(d, colors...))}
 }
 
-func (d dice) term() v1.PodAffinityTerm {
+func (d objectGenerator) term() v1.PodAffinityTerm {
 	t := v1.PodAffinityTerm{LabelSelector: d.selector(), TopologyKey: pick(d, v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyZone, "disk")}
 	switch d.IntN(6) {
 	case 0:
@@ -174,7 +174,7 @@ func (d dice) term() v1.PodAffinityTerm {
 	return t
 }
 
-func (d dice) podAffinity() *v1.Affinity {
+func (d objectGenerator) podAffinity() *v1.Affinity {
 	rather := []v1.WeightedPodAffinityTerm{{Weight: int32(1 + d.IntN(100)), PodAffinityTerm: d.term()}, {Weight: int32(1 + d.IntN(100)), PodAffinityTerm: d.term()}}[:1+d.IntN(2)]
 	switch d.IntN(4) {
 	case 0:
@@ -187,7 +187,7 @@ func (d dice) podAffinity() *v1.Affinity {
 	return &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}
 }
 
-func (d dice) nodeTerm() v1.NodeSelectorTerm {
+func (d objectGenerator) nodeTerm() v1.NodeSelectorTerm {
 	return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{pick(d,
 		v1.NodeSelectorRequirement{Key: "gen", Operator: v1.NodeSelectorOpGt, Values: []string{fmt.Sprint(d.IntN(4))}},
 		v1.NodeSelectorRequirement{Key: "gen", Operator: v1.NodeSelectorOpLt, Values: []string{fmt.Sprint(1 + d.IntN(4))}},
@@ -197,7 +197,7 @@ func (d dice) nodeTerm() v1.NodeSelectorTerm {
 		v1.NodeSelectorRequirement{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: zones[:1+d.IntN(3)]})}}
 }
 
-func (d dice) nodeAffinity() *v1.NodeAffinity {
+func (d objectGenerator) nodeAffinity() *v1.NodeAffinity {
 	out := &v1.NodeAffinity{}
 	if d.oneIn(2) {
 		terms := []v1.NodeSelectorTerm{d.nodeTerm(), d.nodeTerm()}[:1+d.IntN(2)]
@@ -215,7 +215,7 @@ func (d dice) nodeAffinity() *v1.NodeAffinity {
 	return out
 }
 
-func (d dice) spread(labels map[string]string) (out []v1.TopologySpreadConstraint) {
+func (d objectGenerator) spread(labels map[string]string) (out []v1.TopologySpreadConstraint) {
 	for _, key := range []string{v1.LabelTopologyZone, v1.LabelHostname}[d.IntN(2):] {
 		c := v1.TopologySpreadConstraint{MaxSkew: int32(1 + d.IntN(2)), TopologyKey: key, WhenUnsatisfiable: pick(d, v1.DoNotSchedule, v1.ScheduleAnyway),
 			LabelSelector: pick(d, &metav1.LabelSelector{MatchLabels: labels}, d.selector())}
@@ -238,13 +238,13 @@ func (d dice) spread(labels map[string]string) (out []v1.TopologySpreadConstrain
 	return out
 }
 
-func (d dice) tolerations() []v1.Toleration {
+func (d objectGenerator) tolerations() []v1.Toleration {
 	return []v1.Toleration{pick(d, v1.Toleration{Operator: v1.TolerationOpExists}, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists},
 		v1.Toleration{Key: "spot", Operator: v1.TolerationOpEqual, Value: "x"}, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectPreferNoSchedule},
 		v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists})}
 }
 
-func (d dice) budgets() (out []*policyv1.PodDisruptionBudget) {
+func (d objectGenerator) budgets() (out []*policyv1.PodDisruptionBudget) {
 	for i := range d.IntN(3) {
 		none := intstr.FromInt32(0)
 		out = append(out, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i), Namespace: pick(d, namespaces...)},

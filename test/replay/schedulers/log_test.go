@@ -19,7 +19,7 @@ var (
 )
 
 // scores are the points that a scheduler's log has for a Pod's last cycle since the log was looked at before.
-func (o *one) scores(pod string) (scores, error) {
+func (o *schedulerRun) scores(pod string) (scores, error) {
 	f, err := os.Open(o.log)
 	if err != nil {
 		return nil, err

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	wants    = "example.com/claims" // annotation: what a Pod's own claims ask for, as class=size by commas
-	counted  = "counted"            // a StorageClass whose driver tells how much room there is
-	anywhere = "anywhere"           // one whose driver does not
-	driver   = "csi.example.com"
-	shelf    = "example.com/shelf" // label of what belongs to one cluster
+	wants       = "example.com/claims" // annotation: what a Pod's own claims ask for, as class=size by commas
+	counted     = "counted"            // a StorageClass whose driver tells how much room there is
+	anywhere    = "anywhere"           // one whose driver does not
+	driver      = "csi.example.com"
+	volumeShelf = "example.com/shelf" // label of what belongs to one cluster
 )
 
-// wish are claims of a Pod's own, which are bound while it is scheduled.
-func (d dice) wish() string {
+// volumeRequest are claims of a Pod's own, which are bound while it is scheduled.
+func (d objectGenerator) volumeRequest() string {
 	var all []string
 	for range 1 + d.IntN(3) {
 		all = append(all, pick(d, waiting, waiting, counted, counted, anywhere)+"="+d.size())
@@ -31,21 +31,21 @@ func (d dice) wish() string {
 	return strings.Join(all, ",")
 }
 
-func (d dice) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", "3Gi", "7Gi") }
+func (d objectGenerator) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", "3Gi", "7Gi") }
 
 // shelves are free volumes on nodes, and how much room there is for more.
-func (d dice) shelves(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
+func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
 	for i := range d.IntN(3 * nodes) {
 		v := localVolume(fmt.Sprintf("disk-%d", i), pick(d, d.size(), "10Gi", "40Gi"), waiting,
 			v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("n%d", d.IntN(nodes))}})
-		v.Labels, v.Status.Phase = ofOne(shelf, "yes"), v1.VolumeAvailable
+		v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeAvailable
 		vols = append(vols, v)
 	}
 	for i := range nodes {
 		if d.oneIn(5) {
 			continue
 		}
-		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i), Namespace: namespaces[0], Labels: ofOne(shelf, "yes")}, StorageClassName: counted,
+		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i), Namespace: namespaces[0], Labels: ofOne(volumeShelf, "yes")}, StorageClassName: counted,
 			NodeTopology: &metav1.LabelSelector{MatchLabels: ofOne(v1.LabelHostname, fmt.Sprintf("n%d", i))}, Capacity: new(resource.MustParse(pick(d, d.size(), "10Gi", "20Gi", "100Gi")))}
 		if d.oneIn(4) {
 			c.MaximumVolumeSize = new(resource.MustParse(d.size()))
@@ -56,7 +56,7 @@ func (d dice) shelves(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev
 }
 
 // drive makes the classes, and the driver that counts.
-func (b *bench) drive(ctx context.Context) error {
+func (b *comparison) drive(ctx context.Context) error {
 	yes, no, mode := true, false, storagev1.VolumeBindingWaitForFirstConsumer
 	_, err := b.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &yes, AttachRequired: &no}}, metav1.CreateOptions{})
 	failed := []error{err}
@@ -67,7 +67,7 @@ func (b *bench) drive(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (b *bench) stock(ctx context.Context, d dice, nodes int) error {
+func (b *comparison) stock(ctx context.Context, d objectGenerator, nodes int) error {
 	vols, rooms := d.shelves(nodes)
 	for _, v := range vols {
 		if err := b.place(ctx, v); err != nil {
@@ -83,7 +83,7 @@ func (b *bench) stock(ctx context.Context, d dice, nodes int) error {
 }
 
 // place makes a volume with its status.
-func (b *bench) place(ctx context.Context, v *v1.PersistentVolume) error {
+func (b *comparison) place(ctx context.Context, v *v1.PersistentVolume) error {
 	was := v.Status
 	made, err := b.client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
 	if err != nil {
@@ -94,27 +94,27 @@ func (b *bench) place(ctx context.Context, v *v1.PersistentVolume) error {
 	return err
 }
 
-func (b *bench) unstock(ctx context.Context) error {
-	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: shelf})
+func (b *comparison) unstock(ctx context.Context) error {
+	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: volumeShelf})
 	if err != nil {
 		return err
 	}
 	for _, v := range list.Items {
 		err = errors.Join(err, b.discard(ctx, v.Name))
 	}
-	return errors.Join(err, b.client.StorageV1().CSIStorageCapacities(namespaces[0]).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: shelf}))
+	return errors.Join(err, b.client.StorageV1().CSIStorageCapacities(namespaces[0]).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: volumeShelf}))
 }
 
 // unguarded takes the finalizers off, as controllers would that do not run here.
 var unguarded = []byte(`{"metadata":{"finalizers":null}}`)
 
-func (b *bench) discard(ctx context.Context, volume string) error {
+func (b *comparison) discard(ctx context.Context, volume string) error {
 	_, err := b.client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, unguarded, metav1.PatchOptions{})
 	return errors.Join(err, b.client.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{}))
 }
 
 // claim makes the claims that a Pod wants for itself.
-func (b *bench) claim(ctx context.Context, p *v1.Pod) (names []string, err error) {
+func (b *comparison) claim(ctx context.Context, p *v1.Pod) (names []string, err error) {
 	if p.Annotations[wants] == "" {
 		return nil, nil
 	}
@@ -132,7 +132,7 @@ func (b *bench) claim(ctx context.Context, p *v1.Pod) (names []string, err error
 }
 
 // control binds claims to the volumes that a scheduler gave them, or to volumes made for the node it chose, as controllers do that do not run here.
-func (b *bench) control(ctx context.Context, ns string, claims []string) error {
+func (b *comparison) control(ctx context.Context, ns string, claims []string) error {
 	if len(claims) == 0 {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (b *bench) control(ctx context.Context, ns string, claims []string) error {
 		v := given[ns+"/"+name]
 		if node := c.Annotations["volume.kubernetes.io/selected-node"]; v == nil && node != "" {
 			v = localVolume("made-"+name, c.Spec.Resources.Requests.Storage().String(), *c.Spec.StorageClassName, v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}})
-			v.Labels, v.Status.Phase = ofOne(shelf, "yes"), v1.VolumeBound
+			v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeBound
 			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: ns, Name: name, UID: c.UID}
 			if err := b.place(ctx, v); err != nil {
 				return err
@@ -176,7 +176,7 @@ func (b *bench) control(ctx context.Context, ns string, claims []string) error {
 }
 
 // given are the volumes by the claim they were given to.
-func (b *bench) given(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
+func (b *comparison) given(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
 	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (b *bench) given(ctx context.Context) (map[string]*v1.PersistentVolume, err
 }
 
 // release removes a Pod's own claims and says how large the volumes were that they had (of equal ones it is anybody's guess); these are free again, and what was made for them is gone.
-func (b *bench) release(ctx context.Context, ns string, claims []string) (had []string, err error) {
+func (b *comparison) release(ctx context.Context, ns string, claims []string) (had []string, err error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}

@@ -83,8 +83,8 @@ func (s *Step) named() {
 
 // deeds are those of this runner; the others of the format are told to be void.
 var (
-	deeds     = []string{"apply", "create", "wait", "sleep", "patch", "delete", "recreate", "uncordon", "taint", "fake-node", "fake-pod", "evict", "bind", "component", "configure", "registry", "port-forward"}
-	elsewhere = []string{"amend", "csi-driver", "node-stats", "node-disk"}
+	stepKinds        = []string{"apply", "create", "wait", "sleep", "patch", "delete", "recreate", "uncordon", "taint", "fake-node", "fake-pod", "evict", "bind", "component", "configure", "registry", "port-forward"}
+	unsupportedSteps = []string{"amend", "csi-driver", "node-stats", "node-disk"}
 )
 
 // check refuses what this runner does not know of a fixture before anything is run: a deed, a
@@ -96,7 +96,7 @@ func (f Fixture) check() error {
 		}
 	}
 	if r := f.Expected.ResolvedWhen; r != nil {
-		if err := understood(r.Object, r.Until); err != nil {
+		if err := checkPredicate(r.Object, r.Until); err != nil {
 			return fmt.Errorf("%s: resolved_when: %w", f.Name, err)
 		}
 	}
@@ -104,10 +104,10 @@ func (f Fixture) check() error {
 }
 
 func (s Step) check() error {
-	if slices.Contains(elsewhere, s.Do) {
+	if slices.Contains(unsupportedSteps, s.Do) {
 		return nil // step tells it
 	}
-	if !slices.Contains(deeds, s.Do) {
+	if !slices.Contains(stepKinds, s.Do) {
 		return fmt.Errorf("`do: %s` is no deed that this runner knows", s.Do)
 	}
 	if len(s.unknown) > 0 {
@@ -121,7 +121,7 @@ func (s Step) check() error {
 	}
 	switch s.Do {
 	case "wait":
-		return understood(s.For, s.Until)
+		return checkPredicate(s.For, s.Until)
 	case "sleep":
 		_, err := time.ParseDuration(s.For)
 		return err
@@ -133,22 +133,22 @@ func (s Step) check() error {
 		if err := need("its node", s.Node); err != nil {
 			return err
 		}
-		return one("heartbeat", s.Heartbeat, "", "stop", "start")
+		return oneOf("heartbeat", s.Heartbeat, "", "stop", "start")
 	case "fake-pod":
 		return need("its Pod", s.Pod)
 	case "component":
-		if err := one("component", s.Component, "scheduler", "controllers"); err != nil {
+		if err := oneOf("component", s.Component, "scheduler", "controllers"); err != nil {
 			return err
 		}
-		return one("state", s.State, "stopped", "running")
+		return oneOf("state", s.State, "stopped", "running")
 	case "configure":
 		return need("its component", s.Component)
 	}
 	return nil
 }
 
-// one refuses a value that is none of a field's.
-func one(field, value string, of ...string) error {
+// oneOf refuses a value that is none of a field's.
+func oneOf(field, value string, of ...string) error {
 	if !slices.Contains(of, value) {
 		return fmt.Errorf("%s %q: want one of %s", field, value, strings.TrimPrefix(strings.Join(of, ", "), ", "))
 	}

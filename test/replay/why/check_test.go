@@ -113,7 +113,7 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("%s: %v", until, err)
 			continue
 		}
-		if err := a.judge(some, each); (err == nil) != want {
+		if err := a.check(some, each); (err == nil) != want {
 			t.Errorf("%s: %v, want %v", until, err, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestSeveral(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.judge(nil, each); (err == nil) != want {
+		if err := a.check(nil, each); (err == nil) != want {
 			t.Errorf("%s of none: %v, want %v", until, err, want)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // heartbeat is how often a lease is renewed; upstream's kubelets do it every 10 s.
 const heartbeat = 5 * time.Second
 
-// keepNodes plays the kubelets: leases are renewed, Pods bound to a node become Running and Ready, deleted ones end.
-func (w *World) keepNodes(ctx context.Context) {
+// renewNodes plays the kubelets: leases are renewed, Pods bound to a node become Running and Ready, deleted ones end.
+func (w *Cluster) renewNodes(ctx context.Context) {
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	pods, nodes := factory.Core().V1().Pods().Informer(), factory.Core().V1().Nodes().Informer()
 	work := make(chan *corev1.Pod, 1000)
@@ -40,7 +40,7 @@ func (w *World) keepNodes(ctx context.Context) {
 			factory.Shutdown()
 			return
 		case p := <-work:
-			w.play(ctx, p)
+			w.runFakePod(ctx, p)
 		case <-tick.C:
 			for _, o := range nodes.GetStore().List() {
 				w.renew(ctx, o.(*corev1.Node))
@@ -49,9 +49,9 @@ func (w *World) keepNodes(ctx context.Context) {
 	}
 }
 
-func (w *World) renew(ctx context.Context, n *corev1.Node) {
+func (w *Cluster) renew(ctx context.Context, n *corev1.Node) {
 	w.mu.Lock()
-	silent := w.silent[n.Name]
+	silent := w.unresponsive[n.Name]
 	w.mu.Unlock()
 	if silent {
 		return
@@ -69,11 +69,11 @@ func (w *World) renew(ctx context.Context, n *corev1.Node) {
 	}
 }
 
-// play does for a Pod what its kubelet would.
-func (w *World) play(ctx context.Context, p *corev1.Pod) {
+// runFakePod does for a Pod what its kubelet would.
+func (w *Cluster) runFakePod(ctx context.Context, p *corev1.Pod) {
 	w.mu.Lock()
-	silent, slow, unready := w.silent[p.Spec.NodeName], w.slow[p.Spec.NodeName], w.unready[p.Namespace+"/"+p.Name]
-	phase := w.phased[p.Namespace+"/"+p.Name]
+	silent, slow, unready := w.unresponsive[p.Spec.NodeName], w.slowNodes[p.Spec.NodeName], w.unreadyNodes[p.Namespace+"/"+p.Name]
+	phase := w.podPhases[p.Namespace+"/"+p.Name]
 	w.mu.Unlock()
 	if silent {
 		return
@@ -81,7 +81,7 @@ func (w *World) play(ctx context.Context, p *corev1.Pod) {
 	pods := w.client.CoreV1().Pods(p.Namespace)
 	if p.DeletionTimestamp != nil {
 		if g := p.DeletionGracePeriodSeconds; slow && g != nil && *g > 0 {
-			w.done.Go(func() {
+			w.finished.Go(func() {
 				select {
 				case <-time.After(time.Until(p.DeletionTimestamp.Time)):
 					w.end(ctx, p)
@@ -100,13 +100,13 @@ func (w *World) play(ctx context.Context, p *corev1.Pod) {
 	}
 	if _, err := pods.UpdateStatus(ctx, next, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
 		if fresh, err := pods.Get(ctx, p.Name, metav1.GetOptions{}); err == nil {
-			w.play(ctx, fresh)
+			w.runFakePod(ctx, fresh)
 		}
 	}
 }
 
 // end reports the containers' end and lets the object go.
-func (w *World) end(ctx context.Context, p *corev1.Pod) {
+func (w *Cluster) end(ctx context.Context, p *corev1.Pod) {
 	pods := w.client.CoreV1().Pods(p.Namespace)
 	fresh, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil || fresh.UID != p.UID {

@@ -147,7 +147,7 @@ func build(i Image) (v1.Image, error) {
 	default:
 		return nil, fmt.Errorf("from %q: want busybox or busybox-httpd", i.From)
 	}
-	img, err := images.Own(i.Ref, make)()
+	img, err := images.WithName(i.Ref, make)()
 	if err != nil {
 		return nil, err
 	}

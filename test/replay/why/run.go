@@ -22,9 +22,9 @@ type Options struct {
 // Run sets a fixture up, asks, judges, and tries the printed remedies in order until one helps.
 func Run(ctx context.Context, o Options, f Fixture) Score {
 	if err := f.check(); err != nil {
-		return Score{Name: f.Name, Err: fmt.Errorf("%w: %w", ErrVoid, err)}
+		return Score{Name: f.Name, Err: fmt.Errorf("%w: %w", ErrFixture, err)}
 	}
-	s, err := ask(ctx, o, f)
+	s, err := evaluateQuestion(ctx, o, f)
 	if err != nil {
 		return Score{Name: f.Name, Err: err}
 	}
@@ -33,26 +33,26 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 			break
 		}
 		if len(fix.Run) == 0 && fix.Config == "" && fix.Amend == nil {
-			s.Tried = append(s.Tried, "no command: "+fix.Say)
+			s.Tried = append(s.Tried, "no command: "+fix.Description)
 			continue
 		}
-		if err := try(ctx, o, f, fix); err != nil {
-			s.Tried = append(s.Tried, fmt.Sprintf("did not help: %s: %v", fix.Say, err))
+		if err := tryFix(ctx, o, f, fix); err != nil {
+			s.Tried = append(s.Tried, fmt.Sprintf("did not help: %s: %v", fix.Description, err))
 			if fix.Proven {
-				s.Vain = append(s.Vain, fix.Say)
+				s.Ineffective = append(s.Ineffective, fix.Description)
 			}
 			continue
 		}
-		s.Tried, s.Remedy = append(s.Tried, "helped: "+fix.Say), true
+		s.Tried, s.Remedy = append(s.Tried, "helped: "+fix.Description), true
 	}
 	return s
 }
 
-// asOften is how often a set-up is played that does not come about: who of several equals comes first is chance, and such a run is void, not failed.
-const asOften = 3
+// maxAttempts is how often a set-up is played that does not come about: who of several equals comes first is chance, and such a run is void, not failed.
+const maxAttempts = 3
 
-// played plays the set-up in a world until it comes about; the caller closes the world, which is nil with an error.
-func played(ctx context.Context, o Options, f Fixture) (*World, error) {
+// prepared plays the set-up in a world until it comes about; the caller closes the world, which is nil with an error.
+func prepared(ctx context.Context, o Options, f Fixture) (*Cluster, error) {
 	for n := 1; ; n++ {
 		w, err := Open(ctx, o.Binary, o.Number, f)
 		if err != nil {
@@ -61,36 +61,36 @@ func played(ctx context.Context, o Options, f Fixture) (*World, error) {
 		if err = w.Run(ctx, f.Setup); err == nil {
 			return w, nil
 		}
-		err = errors.Join(fmt.Errorf("%w\n%s", err, tail(w.Output("up"))), w.Close())
-		if n == asOften || ctx.Err() != nil || !errors.Is(err, ErrVoid) || errors.Is(err, errUnplayed) {
+		err = errors.Join(fmt.Errorf("%w\n%s", err, lastLines(w.Output("up"))), w.Close())
+		if n == maxAttempts || ctx.Err() != nil || !errors.Is(err, ErrFixture) || errors.Is(err, errSetupFailed) {
 			return nil, err
 		}
 	}
 }
 
-func ask(ctx context.Context, o Options, f Fixture) (s Score, err error) {
-	w, err := played(ctx, o, f)
+func evaluateQuestion(ctx context.Context, o Options, f Fixture) (s Score, err error) {
+	w, err := prepared(ctx, o, f)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	a, err := w.Ask(ctx)
+	a, err := w.Explain(ctx)
 	if err != nil {
 		return s, err
 	}
-	return Judge(f, a)
+	return Evaluate(f, a)
 }
 
-// try applies one remedy, exactly as printed, to a fresh world.
-func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
+// tryFix applies one remedy, exactly as printed, to a fresh world.
+func tryFix(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	if fix.Amend != nil {
 		w, err := Open(ctx, o.Binary, o.Number, f)
 		if err != nil {
 			return err
 		}
-		return errors.Join(w.startOver(ctx, fix), w.Close())
+		return errors.Join(w.reset(ctx, fix), w.Close())
 	}
-	w, err := played(ctx, o, f)
+	w, err := prepared(ctx, o, f)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	return w.wait(ctx, r.Object, r.Until, r.Within)
 }
 
-// startOver plays a remedy for what is past: the manifest is another one from the beginning, and the set-up goes on to the first wait that can no longer come true.
-func (w *World) startOver(ctx context.Context, fix Fix) error {
+// reset plays a remedy for what is past: the manifest is another one from the beginning, and the set-up goes on to the first wait that can no longer come true.
+func (w *Cluster) reset(ctx context.Context, fix Fix) error {
 	var patch any
 	if err := json.Unmarshal([]byte(fix.Amend.Patch), &patch); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (w *World) startOver(ctx context.Context, fix Fix) error {
 		}
 	}
 	for _, s := range w.f.Setup {
-		if err := w.step(ctx, s); err != nil && !(s.Do == "wait" && errors.Is(err, ErrVoid)) {
+		if err := w.step(ctx, s); err != nil && !(s.Do == "wait" && errors.Is(err, ErrFixture)) {
 			return err
 		} else if err != nil {
 			break

@@ -11,14 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrVoid says that a fixture's own set-up did not come about, so nothing was judged.
-var ErrVoid = errors.New("the set-up did not come about")
+// ErrFixture says that a fixture's own set-up did not come about, so nothing was judged.
+var ErrFixture = errors.New("the set-up did not come about")
 
-// errUnplayed says that playing it again would not help.
-var errUnplayed = errors.New("is not played here")
+// errSetupFailed says that playing it again would not help.
+var errSetupFailed = errors.New("is not played here")
 
 // Run performs steps in order.
-func (w *World) Run(ctx context.Context, steps []Step) error {
+func (w *Cluster) Run(ctx context.Context, steps []Step) error {
 	for i, s := range steps {
 		if err := w.step(ctx, s); err != nil {
 			return fmt.Errorf("step %d (%s): %w", i+1, s.Do, err)
@@ -27,7 +27,7 @@ func (w *World) Run(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-func (w *World) step(ctx context.Context, s Step) error {
+func (w *Cluster) step(ctx context.Context, s Step) error {
 	switch s.Do {
 	case "apply":
 		return w.apply(ctx, s.Objects)
@@ -60,10 +60,10 @@ func (w *World) step(ctx context.Context, s Step) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if s.Heartbeat != "" {
-			w.silent[s.Node] = s.Heartbeat == "stop"
+			w.unresponsive[s.Node] = s.Heartbeat == "stop"
 		}
 		if s.EndsPods != "" {
-			w.slow[s.Node] = s.EndsPods == "after-grace"
+			w.slowNodes[s.Node] = s.EndsPods == "after-grace"
 		}
 		return nil
 	case "fake-pod":
@@ -80,13 +80,13 @@ func (w *World) step(ctx context.Context, s Step) error {
 	case "configure":
 		return w.configure(s)
 	case "registry":
-		if w.serves != nil {
-			return w.serves.step(s)
+		if w.registries != nil {
+			return w.registries.step(s)
 		}
 	case "port-forward":
 		return w.portForward(ctx, s.Object, s.Port, fmt.Sprint(s.Expect))
 	}
-	return fmt.Errorf("%w: step %q %w", ErrVoid, s.Do, errUnplayed)
+	return fmt.Errorf("%w: step %q %w", ErrFixture, s.Do, errSetupFailed)
 }
 
 func first(a, b string) string {
@@ -97,7 +97,7 @@ func first(a, b string) string {
 }
 
 // taint adds and removes taints of a node.
-func (w *World) taint(ctx context.Context, node string, taints ...string) error {
+func (w *Cluster) taint(ctx context.Context, node string, taints ...string) error {
 	return w.kubectl(ctx, append([]string{"taint", "node", node}, taints...)...)
 }
 
@@ -113,7 +113,7 @@ func (s Step) taints() (out []string) {
 }
 
 // bind binds a Pod to a node as a scheduler does.
-func (w *World) bind(ctx context.Context, s Step) error {
+func (w *Cluster) bind(ctx context.Context, s Step) error {
 	words := split(s.Object)
 	name, namespace := strings.TrimPrefix(words[0], "pod/"), words[len(words)-1]
 	body, err := json.Marshal(map[string]any{
@@ -123,14 +123,14 @@ func (w *World) bind(ctx context.Context, s Step) error {
 	if err != nil {
 		return err
 	}
-	out, errs, code := w.pipe(ctx, string(body), "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/binding", "-f", "-")
+	out, errs, code := w.kubectlStdin(ctx, string(body), "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/binding", "-f", "-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}
 	return nil
 }
 
-func (w *World) configure(s Step) error {
+func (w *Cluster) configure(s Step) error {
 	if s.Component != "scheduler" {
 		return fmt.Errorf("component %q cannot be configured here", s.Component)
 	}
@@ -167,7 +167,7 @@ func merge(base, patch map[string]any) map[string]any {
 	return out
 }
 
-func (w *World) apply(ctx context.Context, objects any) error {
+func (w *Cluster) apply(ctx context.Context, objects any) error {
 	want := func(id string) bool { return true }
 	if l, ok := objects.([]any); ok && len(l) == 1 { // a list of one selection
 		objects = l[0]
@@ -222,7 +222,7 @@ func (w *World) apply(ctx context.Context, objects any) error {
 }
 
 // createAll gives objects to one kubectl create.
-func (w *World) createAll(ctx context.Context, together []any) error {
+func (w *Cluster) createAll(ctx context.Context, together []any) error {
 	if len(together) == 0 {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (w *World) createAll(ctx context.Context, together []any) error {
 	if err != nil {
 		return err
 	}
-	if out, errs, code := w.pipe(ctx, string(raw), "create", "--save-config=false", "-f", "-"); code != 0 {
+	if out, errs, code := w.kubectlStdin(ctx, string(raw), "create", "--save-config=false", "-f", "-"); code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}
 	return nil
@@ -250,7 +250,7 @@ func namespaceOf(o map[string]any) string {
 }
 
 // create makes an object; nodes and claims get the status of their manifest, and a Pod's phase is played.
-func (w *World) create(ctx context.Context, o map[string]any) error {
+func (w *Cluster) create(ctx context.Context, o map[string]any) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -260,11 +260,11 @@ func (w *World) create(ctx context.Context, o map[string]any) error {
 	if kind == "Pod" && hasStatus {
 		w.mu.Lock()
 		if phase, ok := status["phase"].(string); ok {
-			w.phased[namespaceOf(o)+"/"+strings.TrimPrefix(idOf(o), "pod/")] = corev1.PodPhase(phase)
+			w.podPhases[namespaceOf(o)+"/"+strings.TrimPrefix(idOf(o), "pod/")] = corev1.PodPhase(phase)
 		}
 		w.mu.Unlock()
 	}
-	out, errs, code := w.pipe(ctx, string(raw), "create", "--save-config=false", "-n", namespaceOf(o), "-f", "-")
+	out, errs, code := w.kubectlStdin(ctx, string(raw), "create", "--save-config=false", "-n", namespaceOf(o), "-f", "-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}
@@ -287,7 +287,7 @@ func split(object string) []string {
 	return fields
 }
 
-func (w *World) patch(ctx context.Context, s Step) error {
+func (w *Cluster) patch(ctx context.Context, s Step) error {
 	raw, err := json.Marshal(s.Patch)
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ func (w *World) patch(ctx context.Context, s Step) error {
 	return w.kubectl(ctx, args...)
 }
 
-func (w *World) remove(ctx context.Context, s Step) error {
+func (w *Cluster) remove(ctx context.Context, s Step) error {
 	args := append([]string{"delete"}, split(s.Object)...)
 	if s.Grace != nil {
 		args = append(args, fmt.Sprintf("--grace-period=%d", *s.Grace))
@@ -315,7 +315,7 @@ func (w *World) remove(ctx context.Context, s Step) error {
 }
 
 // manifest finds the fixture's own manifest of an object.
-func (w *World) manifest(object string) (map[string]any, error) {
+func (w *Cluster) manifest(object string) (map[string]any, error) {
 	id := strings.Fields(object)[0]
 	for _, m := range w.f.Manifests {
 		if idOf(m) == id {
@@ -325,7 +325,7 @@ func (w *World) manifest(object string) (map[string]any, error) {
 	return nil, fmt.Errorf("%s is not among the manifests", object)
 }
 
-func (w *World) recreate(ctx context.Context, s Step) error {
+func (w *Cluster) recreate(ctx context.Context, s Step) error {
 	m, err := w.manifest(s.Object)
 	if err != nil {
 		return err
@@ -341,7 +341,7 @@ func (w *World) recreate(ctx context.Context, s Step) error {
 }
 
 // edited is a manifest changed by a step's patch.
-func (w *World) edited(ctx context.Context, m map[string]any, s Step) (map[string]any, error) {
+func (w *Cluster) edited(ctx context.Context, m map[string]any, s Step) (map[string]any, error) {
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ func (w *World) edited(ctx context.Context, m map[string]any, s Step) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	edited, errs, code := w.pipe(ctx, string(raw), "patch", "--local", "--type="+s.Type, "-p", string(patch), "-f", "-", "-o", "json")
+	edited, errs, code := w.kubectlStdin(ctx, string(raw), "patch", "--local", "--type="+s.Type, "-p", string(patch), "-f", "-", "-o", "json")
 	if code != 0 {
 		return nil, fmt.Errorf("%s%s", edited, errs)
 	}
@@ -358,14 +358,14 @@ func (w *World) edited(ctx context.Context, m map[string]any, s Step) (map[strin
 	return o, json.Unmarshal([]byte(edited), &o)
 }
 
-func (w *World) fakePod(ctx context.Context, s Step) error {
+func (w *Cluster) fakePod(ctx context.Context, s Step) error {
 	w.mu.Lock()
-	w.unready["default/"+s.Pod] = s.Ready != nil && !*s.Ready
+	w.unreadyNodes["default/"+s.Pod] = s.Ready != nil && !*s.Ready
 	w.mu.Unlock()
 	return w.kubectl(ctx, "label", "pod", s.Pod, fmt.Sprintf("fixture/turn=%d", time.Now().UnixNano())) // wakes the player
 }
 
-func (w *World) evict(ctx context.Context, s Step) error {
+func (w *Cluster) evict(ctx context.Context, s Step) error {
 	want := fmt.Sprint(s.Expect)
 	refused := w.evicted(ctx, s.Object)
 	if want == "429" && refused == nil || want == "201" && refused != nil {
@@ -375,11 +375,11 @@ func (w *World) evict(ctx context.Context, s Step) error {
 }
 
 // evicted asks for an eviction; nil when it was granted.
-func (w *World) evicted(ctx context.Context, object string) error {
+func (w *Cluster) evicted(ctx context.Context, object string) error {
 	words := split(object)
 	name, namespace := strings.TrimPrefix(words[0], "pod/"), words[len(words)-1]
 	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, namespace)
-	out, errs, code := w.pipe(ctx, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
+	out, errs, code := w.kubectlStdin(ctx, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}

@@ -11,14 +11,14 @@ import (
 // predicate tells whether an object shows something, and what it shows instead.
 type predicate func(o map[string]any) (bool, string)
 
-// words reads what an object shall show, several in a row: "condition T[=S] [reason R]" (S is True
+// parsePredicates reads what an object shall show, several in a row: "condition T[=S] [reason R]" (S is True
 // unless said), "container C waiting|terminated|running [R]", "phase P", "restartCount>=N",
 // "path.to.field=value", "path.to.field>=N", "counts" (a quota), "exists", "deleted". Other words
 // are an error that names them.
-func words(until string) ([]predicate, error) {
+func parsePredicates(until string) ([]predicate, error) {
 	var out []predicate
 	for at := strings.Fields(until); len(at) > 0; {
-		p, used := word(at)
+		p, used := parsePredicate(at)
 		if p == nil {
 			return nil, fmt.Errorf("%q of %q is no form that this runner knows", at[0], until)
 		}
@@ -30,8 +30,8 @@ func words(until string) ([]predicate, error) {
 	return out, nil
 }
 
-// word reads one form and returns how many words it has; nil when it is none.
-func word(at []string) (predicate, int) {
+// parsePredicate reads one form and returns how many words it has; nil when it is none.
+func parsePredicate(at []string) (predicate, int) {
 	switch {
 	case at[0] == "condition" && len(at) > 1:
 		t, s, said := strings.Cut(at[1], "=")
@@ -69,9 +69,9 @@ func word(at []string) (predicate, int) {
 	return nil, 0
 }
 
-// holds tells whether an object shows what the words say.
-func holds(o map[string]any, until string) (bool, string) {
-	all, err := words(until)
+// conditionMet tells whether an object shows what the words say.
+func conditionMet(o map[string]any, until string) (bool, string) {
+	all, err := parsePredicates(until)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -115,7 +115,7 @@ func container(o map[string]any, name, state, reason string) (bool, string) {
 			}
 		}
 	}
-	return false, brief(o)
+	return false, abbreviate(o)
 }
 
 // restarts compares the restarts of all containers with ">=2" or "=0"; nil for other words.
@@ -139,11 +139,11 @@ func restarts(want string) predicate {
 		if atLeast {
 			return sum >= bound, fmt.Sprintf("%d restarts", sum)
 		}
-		return sum == bound && field(o, "status.phase") == "Running", fmt.Sprintf("%d restarts: %s", sum, brief(o))
+		return sum == bound && field(o, "status.phase") == "Running", fmt.Sprintf("%d restarts: %s", sum, abbreviate(o))
 	}
 }
 
-func brief(o map[string]any) string {
+func abbreviate(o map[string]any) string {
 	raw, err := json.Marshal(o["status"])
 	if err != nil {
 		return err.Error()

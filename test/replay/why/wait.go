@@ -19,7 +19,7 @@ import (
 )
 
 // wait waits until an object shows a state, and for as long as the words "for 60s" at their end want; see holds for the words.
-func (w *World) wait(ctx context.Context, object, until, within string) error {
+func (w *Cluster) wait(ctx context.Context, object, until, within string) error {
 	d := 30 * time.Second
 	var stay time.Duration
 	var err error
@@ -39,7 +39,7 @@ func (w *World) wait(ctx context.Context, object, until, within string) error {
 	var last error // what was seen before the time ran out
 	var since time.Time
 	err = instance.Poll(ctx, 50*time.Millisecond, func() error {
-		err := w.shows(ctx, object, until)
+		err := w.showsCondition(ctx, object, until)
 		if err != nil {
 			since = time.Time{}
 			if ctx.Err() == nil {
@@ -57,13 +57,13 @@ func (w *World) wait(ctx context.Context, object, until, within string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w within %s: %w", ErrVoid, d, errors.Join(last, context.Cause(ctx), errors.New(tail(w.Output("scheduler")+w.Output("up")))))
+		return fmt.Errorf("%w within %s: %w", ErrFixture, d, errors.Join(last, context.Cause(ctx), errors.New(lastLines(w.Output("scheduler")+w.Output("up")))))
 	}
 	return nil
 }
 
-// shows is nil when the words are true now.
-func (w *World) shows(ctx context.Context, object, until string) error {
+// showsCondition is nil when the words are true now.
+func (w *Cluster) showsCondition(ctx context.Context, object, until string) error {
 	words := strings.Fields(until)
 	all, isGroup, err := groupOf(object)
 	if err != nil {
@@ -78,11 +78,11 @@ func (w *World) shows(ctx context.Context, object, until string) error {
 			return err
 		}
 		return w.portForward(ctx, object, port, words[3])
-	case later.MatchString(until):
-		m := later.FindStringSubmatch(until)
+	case afterPattern.MatchString(until):
+		m := afterPattern.FindStringSubmatch(until)
 		return w.showsAfter(ctx, object, m)
 	case isGroup:
-		return w.several(ctx, all, until)
+		return w.waitGroup(ctx, all, until)
 	}
 	o, err := w.get(ctx, object)
 	switch {
@@ -91,17 +91,17 @@ func (w *World) shows(ctx context.Context, object, until string) error {
 	case err != nil:
 		return err
 	}
-	if ok, why := holds(o, until); !ok {
+	if ok, why := conditionMet(o, until); !ok {
 		return fmt.Errorf("%s does not show %q: %s", object, until, why)
 	}
 	return nil
 }
 
-// later are words like "status.phase=Running 30 s after pod/urgent was created".
-var later = regexp.MustCompile(`^(.*) (\d+) ?s after (\S+) was created$`)
+// afterPattern are words like "status.phase=Running 30 s after pod/urgent was created".
+var afterPattern = regexp.MustCompile(`^(.*) (\d+) ?s after (\S+) was created$`)
 
 // showsAfter is nil when the words are true and so much time has passed since another object was made.
-func (w *World) showsAfter(ctx context.Context, object string, m []string) error {
+func (w *Cluster) showsAfter(ctx context.Context, object string, m []string) error {
 	other, err := w.get(ctx, m[3])
 	if err != nil {
 		return err
@@ -118,11 +118,11 @@ func (w *World) showsAfter(ctx context.Context, object string, m []string) error
 	if left := d - time.Since(made); left > 0 {
 		return fmt.Errorf("%s is younger than %s", m[3], d)
 	}
-	return w.shows(ctx, object, m[1])
+	return w.showsCondition(ctx, object, m[1])
 }
 
 // get reads an object named as kubectl would have it: "pod/web", "deployment/web -n team-a".
-func (w *World) get(ctx context.Context, object string) (map[string]any, error) {
+func (w *Cluster) get(ctx context.Context, object string) (map[string]any, error) {
 	words := split(object)
 	kind, name, _ := strings.Cut(words[0], "/")
 	resource, namespaced, err := w.resource(kind)
@@ -142,7 +142,7 @@ func (w *World) get(ctx context.Context, object string) (map[string]any, error) 
 
 // resource finds a kind by any of the names that kubectl takes: singular, plural, short, with a
 // group. The server says which there are.
-func (w *World) resource(kind string) (r schema.GroupVersionResource, namespaced bool, err error) {
+func (w *Cluster) resource(kind string) (r schema.GroupVersionResource, namespaced bool, err error) {
 	if r, err = w.mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion("")); err != nil {
 		return r, false, err
 	}
@@ -157,8 +157,8 @@ func (w *World) resource(kind string) (r schema.GroupVersionResource, namespaced
 	return r, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// tail is the end of what a process printed.
-func tail(s string) string {
+// lastLines is the end of what a process printed.
+func lastLines(s string) string {
 	const most = 1500
 	if len(s) > most {
 		s = "…" + s[len(s)-most:]

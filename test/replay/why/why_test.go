@@ -54,8 +54,8 @@ func TestAnswersAboutPlacing(t *testing.T) {
 			if s.Err != nil {
 				t.Fatal(s.Err)
 			}
-			if len(s.Vain) > 0 {
-				t.Errorf("called proven, and does not help: %s", strings.Join(s.Vain, "; "))
+			if len(s.Ineffective) > 0 {
+				t.Errorf("called proven, and does not help: %s", strings.Join(s.Ineffective, "; "))
 			}
 			if s.Points() != 4 {
 				t.Errorf("%d of 4 points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), s.Missing, s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)

@@ -16,25 +16,25 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// signers asks the authorizer about verbs on signers.
-type signers struct {
+// signerAuthorizer asks the authorizer about verbs on signers.
+type signerAuthorizer struct {
 	*admission.Handler
 	authorizer authorizer.Authorizer
 }
 
 // SetAuthorizer implements initializer.WantsAuthorizer.
-func (s *signers) SetAuthorizer(a authorizer.Authorizer) { s.authorizer = a }
+func (s *signerAuthorizer) SetAuthorizer(a authorizer.Authorizer) { s.authorizer = a }
 
 // ValidateInitialization implements admission.InitializationValidator.
-func (s *signers) ValidateInitialization() error {
+func (s *signerAuthorizer) ValidateInitialization() error {
 	if s.authorizer == nil {
 		return errors.New("certificates admission: no authorizer")
 	}
 	return nil
 }
 
-// may tells whether a user holds a verb on a signer, by its name or by DOMAIN/*.
-func (s *signers) may(ctx context.Context, a admission.Attributes, verb, signer string) bool {
+// authorizedForSigner tells whether a user holds a verb on a signer, by its name or by DOMAIN/*.
+func (s *signerAuthorizer) authorizedForSigner(ctx context.Context, a admission.Attributes, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
 		d, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{
@@ -48,21 +48,21 @@ func (s *signers) may(ctx context.Context, a admission.Attributes, verb, signer 
 	return false
 }
 
-func requests(a admission.Attributes, subresource string) bool {
+func isSubresourceWrite(a admission.Attributes, subresource string) bool {
 	return a.GetResource().GroupResource() == certificatesv1.Resource("certificatesigningrequests") && a.GetSubresource() == subresource
 }
 
 // Approval is the validating plugin CertificateApproval.
-type Approval struct{ *signers }
+type Approval struct{ *signerAuthorizer }
 
 // NewApproval makes it.
 func NewApproval() *Approval {
-	return &Approval{&signers{Handler: admission.NewHandler(admission.Update)}}
+	return &Approval{&signerAuthorizer{Handler: admission.NewHandler(admission.Update)}}
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *Approval) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if !requests(a, "approval") {
+	if !isSubresourceWrite(a, "approval") {
 		return nil
 	}
 	// The signer of the stored object: what was sent is not to be trusted.
@@ -70,26 +70,26 @@ func (p *Approval) Validate(ctx context.Context, a admission.Attributes, _ admis
 	if !ok {
 		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T", a.GetOldObject()))
 	}
-	if !p.may(ctx, a, "approve", csr.Spec.SignerName) {
+	if !p.authorizedForSigner(ctx, a, "approve", csr.Spec.SignerName) {
 		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q", csr.Spec.SignerName))
 	}
 	return nil
 }
 
 // Signing is the validating plugin CertificateSigning.
-type Signing struct{ *signers }
+type Signing struct{ *signerAuthorizer }
 
 // NewSigning makes it.
 func NewSigning() *Signing {
-	return &Signing{&signers{Handler: admission.NewHandler(admission.Update)}}
+	return &Signing{&signerAuthorizer{Handler: admission.NewHandler(admission.Update)}}
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if old, ok := a.GetOldObject().(*certificatesv1.PodCertificateRequest); ok && a.GetSubresource() == "status" && !p.may(ctx, a, "sign", old.Spec.SignerName) {
+	if old, ok := a.GetOldObject().(*certificatesv1.PodCertificateRequest); ok && a.GetSubresource() == "status" && !p.authorizedForSigner(ctx, a, "sign", old.Spec.SignerName) {
 		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
 	}
-	if !requests(a, "status") {
+	if !isSubresourceWrite(a, "status") {
 		return nil
 	}
 	old, ok1 := a.GetOldObject().(*certificatesv1.CertificateSigningRequest)
@@ -100,7 +100,7 @@ func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admiss
 	if slices.Equal(old.Status.Certificate, csr.Status.Certificate) && equality.Semantic.DeepEqual(failure(old), failure(csr)) {
 		return nil
 	}
-	if !p.may(ctx, a, "sign", old.Spec.SignerName) {
+	if !p.authorizedForSigner(ctx, a, "sign", old.Spec.SignerName) {
 		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
 	}
 	return nil
@@ -115,16 +115,18 @@ func failure(c *certificatesv1.CertificateSigningRequest) *certificatesv1.Certif
 	return nil
 }
 
-// Subject is the validating plugin CertificateSubjectRestriction.
-type Subject struct{ *admission.Handler }
+// SubjectRestriction is the validating plugin CertificateSubjectRestriction.
+type SubjectRestriction struct{ *admission.Handler }
 
-// NewSubject makes it.
-func NewSubject() *Subject { return &Subject{admission.NewHandler(admission.Create)} }
+// NewSubjectRestriction makes it.
+func NewSubjectRestriction() *SubjectRestriction {
+	return &SubjectRestriction{admission.NewHandler(admission.Create)}
+}
 
 // Validate implements admission.ValidationInterface.
-func (*Subject) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (*SubjectRestriction) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	csr, ok := a.GetObject().(*certificatesv1.CertificateSigningRequest)
-	if !ok || !requests(a, "") || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+	if !ok || !isSubresourceWrite(a, "") || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return nil
 	}
 	block, _ := pem.Decode(csr.Spec.Request)

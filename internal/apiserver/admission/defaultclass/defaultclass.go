@@ -5,10 +5,10 @@ package defaultclass
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Newest returns the newest object that one of the annotations marks with "true", the first by name among equally new ones; false when none is marked.
-func Newest[T metav1.Object](list []T, marks ...string) (newest T, ok bool) {
+// NewestDefault returns the newest object that one of the annotations marks with "true", the first by name among equally new ones; false when none is marked.
+func NewestDefault[T metav1.Object](list []T, marks ...string) (newest T, ok bool) {
 	for _, c := range list {
-		if !marked(c, marks) {
+		if !hasTrueAnnotation(c, marks) {
 			continue
 		}
 		at := c.GetCreationTimestamp()
@@ -23,7 +23,7 @@ func Newest[T metav1.Object](list []T, marks ...string) (newest T, ok bool) {
 	return newest, ok
 }
 
-func marked(c metav1.Object, marks []string) bool {
+func hasTrueAnnotation(c metav1.Object, marks []string) bool {
 	for _, m := range marks {
 		if c.GetAnnotations()[m] == "true" {
 			return true

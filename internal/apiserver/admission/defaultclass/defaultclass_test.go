@@ -28,7 +28,7 @@ func TestNewest(t *testing.T) {
 		{"in any order", []*storagev1.StorageClass{class("new", time.Minute, "now"), class("old", time.Hour, "now")}, "new"},
 		{"equally new: by name", []*storagev1.StorageClass{class("b", 0, "now"), class("a", 0, "now"), class("c", 0, "now")}, "a"},
 	} {
-		got, ok := Newest(c.list, "now", "once")
+		got, ok := NewestDefault(c.list, "now", "once")
 		if ok != (c.want != "") || ok && got.Name != c.want {
 			t.Errorf("%s: %v, %v", c.name, got, ok)
 		}

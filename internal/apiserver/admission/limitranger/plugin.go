@@ -39,8 +39,8 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// concerns tells whether a write has to do with limits. A Pod's requests do not change later except by resize, which is only checked.
-func concerns(a admission.Attributes) (any, bool) {
+// supportsAttributes tells whether a write has to do with limits. A Pod's requests do not change later except by resize, which is only checked.
+func supportsAttributes(a admission.Attributes) (any, bool) {
 	if m, err := meta.Accessor(a.GetObject()); a.GetOperation() == admission.Update && (err != nil || m.GetDeletionTimestamp() != nil) {
 		return nil, false
 	}
@@ -58,7 +58,7 @@ func concerns(a admission.Attributes) (any, bool) {
 	return nil, false
 }
 
-func (p *Plugin) of(a admission.Attributes) ([]*corev1.LimitRange, error) {
+func (p *Plugin) limitRangesFor(a admission.Attributes) ([]*corev1.LimitRange, error) {
 	if !p.WaitForReady() {
 		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
@@ -72,28 +72,28 @@ func (p *Plugin) of(a admission.Attributes) ([]*corev1.LimitRange, error) {
 
 // Admit implements admission.MutationInterface.
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	o, ok := concerns(a)
+	o, ok := supportsAttributes(a)
 	pod, isPod := o.(*corev1.Pod)
 	if !ok || !isPod || a.GetOperation() != admission.Create {
 		return nil
 	}
-	list, err := p.of(a)
+	list, err := p.limitRangesFor(a)
 	if err != nil {
 		return err
 	}
 	for _, r := range list {
-		fill(r, pod)
+		mergePodResourceRequirements(r, pod)
 	}
 	return nil
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	o, ok := concerns(a)
+	o, ok := supportsAttributes(a)
 	if !ok {
 		return nil
 	}
-	list, err := p.of(a)
+	list, err := p.limitRangesFor(a)
 	if err != nil {
 		return err
 	}

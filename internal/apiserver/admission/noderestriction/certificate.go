@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// certificate lets a node ask for certificates of Pods that run on it, as what they are: a signer may believe what stands in the request (KEP-4317).
-func (p *Plugin) certificate(ctx context.Context, name string, a admission.Attributes) error {
+// admitPodCertificateRequest lets a node ask for certificates of Pods that run on it, as what they are: a signer may believe what stands in the request (KEP-4317).
+func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a admission.Attributes) error {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" {
 		return errors.New("nodes can only create PodCertificateRequests")
 	}
@@ -32,7 +32,7 @@ func (p *Plugin) certificate(ctx context.Context, name string, a admission.Attri
 	case node.UID != s.NodeUID:
 		return fmt.Errorf("spec.nodeUID is %q, the node has %q", s.NodeUID, node.UID)
 	}
-	pod, err := p.recent(ctx, a.GetNamespace(), s.PodName, func(pod *corev1.Pod) bool { return pod.UID == s.PodUID && pod.Spec.NodeName == name })
+	pod, err := p.cachedOrStoredPod(ctx, a.GetNamespace(), s.PodName, func(pod *corev1.Pod) bool { return pod.UID == s.PodUID && pod.Spec.NodeName == name })
 	switch {
 	case err != nil:
 		return err

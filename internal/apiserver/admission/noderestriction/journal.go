@@ -11,9 +11,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// facts lets a node tell of Pods bound to it, and of those that are gone: nobody can say any more where they were. Pods are read from the cache,
+// admitPodJournal lets a node tell of Pods bound to it, and of those that are gone: nobody can say any more where they were. Pods are read from the cache,
 // each once for a batch.
-func (p *Plugin) facts(ctx context.Context, name string, a admission.Attributes) error {
+func (p *Plugin) admitPodJournal(ctx context.Context, name string, a admission.Attributes) error {
 	batch, ok := a.GetObject().(*journal.PodJournal)
 	if !ok {
 		return nil

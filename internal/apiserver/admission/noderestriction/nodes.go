@@ -11,14 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-func nodes(name string, a admission.Attributes) error {
+func admitNode(name string, a admission.Attributes) error {
 	target := a.GetName()
 	n, _ := a.GetObject().(*corev1.Node)
 	if a.GetOperation() == admission.Create {
 		if n == nil {
 			return fmt.Errorf("unexpected type %T", a.GetObject())
 		}
-		if bad := forbidden(changed(n.Labels, nil)); len(bad) > 0 {
+		if bad := forbiddenLabels(changedKeys(n.Labels, nil)); len(bad) > 0 {
 			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
 		}
 		if target == "" {
@@ -41,7 +41,7 @@ func nodes(name string, a admission.Attributes) error {
 	if !equality.Semantic.DeepEqual(n.Spec.Taints, old.Spec.Taints) {
 		return fmt.Errorf("node %q is not allowed to modify taints", name)
 	}
-	if bad := forbidden(changed(n.Labels, old.Labels)); len(bad) > 0 {
+	if bad := forbiddenLabels(changedKeys(n.Labels, old.Labels)); len(bad) > 0 {
 		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))
 	}
 	if !equality.Semantic.DeepEqual(n.OwnerReferences, old.OwnerReferences) {
@@ -50,15 +50,15 @@ func nodes(name string, a admission.Attributes) error {
 	return nil
 }
 
-// changed lists the keys that differ.
-func changed(now, was map[string]string) []string {
+// changedKeys lists the keys that differ.
+func changedKeys(now, previous map[string]string) []string {
 	var out []string
 	for k, v := range now {
-		if old, there := was[k]; !there || old != v {
+		if old, there := previous[k]; !there || old != v {
 			out = append(out, k)
 		}
 	}
-	for k := range was {
+	for k := range previous {
 		if _, there := now[k]; !there {
 			out = append(out, k)
 		}
@@ -66,24 +66,24 @@ func changed(now, was map[string]string) []string {
 	return out
 }
 
-// own are the labels of Kubernetes' domains that a node sets itself.
-var own = map[string]bool{
+// selfSettableLabels are the labels of Kubernetes' domains that a node sets itself.
+var selfSettableLabels = map[string]bool{
 	corev1.LabelHostname: true, corev1.LabelTopologyZone: true, corev1.LabelTopologyRegion: true,
 	corev1.LabelFailureDomainBetaZone: true, corev1.LabelFailureDomainBetaRegion: true,
 	corev1.LabelInstanceType: true, corev1.LabelInstanceTypeStable: true, corev1.LabelOSStable: true, corev1.LabelArchStable: true,
 	"beta.kubernetes.io/os": true, "beta.kubernetes.io/arch": true, corev1.LabelWindowsBuild: true,
 }
 
-// forbidden picks the labels a node may not touch: those of Kubernetes' domains which it does not set itself, else it could draw to itself
+// forbiddenLabels picks the labels a node may not touch: those of Kubernetes' domains which it does not set itself, else it could draw to itself
 // Pods that are meant for other nodes.
-func forbidden(keys []string) []string {
+func forbiddenLabels(keys []string) []string {
 	var out []string
 	for _, k := range keys {
 		domain, _, ok := strings.Cut(k, "/")
-		if !ok || own[k] || under(domain, "kubelet.kubernetes.io") || under(domain, "node.kubernetes.io") {
+		if !ok || selfSettableLabels[k] || isSubdomain(domain, "kubelet.kubernetes.io") || isSubdomain(domain, "node.kubernetes.io") {
 			continue
 		}
-		if under(domain, "kubernetes.io") || under(domain, "k8s.io") {
+		if isSubdomain(domain, "kubernetes.io") || isSubdomain(domain, "k8s.io") {
 			out = append(out, k)
 		}
 	}
@@ -91,12 +91,12 @@ func forbidden(keys []string) []string {
 	return out
 }
 
-func under(domain, parent string) bool {
+func isSubdomain(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// claims lets a node report how large a volume has become, and nothing else.
-func claims(name string, a admission.Attributes) error {
+// admitPVCStatus lets a node report how large a volume has become, and nothing else.
+func admitPVCStatus(name string, a admission.Attributes) error {
 	if a.GetSubresource() != "status" {
 		return errors.New("may only update PVC status")
 	}

@@ -49,14 +49,14 @@ func (p *Plugin) ValidateInitialization() error {
 
 // Admit implements admission.MutationInterface, to refuse before others work on the object.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	name, isNode := node.Identity(a.GetUserInfo())
+	name, isNode := node.NodeIdentity(a.GetUserInfo())
 	if !isNode {
 		return nil
 	}
 	if name == "" {
 		return admission.NewForbidden(a, fmt.Errorf("could not determine node from user %q", a.GetUserInfo().GetName()))
 	}
-	err := p.judge(ctx, name, a)
+	err := p.admitRequest(ctx, name, a)
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
 		return err
@@ -64,48 +64,48 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return admission.NewForbidden(a, err)
 }
 
-func (p *Plugin) judge(ctx context.Context, name string, a admission.Attributes) error {
+func (p *Plugin) admitRequest(ctx context.Context, name string, a admission.Attributes) error {
 	switch a.GetResource().GroupResource() {
 	case corev1.Resource("pods"):
-		return p.pods(ctx, name, a)
+		return p.admitPod(ctx, name, a)
 	case corev1.Resource("nodes"):
-		return nodes(name, a)
+		return admitNode(name, a)
 	case corev1.Resource("persistentvolumeclaims"):
-		return claims(name, a)
+		return admitPVCStatus(name, a)
 	case corev1.Resource("serviceaccounts"):
 		if a.GetSubresource() == "token" && a.GetOperation() == admission.Create {
-			return p.token(ctx, name, a)
+			return p.admitTokenRequest(ctx, name, a)
 		}
 	case coordinationv1.Resource("leases"):
-		return leases(name, a)
+		return admitLease(name, a)
 	case storagev1.Resource("csinodes"):
-		return csiNodes(name, a)
+		return admitCSINode(name, a)
 	case resourcev1.Resource("resourceslices"):
-		return slices(name, a)
+		return admitResourceSlice(name, a)
 	case certificatesv1.Resource("podcertificaterequests"):
-		return p.certificate(ctx, name, a)
+		return p.admitPodCertificateRequest(ctx, name, a)
 	case journal.GroupVersion.WithResource(journal.Resource).GroupResource():
-		return p.facts(ctx, name, a)
+		return p.admitPodJournal(ctx, name, a)
 	}
 	return nil
 }
 
-// existing reads a Pod as it is stored; it returns the API's own error when it is not there.
-func (p *Plugin) existing(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+// storedPod reads a Pod as it is stored; it returns the API's own error when it is not there.
+func (p *Plugin) storedPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	return p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-// recent reads a Pod from the watch cache, and as it is stored when the cache does not have it as it has to be: only what is refused must be up to date.
-func (p *Plugin) recent(ctx context.Context, namespace, name string, good func(*corev1.Pod) bool) (*corev1.Pod, error) {
+// cachedOrStoredPod reads a Pod from the watch cache, and as it is stored when the cache does not have it as it has to be: only what is refused must be up to date.
+func (p *Plugin) cachedOrStoredPod(ctx context.Context, namespace, name string, good func(*corev1.Pod) bool) (*corev1.Pod, error) {
 	pod, err := p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 	if err == nil && good(pod) {
 		return pod, nil
 	}
-	return p.existing(ctx, namespace, name)
+	return p.storedPod(ctx, namespace, name)
 }
 
-// token lets a node have tokens for Pods bound to it, under the audiences those Pods ask for.
-func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes) error {
+// admitTokenRequest lets a node have tokens for Pods bound to it, under the audiences those Pods ask for.
+func (p *Plugin) admitTokenRequest(ctx context.Context, name string, a admission.Attributes) error {
 	req, ok := a.GetObject().(*authenticationv1.TokenRequest)
 	if !ok {
 		return fmt.Errorf("unexpected type %T", a.GetObject())
@@ -117,7 +117,7 @@ func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes)
 	case ref.UID == "":
 		return errors.New("node requested token with a pod binding without a uid")
 	}
-	pod, err := p.recent(ctx, a.GetNamespace(), ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == name })
+	pod, err := p.cachedOrStoredPod(ctx, a.GetNamespace(), ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == name })
 	switch {
 	case err != nil:
 		return err
@@ -130,9 +130,9 @@ func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes)
 }
 
 // audiences lets a node ask only for audiences its Pod asks for: in a projected volume, or by a CSI driver that wants tokens.
-func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *corev1.Pod, asked []string) error {
+func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *corev1.Pod, requested []string) error {
 	allowed := p.podAudiences(ctx, pod)
-	for _, aud := range asked {
+	for _, aud := range requested {
 		if allowed[aud] {
 			continue
 		}
@@ -189,8 +189,8 @@ func (p *Plugin) driverAudiences(ctx context.Context, driver string, out map[str
 	}
 }
 
-// leases, csiNodes and slices: each node its own.
-func leases(name string, a admission.Attributes) error {
+// admitLease, admitCSINode and slices: each node its own.
+func admitLease(name string, a admission.Attributes) error {
 	if a.GetNamespace() != corev1.NamespaceNodeLease {
 		return fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
 	}
@@ -204,7 +204,7 @@ func leases(name string, a admission.Attributes) error {
 	return nil
 }
 
-func csiNodes(name string, a admission.Attributes) error {
+func admitCSINode(name string, a admission.Attributes) error {
 	target := a.GetName()
 	if o, ok := a.GetObject().(*storagev1.CSINode); ok && a.GetOperation() == admission.Create {
 		target = o.Name
@@ -215,7 +215,7 @@ func csiNodes(name string, a admission.Attributes) error {
 	return nil
 }
 
-func slices(name string, a admission.Attributes) error {
+func admitResourceSlice(name string, a admission.Attributes) error {
 	if a.GetOperation() == admission.Delete {
 		o, ok := a.GetOldObject().(*resourcev1.ResourceSlice)
 		if ok && (o.Spec.NodeName == nil || *o.Spec.NodeName != name) {

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-func (p *Plugin) pods(ctx context.Context, name string, a admission.Attributes) error {
+func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attributes) error {
 	switch a.GetSubresource() {
 	case "":
 		switch a.GetOperation() {
 		case admission.Create:
-			return p.mirror(ctx, name, a)
+			return p.admitPodCreate(ctx, name, a)
 		case admission.Delete:
-			pod, err := p.existing(ctx, a.GetNamespace(), a.GetName()) // as stored: another Pod of this name may be on another node by now
+			pod, err := p.storedPod(ctx, a.GetNamespace(), a.GetName()) // as stored: another Pod of this name may be on another node by now
 			if err != nil {
 				return err
 			}
@@ -31,15 +31,15 @@ func (p *Plugin) pods(ctx context.Context, name string, a admission.Attributes) 
 		}
 		return fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.GetOperation(), name)
 	case "status":
-		return podStatus(name, a)
+		return admitPodStatus(name, a)
 	case "eviction":
-		return p.eviction(ctx, name, a)
+		return p.admitPodEviction(ctx, name, a)
 	}
 	return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.GetSubresource())
 }
 
-// mirror lets a node write down its static Pods: bound to itself, owned by itself, needing no other object.
-func (p *Plugin) mirror(ctx context.Context, name string, a admission.Attributes) error {
+// admitPodCreate lets a node write down its static Pods: bound to itself, owned by itself, needing no other object.
+func (p *Plugin) admitPodCreate(ctx context.Context, name string, a admission.Attributes) error {
 	pod, ok := a.GetObject().(*corev1.Pod)
 	if !ok {
 		return fmt.Errorf("unexpected type %T", a.GetObject())
@@ -50,16 +50,16 @@ func (p *Plugin) mirror(ctx context.Context, name string, a admission.Attributes
 	if pod.Spec.NodeName != name {
 		return fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", name)
 	}
-	if err := p.owner(ctx, name, pod); err != nil {
+	if err := p.checkOwner(ctx, name, pod); err != nil {
 		return err
 	}
 	if pod.Spec.ServiceAccountName != "" {
 		return fmt.Errorf("node %q can not create pods that reference a service account", name)
 	}
-	return references(name, pod)
+	return checkReferences(name, pod)
 }
 
-func (p *Plugin) owner(ctx context.Context, name string, pod *corev1.Pod) error {
+func (p *Plugin) checkOwner(ctx context.Context, name string, pod *corev1.Pod) error {
 	if len(pod.OwnerReferences) == 0 {
 		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", name)
 	}
@@ -85,8 +85,8 @@ func (p *Plugin) owner(ctx context.Context, name string, pod *corev1.Pod) error 
 	return nil
 }
 
-// references refuses a Pod that would widen what its node may read.
-func references(name string, pod *corev1.Pod) error {
+// checkReferences refuses a Pod that would widen what its node may read.
+func checkReferences(name string, pod *corev1.Pod) error {
 	secrets, configMaps := len(pod.Spec.ImagePullSecrets) > 0, false
 	containers := append(append([]corev1.Container(nil), pod.Spec.InitContainers...), pod.Spec.Containers...)
 	for _, c := range containers {
@@ -127,7 +127,7 @@ func references(name string, pod *corev1.Pod) error {
 	return nil
 }
 
-func podStatus(name string, a admission.Attributes) error {
+func admitPodStatus(name string, a admission.Attributes) error {
 	if a.GetOperation() != admission.Update {
 		return fmt.Errorf("unexpected operation %q, node %q can only update pod status", a.GetOperation(), name)
 	}
@@ -146,7 +146,7 @@ func podStatus(name string, a admission.Attributes) error {
 	return nil
 }
 
-func (p *Plugin) eviction(ctx context.Context, name string, a admission.Attributes) error {
+func (p *Plugin) admitPodEviction(ctx context.Context, name string, a admission.Attributes) error {
 	if a.GetOperation() != admission.Create {
 		return fmt.Errorf("unexpected operation %s", a.GetOperation())
 	}
@@ -161,7 +161,7 @@ func (p *Plugin) eviction(ctx context.Context, name string, a admission.Attribut
 	if target == "" {
 		return errors.New("could not determine pod from request data")
 	}
-	pod, err := p.existing(ctx, a.GetNamespace(), target)
+	pod, err := p.storedPod(ctx, a.GetNamespace(), target)
 	if err != nil {
 		return err
 	}

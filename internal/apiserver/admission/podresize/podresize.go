@@ -67,8 +67,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
 		return admission.NewForbidden(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os))
 	}
-	if lack := lacking(pod, node.Status.Allocatable); lack != "" {
-		return refusal(a, "node didn't have enough allocatable resources: "+lack)
+	if exceeding := exceedingResources(pod, node.Status.Allocatable); exceeding != "" {
+		return refusal(a, "node didn't have enough allocatable resources: "+exceeding)
 	}
 	return nil
 }
@@ -85,8 +85,8 @@ func (p *Plugin) node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, err
 }
 
-// lacking says what of a Pod's requests is more than the whole node.
-func lacking(pod *corev1.Pod, allocatable corev1.ResourceList) string {
+// exceedingResources says what of a Pod's requests is more than the whole node.
+func exceedingResources(pod *corev1.Pod, allocatable corev1.ResourceList) string {
 	var out []string
 	want := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	if n, most := want.Cpu().MilliValue(), allocatable.Cpu().MilliValue(); n > most {
@@ -99,8 +99,8 @@ func lacking(pod *corev1.Pod, allocatable corev1.ResourceList) string {
 }
 
 // refusal carries the cause by which clients tell it from one by quota.
-func refusal(a admission.Attributes, why string) error {
-	err := admission.NewForbidden(a, errors.New(why))
+func refusal(a admission.Attributes, reason string) error {
+	err := admission.NewForbidden(a, errors.New(reason))
 	if s, ok := errors.AsType[*apierrors.StatusError](err); ok && s.ErrStatus.Code == http.StatusForbidden {
 		s.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NodeCapacity"}}
 	}

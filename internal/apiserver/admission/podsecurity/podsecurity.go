@@ -30,7 +30,7 @@ import (
 // Plugin is the validating plugin PodSecurity.
 type Plugin struct {
 	*admission.Handler
-	judge     *podsecurity.Admission
+	delegate  *podsecurity.Admission
 	client    kubernetes.Interface
 	informers informers.SharedInformerFactory
 }
@@ -47,8 +47,8 @@ func New() (*Plugin, error) {
 	}
 	return &Plugin{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
-		judge: &podsecurity.Admission{
-			Configuration: config, Evaluator: evaluator, Metrics: counters(), PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
+		delegate: &podsecurity.Admission{
+			Configuration: config, Evaluator: evaluator, Metrics: metricsRecorder(), PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
 		},
 	}, nil
 }
@@ -67,24 +67,24 @@ func (p *Plugin) ValidateInitialization() error {
 	if p.client == nil || p.informers == nil {
 		return errors.New("pod security: no client or no informers")
 	}
-	p.judge.NamespaceGetter = podsecurity.NamespaceGetterFromListerAndClient(p.informers.Core().V1().Namespaces().Lister(), p.client)
-	p.judge.PodLister = podsecurity.PodListerFromClient(p.client)
-	if err := p.judge.CompleteConfiguration(); err != nil {
+	p.delegate.NamespaceGetter = podsecurity.NamespaceGetterFromListerAndClient(p.informers.Core().V1().Namespaces().Lister(), p.client)
+	p.delegate.PodLister = podsecurity.PodListerFromClient(p.client)
+	if err := p.delegate.CompleteConfiguration(); err != nil {
 		return err
 	}
-	return p.judge.ValidateConfiguration()
+	return p.delegate.ValidateConfiguration()
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	gr := a.GetResource().GroupResource()
-	if gr != corev1.Resource("namespaces") && !p.judge.PodSpecExtractor.HasPodSpec(gr) {
+	if gr != corev1.Resource("namespaces") && !p.delegate.PodSpecExtractor.HasPodSpec(gr) {
 		return nil
 	}
 	if !p.WaitForReady() {
 		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
-	result := p.judge.Validate(ctx, question{a})
+	result := p.delegate.Validate(ctx, podSecurityAttributes{a})
 	for _, w := range result.Warnings {
 		warning.AddWarning(ctx, "", w)
 	}
@@ -120,30 +120,34 @@ func refusal(a admission.Attributes, result *admissionv1.AdmissionResponse) erro
 	return status
 }
 
-// question gives the library what it asks about a write; our objects are external v1 objects already.
-type question struct{ admission.Attributes }
+// podSecurityAttributes gives the library what it asks about a write; our objects are external v1 objects already.
+type podSecurityAttributes struct{ admission.Attributes }
 
 // GetObject implements api.Attributes.
-func (q question) GetObject() (runtime.Object, error) { return q.Attributes.GetObject(), nil }
+func (q podSecurityAttributes) GetObject() (runtime.Object, error) {
+	return q.Attributes.GetObject(), nil
+}
 
 // GetOldObject implements api.Attributes.
-func (q question) GetOldObject() (runtime.Object, error) { return q.Attributes.GetOldObject(), nil }
+func (q podSecurityAttributes) GetOldObject() (runtime.Object, error) {
+	return q.Attributes.GetOldObject(), nil
+}
 
 // GetOperation implements api.Attributes.
-func (q question) GetOperation() admissionv1.Operation {
+func (q podSecurityAttributes) GetOperation() admissionv1.Operation {
 	return admissionv1.Operation(q.Attributes.GetOperation())
 }
 
 // GetUserName implements api.Attributes.
-func (q question) GetUserName() string {
+func (q podSecurityAttributes) GetUserName() string {
 	if u := q.GetUserInfo(); u != nil {
 		return u.GetName()
 	}
 	return ""
 }
 
-// counters are the process's, as its registry is: all servers in it count together.
-var counters = sync.OnceValue(func() metrics.Recorder {
+// metricsRecorder are the process's, as its registry is: all servers in it count together.
+var metricsRecorder = sync.OnceValue(func() metrics.Recorder {
 	r := metrics.NewPrometheusRecorder(api.GetAPIVersion())
 	r.MustRegister(legacyregistry.MustRegister)
 	return r

@@ -55,22 +55,22 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if a.GetOperation() == admission.Update {
 		old, ok := a.GetOldObject().(*corev1.Pod)
 		if ok {
-			keep(pod, old)
+			keepPriorityFields(pod, old)
 		}
 		return nil
 	}
-	class, err := p.classOf(a, pod.Spec.PriorityClassName)
+	class, err := p.getPriorityClass(a, pod.Spec.PriorityClassName)
 	if err != nil {
 		return err
 	}
-	if err := resolve(pod, class); err != nil {
+	if err := setPriority(pod, class); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil
 }
 
-// keep restores what an update left out: both fields are settled at creation.
-func keep(pod, old *corev1.Pod) {
+// keepPriorityFields restores what an update left out: both fields are settled at creation.
+func keepPriorityFields(pod, old *corev1.Pod) {
 	if pod.Spec.Priority == nil {
 		pod.Spec.Priority = old.Spec.Priority
 	}
@@ -82,12 +82,12 @@ func keep(pod, old *corev1.Pod) {
 // systemClasses are there even before their objects are.
 var systemClasses = map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
-func (p *Plugin) classOf(a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
+func (p *Plugin) getPriorityClass(a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
 	if !p.WaitForReady() {
 		return nil, admission.NewForbidden(a, fmt.Errorf("not yet ready to handle request"))
 	}
 	if name == "" {
-		c, err := p.fallback()
+		c, err := p.getDefaultPriorityClass()
 		if err != nil {
 			return nil, fmt.Errorf("failed to get default priority class: %w", err)
 		}
@@ -110,8 +110,8 @@ func (p *Plugin) classOf(a admission.Attributes, name string) (*schedulingv1.Pri
 	return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", name))
 }
 
-// fallback is the class of Pods that name none: the lowest of those marked as default, should there be several.
-func (p *Plugin) fallback() (*schedulingv1.PriorityClass, error) {
+// getDefaultPriorityClass is the class of Pods that name none: the lowest of those marked as default, should there be several.
+func (p *Plugin) getDefaultPriorityClass() (*schedulingv1.PriorityClass, error) {
 	list, err := p.classes.List(labels.Everything())
 	if err != nil {
 		return nil, err
@@ -125,8 +125,8 @@ func (p *Plugin) fallback() (*schedulingv1.PriorityClass, error) {
 	return out, nil
 }
 
-// resolve writes what a class means into a Pod. A Pod may state its numbers itself only if they are the same.
-func resolve(pod *corev1.Pod, class *schedulingv1.PriorityClass) error {
+// setPriority writes what a class means into a Pod. A Pod may state its numbers itself only if they are the same.
+func setPriority(pod *corev1.Pod, class *schedulingv1.PriorityClass) error {
 	pod.Spec.PriorityClassName = class.Name
 	if p := pod.Spec.Priority; p != nil && *p != class.Value {
 		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *p, class.Value)
@@ -156,7 +156,7 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 	if !p.WaitForReady() {
 		return admission.NewForbidden(a, fmt.Errorf("not yet ready to handle request"))
 	}
-	is, err := p.fallback()
+	is, err := p.getDefaultPriorityClass()
 	if err != nil {
 		return fmt.Errorf("failed to get default priority class: %w", err)
 	}

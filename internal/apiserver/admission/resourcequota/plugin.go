@@ -11,11 +11,11 @@ import (
 	library "k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
-	"github.com/gantry-project/gantry/internal/pod/quota"
+	"github.com/gantry-project/gantry/internal/quota"
 )
 
-// workers is how many namespaces are judged at once.
-const workers = 5
+// evaluationWorkers is how many namespaces are judged at once.
+const evaluationWorkers = 5
 
 // plugin is the library's with our evaluators.
 type plugin struct{ *library.QuotaAdmission }
@@ -26,7 +26,7 @@ func New(config io.Reader) (admission.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := library.NewResourceQuota(c, workers)
+	p, err := library.NewResourceQuota(c, evaluationWorkers)
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +36,11 @@ func New(config io.Reader) (admission.Interface, error) {
 // SetDrainedNotification starts the evaluators, which end when stop is closed.
 func (p *plugin) SetDrainedNotification(stop <-chan struct{}) {
 	p.QuotaAdmission.SetDrainedNotification(stop)
-	p.SetQuotaConfiguration(generic.NewConfiguration(quota.Evaluators(unlisted, time.Now), ignored()))
+	p.SetQuotaConfiguration(generic.NewConfiguration(quota.Evaluators(noLister, time.Now), ignoredResources()))
 }
 
-// ignored are kinds no quota counts: Events, which are many, and what is never stored.
-func ignored() map[schema.GroupResource]struct{} {
+// ignoredResources are kinds no quota counts: Events, which are many, and what is never stored.
+func ignoredResources() map[schema.GroupResource]struct{} {
 	out := map[schema.GroupResource]struct{}{}
 	for _, gr := range []schema.GroupResource{
 		{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}, {Resource: "bindings"}, {Resource: "componentstatuses"},
@@ -53,8 +53,8 @@ func ignored() map[schema.GroupResource]struct{} {
 	return out
 }
 
-// unlisted is the lister of admission, which adds to sums and never counts anew.
-func unlisted(schema.GroupResource) generic.ListFuncByNamespace {
+// noLister is the lister of admission, which adds to sums and never counts anew.
+func noLister(schema.GroupResource) generic.ListFuncByNamespace {
 	return func(string) ([]runtime.Object, error) {
 		return nil, errors.New("admission adds to a quota's sums and does not list objects")
 	}

@@ -22,13 +22,13 @@ func list(kv ...string) corev1.ResourceList {
 	return out
 }
 
-// world is the plugin over one quota in namespace ns.
-type world struct {
+// quotaTest is the plugin over one quota in namespace ns.
+type quotaTest struct {
 	plugin admission.ValidationInterface
 	client *fake.Clientset
 }
 
-func with(t *testing.T, spec corev1.ResourceQuotaSpec, used corev1.ResourceList) world {
+func with(t *testing.T, spec corev1.ResourceQuotaSpec, used corev1.ResourceList) quotaTest {
 	t.Helper()
 	q := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}, Spec: spec,
@@ -48,11 +48,11 @@ func with(t *testing.T, spec corev1.ResourceQuotaSpec, used corev1.ResourceList)
 	}
 	f.Start(t.Context().Done())
 	f.WaitForCacheSync(t.Context().Done())
-	return world{p.(admission.ValidationInterface), c}
+	return quotaTest{p.(admission.ValidationInterface), c}
 }
 
 // write asks about a write; old makes it an update.
-func (w world) write(t *testing.T, sub string, obj, old runtime.Object) error {
+func (w quotaTest) write(t *testing.T, sub string, obj, old runtime.Object) error {
 	t.Helper()
 	gvr := corev1.SchemeGroupVersion.WithResource("pods")
 	switch obj.(type) {
@@ -71,7 +71,7 @@ func (w world) write(t *testing.T, sub string, obj, old runtime.Object) error {
 	return w.plugin.Validate(t.Context(), a, nil)
 }
 
-func (w world) used(t *testing.T, name corev1.ResourceName) string {
+func (w quotaTest) used(t *testing.T, name corev1.ResourceName) string {
 	t.Helper()
 	q, err := w.client.CoreV1().ResourceQuotas("ns").Get(t.Context(), "q", metav1.GetOptions{})
 	if err != nil {

@@ -47,8 +47,8 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// class returns the Pod's class, nil when it names none.
-func (p *Plugin) class(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
+// getRuntimeClass returns the Pod's class, nil when it names none.
+func (p *Plugin) getRuntimeClass(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
 	if pod.Spec.RuntimeClassName == nil {
 		return nil, nil
 	}
@@ -80,14 +80,14 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if !ok {
 		return nil
 	}
-	c, err := p.class(ctx, a, pod)
+	c, err := p.getRuntimeClass(ctx, a, pod)
 	if err != nil || c == nil {
 		return err
 	}
-	if err := charge(pod, c); err != nil {
+	if err := setOverhead(pod, c); err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if err := place(pod, c); err != nil {
+	if err := setScheduling(pod, c); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil
@@ -95,8 +95,8 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 var errOverhead = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
-// charge writes the class's overhead into the Pod.
-func charge(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
+// setOverhead writes the class's overhead into the Pod.
+func setOverhead(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 	if c.Overhead == nil {
 		return nil
 	}
@@ -107,8 +107,8 @@ func charge(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 	return nil
 }
 
-// place adds the class's node selector and tolerations.
-func place(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
+// setScheduling adds the class's node selector and tolerations.
+func setScheduling(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 	if c.Scheduling == nil {
 		return nil
 	}
@@ -122,14 +122,14 @@ func place(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 		pod.Spec.NodeSelector[k] = want
 	}
 	for _, t := range c.Scheduling.Tolerations {
-		if !has(pod.Spec.Tolerations, t) {
+		if !hasToleration(pod.Spec.Tolerations, t) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, t)
 		}
 	}
 	return nil
 }
 
-func has(list []corev1.Toleration, t corev1.Toleration) bool {
+func hasToleration(list []corev1.Toleration, t corev1.Toleration) bool {
 	for _, x := range list {
 		if equality.Semantic.DeepEqual(x, t) {
 			return true
@@ -144,7 +144,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok {
 		return nil
 	}
-	c, err := p.class(ctx, a, pod)
+	c, err := p.getRuntimeClass(ctx, a, pod)
 	switch {
 	case err != nil:
 		return err

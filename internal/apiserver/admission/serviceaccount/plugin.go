@@ -19,18 +19,18 @@ import (
 // Plugin is the plugin ServiceAccount.
 type Plugin struct {
 	*admission.Handler
-	client   kubernetes.Interface
-	accounts corelisters.ServiceAccountLister
-	suffix   func() string // of the volume's name
-	pause    time.Duration // between looks for the default account of a new namespace
+	client        kubernetes.Interface
+	accounts      corelisters.ServiceAccountLister
+	suffix        func() string // of the volume's name
+	retryInterval time.Duration // between looks for the default account of a new namespace
 }
 
 // New makes it.
 func New() *Plugin {
 	return &Plugin{
-		Handler: admission.NewHandler(admission.Create, admission.Update),
-		suffix:  func() string { return rand.String(5) },
-		pause:   50 * time.Millisecond,
+		Handler:       admission.NewHandler(admission.Create, admission.Update),
+		suffix:        func() string { return rand.String(5) },
+		retryInterval: 50 * time.Millisecond,
 	}
 }
 
@@ -77,12 +77,12 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 		name = "default"
 	}
 	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = name, name
-	account, err := p.account(ctx, a)
+	account, err := p.getServiceAccount(ctx, a)
 	if err != nil {
 		return err
 	}
-	if automounts(account, pod) {
-		mount(pod, p.suffix)
+	if shouldAutomount(account, pod) {
+		mountServiceAccountToken(pod, p.suffix)
 	}
 	if len(pod.Spec.ImagePullSecrets) == 0 {
 		pod.Spec.ImagePullSecrets = append([]corev1.LocalObjectReference(nil), account.ImagePullSecrets...)
@@ -108,20 +108,20 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		}
 		return nil
 	}
-	account, err := p.account(ctx, a)
+	account, err := p.getServiceAccount(ctx, a)
 	if err != nil {
 		return err
 	}
 	if account.Annotations[enforceMountable] == "true" {
-		if err := checkSecrets(account, pod); err != nil {
+		if err := limitSecretReferences(account, pod); err != nil {
 			return admission.NewForbidden(a, err)
 		}
 	}
 	return nil
 }
 
-// account finds the Pod's ServiceAccount. The one called default is made by a controller soon after its namespace: it is waited for a little.
-func (p *Plugin) account(ctx context.Context, a admission.Attributes) (*corev1.ServiceAccount, error) {
+// getServiceAccount finds the Pod's ServiceAccount. The one called default is made by a controller soon after its namespace: it is waited for a little.
+func (p *Plugin) getServiceAccount(ctx context.Context, a admission.Attributes) (*corev1.ServiceAccount, error) {
 	if !p.WaitForReady() {
 		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
@@ -138,7 +138,7 @@ func (p *Plugin) account(ctx context.Context, a admission.Attributes) (*corev1.S
 	for i := range tries {
 		if i > 0 {
 			select {
-			case <-time.After(p.pause):
+			case <-time.After(p.retryInterval):
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

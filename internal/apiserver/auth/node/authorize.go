@@ -16,8 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
 )
 
-// Identity returns the node a user speaks for. A user named as a node but outside the group is no node.
-func Identity(who user.Info) (name string, isNode bool) {
+// NodeIdentity returns the node a user speaks for. A user named as a node but outside the group is no node.
+func NodeIdentity(who user.Info) (name string, isNode bool) {
 	if who == nil || !strings.HasPrefix(who.GetName(), "system:node:") || !slices.Contains(who.GetGroups(), user.NodesGroup) {
 		return "", false
 	}
@@ -26,17 +26,17 @@ func Identity(who user.Info) (name string, isNode bool) {
 
 // Authorizer decides about requests of node agents: allow or no opinion.
 type Authorizer struct {
-	Index  *Index
+	Graph  *Graph
 	Synced func() bool         // whether the index has seen all Pods
 	Rules  []rbacv1.PolicyRule // of the role system:node, for what the index says nothing about
-	// Patience is how long a node may be ahead of the index: it can hear of its new Pod first. A request that would be refused waits so long
+	// MaxWait is how long a node may be ahead of the index: it can hear of its new Pod first. A request that would be refused waits so long
 	// for the index to learn better.
-	Patience time.Duration
+	MaxWait time.Duration
 }
 
 // Authorize implements authorizer.Authorizer.
 func (z *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	node, ok := Identity(a.GetUser())
+	node, ok := NodeIdentity(a.GetUser())
 	if !ok {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
@@ -44,7 +44,7 @@ func (z *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (au
 		return authorizer.DecisionNoOpinion, fmt.Sprintf("unknown node for user %q", a.GetUser().GetName()), nil
 	}
 	if a.IsResourceRequest() {
-		if decide := z.special(a.GetAPIGroup(), a.GetResource()); decide != nil {
+		if decide := z.decisionFor(a.GetAPIGroup(), a.GetResource()); decide != nil {
 			yes, reason := decide(ctx, node, a)
 			if yes {
 				return authorizer.DecisionAllow, "", nil
@@ -53,7 +53,7 @@ func (z *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (au
 		}
 	}
 	for i := range z.Rules {
-		if rbac.Allows(&z.Rules[i], a) {
+		if rbac.RuleAllows(&z.Rules[i], a) {
 			return authorizer.DecisionAllow, "", nil
 		}
 	}
@@ -70,60 +70,60 @@ func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwar
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-type decision func(ctx context.Context, node string, a authorizer.Attributes) (bool, string)
+type decisionFunc func(ctx context.Context, node string, a authorizer.Attributes) (bool, string)
 
-// special returns the rule for a resource that is not decided by the role alone; nil for others.
-func (z *Authorizer) special(group, resource string) decision {
+// decisionFor returns the rule for a resource that is not decided by the role alone; nil for others.
+func (z *Authorizer) decisionFor(group, resource string) decisionFunc {
 	switch group + "/" + resource {
 	case "/secrets", "/configmaps":
-		return z.read
+		return z.authorizeRead
 	case "/persistentvolumeclaims":
-		return z.claim
+		return z.authorizeClaim
 	case "/persistentvolumes", "resource.k8s.io/resourceclaims", "storage.k8s.io/volumeattachments":
-		return z.get
+		return z.authorizeGet
 	case "/serviceaccounts":
-		return z.token
+		return z.authorizeCreateToken
 	case "/nodes":
-		return nodes
+		return authorizeNode
 	case "/pods":
-		return z.pods
+		return z.authorizePod
 	case "coordination.k8s.io/leases":
-		return lease
+		return authorizeLease
 	case "storage.k8s.io/csinodes":
-		return csiNode
+		return authorizeCSINode
 	case "resource.k8s.io/resourceslices":
-		return z.slices
+		return z.authorizeResourceSlice
 	case "certificates.k8s.io/podcertificaterequests":
-		return certificate
+		return authorizeCertificate
 	}
 	return nil
 }
 
-func (z *Authorizer) related(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeRelated(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	if a.GetName() == "" {
 		return false, "No Object name found"
 	}
 	if z.Synced != nil && !z.Synced() {
 		return false, "the relations between nodes and objects are not known yet: try again"
 	}
-	if !z.needs(ctx, node, a) {
+	if !z.hasPath(ctx, node, a) {
 		return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
 	}
 	return true, ""
 }
 
-func (z *Authorizer) needs(ctx context.Context, node string, a authorizer.Attributes) bool {
+func (z *Authorizer) hasPath(ctx context.Context, node string, a authorizer.Attributes) bool {
 	var limit <-chan time.Time
 	for {
-		moved := z.Index.Moved()
-		if z.Index.Needs(node, a.GetResource(), a.GetNamespace(), a.GetName()) {
+		moved := z.Graph.Changed()
+		if z.Graph.HasPathFrom(node, a.GetResource(), a.GetNamespace(), a.GetName()) {
 			return true
 		}
-		if z.Patience <= 0 {
+		if z.MaxWait <= 0 {
 			return false
 		}
 		if limit == nil {
-			t := time.NewTimer(z.Patience)
+			t := time.NewTimer(z.MaxWait)
 			defer t.Stop()
 			limit = t.C
 		}
@@ -137,7 +137,7 @@ func (z *Authorizer) needs(ctx context.Context, node string, a authorizer.Attrib
 	}
 }
 
-func (z *Authorizer) read(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeRead(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch {
 	case a.GetVerb() != "get" && a.GetVerb() != "list" && a.GetVerb() != "watch":
 		return false, "can only read resources of this type"
@@ -146,41 +146,41 @@ func (z *Authorizer) read(ctx context.Context, node string, a authorizer.Attribu
 	case a.GetNamespace() == "":
 		return false, "can only read namespaced object of this type"
 	}
-	return z.related(ctx, node, a)
+	return z.authorizeRelated(ctx, node, a)
 }
 
-func (z *Authorizer) get(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeGet(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch {
 	case a.GetVerb() != "get":
 		return false, "can only get individual resources of this type"
 	case a.GetSubresource() != "":
 		return false, "cannot get subresource"
 	}
-	return z.related(ctx, node, a)
+	return z.authorizeRelated(ctx, node, a)
 }
 
-func (z *Authorizer) claim(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeClaim(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	if a.GetSubresource() != "status" {
-		return z.get(ctx, node, a)
+		return z.authorizeGet(ctx, node, a)
 	}
 	switch a.GetVerb() {
 	case "get", "update", "patch":
-		return z.related(ctx, node, a)
+		return z.authorizeRelated(ctx, node, a)
 	}
 	return false, "can only get/update/patch this type"
 }
 
-func (z *Authorizer) token(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeCreateToken(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	if a.GetVerb() == "get" && a.GetSubresource() == "" { // image credentials and the like are looked up by the account
-		return z.related(ctx, node, a)
+		return z.authorizeRelated(ctx, node, a)
 	}
 	if a.GetVerb() != "create" || a.GetSubresource() != "token" {
 		return false, "can only create tokens for individual service accounts"
 	}
-	return z.related(ctx, node, a)
+	return z.authorizeRelated(ctx, node, a)
 }
 
-func nodes(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+func authorizeNode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch a.GetSubresource() {
 	case "":
 		switch a.GetVerb() {
@@ -203,14 +203,14 @@ func nodes(_ context.Context, node string, a authorizer.Attributes) (bool, strin
 	return false, ""
 }
 
-func (z *Authorizer) pods(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizePod(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch a.GetSubresource() {
 	case "":
 		switch a.GetVerb() {
 		case "get":
-			return z.get(ctx, node, a)
+			return z.authorizeGet(ctx, node, a)
 		case "list", "watch":
-			if selects(a, "spec.nodeName", node) {
+			if hasFieldSelector(a, "spec.nodeName", node) {
 				return true, ""
 			}
 			return false, "can only list/watch pods with spec.nodeName field selector"
@@ -225,8 +225,8 @@ func (z *Authorizer) pods(ctx context.Context, node string, a authorizer.Attribu
 	return false, ""
 }
 
-// selects tells whether a request's field selector demands that a field equals a value.
-func selects(a authorizer.Attributes, field, value string) bool {
+// hasFieldSelector tells whether a request's field selector demands that a field equals a value.
+func hasFieldSelector(a authorizer.Attributes, field, value string) bool {
 	reqs, err := a.GetFieldSelector()
 	if err != nil {
 		return false
@@ -239,7 +239,7 @@ func selects(a authorizer.Attributes, field, value string) bool {
 	return false
 }
 
-func lease(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+func authorizeLease(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch a.GetVerb() {
 	case "get", "create", "update", "patch", "delete":
 	default:
@@ -254,7 +254,7 @@ func lease(_ context.Context, node string, a authorizer.Attributes) (bool, strin
 	return true, ""
 }
 
-func csiNode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+func authorizeCSINode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
 	switch a.GetVerb() {
 	case "get", "create", "update", "patch", "delete":
 	default:
@@ -269,7 +269,7 @@ func csiNode(_ context.Context, node string, a authorizer.Attributes) (bool, str
 	return true, ""
 }
 
-func (z *Authorizer) slices(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+func (z *Authorizer) authorizeResourceSlice(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
 	if a.GetSubresource() != "" {
 		return false, "cannot authorize ResourceSlice subresources"
 	}
@@ -277,9 +277,9 @@ func (z *Authorizer) slices(ctx context.Context, node string, a authorizer.Attri
 	case "create": // for which node, NodeRestriction sees to
 		return true, ""
 	case "get", "update", "patch", "delete":
-		return z.related(ctx, node, a)
+		return z.authorizeRelated(ctx, node, a)
 	case "list", "watch", "deletecollection":
-		if selects(a, "spec.nodeName", node) {
+		if hasFieldSelector(a, "spec.nodeName", node) {
 			return true, ""
 		}
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -287,7 +287,7 @@ func (z *Authorizer) slices(ctx context.Context, node string, a authorizer.Attri
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }
 
-func certificate(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+func authorizeCertificate(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
 	if a.GetSubresource() != "" {
 		return false, "cannot authorize PodCertificateRequest subresources"
 	}
@@ -295,7 +295,7 @@ func certificate(_ context.Context, node string, a authorizer.Attributes) (bool,
 	case "create": // for which Pod, NodeRestriction sees to
 		return true, ""
 	case "get", "list", "watch":
-		if selects(a, "spec.nodeName", node) {
+		if hasFieldSelector(a, "spec.nodeName", node) {
 			return true, ""
 		}
 		return false, "can only list/watch podcertificaterequests with spec.nodeName field selector"

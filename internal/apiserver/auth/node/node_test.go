@@ -42,14 +42,14 @@ func pod() *corev1.Pod {
 	}
 }
 
-func filled() *Index {
-	x := NewIndex()
-	x.SetPod(pod())
+func filled() *Graph {
+	x := NewGraph()
+	x.AddPod(pod())
 	mirror := pod()
 	mirror.Name, mirror.Annotations = "mirror", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	mirror.Spec.Volumes[0].Secret.SecretName = "stolen"
-	x.SetPod(mirror)
-	x.SetVolume(&corev1.PersistentVolume{
+	x.AddPod(mirror)
+	x.AddPV(&corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
 		Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "claim"},
@@ -59,11 +59,11 @@ func filled() *Index {
 			}},
 		},
 	})
-	x.SetNamed("volumeattachments", "va", "n1")
+	x.SetObjectNode("volumeattachments", "va", "n1")
 	return x
 }
 
-type ask struct {
+type authorizeCase struct {
 	verb, resource, name string // resource: group/resource/subresource
 	namespace            string
 	node                 string // default n1
@@ -71,7 +71,7 @@ type ask struct {
 	want                 string // "" allowed; else the reason
 }
 
-func (q ask) record() authorizer.AttributesRecord {
+func (q authorizeCase) record() authorizer.AttributesRecord {
 	var parts [3]string
 	at := 0
 	for _, c := range q.resource {
@@ -94,22 +94,22 @@ func (q ask) record() authorizer.AttributesRecord {
 	return r
 }
 
-func unrelated(node string) string {
+func otherNode(node string) string {
 	return fmt.Sprintf("no relationship found between node '%s' and this object", node)
 }
 
 func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
-	z := &Authorizer{Index: filled(), Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"services"}}}}
+	z := &Authorizer{Graph: filled(), Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"services"}}}}
 	const readOnly, individual = "can only read resources of this type", "can only get individual resources of this type"
-	cases := []ask{
+	cases := []authorizeCase{
 		{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"},
 		{verb: "watch", resource: "/secrets", namespace: "ns", name: "pull"},
 		{verb: "get", resource: "/secrets", namespace: "ns", name: "env-from"},
 		{verb: "get", resource: "/secrets", namespace: "csi", name: "publish"},
-		{verb: "get", resource: "/secrets", namespace: "csi", name: "controller", want: unrelated("n1")},
-		{verb: "get", resource: "/secrets", namespace: "ns", name: "stolen", want: unrelated("n1")},
-		{verb: "get", resource: "/secrets", namespace: "other", name: "vol", want: unrelated("n1")},
-		{verb: "get", resource: "/secrets", namespace: "ns", name: "vol", node: "n2", want: unrelated("n2")},
+		{verb: "get", resource: "/secrets", namespace: "csi", name: "controller", want: otherNode("n1")},
+		{verb: "get", resource: "/secrets", namespace: "ns", name: "stolen", want: otherNode("n1")},
+		{verb: "get", resource: "/secrets", namespace: "other", name: "vol", want: otherNode("n1")},
+		{verb: "get", resource: "/secrets", namespace: "ns", name: "vol", node: "n2", want: otherNode("n2")},
 		{verb: "list", resource: "/secrets", namespace: "ns", want: "No Object name found"},
 		{verb: "list", resource: "/secrets", want: "can only read namespaced object of this type"},
 		{verb: "update", resource: "/secrets", namespace: "ns", name: "vol", want: readOnly},
@@ -122,14 +122,14 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 		{verb: "patch", resource: "/persistentvolumeclaims/status", namespace: "ns", name: "claim"},
 		{verb: "delete", resource: "/persistentvolumeclaims/status", namespace: "ns", name: "claim", want: "can only get/update/patch this type"},
 		{verb: "get", resource: "/persistentvolumes", name: "pv"},
-		{verb: "get", resource: "/persistentvolumes", name: "pv", node: "n2", want: unrelated("n2")},
+		{verb: "get", resource: "/persistentvolumes", name: "pv", node: "n2", want: otherNode("n2")},
 		{verb: "get", resource: "storage.k8s.io/volumeattachments", name: "va"},
-		{verb: "get", resource: "storage.k8s.io/volumeattachments", name: "va", node: "n2", want: unrelated("n2")},
+		{verb: "get", resource: "storage.k8s.io/volumeattachments", name: "va", node: "n2", want: otherNode("n2")},
 		{verb: "create", resource: "/serviceaccounts/token", namespace: "ns", name: "sa"},
-		{verb: "create", resource: "/serviceaccounts/token", namespace: "ns", name: "other", want: unrelated("n1")},
+		{verb: "create", resource: "/serviceaccounts/token", namespace: "ns", name: "other", want: otherNode("n1")},
 		{verb: "update", resource: "/serviceaccounts", namespace: "ns", name: "sa", want: "can only create tokens for individual service accounts"},
 		{verb: "get", resource: "/pods", namespace: "ns", name: "p"},
-		{verb: "get", resource: "/pods", namespace: "ns", name: "p", node: "n2", want: unrelated("n2")},
+		{verb: "get", resource: "/pods", namespace: "ns", name: "p", node: "n2", want: otherNode("n2")},
 		{verb: "list", resource: "/pods", selects: "n1"},
 		{verb: "watch", resource: "/pods", selects: "n2", want: "can only list/watch pods with spec.nodeName field selector"},
 		{verb: "list", resource: "/pods", want: "can only list/watch pods with spec.nodeName field selector"},
@@ -163,11 +163,11 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 }
 
 func TestOthersAreNobodysNode(t *testing.T) {
-	z := &Authorizer{Index: filled()}
+	z := &Authorizer{Graph: filled()}
 	for _, u := range []user.Info{
 		&user.DefaultInfo{Name: "system:node:n1"}, &user.DefaultInfo{Name: "bob", Groups: []string{user.NodesGroup}}, agent(""),
 	} {
-		r := ask{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
+		r := authorizeCase{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
 		r.User = u
 		if d, _, _ := z.Authorize(t.Context(), r); d != authorizer.DecisionNoOpinion {
 			t.Errorf("%v: %v", u, d)
@@ -179,36 +179,36 @@ func TestTheIndexForgets(t *testing.T) {
 	x := filled()
 	moved := pod()
 	moved.Spec.Volumes = nil
-	x.SetPod(moved)
-	if x.Needs("n1", "secrets", "ns", "vol") || x.Needs("n1", "persistentvolumes", "", "pv") || x.Needs("n1", "secrets", "csi", "publish") {
+	x.AddPod(moved)
+	if x.HasPathFrom("n1", "secrets", "ns", "vol") || x.HasPathFrom("n1", "persistentvolumes", "", "pv") || x.HasPathFrom("n1", "secrets", "csi", "publish") {
 		t.Error("a Pod that no longer refers to an object still vouches for it")
 	}
-	x.DropPod(types.NamespacedName{Namespace: "ns", Name: "p"})
-	x.DropPod(types.NamespacedName{Namespace: "ns", Name: "mirror"})
-	if len(x.needs) != 0 || len(x.pods) != 0 {
-		t.Errorf("left over: %v %v", x.needs, x.pods)
+	x.DeletePod(types.NamespacedName{Namespace: "ns", Name: "p"})
+	x.DeletePod(types.NamespacedName{Namespace: "ns", Name: "mirror"})
+	if len(x.refs) != 0 || len(x.pods) != 0 {
+		t.Errorf("left over: %v %v", x.refs, x.pods)
 	}
-	x.SetPod(pod())
+	x.AddPod(pod())
 	x.ReplacePods(nil)
-	x.DropVolume("pv")
-	if len(x.needs) != 0 || len(x.pods) != 0 || len(x.via) != 0 || len(x.pvs) != 0 {
-		t.Errorf("left over: %v %v %v %v", x.needs, x.pods, x.via, x.pvs)
+	x.DeletePV("pv")
+	if len(x.refs) != 0 || len(x.pods) != 0 || len(x.volumesBySecret) != 0 || len(x.pvs) != 0 {
+		t.Errorf("left over: %v %v %v %v", x.refs, x.pods, x.volumesBySecret, x.pvs)
 	}
 }
 
 func TestANodeAheadOfTheIndexIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := NewIndex()
-		z := &Authorizer{Index: x, Patience: time.Second}
-		q := ask{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
+		x := NewGraph()
+		z := &Authorizer{Graph: x, MaxWait: time.Second}
+		q := authorizeCase{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
 		begin := time.Now()
 		go func() {
 			time.Sleep(100 * time.Millisecond)
 			other := pod()
 			other.Name, other.Spec.Volumes = "other", nil
-			x.SetPod(other)
+			x.AddPod(other)
 			time.Sleep(100 * time.Millisecond)
-			x.SetPod(pod())
+			x.AddPod(pod())
 		}()
 		if d, reason, _ := z.Authorize(t.Context(), q); d != authorizer.DecisionAllow || time.Since(begin) != 200*time.Millisecond {
 			t.Errorf("%v %q after %v", d, reason, time.Since(begin))

@@ -17,22 +17,22 @@ import (
 
 // period is how often the file is looked at, and grace how long requests that began under the former one may take. Upstream's figures.
 const (
-	period = time.Minute
-	grace  = time.Minute
+	reloadPeriod = time.Minute
+	drainPeriod  = time.Minute
 )
 
 // Authenticator takes tokens of the issuers configured now.
 type Authenticator struct {
 	options Options
-	current atomic.Pointer[set]
+	current atomic.Pointer[configuration]
 }
 
-// set is what one version of the configuration means.
-type set struct {
+// configuration is what one version of the configuration means.
+type configuration struct {
 	text      string // of the file
 	tokens    []oidc.AuthenticatorTokenWithHealthCheck
 	anonymous *apiserver.AnonymousAuthConfig
-	end       context.CancelFunc
+	cancel    context.CancelFunc
 }
 
 // New makes an authenticator, nil when the options trust nobody. Errors name the field of the file or the flag.
@@ -42,7 +42,7 @@ func New(o Options) (*Authenticator, error) {
 	if err != nil || c == nil {
 		return nil, err
 	}
-	s, err := a.prepare(c, text)
+	s, err := a.build(c, text)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func New(o Options) (*Authenticator, error) {
 }
 
 func (a *Authenticator) load() (*apiserver.AuthenticationConfiguration, string, error) {
-	flags, err := fromFlags(a.options.Flags)
+	flags, err := configurationFromFlags(a.options.Flags)
 	if err != nil {
 		return nil, "", err
 	}
@@ -61,37 +61,37 @@ func (a *Authenticator) load() (*apiserver.AuthenticationConfiguration, string, 
 	if flags != nil {
 		return nil, "", errors.New("--authentication-config and --oidc-* flags exclude each other: move the issuer into the file")
 	}
-	return read(a.options.File)
+	return readFile(a.options.File)
 }
 
-func (a *Authenticator) prepare(c *apiserver.AuthenticationConfiguration, text string) (*set, error) {
-	what := "authentication configuration " + a.options.File
+func (a *Authenticator) build(c *apiserver.AuthenticationConfiguration, text string) (*configuration, error) {
+	path := "authentication configuration " + a.options.File
 	if a.options.File == "" {
-		what = "--oidc-* flags"
+		path = "--oidc-* flags"
 	}
-	if err := check(c, a.options.Disallowed); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+	if err := validate(c, a.options.Disallowed); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	algs := oidc.AllValidSigningAlgorithms()
 	if a.options.File == "" {
 		algs = a.options.Flags.SigningAlgs
 	}
 	ctx, end := context.WithCancel(context.Background())
-	s := &set{text: text, anonymous: c.Anonymous, end: end}
+	s := &configuration{text: text, anonymous: c.Anonymous, cancel: end}
 	for _, j := range c.JWT {
 		o := oidc.Options{JWTAuthenticator: j, DisallowedIssuers: a.options.Disallowed, SupportedSigningAlgs: algs}
 		if pem := j.Issuer.CertificateAuthority; pem != "" {
 			ca, err := dynamiccertificates.NewStaticCAContent("oidc-authenticator", []byte(pem))
 			if err != nil {
 				end()
-				return nil, fmt.Errorf("%s: issuer %s: certificateAuthority: %w", what, j.Issuer.URL, err)
+				return nil, fmt.Errorf("%s: issuer %s: certificateAuthority: %w", path, j.Issuer.URL, err)
 			}
 			o.CAContentProvider = ca
 		}
 		t, err := oidc.New(ctx, o)
 		if err != nil {
 			end()
-			return nil, fmt.Errorf("%s: issuer %s: %w", what, j.Issuer.URL, err)
+			return nil, fmt.Errorf("%s: issuer %s: %w", path, j.Issuer.URL, err)
 		}
 		s.tokens = append(s.tokens, t)
 	}
@@ -116,7 +116,7 @@ func (a *Authenticator) Anonymous() *apiserver.AnonymousAuthConfig { return a.cu
 
 // Run reads the file again when it changes, until the context ends. A file that is wrong changes nothing and is logged.
 func (a *Authenticator) Run(ctx context.Context) {
-	defer func() { a.current.Load().end() }()
+	defer func() { a.current.Load().cancel() }()
 	if a.options.File == "" {
 		<-ctx.Done()
 		return
@@ -125,7 +125,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 		if err := a.reload(); err != nil {
 			klog.FromContext(ctx).Error(err, "The authentication configuration changed and cannot be used; the former one stays in force")
 		}
-	}, period)
+	}, reloadPeriod)
 }
 
 func (a *Authenticator) reload() error {
@@ -133,11 +133,11 @@ func (a *Authenticator) reload() error {
 	if err != nil || c == nil || text == a.current.Load().text {
 		return err
 	}
-	s, err := a.prepare(c, text)
+	s, err := a.build(c, text)
 	if err != nil {
 		return err
 	}
 	old := a.current.Swap(s)
-	time.AfterFunc(grace, old.end)
+	time.AfterFunc(drainPeriod, old.cancel)
 	return nil
 }

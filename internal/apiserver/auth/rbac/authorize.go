@@ -10,15 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Authorizer is the authorizer and rule resolver over a Policy.
-type Authorizer struct{ Policy Policy }
+// Authorizer is the authorizer and rule resolver over a PolicyReader.
+type Authorizer struct{ Rules PolicyReader }
 
 // Authorize implements authorizer.Authorizer: allow or no opinion.
 func (a Authorizer) Authorize(_ context.Context, req authorizer.Attributes) (authorizer.Decision, string, error) {
 	var errs []error
 	var by fmt.Stringer
-	eachRule(a.Policy, req.GetUser(), req.GetNamespace(), func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
-		if rule != nil && Allows(rule, req) {
+	visitRulesFor(a.Rules, req.GetUser(), req.GetNamespace(), func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
+		if rule != nil && RuleAllows(rule, req) {
 			by = source
 			return false
 		}
@@ -48,8 +48,8 @@ func (Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAware
 }
 
 // RulesFor implements authorizer.RuleResolver.
-func (a Authorizer) RulesFor(_ context.Context, who user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	rules, err := UserRules(a.Policy, who, namespace)
+func (a Authorizer) RulesFor(_ context.Context, userInfo user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	rules, err := RulesForUser(a.Rules, userInfo, namespace)
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo
 	for _, r := range rules {

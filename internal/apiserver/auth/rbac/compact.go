@@ -9,12 +9,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Compact joins rules that name one group and one resource (and the same names) into one rule with all their verbs, and sorts the lot as printed.
-func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// CompactRules joins rules that name one group and one resource (and the same names) into one rule with all their verbs, and sorts the lot as printed.
+func CompactRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	at := map[string]int{}
 	for _, r := range rules {
-		key, ok := simple(r)
+		key, ok := isSimpleResourceRule(r)
 		if !ok {
 			out = append(out, r)
 			continue
@@ -31,19 +31,19 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 			}
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool { return Text(out[i]) < Text(out[j]) })
+	sort.SliceStable(out, func(i, j int) bool { return CompactString(out[i]) < CompactString(out[j]) })
 	return out
 }
 
-func simple(r rbacv1.PolicyRule) (string, bool) {
+func isSimpleResourceRule(r rbacv1.PolicyRule) (string, bool) {
 	if len(r.APIGroups) != 1 || len(r.Resources) != 1 || len(r.NonResourceURLs) > 0 || len(r.ResourceNames) > 1 {
 		return "", false
 	}
 	return strings.Join(append([]string{r.APIGroups[0], r.Resources[0]}, r.ResourceNames...), "\x00"), true
 }
 
-// Text prints a rule as refusals do: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}.
-func Text(r rbacv1.PolicyRule) string {
+// CompactString prints a rule as refusals do: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}.
+func CompactString(r rbacv1.PolicyRule) string {
 	var parts []string
 	for _, f := range []struct {
 		name   string

@@ -50,36 +50,36 @@ func TestRulesMatch(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Allows(&c.rule, c.ask); got != c.want {
+			if got := RuleAllows(&c.rule, c.ask); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
 }
 
-// book is a policy in memory.
-type book struct {
+// fakePolicy is a policy in memory.
+type fakePolicy struct {
 	roles        map[string]*rbacv1.Role
 	clusterRoles map[string]*rbacv1.ClusterRole
 	bindings     []*rbacv1.RoleBinding
 	cluster      []*rbacv1.ClusterRoleBinding
 }
 
-func (b book) Role(ns, name string) (*rbacv1.Role, error) {
+func (b fakePolicy) Role(ns, name string) (*rbacv1.Role, error) {
 	if r, ok := b.roles[ns+"/"+name]; ok {
 		return r, nil
 	}
 	return nil, apierrors.NewNotFound(rbacv1.Resource("roles"), name)
 }
 
-func (b book) ClusterRole(name string) (*rbacv1.ClusterRole, error) {
+func (b fakePolicy) ClusterRole(name string) (*rbacv1.ClusterRole, error) {
 	if r, ok := b.clusterRoles[name]; ok {
 		return r, nil
 	}
 	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
 }
 
-func (b book) RoleBindings(ns string) (out []*rbacv1.RoleBinding, _ error) {
+func (b fakePolicy) RoleBindings(ns string) (out []*rbacv1.RoleBinding, _ error) {
 	for _, x := range b.bindings {
 		if x.Namespace == ns {
 			out = append(out, x)
@@ -88,14 +88,16 @@ func (b book) RoleBindings(ns string) (out []*rbacv1.RoleBinding, _ error) {
 	return out, nil
 }
 
-func (b book) ClusterRoleBindings() ([]*rbacv1.ClusterRoleBinding, error) { return b.cluster, nil }
+func (b fakePolicy) ClusterRoleBindings() ([]*rbacv1.ClusterRoleBinding, error) {
+	return b.cluster, nil
+}
 
-func written() book {
+func written() fakePolicy {
 	rules := func(verb, resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{resource}}}
 	}
 	meta := func(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
-	return book{
+	return fakePolicy{
 		roles:        map[string]*rbacv1.Role{"ns/reader": {ObjectMeta: meta("ns", "reader"), Rules: rules("get", "pods")}},
 		clusterRoles: map[string]*rbacv1.ClusterRole{"nodes": {Rules: rules("get", "nodes")}, "maps": {Rules: rules("get", "configmaps")}},
 		bindings: []*rbacv1.RoleBinding{
@@ -110,7 +112,7 @@ func written() book {
 }
 
 func TestAuthorizeNamesTheBinding(t *testing.T) {
-	a := Authorizer{Policy: written()}
+	a := Authorizer{Rules: written()}
 	cases := []struct{ user, group, verb, resource, ns, want string }{
 		{"alice", "", "get", "pods", "ns", `RBAC: allowed by RoleBinding "b/ns" of Role "reader" to User "alice"`},
 		{"alice", "", "get", "pods", "other", ""},
@@ -136,7 +138,7 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 }
 
 func TestRulesForListsEverythingOneMayDo(t *testing.T) {
-	res, paths, incomplete, err := Authorizer{Policy: written()}.RulesFor(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
+	res, paths, incomplete, err := Authorizer{Rules: written()}.RulesFor(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
 	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is told
 		t.Errorf("%d %d %v %v", len(res), len(paths), incomplete, err)
 	}
@@ -155,7 +157,7 @@ func TestNobodyGrantsWhatTheyLack(t *testing.T) {
 		"master": {&user.DefaultInfo{Name: "root", Groups: []string{"system:masters"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := MayGrant(request.WithUser(t.Context(), c.who), written(), "ns", []rbacv1.PolicyRule{rule})
+			err := ConfirmNoEscalation(request.WithUser(t.Context(), c.who), written(), "ns", []rbacv1.PolicyRule{rule})
 			if got := fmt.Sprint(err); got != c.want && !(err == nil && c.want == "") {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
@@ -171,7 +173,7 @@ func BenchmarkAuthorize(b *testing.B) {
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system", Name: fmt.Sprint("controller-", i)}},
 		})
 	}
-	a := Authorizer{Policy: w}
+	a := Authorizer{Rules: w}
 	r := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{"a", "b"}}, Verb: "get", Resource: "pods", Namespace: "ns", ResourceRequest: true}
 	for b.Loop() {
 		if d, _, _ := a.Authorize(b.Context(), r); d != authorizer.DecisionAllow {

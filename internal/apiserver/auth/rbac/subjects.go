@@ -9,22 +9,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// applies returns the first subject that means the user, nil when none does. A ServiceAccount without namespace is of the binding's.
-func applies(who user.Info, subjects []rbacv1.Subject, namespace string) *rbacv1.Subject {
+// appliesTo returns the first subject that means the user, nil when none does. A ServiceAccount without namespace is of the binding's.
+func appliesTo(userInfo user.Info, subjects []rbacv1.Subject, namespace string) *rbacv1.Subject {
 	for i := range subjects {
 		s := &subjects[i]
 		yes := false
 		switch s.Kind {
 		case rbacv1.UserKind:
-			yes = who.GetName() == s.Name
+			yes = userInfo.GetName() == s.Name
 		case rbacv1.GroupKind:
-			yes = slices.Contains(who.GetGroups(), s.Name)
+			yes = slices.Contains(userInfo.GetGroups(), s.Name)
 		case rbacv1.ServiceAccountKind:
 			ns := namespace
 			if s.Namespace != "" {
 				ns = s.Namespace
 			}
-			yes = ns != "" && serviceaccount.MatchesUsername(ns, s.Name, who.GetName())
+			yes = ns != "" && serviceaccount.MatchesUsername(ns, s.Name, userInfo.GetName())
 		}
 		if yes {
 			return s
@@ -33,7 +33,7 @@ func applies(who user.Info, subjects []rbacv1.Subject, namespace string) *rbacv1
 	return nil
 }
 
-func subjectText(s *rbacv1.Subject) string {
+func describeSubject(s *rbacv1.Subject) string {
 	if s.Kind == rbacv1.ServiceAccountKind && s.Namespace != "" {
 		return fmt.Sprintf("%s %q", s.Kind, s.Name+"/"+s.Namespace)
 	}

@@ -17,11 +17,11 @@ const (
 	JWKSPath   = "/openid/v1/jwks"
 )
 
-// Documents are the discovery documents of an issuer.
-type Documents struct{ config, keys []byte }
+// OpenIDMetadata are the discovery documents of an issuer.
+type OpenIDMetadata struct{ config, keys []byte }
 
-// NewDocuments writes the documents. jwksURI is where JWKSPath can be reached from outside; empty means the issuer's own address.
-func NewDocuments(issuer, jwksURI string, pubs []crypto.PublicKey) (*Documents, error) {
+// NewOpenIDMetadata writes the documents. jwksURI is where JWKSPath can be reached from outside; empty means the issuer's own address.
+func NewOpenIDMetadata(issuer, jwksURI string, pubs []crypto.PublicKey) (*OpenIDMetadata, error) {
 	if jwksURI == "" {
 		u, err := url.Parse(issuer)
 		if err != nil {
@@ -32,7 +32,7 @@ func NewDocuments(issuer, jwksURI string, pubs []crypto.PublicKey) (*Documents, 
 	}
 	algs, set := []string{}, jose.JSONWebKeySet{}
 	for _, pub := range pubs {
-		k, err := describe(pub)
+		k, err := newKey(pub)
 		if err != nil {
 			return nil, err
 		}
@@ -55,20 +55,20 @@ func NewDocuments(issuer, jwksURI string, pubs []crypto.PublicKey) (*Documents, 
 	if err != nil {
 		return nil, err
 	}
-	return &Documents{config, keys}, nil
+	return &OpenIDMetadata{config, keys}, nil
 }
 
 // Config serves the configuration document.
-func (d *Documents) Config(w http.ResponseWriter, r *http.Request) {
-	serve(w, r, "application/json", d.config)
+func (d *OpenIDMetadata) Config(w http.ResponseWriter, r *http.Request) {
+	serveDocument(w, r, "application/json", d.config)
 }
 
 // Keys serves the key set.
-func (d *Documents) Keys(w http.ResponseWriter, r *http.Request) {
-	serve(w, r, "application/jwk-set+json", d.keys)
+func (d *OpenIDMetadata) Keys(w http.ResponseWriter, r *http.Request) {
+	serveDocument(w, r, "application/jwk-set+json", d.keys)
 }
 
-func serve(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+func serveDocument(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)

@@ -17,7 +17,7 @@ type Issuer struct {
 
 // NewIssuer makes an issuer with a name (a URL) and a key.
 func NewIssuer(name string, key crypto.Signer) (*Issuer, error) {
-	k, err := describe(key.Public())
+	k, err := newKey(key.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +29,8 @@ func NewIssuer(name string, key crypto.Signer) (*Issuer, error) {
 }
 
 // Issue signs what is wished, counted from now.
-func (i *Issuer) Issue(w Wish, now time.Time) (string, error) {
-	raw, err := jwt.Signed(i.signer).Claims(w.Claim(i.name, now)).Serialize()
+func (i *Issuer) Issue(w TokenRequest, now time.Time) (string, error) {
+	raw, err := jwt.Signed(i.signer).Claims(w.Claims(i.name, now)).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("signing a service-account token: %w", err)
 	}

@@ -95,8 +95,8 @@ func parseBlock(b *pem.Block) (any, error) {
 	return nil, nil
 }
 
-// describe names a public key and the algorithm it signs with.
-func describe(pub crypto.PublicKey) (Key, error) {
+// newKey names a public key and the algorithm it signs with.
+func newKey(pub crypto.PublicKey) (Key, error) {
 	der, err := x509.MarshalPKIXPublicKey(pub)
 	if err != nil {
 		return Key{}, fmt.Errorf("service-account key: %w", err)

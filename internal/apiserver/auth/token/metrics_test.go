@@ -27,11 +27,11 @@ func counter(t *testing.T, name string) float64 {
 // A projected token counts as valid until the time of which its Pod was warned, and as stale from then on; others are
 // not counted.
 func TestUsesOfProjectedTokensAreCounted(t *testing.T) {
-	w, k, now := there(), key(t), time.Now()
+	w, k, now := noError(), key(t), time.Now()
 	use := func(warn time.Duration, age time.Duration) (valid, stale float64) {
 		t.Helper()
-		raw := mint(t, k, issuer, Wish{Account: w.account, Audiences: []string{issuer}, Life: time.Hour, WarnAfter: warn, ID: "id-1"}, now)
-		v, err := NewValidator(Trust{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w, Now: func() time.Time { return now.Add(age) }})
+		raw := mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour, WarnAfter: warn, ID: "id-1"}, now)
+		v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w, Now: func() time.Time { return now.Add(age) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ type world struct {
 	node    *corev1.Node
 }
 
-func there() *world {
+func noError() *world {
 	m := func(name, uid string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
 	}
@@ -46,7 +46,7 @@ func there() *world {
 	}
 }
 
-func found[T any](o *T, kind string) (*T, error) {
+func asResult[T any](o *T, kind string) (*T, error) {
 	if o == nil {
 		return nil, apierrors.NewNotFound(corev1.Resource(kind), "x")
 	}
@@ -54,15 +54,15 @@ func found[T any](o *T, kind string) (*T, error) {
 }
 
 func (w *world) ServiceAccount(context.Context, string, string) (*corev1.ServiceAccount, error) {
-	return found(w.account, "serviceaccounts")
+	return asResult(w.account, "serviceaccounts")
 }
 func (w *world) Pod(context.Context, string, string) (*corev1.Pod, error) {
-	return found(w.pod, "pods")
+	return asResult(w.pod, "pods")
 }
 func (w *world) Secret(context.Context, string, string) (*corev1.Secret, error) {
-	return found(w.secret, "secrets")
+	return asResult(w.secret, "secrets")
 }
-func (w *world) Node(context.Context, string) (*corev1.Node, error) { return found(w.node, "nodes") }
+func (w *world) Node(context.Context, string) (*corev1.Node, error) { return asResult(w.node, "nodes") }
 
 func key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
@@ -73,7 +73,7 @@ func key(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-func mint(t testing.TB, k crypto.Signer, by string, w Wish, at time.Time) string {
+func mint(t testing.TB, k crypto.Signer, by string, w TokenRequest, at time.Time) string {
 	t.Helper()
 	i, err := NewIssuer(by, k)
 	if err != nil {
@@ -90,14 +90,14 @@ func mint(t testing.TB, k crypto.Signer, by string, w Wish, at time.Time) string
 func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	k, other := key(t), key(t)
-	bound := func(w *world) Wish {
-		return Wish{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer}, Life: time.Hour, ID: "id-1"}
+	bound := func(w *world) TokenRequest {
+		return TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer}, Lifetime: time.Hour, ID: "id-1"}
 	}
 	soon := metav1.NewTime(now.Add(30 * time.Second))
 	past := metav1.NewTime(now.Add(-2 * time.Minute))
 	cases := []struct {
 		name   string
-		wish   func(*world) Wish
+		wish   func(*world) TokenRequest
 		by     *ecdsa.PrivateKey
 		issuer string
 		change func(*world)
@@ -117,19 +117,19 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 		{name: "pod ending still vouches", change: func(w *world) { w.pod.DeletionTimestamp = &soon }},
 		{name: "pod ended a minute ago", change: func(w *world) { w.pod.DeletionTimestamp = &past }, want: "invalidated"},
 		{name: "node beside a pod only informs", change: func(w *world) { w.node = nil }},
-		{name: "node gone", wish: func(w *world) Wish {
-			return Wish{Account: w.account, Node: w.node, Audiences: []string{issuer}, Life: time.Hour}
+		{name: "node gone", wish: func(w *world) TokenRequest {
+			return TokenRequest{Account: w.account, Node: w.node, Audiences: []string{issuer}, Lifetime: time.Hour}
 		}, change: func(w *world) { w.node = nil }, want: "invalidated"},
-		{name: "secret made anew", wish: func(w *world) Wish {
-			return Wish{Account: w.account, Secret: w.secret, Audiences: []string{issuer}, Life: time.Hour}
+		{name: "secret made anew", wish: func(w *world) TokenRequest {
+			return TokenRequest{Account: w.account, Secret: w.secret, Audiences: []string{issuer}, Lifetime: time.Hour}
 		}, change: func(w *world) { w.secret.UID = "2" }, want: "does not match service account secret ref claim"},
-		{name: "another audience", wish: func(w *world) Wish {
-			return Wish{Account: w.account, Audiences: []string{"vault"}, Life: time.Hour}
+		{name: "another audience", wish: func(w *world) TokenRequest {
+			return TokenRequest{Account: w.account, Audiences: []string{"vault"}, Lifetime: time.Hour}
 		}, want: `token audiences ["vault"] is invalid for the target audiences ["` + issuer + `"]`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := there()
+			w := noError()
 			if c.wish == nil {
 				c.wish = bound
 			}
@@ -143,7 +143,7 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 			if c.change != nil {
 				c.change(w)
 			}
-			v, err := NewValidator(Trust{
+			v, err := NewValidator(ValidatorOptions{
 				Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w,
 				Now: func() time.Time { return now.Add(c.after) },
 			})
@@ -171,8 +171,8 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 }
 
 func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
-	w, k, now := there(), key(t), time.Now()
-	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(mint(t, k, issuer, Wish{Account: w.account, Audiences: []string{"vault"}, Life: time.Hour}, now), ".")[1])
+	w, k, now := noError(), key(t), time.Now()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{"vault"}, Lifetime: time.Hour}, now), ".")[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,9 +188,9 @@ func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
 }
 
 func TestATokenSaysWhoAndWhere(t *testing.T) {
-	w, k, now := there(), key(t), time.Now()
-	raw := mint(t, k, issuer, Wish{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer, "vault"}, Life: time.Hour, WarnAfter: time.Minute, ID: "id-1"}, now)
-	v, err := NewValidator(Trust{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	w, k, now := noError(), key(t), time.Now()
+	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer, "vault"}, Lifetime: time.Hour, WarnAfter: time.Minute, ID: "id-1"}, now)
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestATokenSaysWhoAndWhere(t *testing.T) {
 }
 
 func TestATamperedTokenIsRefused(t *testing.T) {
-	w, k := there(), key(t)
-	raw := mint(t, k, issuer, Wish{Account: w.account, Audiences: []string{issuer}, Life: time.Hour}, time.Now())
-	v, err := NewValidator(Trust{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	w, k := noError(), key(t)
+	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now())
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,16 +240,16 @@ func TestATamperedTokenIsRefused(t *testing.T) {
 func mintPayload(t *testing.T, k crypto.Signer, w *world) string {
 	w.account.Name = "admin"
 	defer func() { w.account.Name = "sa" }()
-	return strings.Split(mint(t, k, issuer, Wish{Account: w.account, Audiences: []string{issuer}, Life: time.Hour}, time.Now()), ".")[1]
+	return strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now()), ".")[1]
 }
 
 func FuzzAuthenticateToken(f *testing.F) {
-	w, k := there(), key(f)
-	raw := mint(f, k, issuer, Wish{Account: w.account, Pod: w.pod, Audiences: []string{issuer}, Life: time.Hour}, time.Now())
+	w, k := noError(), key(f)
+	raw := mint(f, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now())
 	for _, s := range []string{raw, "", "..", "a.b.c", "eyJhbGciOiJFUzI1NiJ9.e30.", raw[:len(raw)/2], raw + raw} {
 		f.Add(s)
 	}
-	v, err := NewValidator(Trust{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestKeysAndDocuments(t *testing.T) {
 			t.Errorf("%s: error %v must name the file", bad, err)
 		}
 	}
-	d, err := NewDocuments(issuer, "", []crypto.PublicKey{ec.Public(), rs.Public()})
+	d, err := NewOpenIDMetadata(issuer, "", []crypto.PublicKey{ec.Public(), rs.Public()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	tokenjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
 )
 
-// Objects looks up what a token may be bound to. A missing object is a NotFound error.
-type Objects interface {
+// TokenGetter looks up what a token may be bound to. A missing object is a NotFound error.
+type TokenGetter interface {
 	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
@@ -36,33 +36,33 @@ type Validator struct {
 	audiences authenticator.Audiences
 	keys      []Key
 	algs      []jose.SignatureAlgorithm
-	objects   Objects
+	objects   TokenGetter
 	now       func() time.Time
 }
 
-// gone is how long after its deletion was due an object no longer vouches for tokens.
-const gone = 60 * time.Second
+// deletionGracePeriod is how long after its deletion was due an object no longer vouches for tokens.
+const deletionGracePeriod = 60 * time.Second
 
-// maxToken bounds what is parsed at all; tokens here are about 1.2 kB.
-const maxToken = 16 << 10
+// maxTokenBytes bounds what is parsed at all; tokens here are about 1.2 kB.
+const maxTokenBytes = 16 << 10
 
-// Trust says whose tokens a Validator takes.
-type Trust struct {
+// ValidatorOptions says whose tokens a Validator takes.
+type ValidatorOptions struct {
 	Issuers   []string // names; the first is the one who issues now
 	Audiences []string // what this API server calls itself
 	Keys      []crypto.PublicKey
-	Objects   Objects
+	Objects   TokenGetter
 	Now       func() time.Time // default time.Now
 }
 
 // NewValidator makes a validator.
-func NewValidator(t Trust) (*Validator, error) {
+func NewValidator(t ValidatorOptions) (*Validator, error) {
 	v := &Validator{issuers: t.Issuers, audiences: t.Audiences, objects: t.Objects, now: t.Now}
 	if v.now == nil {
 		v.now = time.Now
 	}
 	for _, pub := range t.Keys {
-		k, err := describe(pub)
+		k, err := newKey(pub)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func NewValidator(t Trust) (*Validator, error) {
 
 // AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge; one of ours that is not good is an error.
 func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
-	if !v.ours(raw) {
+	if !v.hasOwnIssuer(raw) {
 		return nil, false, nil
 	}
 	tok, err := jwt.ParseSigned(raw, v.algs)
@@ -102,16 +102,16 @@ func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authent
 	if len(shared) == 0 && len(v.audiences) > 0 {
 		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", tokenAudiences, wanted)
 	}
-	info, err := v.judge(ctx, claims)
+	info, err := v.validate(ctx, claims)
 	if err != nil {
 		return nil, false, err
 	}
 	return &authenticator.Response{User: info.UserInfo(), Audiences: shared}, true, nil
 }
 
-// ours tells by the unverified issuer claim, without trusting anything, whether a token may be one of ours.
-func (v *Validator) ours(raw string) bool {
-	if len(raw) > maxToken {
+// hasOwnIssuer tells by the unverified issuer claim, without trusting anything, whether a token may be one of ours.
+func (v *Validator) hasOwnIssuer(raw string) bool {
+	if len(raw) > maxTokenBytes {
 		return false
 	}
 	parts := strings.Split(raw, ".")
@@ -152,8 +152,8 @@ func (v *Validator) verify(tok *jwt.JSONWebToken) (*Claims, error) {
 	return nil, fmt.Errorf("invalid signature: %s", strings.Join(failed, ", "))
 }
 
-// judge checks times and that everything the token is bound to is still there under the same uid.
-func (v *Validator) judge(ctx context.Context, c *Claims) (*serviceaccount.ServiceAccountInfo, error) {
+// validate checks times and that everything the token is bound to is still there under the same uid.
+func (v *Validator) validate(ctx context.Context, c *Claims) (*serviceaccount.ServiceAccountInfo, error) {
 	now := v.now()
 	switch err := c.Claims.Validate(jwt.Expected{Time: now}); {
 	case err == nil:
@@ -171,9 +171,9 @@ func (v *Validator) judge(ctx context.Context, c *Claims) (*serviceaccount.Servi
 	}
 	sa, err := v.objects.ServiceAccount(ctx, p.Namespace, p.ServiceAccount.Name)
 	if err != nil {
-		return nil, lost(err, "service account %s/%s", p.Namespace, p.ServiceAccount.Name)
+		return nil, boundObjectError(err, "service account %s/%s", p.Namespace, p.ServiceAccount.Name)
 	}
-	if late(sa.DeletionTimestamp, now) {
+	if deletionOverdue(sa.DeletionTimestamp, now) {
 		return nil, fmt.Errorf("service account %s/%s has been deleted", p.Namespace, p.ServiceAccount.Name)
 	}
 	if string(sa.UID) != p.ServiceAccount.UID {
@@ -183,7 +183,7 @@ func (v *Validator) judge(ctx context.Context, c *Claims) (*serviceaccount.Servi
 		Namespace: p.Namespace, Name: p.ServiceAccount.Name, UID: p.ServiceAccount.UID,
 		CredentialID: tokenjwt.CredentialIDForJTI(c.ID),
 	}
-	if err := v.bound(ctx, p, info); err != nil {
+	if err := v.validateBoundObject(ctx, p, info); err != nil {
 		return nil, err
 	}
 	switch {
@@ -199,15 +199,15 @@ func (v *Validator) judge(ctx context.Context, c *Claims) (*serviceaccount.Servi
 	return info, nil
 }
 
-// bound checks the Pod, Secret or Node a token is bound to and adds what it says to info.
-func (v *Validator) bound(ctx context.Context, p *Private, info *serviceaccount.ServiceAccountInfo) error {
+// validateBoundObject checks the Pod, Secret or Node a token is bound to and adds what it says to info.
+func (v *Validator) validateBoundObject(ctx context.Context, p *PrivateClaims, info *serviceaccount.ServiceAccountInfo) error {
 	now := v.now()
 	if p.Secret != nil {
 		s, err := v.objects.Secret(ctx, p.Namespace, p.Secret.Name)
 		switch {
 		case err != nil:
-			return lost(err, "secret %s/%s", p.Namespace, p.Secret.Name)
-		case late(s.DeletionTimestamp, now):
+			return boundObjectError(err, "secret %s/%s", p.Namespace, p.Secret.Name)
+		case deletionOverdue(s.DeletionTimestamp, now):
 			return errors.New("service account token has been invalidated")
 		case string(s.UID) != p.Secret.UID:
 			return fmt.Errorf("secret UID (%s) does not match service account secret ref claim (%s)", s.UID, p.Secret.UID)
@@ -217,8 +217,8 @@ func (v *Validator) bound(ctx context.Context, p *Private, info *serviceaccount.
 		pod, err := v.objects.Pod(ctx, p.Namespace, p.Pod.Name)
 		switch {
 		case err != nil:
-			return lost(err, "pod %s/%s", p.Namespace, p.Pod.Name)
-		case late(pod.DeletionTimestamp, now):
+			return boundObjectError(err, "pod %s/%s", p.Namespace, p.Pod.Name)
+		case deletionOverdue(pod.DeletionTimestamp, now):
 			return errors.New("service account token has been invalidated")
 		case string(pod.UID) != p.Pod.UID:
 			return fmt.Errorf("pod UID (%s) does not match service account pod ref claim (%s)", pod.UID, p.Pod.UID)
@@ -231,8 +231,8 @@ func (v *Validator) bound(ctx context.Context, p *Private, info *serviceaccount.
 			n, err := v.objects.Node(ctx, p.Node.Name)
 			switch {
 			case err != nil:
-				return lost(err, "node %s", p.Node.Name)
-			case late(n.DeletionTimestamp, now):
+				return boundObjectError(err, "node %s", p.Node.Name)
+			case deletionOverdue(n.DeletionTimestamp, now):
 				return errors.New("service account token has been invalidated")
 			case string(n.UID) != p.Node.UID:
 				return fmt.Errorf("node UID (%s) does not match service account node ref claim (%s)", n.UID, p.Node.UID)
@@ -242,15 +242,15 @@ func (v *Validator) bound(ctx context.Context, p *Private, info *serviceaccount.
 	return nil
 }
 
-// late tells that an object was to be gone a while ago.
-func late(deletion *metav1.Time, now time.Time) bool {
-	return deletion != nil && now.After(deletion.Add(gone))
+// deletionOverdue tells that an object was to be gone a while ago.
+func deletionOverdue(deletion *metav1.Time, now time.Time) bool {
+	return deletion != nil && now.After(deletion.Add(deletionGracePeriod))
 }
 
-func lost(err error, format string, args ...any) error {
-	what := fmt.Sprintf(format, args...)
+func boundObjectError(err error, format string, args ...any) error {
+	description := fmt.Sprintf(format, args...)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("service account token has been invalidated: %s is gone", what)
+		return fmt.Errorf("service account token has been invalidated: %s is gone", description)
 	}
-	return fmt.Errorf("looking up %s: %w", what, err)
+	return fmt.Errorf("looking up %s: %w", description, err)
 }

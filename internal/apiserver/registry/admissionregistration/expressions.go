@@ -13,29 +13,29 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// compilers make the compilers of expressions when they are first needed: their environments take a while to build.
-type compilers struct{ simple func() plugincel.Compiler }
+// celCompilers make the compilers of expressions when they are first needed: their environments take a while to build.
+type celCompilers struct{ simple func() plugincel.Compiler }
 
-func newCompilers() compilers {
-	return compilers{simple: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(base()) })}
+func newCompilers() celCompilers {
+	return celCompilers{simple: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(baseEnvironment()) })}
 }
 
-func base() *environment.EnvSet {
+func baseEnvironment() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 }
 
-// expressions judges those of one object.
-type expressions struct {
-	*row.Findings
+// expressionValidator judges those of one object.
+type expressionValidator struct {
+	*typed.Errors
 	compiler plugincel.Compiler
 	declared plugincel.OptionalVariableDeclarations
 	stored   sets.Set[string] // expressions of the stored object: they may use what newer ones may not
 }
 
-func (x *expressions) mode(text string) environment.Type {
+func (x *expressionValidator) mode(text string) environment.Type {
 	if x.stored.Has(text) {
 		return environment.StoredExpressions
 	}
@@ -43,11 +43,11 @@ func (x *expressions) mode(text string) environment.Type {
 }
 
 // compile wants an expression that compiles to what its place asks for.
-func (x *expressions) compile(e plugincel.ExpressionAccessor, at *field.Path) {
-	x.tell(e, x.compiler.CompileCELExpression(e, x.declared, x.mode(e.GetExpression())).Error, at)
+func (x *expressionValidator) compile(e plugincel.ExpressionAccessor, at *field.Path) {
+	x.addError(e, x.compiler.CompileCELExpression(e, x.declared, x.mode(e.GetExpression())).Error, at)
 }
 
-func (x *expressions) tell(e plugincel.ExpressionAccessor, err *apiservercel.Error, at *field.Path) {
+func (x *expressionValidator) addError(e plugincel.ExpressionAccessor, err *apiservercel.Error, at *field.Path) {
 	switch {
 	case err == nil:
 	case err.Type == apiservercel.ErrorTypeRequired:
@@ -59,12 +59,12 @@ func (x *expressions) tell(e plugincel.ExpressionAccessor, err *apiservercel.Err
 	}
 }
 
-// mostConditions is how many match conditions a webhook or a policy may have.
-const mostConditions = 64
+// maxMatchConditions is how many match conditions a webhook or a policy may have.
+const maxMatchConditions = 64
 
-func (x *expressions) conditions(list []admissionv1.MatchCondition, path *field.Path) {
-	if len(list) > mostConditions {
-		x.Add(field.TooMany(path, len(list), mostConditions))
+func (x *expressionValidator) conditions(list []admissionv1.MatchCondition, path *field.Path) {
+	if len(list) > maxMatchConditions {
+		x.Add(field.TooMany(path, len(list), maxMatchConditions))
 	}
 	seen := sets.New[string]()
 	for i := range list {
@@ -78,7 +78,7 @@ func (x *expressions) conditions(list []admissionv1.MatchCondition, path *field.
 			x.Required(at.Child("name"), "")
 			continue
 		}
-		x.LabelKey(at.Child("name"), c.Name)
+		x.QualifiedName(at.Child("name"), c.Name)
 		if seen.Has(c.Name) {
 			x.Add(field.Duplicate(at.Child("name"), c.Name))
 		}
@@ -87,11 +87,11 @@ func (x *expressions) conditions(list []admissionv1.MatchCondition, path *field.
 }
 
 // variables declares a policy's variables, each able to use the ones before it. From here on the compiler knows them.
-func (x *expressions) variables(list []admissionv1.Variable, path *field.Path) {
+func (x *expressionValidator) variables(list []admissionv1.Variable, path *field.Path) {
 	if len(list) == 0 {
 		return
 	}
-	composed, err := plugincel.NewCompositedCompiler(base())
+	composed, err := plugincel.NewCompositedCompiler(baseEnvironment())
 	if err != nil {
 		x.Add(field.InternalError(path, err))
 		return
@@ -114,7 +114,7 @@ func (x *expressions) variables(list []admissionv1.Variable, path *field.Path) {
 			continue
 		}
 		e := &validating.Variable{Name: v.Name, Expression: v.Expression}
-		x.tell(e, composed.CompileAndStoreVariable(e, x.declared, x.mode(v.Expression)).Error, at.Child("expression"))
+		x.addError(e, composed.CompileAndStoreVariable(e, x.declared, x.mode(v.Expression)).Error, at.Child("expression"))
 	}
 }
 

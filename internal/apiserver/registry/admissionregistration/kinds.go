@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
+func Kinds() []resourcedef.Kind {
 	x := newCompilers()
-	return []kind.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(), mutatingPolicies(x), mutatingBindings()}
+	return []resourcedef.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(), mutatingPolicies(x), mutatingBindings()}
 }
 
-func names(resource, kindName string, t kind.Types) kind.Kind {
-	return kind.Kind{
+func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: admissionv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
-		Names: kind.Names{Categories: []string{"api-extensions"}}, Types: t,
+		Names: resourcedef.Names{Categories: []string{"api-extensions"}}, Types: t,
 	}
 }
 
@@ -33,9 +33,9 @@ func spec() *field.Path { return field.NewPath("spec") }
 
 // defaultMatch is for what webhooks and policies share.
 func defaultMatch(match **admissionv1.MatchPolicyType, ns, obj **metav1.LabelSelector) {
-	row.OrElse(match, admissionv1.Equivalent)
-	row.OrElse(ns, metav1.LabelSelector{})
-	row.OrElse(obj, metav1.LabelSelector{})
+	typed.SetDefault(match, admissionv1.Equivalent)
+	typed.SetDefault(ns, metav1.LabelSelector{})
+	typed.SetDefault(obj, metav1.LabelSelector{})
 }
 
 // defaultResources fills in what a policy's match leaves open.
@@ -46,7 +46,7 @@ func defaultResources(m *admissionv1.MatchResources) {
 	defaultMatch(&m.MatchPolicy, &m.NamespaceSelector, &m.ObjectSelector)
 	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
 		for i := range rules {
-			row.OrElse(&rules[i].Scope, admissionv1.AllScopes)
+			typed.SetDefault(&rules[i].Scope, admissionv1.AllScopes)
 		}
 	}
 }

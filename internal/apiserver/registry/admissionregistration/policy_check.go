@@ -14,11 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// parts are what validating and mutating policies have in common.
-type parts struct {
+// policyParts are what validating and mutating policies have in common.
+type policyParts struct {
 	fail       *admissionv1.FailurePolicyType
 	params     *admissionv1.ParamKind
 	match      *admissionv1.MatchResources
@@ -28,9 +28,9 @@ type parts struct {
 	patches    bool
 }
 
-func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) parts {
+func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) policyParts {
 	s := &p.Spec
-	out := parts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables}
+	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables}
 	for _, v := range s.Validations {
 		out.texts = append(out.texts, v.Expression, v.MessageExpression)
 	}
@@ -40,9 +40,9 @@ func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) parts {
 	return out
 }
 
-func mutatingParts(p *admissionv1.MutatingAdmissionPolicy) parts {
+func mutatingParts(p *admissionv1.MutatingAdmissionPolicy) policyParts {
 	s := &p.Spec
-	out := parts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables, patches: true}
+	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables, patches: true}
 	for _, m := range s.Mutations {
 		if m.ApplyConfiguration != nil {
 			out.texts = append(out.texts, m.ApplyConfiguration.Expression)
@@ -54,7 +54,7 @@ func mutatingParts(p *admissionv1.MutatingAdmissionPolicy) parts {
 	return out
 }
 
-func (p parts) stored() sets.Set[string] {
+func (p policyParts) stored() sets.Set[string] {
 	out := sets.New(p.texts...)
 	for _, c := range p.conditions {
 		out.Insert(c.Expression)
@@ -66,16 +66,16 @@ func (p parts) stored() sets.Set[string] {
 }
 
 // checker judges a kind of policy: what both kinds have, then what own says.
-func checker[T any](x compilers, split func(*T) parts, own func(*expressions, *T)) func(o, was *T) field.ErrorList {
-	return func(o, was *T) field.ErrorList {
-		var f row.Findings
+func checker[T any](x celCompilers, split func(*T) policyParts, own func(*expressionValidator, *T)) func(o, previous *T) field.ErrorList {
+	return func(o, previous *T) field.ErrorList {
+		var f typed.Errors
 		p := split(o)
-		e := &expressions{
-			Findings: &f, compiler: x.simple(),
+		e := &expressionValidator{
+			Errors: &f, compiler: x.simple(),
 			declared: plugincel.OptionalVariableDeclarations{HasParams: p.params != nil, HasAuthorizer: true},
 		}
-		if was != nil {
-			e.stored = split(was).stored()
+		if previous != nil {
+			e.stored = split(previous).stored()
 		}
 		checkParts(e, p)
 		e.declared.HasPatchTypes = p.patches
@@ -85,20 +85,20 @@ func checker[T any](x compilers, split func(*T) parts, own func(*expressions, *T
 	}
 }
 
-func checkParts(x *expressions, p parts) {
+func checkParts(x *expressionValidator, p policyParts) {
 	if p.fail == nil {
 		x.Required(spec().Child("failurePolicy"), "")
 	} else {
-		row.OneOf(x.Findings, spec().Child("failurePolicy"), *p.fail, admissionv1.Fail, admissionv1.Ignore)
+		typed.Supported(x.Errors, spec().Child("failurePolicy"), *p.fail, admissionv1.Fail, admissionv1.Ignore)
 	}
 	if p.params != nil {
-		checkParamKind(x.Findings, p.params, spec().Child("paramKind"))
+		checkParamKind(x.Errors, p.params, spec().Child("paramKind"))
 	}
 	match := spec().Child("matchConstraints")
 	if p.match == nil {
 		x.Required(match, "")
 	} else {
-		checkMatch(x.Findings, p.match, match)
+		checkMatch(x.Errors, p.match, match)
 		if len(p.match.ResourceRules) == 0 {
 			x.Required(match.Child("resourceRules"), "") // it says what types expressions see
 		}
@@ -106,7 +106,7 @@ func checkParts(x *expressions, p parts) {
 	x.conditions(p.conditions, spec().Child("matchConditions"))
 }
 
-func checkParamKind(f *row.Findings, p *admissionv1.ParamKind, at *field.Path) {
+func checkParamKind(f *typed.Errors, p *admissionv1.ParamKind, at *field.Path) {
 	if p.APIVersion == "" {
 		f.Required(at.Child("apiVersion"), "")
 	} else if gv, err := schema.ParseGroupVersion(p.APIVersion); err != nil {
@@ -123,7 +123,7 @@ func checkParamKind(f *row.Findings, p *admissionv1.ParamKind, at *field.Path) {
 
 const atLeastOne = "validations or auditAnnotations must contain at least one item"
 
-func checkValidations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy) {
+func checkValidations(x *expressionValidator, p *admissionv1.ValidatingAdmissionPolicy) {
 	validations, annotations := spec().Child("validations"), spec().Child("auditAnnotations")
 	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
 		x.Required(validations, atLeastOne)
@@ -136,7 +136,7 @@ func checkValidations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy) 
 	checkAnnotations(x, p, annotations)
 }
 
-func checkValidation(x *expressions, v *admissionv1.Validation, at *field.Path) {
+func checkValidation(x *expressionValidator, v *admissionv1.Validation, at *field.Path) {
 	breaks := func(s string) bool { return strings.ContainsAny(s, "\n\r") }
 	expression, message := strings.TrimSpace(v.Expression), strings.TrimSpace(v.Message)
 	if expression == "" {
@@ -160,13 +160,13 @@ func checkValidation(x *expressions, v *admissionv1.Validation, at *field.Path) 
 		x.Required(at.Child("message"), "message must be specified if expression contains line breaks")
 	}
 	if v.Reason != nil {
-		row.OneOf(x.Findings, at.Child("reason"), *v.Reason,
+		typed.Supported(x.Errors, at.Child("reason"), *v.Reason,
 			metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge)
 	}
 }
 
 func checkPolicyStatus(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	at := field.NewPath("status")
 	if t := p.Status.TypeChecking; t != nil {
 		for i, w := range t.ExpressionWarnings {
@@ -185,21 +185,21 @@ func checkPolicyStatus(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorL
 
 // Limits of audit annotations.
 const (
-	mostAnnotations   = 20
-	longestAnnotation = 5 * 1024
+	maxAuditAnnotations      = 20
+	maxAuditAnnotationLength = 5 * 1024
 )
 
-func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, path *field.Path) {
+func checkAnnotations(x *expressionValidator, p *admissionv1.ValidatingAdmissionPolicy, path *field.Path) {
 	list := p.Spec.AuditAnnotations
-	if len(list) > mostAnnotations {
-		x.Add(field.TooMany(path, len(list), mostAnnotations))
+	if len(list) > maxAuditAnnotations {
+		x.Add(field.TooMany(path, len(list), maxAuditAnnotations))
 		return
 	}
 	seen := sets.New[string]()
 	for i, a := range list {
 		at := path.Index(i)
 		key := p.Name + "/" + a.Key
-		x.Each(at.Child("key"), key, validation.IsQualifiedName(key))
+		x.InvalidEach(at.Child("key"), key, validation.IsQualifiedName(key))
 		if seen.Has(a.Key) {
 			x.Add(field.Duplicate(at.Child("key"), a.Key))
 		}
@@ -207,7 +207,7 @@ func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, 
 		switch text := strings.TrimSpace(a.ValueExpression); {
 		case text == "":
 			x.Required(at.Child("valueExpression"), "valueExpression is not specified")
-		case len(text) > longestAnnotation:
+		case len(text) > maxAuditAnnotationLength:
 			x.Required(at.Child("valueExpression"), "must not exceed 5kb in length")
 		default:
 			x.compile(&validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}, at.Child("valueExpression"))
@@ -215,9 +215,9 @@ func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, 
 	}
 }
 
-func checkMutations(x *expressions, p *admissionv1.MutatingAdmissionPolicy) {
+func checkMutations(x *expressionValidator, p *admissionv1.MutatingAdmissionPolicy) {
 	if m := p.Spec.MatchConstraints; m != nil {
-		checkMutatedOperations(x.Findings, m.ResourceRules, spec().Child("matchConstraints", "resourceRules", "operations"))
+		checkMutatedOperations(x.Errors, m.ResourceRules, spec().Child("matchConstraints", "resourceRules", "operations"))
 	}
 	path := spec().Child("mutations")
 	if len(p.Spec.Mutations) == 0 {
@@ -229,12 +229,12 @@ func checkMutations(x *expressions, p *admissionv1.MutatingAdmissionPolicy) {
 	if again := spec().Child("reinvocationPolicy"); p.Spec.ReinvocationPolicy == "" {
 		x.Required(again, "")
 	} else {
-		row.OneOf(x.Findings, again, p.Spec.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		typed.Supported(x.Errors, again, p.Spec.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 	}
 }
 
 // checkMutatedOperations refuses operations that leave nothing to change.
-func checkMutatedOperations(f *row.Findings, rules []admissionv1.NamedRuleWithOperations, at *field.Path) {
+func checkMutatedOperations(f *typed.Errors, rules []admissionv1.NamedRuleWithOperations, at *field.Path) {
 	known := []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}
 	bad := sets.New[admissionv1.OperationType]()
 	for i := range rules {
@@ -245,7 +245,7 @@ func checkMutatedOperations(f *row.Findings, rules []admissionv1.NamedRuleWithOp
 	}
 }
 
-func checkMutation(x *expressions, m *admissionv1.Mutation, at *field.Path) {
+func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Path) {
 	apply, list := at.Child("applyConfiguration"), at.Child("jsonPatch")
 	switch m.PatchType {
 	case "":

@@ -7,10 +7,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func say(errs field.ErrorList) string {
+func errorTexts(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -41,7 +41,7 @@ func TestVariablesAreKnownToWhatComesAfter(t *testing.T) {
 				Variables: []admissionv1.Variable{{Name: "first", Expression: c.first}, {Name: "second", Expression: c.second}},
 			}}
 			k.Rules.Default(p)
-			got := say(k.Rules.Validate(t.Context(), p))
+			got := errorTexts(k.Rules.Validate(t.Context(), p))
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -71,7 +71,7 @@ func TestMutations(t *testing.T) {
 				MatchConstraints: match(), Mutations: []admissionv1.Mutation{c.m}, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
 			}}
 			k.Rules.Default(p)
-			if got := say(k.Rules.Validate(t.Context(), p)); got != c.want {
+			if got := errorTexts(k.Rules.Validate(t.Context(), p)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -91,7 +91,7 @@ func TestBindings(t *testing.T) {
 	want := "spec.paramRef: Required value: one of name or selector must be specified\n" +
 		"spec.paramRef.parameterNotFoundAction: Required value\n" +
 		`spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`
-	if got := say(k.Rules.Validate(t.Context(), b)); got != want {
+	if got := errorTexts(k.Rules.Validate(t.Context(), b)); got != want {
 		t.Error(got)
 	}
 }
@@ -107,9 +107,9 @@ func TestStarsOfSubresources(t *testing.T) {
 		{[]string{"*/scale", "pods/scale"}, "r[1]: Invalid value: \"pods/scale\": if '*/scale' is present, must not specify pods/scale"},
 		{[]string{"*/*", "pods"}, "r: Invalid value: [\"*/*\",\"pods\"]: if '*/*' is present, must not specify other resources"},
 	} {
-		var f row.Findings
+		var f typed.Errors
 		checkResources(&f, c.list, field.NewPath("r"))
-		if got := say(f.List()); got != c.want {
+		if got := errorTexts(f.List()); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.list, got, c.want)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const star = "*"
+const wildcard = "*"
 
-func checkRule(f *row.Findings, r *admissionv1.RuleWithOperations, at *field.Path) {
+func checkRule(f *typed.Errors, r *admissionv1.RuleWithOperations, at *field.Path) {
 	operations := at.Child("operations")
-	starAlone(f, operations, r.Operations, "operations")
+	validateWildcard(f, operations, r.Operations, "operations")
 	for i, o := range r.Operations {
-		row.OneOf(f, operations.Index(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
+		typed.Supported(f, operations.Index(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
 	}
-	starAlone(f, at.Child("apiGroups"), r.APIGroups, "API groups")
-	starAlone(f, at.Child("apiVersions"), r.APIVersions, "API versions")
+	validateWildcard(f, at.Child("apiGroups"), r.APIGroups, "API groups")
+	validateWildcard(f, at.Child("apiVersions"), r.APIVersions, "API versions")
 	for i, v := range r.APIVersions {
 		if v == "" {
 			f.Required(at.Child("apiVersions").Index(i), "")
@@ -33,22 +33,22 @@ func checkRule(f *row.Findings, r *admissionv1.RuleWithOperations, at *field.Pat
 	}
 	checkResources(f, r.Resources, at.Child("resources"))
 	if s := r.Scope; s != nil {
-		row.OneOf(f, at.Child("scope"), *s, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+		typed.Supported(f, at.Child("scope"), *s, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
 	}
 }
 
-// starAlone wants a list that is not empty, and a star to stand alone.
-func starAlone[T ~string](f *row.Findings, at *field.Path, list []T, noun string) {
+// validateWildcard wants a list that is not empty, and a star to stand alone.
+func validateWildcard[T ~string](f *typed.Errors, at *field.Path, list []T, noun string) {
 	if len(list) == 0 {
 		f.Required(at, "")
 	}
-	if len(list) > 1 && slices.Contains(list, star) {
+	if len(list) > 1 && slices.Contains(list, wildcard) {
 		f.Invalid(at, list, "if '*' is present, must not specify other "+noun)
 	}
 }
 
 // checkResources refuses what a star in the list says already.
-func checkResources(f *row.Findings, list []string, at *field.Path) {
+func checkResources(f *typed.Errors, list []string, at *field.Path) {
 	allOf, inAll := sets.New[string](), sets.New[string]() // resources with all subresources, subresources of all resources
 	everything, single, plain := false, false, false
 	for i, name := range list {
@@ -59,7 +59,7 @@ func checkResources(f *row.Findings, list []string, at *field.Path) {
 		everything = everything || name == "*/*"
 		resource, sub, nested := strings.Cut(name, "/")
 		if !nested {
-			single, plain = single || name == star, plain || name != star
+			single, plain = single || name == wildcard, plain || name != wildcard
 			continue
 		}
 		if allOf.Has(resource) {
@@ -68,10 +68,10 @@ func checkResources(f *row.Findings, list []string, at *field.Path) {
 		if inAll.Has(sub) {
 			f.Invalid(at.Index(i), name, fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, name))
 		}
-		if sub == star {
+		if sub == wildcard {
 			allOf.Insert(resource)
 		}
-		if resource == star {
+		if resource == wildcard {
 			inAll.Insert(sub)
 		}
 	}
@@ -84,20 +84,20 @@ func checkResources(f *row.Findings, list []string, at *field.Path) {
 }
 
 // checkMatch judges what a policy or a binding matches.
-func checkMatch(f *row.Findings, m *admissionv1.MatchResources, at *field.Path) {
+func checkMatch(f *typed.Errors, m *admissionv1.MatchResources, at *field.Path) {
 	if m.MatchPolicy == nil {
 		f.Required(at.Child("matchPolicy"), "")
 	} else {
-		row.OneOf(f, at.Child("matchPolicy"), *m.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
+		typed.Supported(f, at.Child("matchPolicy"), *m.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
 	}
 	if m.NamespaceSelector == nil {
 		f.Required(at.Child("namespaceSelector"), "")
 	}
-	f.Selector(at.Child("namespaceSelector"), m.NamespaceSelector)
+	f.LabelSelector(at.Child("namespaceSelector"), m.NamespaceSelector)
 	if m.ObjectSelector == nil {
 		f.Required(at.Child("objectSelector"), "")
 	}
-	f.Selector(at.Child("objectSelector"), m.ObjectSelector)
+	f.LabelSelector(at.Child("objectSelector"), m.ObjectSelector)
 	for i := range m.ResourceRules {
 		checkNamedRule(f, &m.ResourceRules[i], at.Child("resourceRules").Index(i))
 	}
@@ -106,11 +106,11 @@ func checkMatch(f *row.Findings, m *admissionv1.MatchResources, at *field.Path) 
 	}
 }
 
-func checkNamedRule(f *row.Findings, r *admissionv1.NamedRuleWithOperations, at *field.Path) {
+func checkNamedRule(f *typed.Errors, r *admissionv1.NamedRuleWithOperations, at *field.Path) {
 	seen := sets.New[string]()
 	for i, n := range r.ResourceNames {
 		p := at.Child("resourceNames").Index(i)
-		f.Each(p, n, content.IsPathSegmentName(n))
+		f.InvalidEach(p, n, content.IsPathSegmentName(n))
 		if seen.Has(n) {
 			f.Add(field.Duplicate(p, n))
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func say(errs field.ErrorList) string {
+func errorTexts(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -51,19 +51,19 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 		defaultStatefulSet(s)
 		return s
 	}
-	if got := say(checkStatefulSet(set("data", "data"), nil)); got != "" {
+	if got := errorTexts(checkStatefulSet(set("data", "data"), nil)); got != "" {
 		t.Error(got)
 	}
-	if got := say(checkStatefulSet(set("data", "other"), nil)); got != `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
+	if got := errorTexts(checkStatefulSet(set("data", "other"), nil)); got != `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
 		t.Error(got)
 	}
 	s := set("data", "data")
 	if c := s.Spec.VolumeClaimTemplates[0]; c.Kind != "PersistentVolumeClaim" || c.APIVersion != "v1" || c.Status.Phase != corev1.ClaimPending {
 		t.Error(c)
 	}
-	was := s.DeepCopy()
+	previous := s.DeepCopy()
 	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
-	if got := say(checkStatefulSet(s, was)); !strings.HasPrefix(got, "spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
+	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got, "spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
 		t.Error(got)
 	}
 }
@@ -82,7 +82,7 @@ func TestStatefulSetMaxUnavailable(t *testing.T) {
 		s.Spec.Selector, s.Spec.Template = selector(), podTemplate()
 		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: &c.value}
 		defaultStatefulSet(s)
-		if got := say(checkStatefulSet(s, nil)); got != c.want {
+		if got := errorTexts(checkStatefulSet(s, nil)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.value, got, c.want)
 		}
 	}
@@ -91,19 +91,19 @@ func TestStatefulSetMaxUnavailable(t *testing.T) {
 // TestAnnotationsOfADeploymentCount: they are copied to ReplicaSets, so changing them is a new generation.
 func TestAnnotationsOfADeploymentCount(t *testing.T) {
 	rules := deployments().Rules
-	was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
-	now := was.DeepCopy()
-	rules.PrepareUpdate(context.Background(), now, was)
+	previous := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+	now := previous.DeepCopy()
+	rules.PrepareUpdate(context.Background(), now, previous)
 	if now.Generation != 3 {
 		t.Error(now.Generation)
 	}
 	now.Annotations = map[string]string{"a": "b"}
-	rules.PrepareUpdate(context.Background(), now, was)
+	rules.PrepareUpdate(context.Background(), now, previous)
 	if now.Generation != 4 {
 		t.Error(now.Generation)
 	}
 	now.Labels = map[string]string{"by": "status"}
-	if rules.PrepareStatus(context.Background(), now, was); now.Labels != nil {
+	if rules.PrepareStatus(context.Background(), now, previous); now.Labels != nil {
 		t.Error("labels are not the status endpoint's to write")
 	}
 }
@@ -121,9 +121,9 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 		{func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n" }, "2"},
 		{func(d *appsv1.DaemonSet) { d.Annotations = nil; d.Spec.MinReadySeconds = 5 }, "2"},
 	} {
-		was := d.DeepCopy()
+		previous := d.DeepCopy()
 		step.edit(d)
-		rules.PrepareUpdate(context.Background(), d, was)
+		rules.PrepareUpdate(context.Background(), d, previous)
 		if got := d.Annotations[appsv1.DeprecatedTemplateGeneration]; got != step.want {
 			t.Errorf("got %s, want %s", got, step.want)
 		}
@@ -131,10 +131,10 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 }
 
 func TestCollisionsNeverDecrease(t *testing.T) {
-	was := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(2))}}
+	previous := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(2))}}
 	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3, ReadyReplicas: 1, AvailableReplicas: 2}}
 	want := "status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas\nstatus.collisionCount: Invalid value: 1: cannot be decremented"
-	if got := say(checkDeploymentStatus(now, was)); got != want {
+	if got := errorTexts(checkDeploymentStatus(now, previous)); got != want {
 		t.Error(got)
 	}
 }
@@ -145,13 +145,13 @@ func TestRevisionDataIsKept(t *testing.T) {
 		c.Data.Raw = []byte(raw)
 		return c
 	}
-	if got := say(checkRevision(rev(""), nil)); got != "data: Required value: data is mandatory" {
+	if got := errorTexts(checkRevision(rev(""), nil)); got != "data: Required value: data is mandatory" {
 		t.Error(got)
 	}
-	if got := say(checkRevision(rev(`{"a":2}`), rev(`{"a":1}`))); !strings.HasSuffix(got, "field is immutable") {
+	if got := errorTexts(checkRevision(rev(`{"a":2}`), rev(`{"a":1}`))); !strings.HasSuffix(got, "field is immutable") {
 		t.Error(got)
 	}
-	if got := say(checkRevision(rev(`{"a":1}`), rev(`{"a":1}`))); got != "" {
+	if got := errorTexts(checkRevision(rev(`{"a":1}`), rev(`{"a":1}`))); got != "" {
 		t.Error(got)
 	}
 }

@@ -14,37 +14,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func daemonSets() kind.Kind {
-	k := names("daemonsets", "daemonset", "DaemonSet", "ds")
-	k.Types = row.InNamespace[appsv1.DaemonSet, appsv1.DaemonSetList]()
+func daemonSets() resourcedef.Kind {
+	k := newKind("daemonsets", "daemonset", "DaemonSet", "ds")
+	k.Types = typed.NewNamespacedTypes[appsv1.DaemonSet, appsv1.DaemonSetList]()
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[appsv1.DaemonSet]{
+	k.Rules = typed.Rules[appsv1.DaemonSet]{
 		Default: defaultDaemonSet,
-		Create: func(_ context.Context, d *appsv1.DaemonSet) {
-			template.DropDisabledTemplate(&d.Spec.Template, nil)
+		PrepareForCreate: func(_ context.Context, d *appsv1.DaemonSet) {
+			podspec.DropDisabledTemplate(&d.Spec.Template, nil)
 			setTemplateGeneration(d, 1)
 		},
-		Update: func(d, was *appsv1.DaemonSet) {
-			template.DropDisabledTemplate(&d.Spec.Template, &was.Spec.Template)
-			n := templateGeneration(was)
-			if !apiequality.Semantic.DeepEqual(d.Spec.Template, was.Spec.Template) {
+		PrepareForUpdate: func(d, previous *appsv1.DaemonSet) {
+			podspec.DropDisabledTemplate(&d.Spec.Template, &previous.Spec.Template)
+			n := templateGeneration(previous)
+			if !apiequality.Semantic.DeepEqual(d.Spec.Template, previous.Spec.Template) {
 				n++
 			}
 			setTemplateGeneration(d, n)
 		},
-		Check:         checkDaemonSet,
-		Status:        func(d, was *appsv1.DaemonSet) { setTemplateGeneration(d, templateGeneration(was)) },
-		CheckStatus:   checkDaemonSetStatus,
-		Warn:          func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{Columns: daemonSetColumns(), Row: row.Cells(daemonSetRow), Shown: withoutTemplateGeneration}
+		Validate:                 checkDaemonSet,
+		PrepareForStatusUpdate:   func(d, previous *appsv1.DaemonSet) { setTemplateGeneration(d, templateGeneration(previous)) },
+		ValidateStatus:           checkDaemonSetStatus,
+		Warn:                     func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{Columns: daemonSetColumns(), Row: typed.RowFunc(daemonSetRow), RowObject: withoutTemplateGeneration}
 	return k
 }
 
@@ -80,39 +80,39 @@ func setTemplateGeneration(d *appsv1.DaemonSet, n int64) {
 
 func defaultDaemonSet(d *appsv1.DaemonSet) {
 	s := &d.Spec
-	template.DefaultPodTemplate(&s.Template)
-	row.OrText(&s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	podspec.DefaultPodTemplate(&s.Template)
+	typed.SetDefaultString(&s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if s.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-		row.OrElse(&s.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-		row.OrElse(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		row.OrElse(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+		typed.SetDefault(&s.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		typed.SetDefault(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		typed.SetDefault(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
-	row.OrElse(&s.RevisionHistoryLimit, 10)
+	typed.SetDefault(&s.RevisionHistoryLimit, 10)
 }
 
 func daemonSetColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Int("Desired", status["desiredNumberScheduled"]), column.Int("Current", status["currentNumberScheduled"]),
-		column.Int("Ready", status["numberReady"]), column.Int("Up-to-date", status["updatedNumberScheduled"]),
-		column.Int("Available", status["numberAvailable"]), column.Def("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]), column.Age(),
+		printers.NameColumn(), printers.IntColumn("Desired", status["desiredNumberScheduled"]), printers.IntColumn("Current", status["currentNumberScheduled"]),
+		printers.IntColumn("Ready", status["numberReady"]), printers.IntColumn("Up-to-date", status["updatedNumberScheduled"]),
+		printers.IntColumn("Available", status["numberAvailable"]), printers.StringColumn("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
-func daemonSetRow(d *appsv1.DaemonSet, o kind.RowOptions) []any {
-	names, images := column.Containers(d.Spec.Template.Spec.Containers)
+func daemonSetRow(d *appsv1.DaemonSet, o resourcedef.RowOptions) []any {
+	names, images := printers.LayoutContainerCells(d.Spec.Template.Spec.Containers)
 	s := &d.Status
 	return []any{
 		d.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady), int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable),
-		labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), column.Since(d.CreationTimestamp, o.Now), names, images, column.Selector(d.Spec.Selector),
+		labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), printers.TimestampSince(d.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(d.Spec.Selector),
 	}
 }
 
-func checkDaemonSet(d, was *appsv1.DaemonSet) field.ErrorList {
-	var f row.Findings
+func checkDaemonSet(d, previous *appsv1.DaemonSet) field.ErrorList {
+	var f typed.Errors
 	s := &d.Spec
-	w := workload{s.Selector, &s.Template, "daemonset", "DaemonSet", ""}
-	f.Selector(spec().Child("selector"), s.Selector)
+	w := workloadRules{s.Selector, &s.Template, "daemonset", "DaemonSet", ""}
+	f.LabelSelector(spec().Child("selector"), s.Selector)
 	if sel, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil {
 		w.matches(&f, sel)
 	}
@@ -121,28 +121,28 @@ func checkDaemonSet(d, was *appsv1.DaemonSet) field.ErrorList {
 	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
 	checkDaemonStrategy(&f, &s.UpdateStrategy)
 	f.NotNegativeIf(spec().Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
-	if was != nil {
-		f.Same(spec().Child("selector"), s.Selector, was.Spec.Selector)
+	if previous != nil {
+		f.Immutable(spec().Child("selector"), s.Selector, previous.Spec.Selector)
 	}
 	return f.List()
 }
 
-func checkDaemonStrategy(f *row.Findings, s *appsv1.DaemonSetUpdateStrategy) {
+func checkDaemonStrategy(f *typed.Errors, s *appsv1.DaemonSetUpdateStrategy) {
 	path := spec().Child("updateStrategy")
 	rolling := path.Child("rollingUpdate")
 	switch r := s.RollingUpdate; {
 	case s.Type == appsv1.OnDeleteDaemonSetStrategyType:
 	case s.Type != appsv1.RollingUpdateDaemonSetStrategyType:
-		f.Add(field.NotSupported(path, row.Bare(s), []appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType}))
+		f.Add(field.NotSupported(path, typed.GoFields(s), []appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType}))
 	case r == nil:
 		f.Required(rolling, "")
 	default:
-		unavailable, surge := row.Value(r.MaxUnavailable), row.Value(r.MaxSurge)
+		unavailable, surge := typed.Deref(r.MaxUnavailable), typed.Deref(r.MaxSurge)
 		f.IntOrPercent(rolling.Child("maxUnavailable"), unavailable)
 		f.IntOrPercent(rolling.Child("maxSurge"), surge)
-		f.AtMostAll(rolling.Child("maxUnavailable"), unavailable)
-		f.AtMostAll(rolling.Child("maxSurge"), surge)
-		switch some, more := row.Amount(&unavailable) != 0, row.Amount(&surge) != 0; {
+		f.NotMoreThan100Percent(rolling.Child("maxUnavailable"), unavailable)
+		f.NotMoreThan100Percent(rolling.Child("maxSurge"), surge)
+		switch some, more := typed.IntOrPercentValue(&unavailable) != 0, typed.IntOrPercentValue(&surge) != 0; {
 		case some && more:
 			f.Invalid(rolling.Child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero")
 		case !some && !more:
@@ -151,8 +151,8 @@ func checkDaemonStrategy(f *row.Findings, s *appsv1.DaemonSetUpdateStrategy) {
 	}
 }
 
-func checkDaemonSetStatus(d, was *appsv1.DaemonSet) field.ErrorList {
-	var f row.Findings
+func checkDaemonSetStatus(d, previous *appsv1.DaemonSet) field.ErrorList {
+	var f typed.Errors
 	s := &d.Status
 	for _, p := range []part{
 		{"currentNumberScheduled", s.CurrentNumberScheduled}, {"numberMisscheduled", s.NumberMisscheduled},
@@ -167,6 +167,6 @@ func checkDaemonSetStatus(d, was *appsv1.DaemonSet) field.ErrorList {
 		f.NotNegative(status().Child(p.name), int64(p.count))
 	}
 	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
-	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, was.Status.CollisionCount)
+	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, previous.Status.CollisionCount)
 	return f.List()
 }

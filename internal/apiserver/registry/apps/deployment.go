@@ -8,62 +8,62 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func deployments() kind.Kind {
-	k := names("deployments", "deployment", "Deployment", "deploy")
-	k.Types = row.InNamespace[appsv1.Deployment, appsv1.DeploymentList]()
+func deployments() resourcedef.Kind {
+	k := newKind("deployments", "deployment", "Deployment", "deploy")
+	k.Types = typed.NewNamespacedTypes[appsv1.Deployment, appsv1.DeploymentList]()
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[appsv1.Deployment]{
-		Default: defaultDeployment,
-		Create:  dropDeployment,
-		Update: func(d, was *appsv1.Deployment) {
-			template.DropDisabledTemplate(&d.Spec.Template, &was.Spec.Template)
+	k.Rules = typed.Rules[appsv1.Deployment]{
+		Default:          defaultDeployment,
+		PrepareForCreate: dropDeployment,
+		PrepareForUpdate: func(d, previous *appsv1.Deployment) {
+			podspec.DropDisabledTemplate(&d.Spec.Template, &previous.Spec.Template)
 			// Annotations are copied to ReplicaSets, so a change of them counts.
-			if !apiequality.Semantic.DeepEqual(d.Spec, was.Spec) || !apiequality.Semantic.DeepEqual(d.Annotations, was.Annotations) {
-				d.Generation = was.Generation + 1
+			if !apiequality.Semantic.DeepEqual(d.Spec, previous.Spec) || !apiequality.Semantic.DeepEqual(d.Annotations, previous.Annotations) {
+				d.Generation = previous.Generation + 1
 			}
 		},
-		Check:         checkDeployment,
-		Status:        func(d, was *appsv1.Deployment) { d.Labels = was.Labels },
-		CheckStatus:   checkDeploymentStatus,
-		Warn:          func(d *appsv1.Deployment) []string { return append(warnName(d.Name), warn(&d.Spec.Template)...) },
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{Columns: deploymentColumns(), Row: row.Cells(deploymentRow)}
+		Validate:                 checkDeployment,
+		PrepareForStatusUpdate:   func(d, previous *appsv1.Deployment) { d.Labels = previous.Labels },
+		ValidateStatus:           checkDeploymentStatus,
+		Warn:                     func(d *appsv1.Deployment) []string { return append(warnName(d.Name), warn(&d.Spec.Template)...) },
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{Columns: deploymentColumns(), Row: typed.RowFunc(deploymentRow)}
 	return k
 }
 
 func defaultDeployment(d *appsv1.Deployment) {
 	s := &d.Spec
-	template.DefaultPodTemplate(&s.Template)
-	row.OrElse(&s.Replicas, 1)
-	row.OrText(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	podspec.DefaultPodTemplate(&s.Template)
+	typed.SetDefault(&s.Replicas, 1)
+	typed.SetDefaultString(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	if s.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-		row.OrElse(&s.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		row.OrElse(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-		row.OrElse(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+		typed.SetDefault(&s.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		typed.SetDefault(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		typed.SetDefault(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
-	row.OrElse(&s.RevisionHistoryLimit, 10)
-	row.OrElse(&s.ProgressDeadlineSeconds, 600)
+	typed.SetDefault(&s.RevisionHistoryLimit, 10)
+	typed.SetDefault(&s.ProgressDeadlineSeconds, 600)
 }
 
 func deploymentColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.DeploymentSpec{}.SwaggerDoc(), appsv1.DeploymentStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Def("Ready", "Number of the pod with ready state"),
-		column.Def("Up-to-date", status["updatedReplicas"]), column.Def("Available", status["availableReplicas"]), column.Age(),
+		printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"),
+		printers.StringColumn("Up-to-date", status["updatedReplicas"]), printers.StringColumn("Available", status["availableReplicas"]), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
-func deploymentRow(d *appsv1.Deployment, o kind.RowOptions) []any {
-	names, images := column.Containers(d.Spec.Template.Spec.Containers)
+func deploymentRow(d *appsv1.Deployment, o resourcedef.RowOptions) []any {
+	names, images := printers.LayoutContainerCells(d.Spec.Template.Spec.Containers)
 	return []any{
-		d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, row.Value(d.Spec.Replicas)), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
-		column.Since(d.CreationTimestamp, o.Now), names, images, column.Selector(d.Spec.Selector),
+		d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, typed.Deref(d.Spec.Replicas)), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
+		printers.TimestampSince(d.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(d.Spec.Selector),
 	}
 }

@@ -6,19 +6,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func dropDeployment(_ context.Context, d *appsv1.Deployment) {
-	template.DropDisabledTemplate(&d.Spec.Template, nil)
+	podspec.DropDisabledTemplate(&d.Spec.Template, nil)
 }
 
-func checkDeployment(d, was *appsv1.Deployment) field.ErrorList {
-	var f row.Findings
+func checkDeployment(d, previous *appsv1.Deployment) field.ErrorList {
+	var f typed.Errors
 	s := &d.Spec
-	f.NotNegative(spec().Child("replicas"), int64(row.Value(s.Replicas)))
-	workload{s.Selector, &s.Template, "deployment", "ReplicaSet", "invalid label selector"}.check(&f)
+	f.NotNegative(spec().Child("replicas"), int64(typed.Deref(s.Replicas)))
+	workloadRules{s.Selector, &s.Template, "deployment", "ReplicaSet", "invalid label selector"}.check(&f)
 	checkStrategy(&f, &s.Strategy)
 	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
 	f.NotNegativeIf(spec().Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
@@ -28,13 +28,13 @@ func checkDeployment(d, was *appsv1.Deployment) field.ErrorList {
 			f.Invalid(path, *n, "must be greater than minReadySeconds")
 		}
 	}
-	if was != nil {
-		f.Same(spec().Child("selector"), s.Selector, was.Spec.Selector)
+	if previous != nil {
+		f.Immutable(spec().Child("selector"), s.Selector, previous.Spec.Selector)
 	}
 	return f.List()
 }
 
-func checkStrategy(f *row.Findings, s *appsv1.DeploymentStrategy) {
+func checkStrategy(f *typed.Errors, s *appsv1.DeploymentStrategy) {
 	path := spec().Child("strategy")
 	rolling := path.Child("rollingUpdate")
 	switch r := s.RollingUpdate; {
@@ -43,22 +43,22 @@ func checkStrategy(f *row.Findings, s *appsv1.DeploymentStrategy) {
 			f.Forbidden(rolling, "may not be specified when strategy `type` is 'Recreate'")
 		}
 	case s.Type != appsv1.RollingUpdateDeploymentStrategyType:
-		f.Add(field.NotSupported(path, row.Bare(s), []appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType}))
+		f.Add(field.NotSupported(path, typed.GoFields(s), []appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType}))
 	case r == nil:
 		f.Required(rolling, "this should be defaulted and never be nil")
 	default:
-		unavailable, surge := row.Value(r.MaxUnavailable), row.Value(r.MaxSurge)
+		unavailable, surge := typed.Deref(r.MaxUnavailable), typed.Deref(r.MaxSurge)
 		f.IntOrPercent(rolling.Child("maxUnavailable"), unavailable)
 		f.IntOrPercent(rolling.Child("maxSurge"), surge)
-		if row.Amount(&unavailable) == 0 && row.Amount(&surge) == 0 {
+		if typed.IntOrPercentValue(&unavailable) == 0 && typed.IntOrPercentValue(&surge) == 0 {
 			f.Invalid(rolling.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")
 		}
-		f.AtMostAll(rolling.Child("maxUnavailable"), unavailable)
+		f.NotMoreThan100Percent(rolling.Child("maxUnavailable"), unavailable)
 	}
 }
 
-func checkDeploymentStatus(d, was *appsv1.Deployment) field.ErrorList {
-	var f row.Findings
+func checkDeploymentStatus(d, previous *appsv1.Deployment) field.ErrorList {
+	var f typed.Errors
 	s := &d.Status
 	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
 	counts := replicaCounts{s.Replicas, []part{{"updatedReplicas", s.UpdatedReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
@@ -68,6 +68,6 @@ func checkDeploymentStatus(d, was *appsv1.Deployment) field.ErrorList {
 	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
 	counts.atMostReplicas(&f)
 	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than readyReplicas")
-	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, was.Status.CollisionCount)
+	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, previous.Status.CollisionCount)
 	return f.List()
 }

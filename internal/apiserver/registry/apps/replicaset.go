@@ -9,64 +9,66 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func replicaSets() kind.Kind {
-	k := names("replicasets", "replicaset", "ReplicaSet", "rs")
-	k.Types = row.InNamespace[appsv1.ReplicaSet, appsv1.ReplicaSetList]()
+func replicaSets() resourcedef.Kind {
+	k := newKind("replicasets", "replicaset", "ReplicaSet", "rs")
+	k.Types = typed.NewNamespacedTypes[appsv1.ReplicaSet, appsv1.ReplicaSetList]()
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[appsv1.ReplicaSet]{
+	k.Rules = typed.Rules[appsv1.ReplicaSet]{
 		Default: func(r *appsv1.ReplicaSet) {
-			template.DefaultPodTemplate(&r.Spec.Template)
-			row.OrElse(&r.Spec.Replicas, 1)
+			podspec.DefaultPodTemplate(&r.Spec.Template)
+			typed.SetDefault(&r.Spec.Replicas, 1)
 		},
-		Create:      func(_ context.Context, r *appsv1.ReplicaSet) { template.DropDisabledTemplate(&r.Spec.Template, nil) },
-		Update:      func(r, was *appsv1.ReplicaSet) { template.DropDisabledTemplate(&r.Spec.Template, &was.Spec.Template) },
-		Check:       checkReplicaSet,
-		CheckStatus: checkReplicaSetStatus,
-		Warn:        func(r *appsv1.ReplicaSet) []string { return append(warnName(r.Name), warn(&r.Spec.Template)...) },
-		Fields: func(r *appsv1.ReplicaSet) fields.Set {
+		PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) { podspec.DropDisabledTemplate(&r.Spec.Template, nil) },
+		PrepareForUpdate: func(r, previous *appsv1.ReplicaSet) {
+			podspec.DropDisabledTemplate(&r.Spec.Template, &previous.Spec.Template)
+		},
+		Validate:       checkReplicaSet,
+		ValidateStatus: checkReplicaSetStatus,
+		Warn:           func(r *appsv1.ReplicaSet) []string { return append(warnName(r.Name), warn(&r.Spec.Template)...) },
+		SelectableFields: func(r *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
 		},
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{Columns: replicaSetColumns(), Row: row.Cells(replicaSetRow)}
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{Columns: replicaSetColumns(), Row: typed.RowFunc(replicaSetRow)}
 	return k
 }
 
 func replicaSetColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Int("Desired", spec["replicas"]), column.Int("Current", status["replicas"]), column.Int("Ready", status["readyReplicas"]), column.Age(),
+		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
-func replicaSetRow(r *appsv1.ReplicaSet, o kind.RowOptions) []any {
-	names, images := column.Containers(r.Spec.Template.Spec.Containers)
+func replicaSetRow(r *appsv1.ReplicaSet, o resourcedef.RowOptions) []any {
+	names, images := printers.LayoutContainerCells(r.Spec.Template.Spec.Containers)
 	return []any{
-		r.Name, int64(row.Value(r.Spec.Replicas)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), column.Since(r.CreationTimestamp, o.Now),
-		names, images, column.Selector(r.Spec.Selector),
+		r.Name, int64(typed.Deref(r.Spec.Replicas)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), printers.TimestampSince(r.CreationTimestamp, o.Now),
+		names, images, printers.FormatLabelSelector(r.Spec.Selector),
 	}
 }
 
-func checkReplicaSet(r, was *appsv1.ReplicaSet) field.ErrorList {
-	var f row.Findings
+func checkReplicaSet(r, previous *appsv1.ReplicaSet) field.ErrorList {
+	var f typed.Errors
 	s := &r.Spec
-	f.NotNegative(spec().Child("replicas"), int64(row.Value(s.Replicas)))
+	f.NotNegative(spec().Child("replicas"), int64(typed.Deref(s.Replicas)))
 	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
-	workload{s.Selector, &s.Template, "deployment", "ReplicaSet", "invalid label selector"}.check(&f)
-	if was != nil {
-		f.Same(spec().Child("selector"), s.Selector, was.Spec.Selector)
+	workloadRules{s.Selector, &s.Template, "deployment", "ReplicaSet", "invalid label selector"}.check(&f)
+	if previous != nil {
+		f.Immutable(spec().Child("selector"), s.Selector, previous.Spec.Selector)
 	}
 	return f.List()
 }
 
 func checkReplicaSetStatus(r, _ *appsv1.ReplicaSet) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	s := &r.Status
 	counts := replicaCounts{s.Replicas, []part{{"fullyLabeledReplicas", s.FullyLabeledReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
 	counts.notNegative(&f)

@@ -7,43 +7,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func controllerRevisions() kind.Kind {
-	k := names("controllerrevisions", "controllerrevision", "ControllerRevision")
+func controllerRevisions() resourcedef.Kind {
+	k := newKind("controllerrevisions", "controllerrevision", "ControllerRevision")
 	k.Names.Categories = nil
-	k.Types = row.InNamespace[appsv1.ControllerRevision, appsv1.ControllerRevisionList]()
+	k.Types = typed.NewNamespacedTypes[appsv1.ControllerRevision, appsv1.ControllerRevisionList]()
 	k.Types.NoGenerate = true
-	k.Rules = row.Rules[appsv1.ControllerRevision]{Check: checkRevision, Unconditional: true}.Rules()
-	k.Table = kind.Table{
+	k.Rules = typed.Rules[appsv1.ControllerRevision]{Validate: checkRevision, AllowUnconditionalUpdate: true}.Untyped()
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Controller", "Controller of the object"),
-			column.Def("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Controller", "Controller of the object"),
+			printers.StringColumn("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(c *appsv1.ControllerRevision, o kind.RowOptions) []any {
+		Row: typed.RowFunc(func(c *appsv1.ControllerRevision, o resourcedef.RowOptions) []any {
 			owner := "<none>"
 			if ref := metav1.GetControllerOf(c); ref != nil {
 				owner = strings.ToLower(ref.Kind) + "." + strings.Split(ref.APIVersion, "/")[0] + "/" + ref.Name
 			}
-			return []any{c.Name, owner, c.Revision, column.Since(c.CreationTimestamp, o.Now)}
+			return []any{c.Name, owner, c.Revision, printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
 // checkRevision wants data that never changes.
-func checkRevision(c, was *appsv1.ControllerRevision) field.ErrorList {
-	var f row.Findings
+func checkRevision(c, previous *appsv1.ControllerRevision) field.ErrorList {
+	var f typed.Errors
 	data := field.NewPath("data")
 	if len(c.Data.Raw) == 0 && c.Data.Object == nil {
 		f.Required(data, "data is mandatory")
 	}
 	f.NotNegative(field.NewPath("revision"), c.Revision)
-	if was != nil {
-		f.Same(data, c.Data, was.Data)
+	if previous != nil {
+		f.Immutable(data, c.Data, previous.Data)
 	}
 	return f.List()
 }

@@ -7,41 +7,41 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func checkStatefulSet(o, was *appsv1.StatefulSet) field.ErrorList {
-	var f row.Findings
+func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
+	var f typed.Errors
 	s := &o.Spec
 	checkStatefulStrategy(&f, s)
 	if r, path := s.PersistentVolumeClaimRetentionPolicy, spec().Child("persistentVolumeClaimRetentionPolicy"); r != nil {
 		const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		row.OneOf(&f, path.Child("whenDeleted"), r.WhenDeleted, keep, remove)
-		row.OneOf(&f, path.Child("whenScaled"), r.WhenScaled, keep, remove)
+		typed.Supported(&f, path.Child("whenDeleted"), r.WhenDeleted, keep, remove)
+		typed.Supported(&f, path.Child("whenScaled"), r.WhenScaled, keep, remove)
 	}
-	f.NotNegative(spec().Child("replicas"), int64(row.Value(s.Replicas)))
+	f.NotNegative(spec().Child("replicas"), int64(typed.Deref(s.Replicas)))
 	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
 	if s.Ordinals != nil {
 		f.NotNegative(spec().Child("ordinals", "start"), int64(s.Ordinals.Start))
 	}
-	if s.ServiceName != "" && (was == nil || was.Spec.ServiceName != s.ServiceName) {
-		f.Label(spec().Child("serviceName"), s.ServiceName)
+	if s.ServiceName != "" && (previous == nil || previous.Spec.ServiceName != s.ServiceName) {
+		f.DNSLabel(spec().Child("serviceName"), s.ServiceName)
 	}
-	if was == nil || !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, was.Spec.VolumeClaimTemplates) {
+	if previous == nil || !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, previous.Spec.VolumeClaimTemplates) {
 		for i := range s.VolumeClaimTemplates {
-			f.Add(template.ValidateClaim(&s.VolumeClaimTemplates[i].Spec, spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+			f.Add(podspec.ValidateClaim(&s.VolumeClaimTemplates[i].Spec, spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)
 		}
 	}
-	workload{s.Selector, withClaims(s), "statefulset", "StatefulSet", ""}.check(&f)
-	if was != nil {
-		w := &was.Spec
-		f.Same(spec().Child("selector"), s.Selector, w.Selector)
+	workloadRules{s.Selector, withClaims(s), "statefulset", "StatefulSet", ""}.check(&f)
+	if previous != nil {
+		w := &previous.Spec
+		f.Immutable(spec().Child("selector"), s.Selector, w.Selector)
 		if !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, w.VolumeClaimTemplates) {
-			f.Invalid(spec().Child("volumeClaimTemplates"), row.Bare(s.VolumeClaimTemplates), apivalidation.FieldImmutableErrorMsg)
+			f.Invalid(spec().Child("volumeClaimTemplates"), typed.GoFields(s.VolumeClaimTemplates), apivalidation.FieldImmutableErrorMsg)
 		}
-		f.Same(spec().Child("serviceName"), s.ServiceName, w.ServiceName)
-		f.Same(spec().Child("podManagementPolicy"), s.PodManagementPolicy, w.PodManagementPolicy)
+		f.Immutable(spec().Child("serviceName"), s.ServiceName, w.ServiceName)
+		f.Immutable(spec().Child("podManagementPolicy"), s.PodManagementPolicy, w.PodManagementPolicy)
 	}
 	return f.List()
 }
@@ -70,7 +70,7 @@ func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-func checkStatefulStrategy(f *row.Findings, s *appsv1.StatefulSetSpec) {
+func checkStatefulStrategy(f *typed.Errors, s *appsv1.StatefulSetSpec) {
 	switch path := spec().Child("podManagementPolicy"); s.PodManagementPolicy {
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	case "":
@@ -85,27 +85,27 @@ func checkStatefulStrategy(f *row.Findings, s *appsv1.StatefulSetSpec) {
 		f.Required(path, "")
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if r != nil {
-			f.Invalid(rolling, row.Bare(r), "only allowed for updateStrategy 'RollingUpdate'")
+			f.Invalid(rolling, typed.GoFields(r), "only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 		if r == nil {
 			return
 		}
-		f.NotNegative(rolling.Child("partition"), int64(row.Value(r.Partition)))
+		f.NotNegative(rolling.Child("partition"), int64(typed.Deref(r.Partition)))
 		if n := r.MaxUnavailable; n != nil {
 			f.IntOrPercent(rolling.Child("maxUnavailable"), *n)
-			if row.Amount(n) == 0 {
+			if typed.IntOrPercentValue(n) == 0 {
 				f.Invalid(rolling.Child("maxUnavailable"), *n, "cannot be 0")
 			}
-			f.AtMostAll(rolling.Child("maxUnavailable"), *n)
+			f.NotMoreThan100Percent(rolling.Child("maxUnavailable"), *n)
 		}
 	default:
-		f.Invalid(path, row.Bare(s.UpdateStrategy), "must be 'RollingUpdate' or 'OnDelete'")
+		f.Invalid(path, typed.GoFields(s.UpdateStrategy), "must be 'RollingUpdate' or 'OnDelete'")
 	}
 }
 
-func checkStatefulSetStatus(o, was *appsv1.StatefulSet) field.ErrorList {
-	var f row.Findings
+func checkStatefulSetStatus(o, previous *appsv1.StatefulSet) field.ErrorList {
+	var f typed.Errors
 	s := &o.Status
 	counts := replicaCounts{s.Replicas, []part{
 		{"readyReplicas", s.ReadyReplicas}, {"currentReplicas", s.CurrentReplicas}, {"updatedReplicas", s.UpdatedReplicas}, {"availableReplicas", s.AvailableReplicas},
@@ -115,6 +115,6 @@ func checkStatefulSetStatus(o, was *appsv1.StatefulSet) field.ErrorList {
 	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
 	counts.atMostReplicas(&f)
 	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than status.readyReplicas")
-	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, was.Status.CollisionCount)
+	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, previous.Status.CollisionCount)
 	return f.List()
 }

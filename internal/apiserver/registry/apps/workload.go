@@ -9,43 +9,43 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // templateColumns are the wide columns over a Pod template and its selector.
 func templateColumns(selector string) []metav1.TableColumnDefinition {
-	return column.Wide(
-		column.Def("Containers", "Names of each container in the template."),
-		column.Def("Images", "Images referenced by each container in the template."),
-		column.Def("Selector", selector),
+	return printers.WideColumns(
+		printers.StringColumn("Containers", "Names of each container in the template."),
+		printers.StringColumn("Images", "Images referenced by each container in the template."),
+		printers.StringColumn("Selector", selector),
 	)
 }
 
-// workload is the part of a spec that chooses Pods and says what they look like.
-type workload struct {
-	selector *metav1.LabelSelector
-	template *corev1.PodTemplateSpec
-	empty    string // the noun in the refusal of an empty selector
-	noun     string // the noun in the refusal of a deadline
-	broken   string // what is said of a selector that cannot be read
+// workloadRules is the part of a spec that chooses Pods and says what they look like.
+type workloadRules struct {
+	selector             *metav1.LabelSelector
+	template             *corev1.PodTemplateSpec
+	emptySelectorMessage string // the noun in the refusal of an empty selector
+	noun                 string // the noun in the refusal of a deadline
+	badSelectorMessage   string // what is said of a selector that cannot be read
 }
 
 func spec() *field.Path { return field.NewPath("spec") }
 
 // check judges selector and template of a Deployment, ReplicaSet or StatefulSet.
-func (w workload) check(f *row.Findings) {
+func (w workloadRules) check(f *typed.Errors) {
 	path := spec().Child("selector")
 	if w.selector == nil {
 		f.Required(path, "")
 	} else {
-		f.Selector(path, w.selector)
+		f.LabelSelector(path, w.selector)
 		w.notEmpty(f)
 	}
 	s, err := metav1.LabelSelectorAsSelector(w.selector)
 	if err != nil {
-		f.Invalid(path, w.selector, w.broken)
+		f.Invalid(path, w.selector, w.badSelectorMessage)
 		return
 	}
 	if !s.Empty() {
@@ -54,22 +54,22 @@ func (w workload) check(f *row.Findings) {
 	w.checkTemplate(f)
 }
 
-func (w workload) notEmpty(f *row.Findings) {
+func (w workloadRules) notEmpty(f *typed.Errors) {
 	if s := w.selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		f.Invalid(spec().Child("selector"), s, "empty selector is invalid for "+w.empty)
+		f.Invalid(spec().Child("selector"), s, "empty selector is invalid for "+w.emptySelectorMessage)
 	}
 }
 
-func (w workload) matches(f *row.Findings, s labels.Selector) {
+func (w workloadRules) matches(f *typed.Errors, s labels.Selector) {
 	if !s.Matches(labels.Set(w.template.Labels)) {
 		f.Invalid(spec().Child("template", "metadata", "labels"), w.template.Labels, "`selector` does not match template `labels`")
 	}
 }
 
 // checkTemplate judges the template: that of a Pod which always restarts and has no deadline.
-func (w workload) checkTemplate(f *row.Findings) {
+func (w workloadRules) checkTemplate(f *typed.Errors) {
 	path := spec().Child("template")
-	f.Add(template.ValidatePodTemplateSpec(w.template, path)...)
+	f.Add(podspec.ValidatePodTemplateSpec(w.template, path)...)
 	if p := w.template.Spec.RestartPolicy; p != corev1.RestartPolicyAlways {
 		f.Add(field.NotSupported(path.Child("spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
@@ -80,7 +80,7 @@ func (w workload) checkTemplate(f *row.Findings) {
 
 // warn says what a client should know about an accepted template.
 func warn(t *corev1.PodTemplateSpec) []string {
-	return template.Warnings(&t.Spec, t.Annotations, spec().Child("template"))
+	return podspec.Warnings(&t.Spec, t.Annotations, spec().Child("template"))
 }
 
 // warnName tells of names that make poor Pod names.
@@ -102,14 +102,14 @@ type part struct {
 	count int32
 }
 
-func (r replicaCounts) notNegative(f *row.Findings) {
+func (r replicaCounts) notNegative(f *typed.Errors) {
 	f.NotNegative(status().Child("replicas"), int64(r.replicas))
 	for _, p := range r.parts {
 		f.NotNegative(status().Child(p.name), int64(p.count))
 	}
 }
 
-func (r replicaCounts) atMostReplicas(f *row.Findings) {
+func (r replicaCounts) atMostReplicas(f *typed.Errors) {
 	for _, p := range r.parts {
 		f.NotGreater(status().Child(p.name), p.count, r.replicas, "cannot be greater than status.replicas")
 	}

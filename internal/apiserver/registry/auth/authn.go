@@ -19,8 +19,8 @@ func unexpected(obj runtime.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("not the object expected here: %T", obj))
 }
 
-// token answers whose a token is.
-func (d Deps) token(ctx context.Context, in *authenticationv1.TokenReview, admit func() error) (runtime.Object, error) {
+// tokenReview answers whose a token is.
+func (d Deps) tokenReview(ctx context.Context, in *authenticationv1.TokenReview, admit func() error) (runtime.Object, error) {
 	if in.Spec.Token == "" {
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
@@ -55,9 +55,9 @@ func (d Deps) token(ctx context.Context, in *authenticationv1.TokenReview, admit
 	return out, nil
 }
 
-// self answers who is asking.
-func (d Deps) self(ctx context.Context, _ *authenticationv1.SelfSubjectReview, admit func() error) (runtime.Object, error) {
-	who, ok := request.UserFrom(ctx)
+// selfSubjectReview answers who is asking.
+func (d Deps) selfSubjectReview(ctx context.Context, _ *authenticationv1.SelfSubjectReview, admit func() error) (runtime.Object, error) {
+	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
@@ -66,17 +66,17 @@ func (d Deps) self(ctx context.Context, _ *authenticationv1.SelfSubjectReview, a
 	}
 	return &authenticationv1.SelfSubjectReview{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
-		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: info(who)},
+		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: info(userInfo)},
 	}, nil
 }
 
-func info(who user.Info) authenticationv1.UserInfo {
+func info(userInfo user.Info) authenticationv1.UserInfo {
 	var extra map[string]authenticationv1.ExtraValue
-	for k, v := range who.GetExtra() {
+	for k, v := range userInfo.GetExtra() {
 		if extra == nil {
 			extra = map[string]authenticationv1.ExtraValue{}
 		}
 		extra[k] = v
 	}
-	return authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra}
+	return authenticationv1.UserInfo{Username: userInfo.GetName(), UID: userInfo.GetUID(), Groups: userInfo.GetGroups(), Extra: extra}
 }

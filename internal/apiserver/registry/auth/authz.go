@@ -18,8 +18,8 @@ func invalid(errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 }
 
-// subjectAccess answers whether somebody may do something.
-func (d Deps) subjectAccess(ctx context.Context, in *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
+// subjectAccessReview answers whether somebody may do something.
+func (d Deps) subjectAccessReview(ctx context.Context, in *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
 	if errs := validateSubject(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
@@ -27,16 +27,16 @@ func (d Deps) subjectAccess(ctx context.Context, in *authorizationv1.SubjectAcce
 		return nil, err
 	}
 	out := in.DeepCopy()
-	out.Status = d.ask(ctx, subject(&in.Spec), question{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
+	out.Status = d.authorize(ctx, subject(&in.Spec), accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
 	return out, nil
 }
 
-// selfAccess answers whether who asks may do something.
-func (d Deps) selfAccess(ctx context.Context, in *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
+// selfSubjectAccessReview answers whether who asks may do something.
+func (d Deps) selfSubjectAccessReview(ctx context.Context, in *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
 	if errs := validateSelf(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
-	who, ok := request.UserFrom(ctx)
+	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
@@ -44,12 +44,12 @@ func (d Deps) selfAccess(ctx context.Context, in *authorizationv1.SelfSubjectAcc
 		return nil, err
 	}
 	out := in.DeepCopy()
-	out.Status = d.ask(ctx, who, question{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
+	out.Status = d.authorize(ctx, userInfo, accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
 	return out, nil
 }
 
-// localAccess answers whether somebody may do something in one namespace.
-func (d Deps) localAccess(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview, admit func() error) (runtime.Object, error) {
+// localSubjectAccessReview answers whether somebody may do something in one namespace.
+func (d Deps) localSubjectAccessReview(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview, admit func() error) (runtime.Object, error) {
 	if errs := validateLocal(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
@@ -64,13 +64,13 @@ func (d Deps) localAccess(ctx context.Context, in *authorizationv1.LocalSubjectA
 		return nil, err
 	}
 	out := in.DeepCopy()
-	out.Status = d.ask(ctx, subject(&in.Spec), question{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
+	out.Status = d.authorize(ctx, subject(&in.Spec), accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
 	return out, nil
 }
 
-// rules answers everything that who asks may do in a namespace.
-func (d Deps) rules(ctx context.Context, in *authorizationv1.SelfSubjectRulesReview, admit func() error) (runtime.Object, error) {
-	who, ok := request.UserFrom(ctx)
+// selfSubjectRulesReview answers everything that who asks may do in a namespace.
+func (d Deps) selfSubjectRulesReview(ctx context.Context, in *authorizationv1.SelfSubjectRulesReview, admit func() error) (runtime.Object, error) {
+	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
@@ -80,7 +80,7 @@ func (d Deps) rules(ctx context.Context, in *authorizationv1.SelfSubjectRulesRev
 	if err := admit(); err != nil {
 		return nil, err
 	}
-	resources, paths, incomplete, err := d.Resolver.RulesFor(ctx, who, in.Spec.Namespace)
+	resources, paths, incomplete, err := d.Resolver.RulesFor(ctx, userInfo, in.Spec.Namespace)
 	out := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{}, Incomplete: incomplete,
 	}}
@@ -109,16 +109,16 @@ func subject(s *authorizationv1.SubjectAccessReviewSpec) user.Info {
 	return &user.DefaultInfo{Name: s.User, Groups: s.Groups, UID: s.UID, Extra: extra}
 }
 
-// question is what somebody wants to do; one of the two is set.
-type question struct {
+// accessQuestion is what somebody wants to do; one of the two is set.
+type accessQuestion struct {
 	resource *authorizationv1.ResourceAttributes
 	path     *authorizationv1.NonResourceAttributes
 }
 
-func (d Deps) ask(ctx context.Context, who user.Info, q question) authorizationv1.SubjectAccessReviewStatus {
-	record := authorizer.AttributesRecord{User: who}
+func (d Deps) authorize(ctx context.Context, userInfo user.Info, q accessQuestion) authorizationv1.SubjectAccessReviewStatus {
+	record := authorizer.AttributesRecord{User: userInfo}
 	if q.resource != nil {
-		record = resourceRecord(who, q.resource)
+		record = resourceRecord(userInfo, q.resource)
 	} else {
 		record.Path, record.Verb = q.path.Path, q.path.Verb
 	}

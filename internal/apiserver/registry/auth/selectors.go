@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-func resourceRecord(who user.Info, in *authorizationv1.ResourceAttributes) authorizer.AttributesRecord {
+func resourceRecord(userInfo user.Info, in *authorizationv1.ResourceAttributes) authorizer.AttributesRecord {
 	r := authorizer.AttributesRecord{
-		User: who, Verb: in.Verb, Namespace: in.Namespace, APIGroup: in.Group, APIVersion: in.Version, Resource: in.Resource,
+		User: userInfo, Verb: in.Verb, Namespace: in.Namespace, APIGroup: in.Group, APIVersion: in.Version, Resource: in.Resource,
 		Subresource: in.Subresource, Name: in.Name, ResourceRequest: true,
 	}
 	if r.APIVersion == "" {

@@ -15,7 +15,7 @@ func validateSubject(r *authorizationv1.SubjectAccessReview) field.ErrorList {
 }
 
 func validateSelf(r *authorizationv1.SelfSubjectAccessReview) field.ErrorList {
-	errs := validateQuestion(question{r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes})
+	errs := validateQuestion(accessQuestion{r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes})
 	errs = append(errs, validateSelectors(r.Spec.ResourceAttributes)...)
 	return append(errs, emptyMeta(r.ObjectMeta, "")...)
 }
@@ -27,13 +27,13 @@ func validateLocal(r *authorizationv1.LocalSubjectAccessReview) field.ErrorList 
 		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
 	}
 	if r.Spec.NonResourceAttributes != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shown(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shownResourceAttributes(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
 	}
 	return errs
 }
 
 func validateSubjectSpec(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
-	errs := validateQuestion(question{s.ResourceAttributes, s.NonResourceAttributes})
+	errs := validateQuestion(accessQuestion{s.ResourceAttributes, s.NonResourceAttributes})
 	if s.User == "" && len(s.Groups) == 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), s.User, "at least one of user or group must be specified"))
 	}
@@ -43,17 +43,17 @@ func validateSubjectSpec(s *authorizationv1.SubjectAccessReviewSpec) field.Error
 // shownPath prints as upstream's own type, which has no JSON names, does in errors.
 type shownPath struct{ Path, Verb string }
 
-func shown(a *authorizationv1.NonResourceAttributes) any {
+func shownResourceAttributes(a *authorizationv1.NonResourceAttributes) any {
 	if a == nil {
 		return nil
 	}
 	return shownPath{a.Path, a.Verb}
 }
 
-func validateQuestion(q question) field.ErrorList {
+func validateQuestion(q accessQuestion) field.ErrorList {
 	switch {
 	case q.resource != nil && q.path != nil:
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shown(q.path), "cannot be specified in combination with resourceAttributes")}
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shownResourceAttributes(q.path), "cannot be specified in combination with resourceAttributes")}
 	case q.resource == nil && q.path == nil:
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "resourceAttributes"), nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
@@ -79,14 +79,14 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
 	var errs field.ErrorList
 	if s := a.FieldSelector; s != nil {
 		at := field.NewPath("spec", "resourceAttributes", "fieldSelector")
-		errs = append(errs, oneForm(s.RawSelector, len(s.Requirements), at)...)
+		errs = append(errs, validateSelectorForm(s.RawSelector, len(s.Requirements), at)...)
 		for i, r := range s.Requirements {
 			errs = append(errs, metavalidation.ValidateFieldSelectorRequirement(r, metavalidation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
 		}
 	}
 	if s := a.LabelSelector; s != nil {
 		at := field.NewPath("spec", "resourceAttributes", "labelSelector")
-		errs = append(errs, oneForm(s.RawSelector, len(s.Requirements), at)...)
+		errs = append(errs, validateSelectorForm(s.RawSelector, len(s.Requirements), at)...)
 		for i, r := range s.Requirements {
 			errs = append(errs, metavalidation.ValidateLabelSelectorRequirement(r, metavalidation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
 		}
@@ -94,7 +94,7 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
 	return errs
 }
 
-func oneForm(raw string, requirements int, at *field.Path) field.ErrorList {
+func validateSelectorForm(raw string, requirements int, at *field.Path) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
 		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw, "may not specified at the same time as requirements")}

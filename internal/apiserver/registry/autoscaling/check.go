@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Longest looks back, in seconds.
 const (
-	longestWindow = 3600
-	longestPeriod = 1800
+	maxStabilizationSeconds = 3600
+	maxPeriodSeconds        = 1800
 )
 
 func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	s, spec := &h.Spec, field.NewPath("spec")
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
 		f.Invalid(spec.Child("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`")
@@ -29,7 +29,7 @@ func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	for i := range s.Metrics {
 		checkMetric(&f, &s.Metrics[i], spec.Child("metrics").Index(i))
 	}
-	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, outside) {
+	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, validateRange) {
 		f.Forbidden(spec.Child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas")
 	}
 	if s.Behavior != nil {
@@ -48,13 +48,13 @@ func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	return f.List()
 }
 
-// outside says that a metric is there also when no Pod is.
-func outside(m autoscalingv2.MetricSpec) bool {
+// validateRange says that a metric is there also when no Pod is.
+func validateRange(m autoscalingv2.MetricSpec) bool {
 	return m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
 }
 
 func checkStatus(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	for i, c := range h.Status.Conditions {
 		if n := c.ObservedGeneration; n != nil {
 			f.NotNegative(field.NewPath("status", "conditions").Index(i).Child("observedGeneration"), *n)
@@ -65,16 +65,16 @@ func checkStatus(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	return f.List()
 }
 
-func checkSegment(f *row.Findings, at *field.Path, name string) {
+func checkSegment(f *typed.Errors, at *field.Path, name string) {
 	if name == "" {
 		f.Required(at, "")
 		return
 	}
-	f.Each(at, name, content.IsPathSegmentName(name))
+	f.InvalidEach(at, name, content.IsPathSegmentName(name))
 }
 
 // checkReference judges a reference; what is scaled needs a group, what is measured does not.
-func checkReference(f *row.Findings, r *autoscalingv2.CrossVersionObjectReference, at *field.Path, group bool) {
+func checkReference(f *typed.Errors, r *autoscalingv2.CrossVersionObjectReference, at *field.Path, group bool) {
 	checkSegment(f, at.Child("kind"), r.Kind)
 	checkSegment(f, at.Child("name"), r.Name)
 	switch gv, err := schema.ParseGroupVersion(r.APIVersion); {
@@ -94,7 +94,7 @@ type source struct {
 }
 
 // sources are the kinds of metrics in the order in which upstream looks at them.
-func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
+func sources(f *typed.Errors, m *autoscalingv2.MetricSpec) []source {
 	return []source{
 		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(p *field.Path) {
 			checkReference(f, &m.Object.DescribedObject, p.Child("describedObject"), false)
@@ -128,19 +128,19 @@ func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
 			if c.Name == "" {
 				f.Required(p.Child("name"), "must specify a resource name")
 			} else {
-				f.Add(template.ValidateContainerResourceName(string(c.Name), p.Child("name"))...)
+				f.Add(podspec.ValidateContainerResourceName(string(c.Name), p.Child("name"))...)
 			}
 			if c.Container == "" {
 				f.Required(p.Child("container"), "must specify a container")
 			} else {
-				f.Label(p.Child("container"), c.Container)
+				f.DNSLabel(p.Child("container"), c.Container)
 			}
 			checkUse(f, &c.Target, p.Child("target"))
 		}},
 	}
 }
 
-func checkMetric(f *row.Findings, m *autoscalingv2.MetricSpec, at *field.Path) {
+func checkMetric(f *typed.Errors, m *autoscalingv2.MetricSpec, at *field.Path) {
 	all := sources(f, m)
 	var kinds []autoscalingv2.MetricSourceType
 	var present []source
@@ -180,21 +180,21 @@ func checkMetric(f *row.Findings, m *autoscalingv2.MetricSpec, at *field.Path) {
 	}
 }
 
-func checkIdentifier(f *row.Findings, m *autoscalingv2.MetricIdentifier, at *field.Path) {
+func checkIdentifier(f *typed.Errors, m *autoscalingv2.MetricIdentifier, at *field.Path) {
 	if m.Name == "" {
 		f.Required(at.Child("name"), "must specify a metric name")
 	} else {
-		f.Each(at.Child("name"), m.Name, content.IsPathSegmentName(m.Name))
+		f.InvalidEach(at.Child("name"), m.Name, content.IsPathSegmentName(m.Name))
 	}
 }
 
-func checkEither(f *row.Findings, t *autoscalingv2.MetricTarget, at *field.Path, detail string) {
+func checkEither(f *typed.Errors, t *autoscalingv2.MetricTarget, at *field.Path, detail string) {
 	if t.Value == nil && t.AverageValue == nil {
 		f.Required(at.Child("averageValue"), detail)
 	}
 }
 
-func checkUse(f *row.Findings, t *autoscalingv2.MetricTarget, path *field.Path) {
+func checkUse(f *typed.Errors, t *autoscalingv2.MetricTarget, path *field.Path) {
 	checkTarget(f, t, path)
 	switch use, value := t.AverageUtilization != nil, t.AverageValue != nil; {
 	case !use && !value:
@@ -204,7 +204,7 @@ func checkUse(f *row.Findings, t *autoscalingv2.MetricTarget, path *field.Path) 
 	}
 }
 
-func checkTarget(f *row.Findings, t *autoscalingv2.MetricTarget, at *field.Path) {
+func checkTarget(f *typed.Errors, t *autoscalingv2.MetricTarget, at *field.Path) {
 	if t.Type == "" {
 		f.Required(at.Child("type"), "must specify a metric target type")
 	}
@@ -226,18 +226,18 @@ func checkTarget(f *row.Findings, t *autoscalingv2.MetricTarget, at *field.Path)
 	}
 }
 
-func checkRules(f *row.Findings, r *autoscalingv2.HPAScalingRules, at *field.Path) {
+func checkRules(f *typed.Errors, r *autoscalingv2.HPAScalingRules, at *field.Path) {
 	if r == nil {
 		return
 	}
 	window := at.Child("stabilizationWindowSeconds")
 	if n := r.StabilizationWindowSeconds; n != nil && *n < 0 {
 		f.Invalid(window, *n, "must be greater than or equal to zero")
-	} else if n != nil && *n > longestWindow {
+	} else if n != nil && *n > maxStabilizationSeconds {
 		f.Invalid(window, *n, "must be less than or equal to 3600")
 	}
 	if p := r.SelectPolicy; p != nil {
-		row.OneOf(f, at.Child("selectPolicy"), *p, autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
+		typed.Supported(f, at.Child("selectPolicy"), *p, autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
 	}
 	if q := r.Tolerance; q != nil && q.Sign() < 0 {
 		f.Invalid(at.Child("tolerance"), q.String(), "must be greater than or equal to 0")
@@ -248,13 +248,13 @@ func checkRules(f *row.Findings, r *autoscalingv2.HPAScalingRules, at *field.Pat
 	}
 	for i, p := range r.Policies {
 		path := policies.Index(i)
-		row.OneOf(f, path.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
+		typed.Supported(f, path.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
 		if p.Value <= 0 {
 			f.Invalid(path.Child("value"), p.Value, "must be greater than zero")
 		}
 		if p.PeriodSeconds <= 0 {
 			f.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, "must be greater than zero")
-		} else if p.PeriodSeconds > longestPeriod {
+		} else if p.PeriodSeconds > maxPeriodSeconds {
 			f.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, "must be less than or equal to 1800")
 		}
 	}

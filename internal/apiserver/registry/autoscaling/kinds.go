@@ -13,77 +13,77 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
+func Kinds() []resourcedef.Kind {
 	k := autoscalers()
-	return []kind.Kind{k, older(k)}
+	return []resourcedef.Kind{k, autoscalersV1(k)}
 }
 
-func autoscalers() kind.Kind {
-	k := kind.Kind{
+func autoscalers() resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: autoscalingv2.GroupName, Version: "v2", Resource: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", Kind: "HorizontalPodAutoscaler",
-		Names: kind.Names{Short: []string{"hpa"}, Categories: []string{"all"}},
-		Types: row.InNamespace[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](),
-		Rules: row.Rules[autoscalingv2.HorizontalPodAutoscaler]{
-			Default:       func(h *autoscalingv2.HorizontalPodAutoscaler) { fill(&h.Spec) },
-			Check:         check,
-			CheckStatus:   checkStatus,
-			Unconditional: true,
-		}.Rules(),
+		Names: resourcedef.Names{Short: []string{"hpa"}, Categories: []string{"all"}},
+		Types: typed.NewNamespacedTypes[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](),
+		Rules: typed.Rules[autoscalingv2.HorizontalPodAutoscaler]{
+			Default:                  func(h *autoscalingv2.HorizontalPodAutoscaler) { defaultAutoscaler(&h.Spec) },
+			Validate:                 check,
+			ValidateStatus:           checkStatus,
+			AllowUnconditionalUpdate: true,
+		}.Untyped(),
 	}
 	k.Types.HasStatus = true
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
-	k.Table = kind.Table{
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Reference", spec["scaleTargetRef"]), column.Def("Targets", spec["metrics"]), column.Def("MinPods", spec["minReplicas"]),
-			column.Def("MaxPods", spec["maxReplicas"]), column.Def("Replicas", status["currentReplicas"]), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Reference", spec["scaleTargetRef"]), printers.StringColumn("Targets", spec["metrics"]), printers.StringColumn("MinPods", spec["minReplicas"]),
+			printers.StringColumn("MaxPods", spec["maxReplicas"]), printers.StringColumn("Replicas", status["currentReplicas"]), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(h *autoscalingv2.HorizontalPodAutoscaler, o kind.RowOptions) []any {
+		Row: typed.RowFunc(func(h *autoscalingv2.HorizontalPodAutoscaler, o resourcedef.RowOptions) []any {
 			least := "<unset>"
 			if h.Spec.MinReplicas != nil {
 				least = strconv.Itoa(int(*h.Spec.MinReplicas))
 			}
 			return []any{
 				h.Name, h.Spec.ScaleTargetRef.Kind + "/" + h.Spec.ScaleTargetRef.Name, targets(h.Spec.Metrics, h.Status.CurrentMetrics),
-				least, int64(h.Spec.MaxReplicas), int64(h.Status.CurrentReplicas), column.Since(h.CreationTimestamp, o.Now),
+				least, int64(h.Spec.MaxReplicas), int64(h.Status.CurrentReplicas), printers.TimestampSince(h.CreationTimestamp, o.Now),
 			}
 		}),
 	}
 	return k
 }
 
-// usual is the CPU use, in percent of the request, that is aimed at when nothing is said.
-const usual = 80
+// defaultUtilization is the CPU use, in percent of the request, that is aimed at when nothing is said.
+const defaultUtilization = 80
 
-func fill(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
-	row.OrElse(&s.MinReplicas, 1)
+func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
+	typed.SetDefault(&s.MinReplicas, 1)
 	if len(s.Metrics) == 0 {
 		s.Metrics = []autoscalingv2.MetricSpec{{
 			Type: autoscalingv2.ResourceMetricSourceType,
 			Resource: &autoscalingv2.ResourceMetricSource{
-				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(usual))},
+				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(defaultUtilization))},
 			},
 		}}
 	}
 	if b := s.Behavior; b != nil {
 		all := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
-		b.ScaleUp = rules(b.ScaleUp, autoscalingv2.HPAScalingRules{
+		b.ScaleUp = defaultScalingRules(b.ScaleUp, autoscalingv2.HPAScalingRules{
 			StabilizationWindowSeconds: new(int32(0)), SelectPolicy: new(autoscalingv2.MaxChangePolicySelect),
 			Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}, all},
 		})
-		b.ScaleDown = rules(b.ScaleDown, autoscalingv2.HPAScalingRules{
+		b.ScaleDown = defaultScalingRules(b.ScaleDown, autoscalingv2.HPAScalingRules{
 			SelectPolicy: new(autoscalingv2.MaxChangePolicySelect), Policies: []autoscalingv2.HPAScalingPolicy{all},
 		})
 	}
 }
 
-// rules fills in what one direction of a behaviour leaves open.
-func rules(r *autoscalingv2.HPAScalingRules, unset autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
+// defaultScalingRules fills in what one direction of a behaviour leaves open.
+func defaultScalingRules(r *autoscalingv2.HPAScalingRules, unset autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
 	if r == nil {
 		return &unset
 	}

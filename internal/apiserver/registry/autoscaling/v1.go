@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // v1 has one target, the use of CPU. What else v2 can say travels in these annotations of v1 objects.
@@ -24,8 +24,8 @@ const (
 	behaviorNote   = "autoscaling.alpha.kubernetes.io/behavior"
 )
 
-// older is the row of v1: the same store, seen through AddV1's conversions.
-func older(k kind.Kind) kind.Kind {
+// autoscalersV1 is the row of v1: the same store, seen through AddV1's conversions.
+func autoscalersV1(k resourcedef.Kind) resourcedef.Kind {
 	k.Version = "v1"
 	k.Types.Internal = schema.GroupKind{Group: k.Group, Kind: k.Kind}
 	return k
@@ -39,10 +39,10 @@ func AddV1(s *runtime.Scheme) error {
 		v2  = autoscalingv2.HorizontalPodAutoscaler
 		v2s = autoscalingv2.HorizontalPodAutoscalerList
 	)
-	s.AddTypeDefaultingFunc(&v1{}, func(o any) { row.OrElse(&o.(*v1).Spec.MinReplicas, 1) })
+	s.AddTypeDefaultingFunc(&v1{}, func(o any) { typed.SetDefault(&o.(*v1).Spec.MinReplicas, 1) })
 	s.AddTypeDefaultingFunc(&v1s{}, func(o any) {
 		for i := range o.(*v1s).Items {
-			row.OrElse(&o.(*v1s).Items[i].Spec.MinReplicas, 1)
+			typed.SetDefault(&o.(*v1s).Items[i].Spec.MinReplicas, 1)
 		}
 	})
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 			CurrentReplicas: status.CurrentReplicas, DesiredReplicas: status.DesiredReplicas,
 		},
 	}
-	n := notes{in: in.Annotations}
+	n := v1Annotations{in: in.Annotations}
 	var metrics []autoscalingv1.MetricSpec
 	var current []autoscalingv1.MetricStatus
 	n.read(metricsNote, &metrics)
@@ -102,7 +102,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	}
 	if use := spec.TargetCPUUtilizationPercentage; use != nil {
 		out.Spec.Metrics = append(out.Spec.Metrics, autoscalingv2.MetricSpec{
-			Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: used(use, nil)},
+			Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: metricsInUse(use, nil)},
 		})
 	}
 	for i := range current {
@@ -147,7 +147,7 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 		}
 		current = append(current, statusToV1(m))
 	}
-	n := notes{in: in.Annotations, out: (&notes{in: in.Annotations}).rest()}
+	n := v1Annotations{in: in.Annotations, out: (&v1Annotations{in: in.Annotations}).rest()}
 	n.write(len(others) > 0, metricsNote, others)
 	n.write(len(current) > 0, currentNote, current)
 	n.write(len(status.Conditions) > 0, conditionsNote, status.Conditions)
@@ -156,13 +156,13 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 	return n.err
 }
 
-// notes reads and writes the annotations that carry what v1 has no fields for.
-type notes struct {
+// v1Annotations reads and writes the annotations that carry what v1 has no fields for.
+type v1Annotations struct {
 	in, out map[string]string
 	err     error
 }
 
-func (n *notes) read(key string, into any) {
+func (n *v1Annotations) read(key string, into any) {
 	if text, ok := n.in[key]; ok && n.err == nil {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
 			n.err = fmt.Errorf("annotation %s: %w", key, err)
@@ -170,7 +170,7 @@ func (n *notes) read(key string, into any) {
 	}
 }
 
-func (n *notes) write(needed bool, key string, value any) {
+func (n *v1Annotations) write(needed bool, key string, value any) {
 	if !needed || n.err != nil {
 		return
 	}
@@ -186,7 +186,7 @@ func (n *notes) write(needed bool, key string, value any) {
 }
 
 // rest are the annotations that are the client's own.
-func (n *notes) rest() map[string]string {
+func (n *v1Annotations) rest() map[string]string {
 	out := maps.Clone(n.in)
 	for _, key := range []string{metricsNote, currentNote, conditionsNote, behaviorNote} {
 		delete(out, key)

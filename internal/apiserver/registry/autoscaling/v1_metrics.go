@@ -6,19 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// used is the target of a use in percent, or of an amount per Pod.
-func used(use *int32, amount *resource.Quantity) autoscalingv2.MetricTarget {
+// metricsInUse is the target of a use in percent, or of an amount per Pod.
+func metricsInUse(use *int32, amount *resource.Quantity) autoscalingv2.MetricTarget {
 	if use != nil {
 		return autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: use}
 	}
 	return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: amount}
 }
 
-// amounts is the target of an amount, whole or per Pod.
-func amounts(whole, average *resource.Quantity) autoscalingv2.MetricTarget {
+// currentMetricValues is the target of an amount, whole or per Pod.
+func currentMetricValues(whole, average *resource.Quantity) autoscalingv2.MetricTarget {
 	if average != nil {
 		return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: average}
 	}
@@ -33,22 +33,22 @@ func specFromV1(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv2.ObjectMetricSource{
-			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target), Metric: named(o.MetricName, o.Selector), Target: amounts(&o.TargetValue, o.AverageValue),
+			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target), Metric: named(o.MetricName, o.Selector), Target: currentMetricValues(&o.TargetValue, o.AverageValue),
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv2.PodsMetricSource{Metric: named(p.MetricName, p.Selector), Target: amounts(nil, &p.TargetAverageValue)}
+		out.Pods = &autoscalingv2.PodsMetricSource{Metric: named(p.MetricName, p.Selector), Target: currentMetricValues(nil, &p.TargetAverageValue)}
 	}
 	if r := m.Resource; r != nil {
-		out.Resource = &autoscalingv2.ResourceMetricSource{Name: r.Name, Target: used(r.TargetAverageUtilization, r.TargetAverageValue)}
+		out.Resource = &autoscalingv2.ResourceMetricSource{Name: r.Name, Target: metricsInUse(r.TargetAverageUtilization, r.TargetAverageValue)}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{
-			Name: r.Name, Container: r.Container, Target: used(r.TargetAverageUtilization, r.TargetAverageValue),
+			Name: r.Name, Container: r.Container, Target: metricsInUse(r.TargetAverageUtilization, r.TargetAverageValue),
 		}
 	}
 	if e := m.External; e != nil {
-		out.External = &autoscalingv2.ExternalMetricSource{Metric: named(e.MetricName, e.MetricSelector), Target: amounts(e.TargetValue, e.TargetAverageValue)}
+		out.External = &autoscalingv2.ExternalMetricSource{Metric: named(e.MetricName, e.MetricSelector), Target: currentMetricValues(e.TargetValue, e.TargetAverageValue)}
 	}
 	return out
 }
@@ -58,11 +58,11 @@ func specToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv1.ObjectMetricSource{
 			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name, Selector: o.Metric.Selector,
-			TargetValue: row.Value(o.Target.Value), AverageValue: o.Target.AverageValue,
+			TargetValue: typed.Deref(o.Target.Value), AverageValue: o.Target.AverageValue,
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv1.PodsMetricSource{MetricName: p.Metric.Name, Selector: p.Metric.Selector, TargetAverageValue: row.Value(p.Target.AverageValue)}
+		out.Pods = &autoscalingv1.PodsMetricSource{MetricName: p.Metric.Name, Selector: p.Metric.Selector, TargetAverageValue: typed.Deref(p.Target.AverageValue)}
 	}
 	if r := m.Resource; r != nil {
 		out.Resource = &autoscalingv1.ResourceMetricSource{Name: r.Name, TargetAverageUtilization: r.Target.AverageUtilization, TargetAverageValue: r.Target.AverageValue}
@@ -118,25 +118,25 @@ func statusToV1(m *autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv1.ObjectMetricStatus{
 			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name, Selector: o.Metric.Selector,
-			CurrentValue: row.Value(o.Current.Value), AverageValue: o.Current.AverageValue,
+			CurrentValue: typed.Deref(o.Current.Value), AverageValue: o.Current.AverageValue,
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv1.PodsMetricStatus{MetricName: p.Metric.Name, Selector: p.Metric.Selector, CurrentAverageValue: row.Value(p.Current.AverageValue)}
+		out.Pods = &autoscalingv1.PodsMetricStatus{MetricName: p.Metric.Name, Selector: p.Metric.Selector, CurrentAverageValue: typed.Deref(p.Current.AverageValue)}
 	}
 	if r := m.Resource; r != nil {
 		out.Resource = &autoscalingv1.ResourceMetricStatus{
-			Name: r.Name, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: row.Value(r.Current.AverageValue),
+			Name: r.Name, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: typed.Deref(r.Current.AverageValue),
 		}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv1.ContainerResourceMetricStatus{
-			Name: r.Name, Container: r.Container, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: row.Value(r.Current.AverageValue),
+			Name: r.Name, Container: r.Container, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: typed.Deref(r.Current.AverageValue),
 		}
 	}
 	if e := m.External; e != nil {
 		out.External = &autoscalingv1.ExternalMetricStatus{
-			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, CurrentValue: row.Value(e.Current.Value), CurrentAverageValue: e.Current.AverageValue,
+			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, CurrentValue: typed.Deref(e.Current.Value), CurrentAverageValue: e.Current.AverageValue,
 		}
 	}
 	return out

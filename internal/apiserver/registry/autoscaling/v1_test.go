@@ -40,7 +40,7 @@ func TestV1CarriesAllOfV2(t *testing.T) {
 			}},
 		},
 	}
-	fill(&h.Spec)
+	defaultAutoscaler(&h.Spec)
 	h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{
 		CurrentReplicas: 3, DesiredReplicas: 4,
 		Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.AbleToScale, Status: corev1.ConditionTrue}},

@@ -11,44 +11,44 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// suffix is what the name of a Job adds to its CronJob's: a dash and ten digits of minutes.
-const suffix = 11
+// cronJobNameSuffix is what the name of a Job adds to its CronJob's: a dash and ten digits of minutes.
+const cronJobNameSuffix = 11
 
-func checkCronJob(c, was *batchv1.CronJob) field.ErrorList {
-	var f row.Findings
+func checkCronJob(c, previous *batchv1.CronJob) field.ErrorList {
+	var f typed.Errors
 	s := &c.Spec
-	checkSchedule(&f, s, was)
+	checkSchedule(&f, s, previous)
 	if s.StartingDeadlineSeconds != nil {
 		f.NotNegative(spec().Child("startingDeadlineSeconds"), *s.StartingDeadlineSeconds)
 	}
-	if was == nil || row.Value(was.Spec.TimeZone) != row.Value(s.TimeZone) || (was.Spec.TimeZone == nil) != (s.TimeZone == nil) {
+	if previous == nil || typed.Deref(previous.Spec.TimeZone) != typed.Deref(s.TimeZone) || (previous.Spec.TimeZone == nil) != (s.TimeZone == nil) {
 		checkZone(&f, s.TimeZone)
 	}
 	if s.ConcurrencyPolicy == "" {
 		f.Required(spec().Child("concurrencyPolicy"), "")
 	} else {
-		row.OneOf(&f, spec().Child("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+		typed.Supported(&f, spec().Child("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
 	}
 	path, work := spec().Child("jobTemplate", "spec"), &s.JobTemplate.Spec
 	checkWork(&f, work, path)
 	if work.Selector != nil {
 		f.Invalid(path.Child("selector"), work.Selector, "`selector` will be auto-generated")
 	}
-	if row.Value(work.ManualSelector) {
+	if typed.Deref(work.ManualSelector) {
 		f.Add(field.NotSupported(path.Child("manualSelector"), true, []string{"nil", "false"}))
 	}
 	f.NotNegativeIf(spec().Child("successfulJobsHistoryLimit"), s.SuccessfulJobsHistoryLimit)
 	f.NotNegativeIf(spec().Child("failedJobsHistoryLimit"), s.FailedJobsHistoryLimit)
-	if was == nil && len(c.Name) > validation.DNS1035LabelMaxLength-suffix {
+	if previous == nil && len(c.Name) > validation.DNS1035LabelMaxLength-cronJobNameSuffix {
 		f.Invalid(field.NewPath("metadata", "name"), c.Name, "must be no more than 52 characters")
 	}
 	return f.List()
 }
 
-func checkSchedule(f *row.Findings, s *batchv1.CronJobSpec, was *batchv1.CronJob) {
+func checkSchedule(f *typed.Errors, s *batchv1.CronJobSpec, previous *batchv1.CronJob) {
 	path := spec().Child("schedule")
 	if s.Schedule == "" {
 		f.Required(path, "")
@@ -61,7 +61,7 @@ func checkSchedule(f *row.Findings, s *batchv1.CronJobSpec, was *batchv1.CronJob
 		f.Invalid(path, s.Schedule, err.Error())
 	}
 	const zone = "TZ"
-	had := was != nil && strings.Contains(was.Spec.Schedule, zone)
+	had := previous != nil && strings.Contains(previous.Spec.Schedule, zone)
 	switch {
 	case !strings.Contains(s.Schedule, zone):
 	case !had:
@@ -74,7 +74,7 @@ func checkSchedule(f *row.Findings, s *batchv1.CronJobSpec, was *batchv1.CronJob
 // zonePart is what a part of a zone's name may look like: https://data.iana.org/time-zones/theory.html#naming, older names tolerated.
 var zonePart = regexp.MustCompile(`^[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}$`)
 
-func checkZone(f *row.Findings, zone *string) {
+func checkZone(f *typed.Errors, zone *string) {
 	path := spec().Child("timeZone")
 	if zone == nil {
 		return

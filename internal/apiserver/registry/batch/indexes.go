@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// span is a run of indexes, both ends included.
-type span struct{ first, last int32 }
+// indexSpan is a run of indexes, both ends included.
+type indexSpan struct{ first, last int32 }
 
 // parseIndexes reads a list as "1,3-5,7": growing runs of indexes below completions.
-func parseIndexes(list string, completions int32) ([]span, error) {
+func parseIndexes(list string, completions int32) ([]indexSpan, error) {
 	if list == "" {
 		return nil, nil
 	}
-	var out []span
+	var out []indexSpan
 	for _, part := range strings.Split(list, ",") {
 		s, err := parseSpan(part, completions)
 		if err != nil {
@@ -28,23 +28,23 @@ func parseIndexes(list string, completions int32) ([]span, error) {
 	return out, nil
 }
 
-func parseSpan(part string, completions int32) (span, error) {
+func parseSpan(part string, completions int32) (indexSpan, error) {
 	ends := strings.Split(part, "-")
 	if len(ends) > 2 {
-		return span{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", part)
+		return indexSpan{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", part)
 	}
 	first, err := parseIndex(ends[0], completions)
 	if err != nil || len(ends) == 1 {
-		return span{first, first}, err
+		return indexSpan{first, first}, err
 	}
 	last, err := parseIndex(ends[1], completions)
 	if err != nil {
-		return span{}, err
+		return indexSpan{}, err
 	}
 	if first >= last {
-		return span{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
+		return indexSpan{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
 	}
-	return span{first, last}, nil
+	return indexSpan{first, last}, nil
 }
 
 func parseIndex(text string, completions int32) (int32, error) {
@@ -58,7 +58,7 @@ func parseIndex(text string, completions int32) (int32, error) {
 	return int32(n), nil
 }
 
-func size(spans []span) int32 {
+func size(spans []indexSpan) int32 {
 	n := int32(0)
 	for _, s := range spans {
 		n += s.last - s.first + 1
@@ -66,8 +66,8 @@ func size(spans []span) int32 {
 	return n
 }
 
-// overlap is the first index in both lists; false when they have none in common.
-func overlap(a, b []span) (int32, bool) {
+// countOverlap is the first index in both lists; false when they have none in common.
+func countOverlap(a, b []indexSpan) (int32, bool) {
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].first <= b[0].last && b[0].first <= a[0].last {
 			return max(a[0].first, b[0].first), true

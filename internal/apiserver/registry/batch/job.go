@@ -12,34 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func jobs() kind.Kind {
-	k := kind.Kind{
+func jobs() resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: batchv1.GroupName, Version: "v1", Resource: "jobs", Singular: "job", Kind: "Job",
-		Names: kind.Names{Categories: []string{"all"}},
-		Types: row.InNamespace[batchv1.Job, batchv1.JobList](),
-		Rules: row.Rules[batchv1.Job]{
+		Names: resourcedef.Names{Categories: []string{"all"}},
+		Types: typed.NewNamespacedTypes[batchv1.Job, batchv1.JobList](),
+		Rules: typed.Rules[batchv1.Job]{
 			Default: defaultJob,
-			Create: func(_ context.Context, j *batchv1.Job) {
-				template.DropDisabledTemplate(&j.Spec.Template, nil)
+			PrepareForCreate: func(_ context.Context, j *batchv1.Job) {
+				podspec.DropDisabledTemplate(&j.Spec.Template, nil)
 				generateSelector(j)
 			},
-			Update:      func(j, was *batchv1.Job) { template.DropDisabledTemplate(&j.Spec.Template, &was.Spec.Template) },
-			Check:       checkJob,
-			CheckStatus: checkJobStatus,
-			Warn: func(j *batchv1.Job) []string {
-				return append(warnName(j.Name), template.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations, spec().Child("template"))...)
+			PrepareForUpdate: func(j, previous *batchv1.Job) {
+				podspec.DropDisabledTemplate(&j.Spec.Template, &previous.Spec.Template)
 			},
-			Fields: func(j *batchv1.Job) fields.Set {
+			Validate:       checkJob,
+			ValidateStatus: checkJobStatus,
+			Warn: func(j *batchv1.Job) []string {
+				return append(warnName(j.Name), podspec.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations, spec().Child("template"))...)
+			},
+			SelectableFields: func(j *batchv1.Job) fields.Set {
 				return fields.Set{"status.successful": fmt.Sprint(j.Status.Succeeded)}
 			},
-			Unconditional: true,
-		}.Rules(),
-		Table: kind.Table{Columns: jobColumns(), Row: row.Cells(jobRow)},
+			AllowUnconditionalUpdate: true,
+		}.Untyped(),
+		Table: resourcedef.Table{Columns: jobColumns(), Row: typed.RowFunc(jobRow)},
 	}
 	k.Types.HasStatus = true
 	return k
@@ -55,41 +57,41 @@ func warnName(name string) []string {
 
 func defaultJob(j *batchv1.Job) {
 	s := &j.Spec
-	template.DefaultPodTemplate(&s.Template)
+	podspec.DefaultPodTemplate(&s.Template)
 	if s.Completions == nil && s.Parallelism == nil {
 		s.Completions = new(int32(1))
 	}
-	row.OrElse(&s.Parallelism, 1)
+	typed.SetDefault(&s.Parallelism, 1)
 	if s.BackoffLimitPerIndex != nil {
-		row.OrElse(&s.BackoffLimit, math.MaxInt32)
+		typed.SetDefault(&s.BackoffLimit, math.MaxInt32)
 	}
-	row.OrElse(&s.BackoffLimit, 6)
+	typed.SetDefault(&s.BackoffLimit, 6)
 	if len(j.Labels) == 0 && len(s.Template.Labels) > 0 {
 		j.Labels = map[string]string{}
 		for k, v := range s.Template.Labels {
 			j.Labels[k] = v
 		}
 	}
-	row.OrElse(&s.CompletionMode, batchv1.NonIndexedCompletion)
-	row.OrElse(&s.Suspend, false)
-	row.OrElse(&s.ManualSelector, false)
+	typed.SetDefault(&s.CompletionMode, batchv1.NonIndexedCompletion)
+	typed.SetDefault(&s.Suspend, false)
+	typed.SetDefault(&s.ManualSelector, false)
 	if s.PodFailurePolicy != nil {
 		defaultFailurePolicy(s.PodFailurePolicy)
-		row.OrElse(&s.PodReplacementPolicy, batchv1.Failed)
+		typed.SetDefault(&s.PodReplacementPolicy, batchv1.Failed)
 	}
-	row.OrElse(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+	typed.SetDefault(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 }
 
 // The labels that tie Pods to a Job; the ones without a prefix are older and still looked for.
 const (
-	oldUIDLabel  = "controller-uid"
-	oldNameLabel = "job-name"
+	legacyUIDLabel  = "controller-uid"
+	legacyNameLabel = "job-name"
 )
 
 // generatedLabels are what the template of a Job gets, in the order they are checked.
 func generatedLabels(j *batchv1.Job) [][2]string {
 	return [][2]string{
-		{oldUIDLabel, string(j.UID)}, {oldNameLabel, j.Name}, {batchv1.ControllerUidLabel, string(j.UID)}, {batchv1.JobNameLabel, j.Name},
+		{legacyUIDLabel, string(j.UID)}, {legacyNameLabel, j.Name}, {batchv1.ControllerUidLabel, string(j.UID)}, {batchv1.JobNameLabel, j.Name},
 	}
 }
 
@@ -97,7 +99,7 @@ func generatedLabels(j *batchv1.Job) [][2]string {
 // refuses what does not fit.
 func generateSelector(j *batchv1.Job) {
 	s := &j.Spec
-	if row.Value(s.ManualSelector) {
+	if typed.Deref(s.ManualSelector) {
 		return
 	}
 	if s.Template.Labels == nil {
@@ -134,7 +136,7 @@ func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 	}
 	for i := range p.Rules {
 		for c := range p.Rules[i].OnPodConditions {
-			row.OrText(&p.Rules[i].OnPodConditions[c].Status, corev1.ConditionTrue)
+			typed.SetDefaultString(&p.Rules[i].OnPodConditions[c].Status, corev1.ConditionTrue)
 		}
 	}
 }

@@ -12,20 +12,20 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// Limits of Jobs; beyond manyCompletions with a limit per index the tighter ones hold.
+// Limits of Jobs; beyond highCompletions with a limit per index the tighter ones hold.
 const (
-	mostParallel    = 100000
-	manyCompletions = 100000
-	mostOfMany      = 10000
-	longestManager  = 63
+	maxParallelism                   = 100000
+	highCompletions                  = 100000
+	maxParallelismForHighCompletions = 10000
+	maxManagedByLength               = 63
 )
 
-func checkJob(j, was *batchv1.Job) field.ErrorList {
-	var f row.Findings
+func checkJob(j, previous *batchv1.Job) field.ErrorList {
+	var f typed.Errors
 	checkGenerated(&f, j)
 	checkSpec(&f, &j.Spec)
 	if n := j.Spec.Completions; indexed(&j.Spec) && n != nil && *n > 0 {
@@ -34,19 +34,19 @@ func checkJob(j, was *batchv1.Job) field.ErrorList {
 			f.Invalid(field.NewPath("metadata", "name"), j.Name, "will not able to create pod with invalid DNS label: "+last)
 		}
 	}
-	if was == nil {
+	if previous == nil {
 		return f.List()
 	}
 	// Upstream judges the spec once more on updates, so findings come twice.
 	checkSpec(&f, &j.Spec)
-	checkCompletions(&f, &j.Spec, &was.Spec)
-	f.Same(spec().Child("selector"), j.Spec.Selector, was.Spec.Selector)
-	checkTemplateChange(&f, j, was)
-	f.Same(spec().Child("completionMode"), j.Spec.CompletionMode, was.Spec.CompletionMode)
-	f.SameBare(spec().Child("podFailurePolicy"), j.Spec.PodFailurePolicy, was.Spec.PodFailurePolicy)
-	f.Same(spec().Child("backoffLimitPerIndex"), j.Spec.BackoffLimitPerIndex, was.Spec.BackoffLimitPerIndex)
-	f.Same(spec().Child("managedBy"), j.Spec.ManagedBy, was.Spec.ManagedBy)
-	f.SameBare(spec().Child("successPolicy"), j.Spec.SuccessPolicy, was.Spec.SuccessPolicy)
+	checkCompletions(&f, &j.Spec, &previous.Spec)
+	f.Immutable(spec().Child("selector"), j.Spec.Selector, previous.Spec.Selector)
+	checkTemplateChange(&f, j, previous)
+	f.Immutable(spec().Child("completionMode"), j.Spec.CompletionMode, previous.Spec.CompletionMode)
+	f.ImmutableGoFields(spec().Child("podFailurePolicy"), j.Spec.PodFailurePolicy, previous.Spec.PodFailurePolicy)
+	f.Immutable(spec().Child("backoffLimitPerIndex"), j.Spec.BackoffLimitPerIndex, previous.Spec.BackoffLimitPerIndex)
+	f.Immutable(spec().Child("managedBy"), j.Spec.ManagedBy, previous.Spec.ManagedBy)
+	f.ImmutableGoFields(spec().Child("successPolicy"), j.Spec.SuccessPolicy, previous.Spec.SuccessPolicy)
 	return f.List()
 }
 
@@ -55,8 +55,8 @@ func indexed(s *batchv1.JobSpec) bool {
 }
 
 // checkGenerated wants the labels and the selector that generateSelector makes, unless a client chose others by hand.
-func checkGenerated(f *row.Findings, j *batchv1.Job) {
-	if row.Value(j.Spec.ManualSelector) || j.Spec.Selector == nil {
+func checkGenerated(f *typed.Errors, j *batchv1.Job) {
+	if typed.Deref(j.Spec.ManualSelector) || j.Spec.Selector == nil {
 		return
 	}
 	if j.UID == "" {
@@ -79,12 +79,12 @@ func checkGenerated(f *row.Findings, j *batchv1.Job) {
 }
 
 // checkSpec judges a Job's own spec: what a template of Jobs has too, and the selector.
-func checkSpec(f *row.Findings, s *batchv1.JobSpec) {
+func checkSpec(f *typed.Errors, s *batchv1.JobSpec) {
 	checkWork(f, s, spec())
 	if s.Selector == nil {
 		f.Required(spec().Child("selector"), "")
 	} else {
-		f.Selector(spec().Child("selector"), s.Selector)
+		f.LabelSelector(spec().Child("selector"), s.Selector)
 	}
 	if sel, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil && !sel.Matches(labels.Set(s.Template.Labels)) {
 		f.Invalid(spec().Child("template", "metadata", "labels"), s.Template.Labels, "`selector` does not match template `labels`")
@@ -92,7 +92,7 @@ func checkSpec(f *row.Findings, s *batchv1.JobSpec) {
 }
 
 // checkWork judges the spec of a Job or of a CronJob's Jobs.
-func checkWork(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
+func checkWork(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	f.NotNegativeIf(path.Child("parallelism"), s.Parallelism)
 	f.NotNegativeIf(path.Child("completions"), s.Completions)
 	if s.ActiveDeadlineSeconds != nil {
@@ -107,8 +107,8 @@ func checkWork(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
 	}
 	if m := s.ManagedBy; m != nil {
 		f.Add(utilvalidation.IsDomainPrefixedPath(path.Child("managedBy"), *m)...)
-		if len(*m) > longestManager {
-			f.Add(field.TooLong(path.Child("managedBy"), *m, longestManager))
+		if len(*m) > maxManagedByLength {
+			f.Add(field.TooLong(path.Child("managedBy"), *m, maxManagedByLength))
 		}
 	}
 	checkMode(f, s, path)
@@ -118,12 +118,12 @@ func checkWork(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
 	switch {
 	case s.SuccessPolicy == nil:
 	case !indexed(s):
-		f.Invalid(path.Child("successPolicy"), row.Bare(*s.SuccessPolicy), "requires indexed completion mode")
+		f.Invalid(path.Child("successPolicy"), typed.GoFields(*s.SuccessPolicy), "requires indexed completion mode")
 	default:
 		checkSuccessPolicy(f, s, path.Child("successPolicy"))
 	}
 	checkReplacement(f, s, path.Child("podReplacementPolicy"))
-	f.Add(template.ValidatePodTemplateSpec(&s.Template, path.Child("template"))...)
+	f.Add(podspec.ValidatePodTemplateSpec(&s.Template, path.Child("template"))...)
 	switch p, at := s.Template.Spec.RestartPolicy, path.Child("template", "spec", "restartPolicy"); {
 	case p == corev1.RestartPolicyAlways || p == "":
 		f.Required(at, `valid values: "OnFailure", "Never"`)
@@ -135,7 +135,7 @@ func checkWork(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
 }
 
 // checkMode judges what indexed Jobs alone may have, and how much of it.
-func checkMode(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
+func checkMode(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && *m != batchv1.IndexedCompletion {
 		f.Add(field.NotSupported(path.Child("completionMode"), *m, []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
 		return
@@ -157,61 +157,61 @@ func checkMode(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
 			f.Invalid(path.Child(child), *n, detail)
 		}
 	}
-	atMost("parallelism", s.Parallelism, mostParallel, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostParallel))
+	atMost("parallelism", s.Parallelism, maxParallelism, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxParallelism))
 	if s.Completions != nil {
 		atMost("maxFailedIndexes", s.MaxFailedIndexes, *s.Completions, "must be less than or equal to completions")
 	}
-	atMost("maxFailedIndexes", s.MaxFailedIndexes, mostParallel, fmt.Sprintf("must be less than or equal to %d", mostParallel))
-	if s.Completions == nil || *s.Completions <= manyCompletions || s.BackoffLimitPerIndex == nil {
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, maxParallelism, fmt.Sprintf("must be less than or equal to %d", maxParallelism))
+	if s.Completions == nil || *s.Completions <= highCompletions || s.BackoffLimitPerIndex == nil {
 		return
 	}
 	if s.MaxFailedIndexes == nil {
-		f.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
+		f.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", highCompletions))
 	}
-	tight := fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", mostOfMany, manyCompletions)
-	atMost("parallelism", s.Parallelism, mostOfMany, tight)
-	atMost("maxFailedIndexes", s.MaxFailedIndexes, mostOfMany, tight)
+	tight := fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", maxParallelismForHighCompletions, highCompletions)
+	atMost("parallelism", s.Parallelism, maxParallelismForHighCompletions, tight)
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, maxParallelismForHighCompletions, tight)
 }
 
-func checkReplacement(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
+func checkReplacement(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	switch p := s.PodReplacementPolicy; {
 	case p == nil:
 	case s.PodFailurePolicy != nil:
-		row.OneOf(f, path, *p, batchv1.Failed)
+		typed.Supported(f, path, *p, batchv1.Failed)
 	default:
-		row.OneOf(f, path, *p, batchv1.Failed, batchv1.TerminatingOrFailed)
+		typed.Supported(f, path, *p, batchv1.Failed, batchv1.TerminatingOrFailed)
 	}
 }
 
 // checkCompletions lets an indexed Job grow and shrink, together with its parallelism.
-func checkCompletions(f *row.Findings, s, was *batchv1.JobSpec) {
+func checkCompletions(f *typed.Errors, s, previous *batchv1.JobSpec) {
 	path := spec().Child("completions")
 	switch {
 	case !indexed(s):
-		f.Same(path, s.Completions, was.Completions)
-	case s.Completions == nil || apiequality.Semantic.DeepEqual(s.Completions, was.Completions):
-	case *s.Completions != row.Value(s.Parallelism):
+		f.Immutable(path, s.Completions, previous.Completions)
+	case s.Completions == nil || apiequality.Semantic.DeepEqual(s.Completions, previous.Completions):
+	case *s.Completions != typed.Deref(s.Parallelism):
 		f.Invalid(path, *s.Completions, "can only be modified in tandem with spec.parallelism")
 	}
 }
 
 // checkTemplateChange keeps the template, but for what a queue may decide while the Job waits suspended: where its Pods go and how much they get.
-func checkTemplateChange(f *row.Findings, j, was *batchv1.Job) {
-	allowed, now := was.Spec.Template.DeepCopy(), &j.Spec.Template
-	if waits(was) {
+func checkTemplateChange(f *typed.Errors, j, previous *batchv1.Job) {
+	allowed, now := previous.Spec.Template.DeepCopy(), &j.Spec.Template
+	if isSuspendedNotStarted(previous) {
 		allowScheduling(&allowed.Spec, &now.Spec)
 		allowed.Annotations, allowed.Labels = now.Annotations, now.Labels
 		allowResources(allowed.Spec.Containers, now.Spec.Containers)
 		allowResources(allowed.Spec.InitContainers, now.Spec.InitContainers)
 	}
 	if !apiequality.Semantic.DeepEqual(now, allowed) {
-		f.Invalid(spec().Child("template"), row.Bare(now), apivalidation.FieldImmutableErrorMsg)
+		f.Invalid(spec().Child("template"), typed.GoFields(now), apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// waits says that a Job is suspended and has no Pods to disagree with a changed template.
-func waits(j *batchv1.Job) bool {
-	return row.Value(j.Spec.Suspend) && (j.Status.StartTime == nil || is(j, batchv1.JobSuspended) && j.Status.Active == 0)
+// isSuspendedNotStarted says that a Job is suspended and has no Pods to disagree with a changed template.
+func isSuspendedNotStarted(j *batchv1.Job) bool {
+	return typed.Deref(j.Spec.Suspend) && (j.Status.StartTime == nil || hasCondition(j, batchv1.JobSuspended) && j.Status.Active == 0)
 }
 
 func allowScheduling(allowed, now *corev1.PodSpec) {

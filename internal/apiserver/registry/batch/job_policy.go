@@ -9,19 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
-	mostRules     = 20
-	mostExitCodes = 255
-	longestList   = 64 * 1024
+	maxPodFailurePolicyRules = 20
+	maxExitCodes             = 255
+	maxPatternList           = 64 * 1024
 )
 
-func checkFailurePolicy(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
+func checkFailurePolicy(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	rules := path.Child("rules")
-	if n := len(s.PodFailurePolicy.Rules); n > mostRules {
-		f.Add(field.TooMany(rules, n, mostRules))
+	if n := len(s.PodFailurePolicy.Rules); n > maxPodFailurePolicyRules {
+		f.Add(field.TooMany(rules, n, maxPodFailurePolicyRules))
 	}
 	names := sets.New[string]()
 	for _, c := range slices.Concat(s.Template.Spec.Containers, s.Template.Spec.InitContainers) {
@@ -36,7 +36,7 @@ func checkFailurePolicy(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
 	}
 }
 
-func checkFailureRule(f *row.Findings, s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, path *field.Path) {
+func checkFailureRule(f *typed.Errors, s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, path *field.Path) {
 	known := []batchv1.PodFailurePolicyAction{
 		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
 	}
@@ -49,16 +49,16 @@ func checkFailureRule(f *row.Findings, s *batchv1.JobSpec, r *batchv1.PodFailure
 			f.Invalid(action, r.Action, "requires the backoffLimitPerIndex to be set")
 		}
 	default:
-		row.OneOf(f, action, r.Action, known...)
+		typed.Supported(f, action, r.Action, known...)
 	}
 }
 
-func checkExitCodes(f *row.Findings, c *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path, names sets.Set[string]) {
+func checkExitCodes(f *typed.Errors, c *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path, names sets.Set[string]) {
 	known := []batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn}
 	if c.Operator == "" {
 		f.Required(path.Child("operator"), fmt.Sprintf("valid values: %q", known))
 	} else {
-		row.OneOf(f, path.Child("operator"), c.Operator, known...)
+		typed.Supported(f, path.Child("operator"), c.Operator, known...)
 	}
 	if n := c.ContainerName; n != nil && !names.Has(*n) {
 		f.Invalid(path.Child("containerName"), *n, "must be one of the container or initContainer names in the pod template")
@@ -67,8 +67,8 @@ func checkExitCodes(f *row.Findings, c *batchv1.PodFailurePolicyOnExitCodesRequi
 	switch n := len(c.Values); {
 	case n == 0:
 		f.Invalid(values, c.Values, "at least one value is required")
-	case n > mostExitCodes:
-		f.Add(field.TooMany(values, n, mostExitCodes))
+	case n > maxExitCodes:
+		f.Add(field.TooMany(values, n, maxExitCodes))
 	}
 	seen := sets.New[int32]()
 	for i, v := range c.Values {
@@ -85,19 +85,19 @@ func checkExitCodes(f *row.Findings, c *batchv1.PodFailurePolicyOnExitCodesRequi
 	}
 }
 
-func checkPatterns(f *row.Findings, r *batchv1.PodFailurePolicyRule, path *field.Path) {
+func checkPatterns(f *typed.Errors, r *batchv1.PodFailurePolicyRule, path *field.Path) {
 	list, at := r.OnPodConditions, path.Child("onPodConditions")
 	known := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
-	if len(list) > mostRules {
-		f.Add(field.TooMany(at, len(list), mostRules))
+	if len(list) > maxPodFailurePolicyRules {
+		f.Add(field.TooMany(at, len(list), maxPodFailurePolicyRules))
 	}
 	for i, p := range list {
-		f.LabelKey(at.Index(i).Child("type"), string(p.Type))
+		f.QualifiedName(at.Index(i).Child("type"), string(p.Type))
 		if p.Status == "" {
 			f.Required(at.Index(i).Child("status"), fmt.Sprintf("valid values: %q", known))
 			continue
 		}
-		row.OneOf(f, at.Index(i).Child("status"), p.Status, known...)
+		typed.Supported(f, at.Index(i).Child("status"), p.Status, known...)
 	}
 	switch codes := r.OnExitCodes != nil; {
 	case codes && len(list) > 0:
@@ -107,28 +107,28 @@ func checkPatterns(f *row.Findings, r *batchv1.PodFailurePolicyRule, path *field
 	}
 }
 
-func checkSuccessPolicy(f *row.Findings, s *batchv1.JobSpec, path *field.Path) {
+func checkSuccessPolicy(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	rules, at := s.SuccessPolicy.Rules, path.Child("rules")
 	if len(rules) == 0 {
 		f.Required(at, "at least one rules must be specified when the successPolicy is specified")
 	}
-	if len(rules) > mostRules {
-		f.Add(field.TooMany(at, len(rules), mostRules))
+	if len(rules) > maxPodFailurePolicyRules {
+		f.Add(field.TooMany(at, len(rules), maxPodFailurePolicyRules))
 	}
 	for i := range rules {
-		checkSuccessRule(f, &rules[i], at.Index(i), row.Value(s.Completions))
+		checkSuccessRule(f, &rules[i], at.Index(i), typed.Deref(s.Completions))
 	}
 }
 
-func checkSuccessRule(f *row.Findings, r *batchv1.SuccessPolicyRule, path *field.Path, completions int32) {
+func checkSuccessRule(f *typed.Errors, r *batchv1.SuccessPolicyRule, path *field.Path, completions int32) {
 	if r.SucceededCount == nil && r.SucceededIndexes == nil {
 		f.Required(path, "at least one of succeededCount or succeededIndexes must be specified")
 	}
 	total := int32(0)
 	if list := r.SucceededIndexes; list != nil {
 		at := path.Child("succeededIndexes")
-		if len(*list) > longestList {
-			f.Add(field.TooLong(at, *list, longestList))
+		if len(*list) > maxPatternList {
+			f.Add(field.TooLong(at, *list, maxPatternList))
 		}
 		spans, err := parseIndexes(*list, completions)
 		if err != nil {

@@ -11,35 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func is(j *batchv1.Job, t batchv1.JobConditionType) bool {
+func hasCondition(j *batchv1.Job, t batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == t && c.Status == corev1.ConditionTrue })
 }
 
 // statusCheck is one judgement of a Job's status. What an update leaves as it was is not judged: a Job whose spec has just changed may hold
 // a status that no longer fits, until its controller has seen it.
 type statusCheck struct {
-	row.Findings
+	typed.Errors
 	j, was *batchv1.Job
 }
 
 // checkJobStatus wants a status that leads to one end and stays there.
-func checkJobStatus(j, was *batchv1.Job) field.ErrorList {
-	c := &statusCheck{j: j, was: was}
+func checkJobStatus(j, previous *batchv1.Job) field.ErrorList {
+	c := &statusCheck{j: j, was: previous}
 	c.counts()
 	c.outcome()
-	c.ends()
+	c.checkFinishedConditions()
 	c.indexes()
 	c.criteria()
-	c.moves()
+	c.checkMonotonic()
 	return c.List()
 }
 
-// turned says that one of the conditions has come or gone.
-func (c *statusCheck) turned(list ...batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(list, func(t batchv1.JobConditionType) bool { return is(c.j, t) != is(c.was, t) })
+// conditionAdded says that one of the conditions has come or gone.
+func (c *statusCheck) conditionAdded(list ...batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(list, func(t batchv1.JobConditionType) bool { return hasCondition(c.j, t) != hasCondition(c.was, t) })
 }
 
 func (c *statusCheck) changed(pick func(*batchv1.JobStatus) any) bool {
@@ -78,17 +78,17 @@ func (c *statusCheck) counts() {
 
 // outcome judges the conditions against one another and against the times.
 func (c *statusCheck) outcome() {
-	s, complete, failed := &c.j.Status, is(c.j, batchv1.JobComplete), is(c.j, batchv1.JobFailed)
+	s, complete, failed := &c.j.Status, hasCondition(c.j, batchv1.JobComplete), hasCondition(c.j, batchv1.JobFailed)
 	completion := c.changed(func(s *batchv1.JobStatus) any { return s.CompletionTime })
 	start := c.changed(func(s *batchv1.JobStatus) any { return s.StartTime })
-	if complete && failed && c.turned(batchv1.JobComplete, batchv1.JobFailed) {
+	if complete && failed && c.conditionAdded(batchv1.JobComplete, batchv1.JobFailed) {
 		c.conditions("cannot set Complete=True and Failed=true conditions")
 	}
-	if complete && is(c.j, batchv1.JobFailureTarget) && c.turned(batchv1.JobComplete, batchv1.JobFailureTarget) {
+	if complete && hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobComplete, batchv1.JobFailureTarget) {
 		c.conditions("cannot set Complete=True and FailureTarget=true conditions")
 	}
 	at := status().Child("completionTime")
-	if completion || c.turned(batchv1.JobComplete) {
+	if completion || c.conditionAdded(batchv1.JobComplete) {
 		switch {
 		case s.CompletionTime != nil && !complete:
 			c.Invalid(at, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition")
@@ -99,18 +99,20 @@ func (c *statusCheck) outcome() {
 	if (completion || start) && s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
 		c.Invalid(at, s.CompletionTime, "completionTime cannot be set before startTime")
 	}
-	if failed && !is(c.j, batchv1.JobFailureTarget) && c.turned(batchv1.JobFailed, batchv1.JobFailureTarget) {
+	if failed && !hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobFailed, batchv1.JobFailureTarget) {
 		c.conditions("cannot set Failed=True condition without the FailureTarget=true condition")
 	}
-	if complete && !is(c.j, batchv1.JobSuccessCriteriaMet) && c.turned(batchv1.JobComplete, batchv1.JobSuccessCriteriaMet) {
+	if complete && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) && c.conditionAdded(batchv1.JobComplete, batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 	}
 }
 
-func finished(j *batchv1.Job) bool { return is(j, batchv1.JobComplete) || is(j, batchv1.JobFailed) }
+func finished(j *batchv1.Job) bool {
+	return hasCondition(j, batchv1.JobComplete) || hasCondition(j, batchv1.JobFailed)
+}
 
-// ends wants a finished Job to have started and to have no Pods left.
-func (c *statusCheck) ends() {
+// checkFinishedConditions wants a finished Job to have started and to have no Pods left.
+func (c *statusCheck) checkFinishedConditions() {
 	if !finished(c.j) {
 		return
 	}
@@ -118,7 +120,7 @@ func (c *statusCheck) ends() {
 	if s.Active > 0 && (now || s.Active != c.was.Status.Active) {
 		c.Invalid(status().Child("active"), s.Active, "active>0 is invalid for finished job")
 	}
-	idle := row.Value(c.j.Spec.Suspend) && c.j.Spec.Completions != nil && *c.j.Spec.Completions == 0
+	idle := typed.Deref(c.j.Spec.Suspend) && c.j.Spec.Completions != nil && *c.j.Spec.Completions == 0
 	if s.StartTime == nil && !idle && (now || c.was.Status.StartTime != nil) {
 		c.Required(status().Child("startTime"), "startTime is required for finished job")
 	}
@@ -132,11 +134,11 @@ func (c *statusCheck) indexes() {
 	s, n := &c.j.Status, c.j.Spec.Completions
 	completedNew, failedNew := s.CompletedIndexes != c.was.Status.CompletedIndexes, c.changed(func(s *batchv1.JobStatus) any { return s.FailedIndexes })
 	completedAt, failedAt := status().Child("completedIndexes"), status().Child("failedIndexes")
-	var done, bad []span
+	var done, bad []indexSpan
 	var doneErr, badErr error
 	if n != nil {
 		done, doneErr = parseIndexes(s.CompletedIndexes, *n)
-		bad, badErr = parseIndexes(row.Value(s.FailedIndexes), *n)
+		bad, badErr = parseIndexes(typed.Deref(s.FailedIndexes), *n)
 	}
 	if completedNew && doneErr != nil {
 		c.Invalid(completedAt, s.CompletedIndexes, "error parsing completedIndexes: "+doneErr.Error())
@@ -150,7 +152,7 @@ func (c *statusCheck) indexes() {
 	if failedNew && s.FailedIndexes != nil && c.j.Spec.BackoffLimitPerIndex == nil {
 		c.Invalid(failedAt, *s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
 	}
-	if i, both := overlap(done, bad); both && (completedNew || failedNew) {
+	if i, both := countOverlap(done, bad); both && (completedNew || failedNew) {
 		c.Invalid(failedAt, *s.FailedIndexes, fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", i))
 	}
 }
@@ -158,30 +160,30 @@ func (c *statusCheck) indexes() {
 // criteria judges the Pods that are left, and the condition that comes before Complete.
 func (c *statusCheck) criteria() {
 	s := &c.j.Status
-	if row.Value(s.Terminating) > 0 && finished(c.j) && (!finished(c.was) || !apiequality.Semantic.DeepEqual(s.Terminating, c.was.Status.Terminating)) {
+	if typed.Deref(s.Terminating) > 0 && finished(c.j) && (!finished(c.was) || !apiequality.Semantic.DeepEqual(s.Terminating, c.was.Status.Terminating)) {
 		c.Invalid(status().Child("terminating"), *s.Terminating, "terminating>0 is invalid for finished job")
 	}
 	moved := s.Active != c.was.Status.Active || !apiequality.Semantic.DeepEqual(s.Ready, c.was.Status.Ready)
 	if s.Ready != nil && *s.Ready > s.Active && moved {
 		c.Invalid(status().Child("ready"), *s.Ready, "cannot set more ready pods than active")
 	}
-	met := is(c.j, batchv1.JobSuccessCriteriaMet)
-	if met && is(c.j, batchv1.JobFailed) {
+	met := hasCondition(c.j, batchv1.JobSuccessCriteriaMet)
+	if met && hasCondition(c.j, batchv1.JobFailed) {
 		c.conditions("cannot set SuccessCriteriaMet=True and Failed=true conditions")
 	}
-	if met && is(c.j, batchv1.JobFailureTarget) {
+	if met && hasCondition(c.j, batchv1.JobFailureTarget) {
 		c.conditions("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
 	}
-	if c.j.Spec.SuccessPolicy != nil && !met && is(c.j, batchv1.JobComplete) {
+	if c.j.Spec.SuccessPolicy != nil && !met && hasCondition(c.j, batchv1.JobComplete) {
 		c.conditions("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 	}
 }
 
-// moves refuses what would take back something clients have relied on.
-func (c *statusCheck) moves() {
+// checkMonotonic refuses what would take back something clients have relied on.
+func (c *statusCheck) checkMonotonic() {
 	s, w := &c.j.Status, &c.was.Status
 	for _, t := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget} {
-		if is(c.was, t) && !is(c.j, t) {
+		if hasCondition(c.was, t) && !hasCondition(c.j, t) {
 			c.conditions(fmt.Sprintf("cannot disable the terminal %s=True condition", t))
 		}
 	}
@@ -195,14 +197,14 @@ func (c *statusCheck) moves() {
 	if s.CompletionTime != nil && w.CompletionTime != nil && !s.CompletionTime.Equal(w.CompletionTime) {
 		c.Invalid(status().Child("completionTime"), s.CompletionTime, "completionTime cannot be mutated")
 	}
-	resumes := is(c.was, batchv1.JobSuspended) && !is(c.j, batchv1.JobSuspended)
-	if w.StartTime != nil && !w.StartTime.Equal(s.StartTime) && !row.Value(c.j.Spec.Suspend) && !resumes {
+	resumes := hasCondition(c.was, batchv1.JobSuspended) && !hasCondition(c.j, batchv1.JobSuspended)
+	if w.StartTime != nil && !w.StartTime.Equal(s.StartTime) && !typed.Deref(c.j.Spec.Suspend) && !resumes {
 		c.Required(status().Child("startTime"), "startTime cannot be removed for unsuspended job")
 	}
-	if is(c.was, batchv1.JobSuccessCriteriaMet) && !is(c.j, batchv1.JobSuccessCriteriaMet) {
+	if hasCondition(c.was, batchv1.JobSuccessCriteriaMet) && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot disable the SuccessCriteriaMet=True condition")
 	}
-	if is(c.was, batchv1.JobComplete) && c.turned(batchv1.JobSuccessCriteriaMet) && is(c.j, batchv1.JobSuccessCriteriaMet) {
+	if hasCondition(c.was, batchv1.JobComplete) && c.conditionAdded(batchv1.JobSuccessCriteriaMet) && hasCondition(c.j, batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
 	}
 }

@@ -7,22 +7,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func jobColumns() []metav1.TableColumnDefinition {
 	spec, status := batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Def("Status", "Status of the job."), column.Def("Completions", status["succeeded"]),
-		column.Def("Duration", "Time required to complete the job."), column.Age(),
+		printers.NameColumn(), printers.StringColumn("Status", "Status of the job."), printers.StringColumn("Completions", status["succeeded"]),
+		printers.StringColumn("Duration", "Time required to complete the job."), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
-func jobRow(j *batchv1.Job, o kind.RowOptions) []any {
+func jobRow(j *batchv1.Job, o resourcedef.RowOptions) []any {
 	completions := fmt.Sprintf("%d/1", j.Status.Succeeded)
-	switch p := row.Value(j.Spec.Parallelism); {
+	switch p := typed.Deref(j.Spec.Parallelism); {
 	case j.Spec.Completions != nil:
 		completions = fmt.Sprintf("%d/%d", j.Status.Succeeded, *j.Spec.Completions)
 	case p > 1:
@@ -36,23 +36,23 @@ func jobRow(j *batchv1.Job, o kind.RowOptions) []any {
 	default:
 		took = duration.HumanDuration(s.CompletionTime.Sub(s.StartTime.Time))
 	}
-	names, images := column.Containers(j.Spec.Template.Spec.Containers)
-	return []any{j.Name, jobState(j), completions, took, column.Since(j.CreationTimestamp, o.Now), names, images, column.Selector(j.Spec.Selector)}
+	names, images := printers.LayoutContainerCells(j.Spec.Template.Spec.Containers)
+	return []any{j.Name, jobState(j), completions, took, printers.TimestampSince(j.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(j.Spec.Selector)}
 }
 
 func jobState(j *batchv1.Job) string {
 	switch {
-	case is(j, batchv1.JobComplete):
+	case hasCondition(j, batchv1.JobComplete):
 		return "Complete"
-	case is(j, batchv1.JobFailed):
+	case hasCondition(j, batchv1.JobFailed):
 		return "Failed"
 	case j.DeletionTimestamp != nil:
 		return "Terminating"
-	case is(j, batchv1.JobSuspended):
+	case hasCondition(j, batchv1.JobSuspended):
 		return "Suspended"
-	case is(j, batchv1.JobFailureTarget):
+	case hasCondition(j, batchv1.JobFailureTarget):
 		return "FailureTarget"
-	case is(j, batchv1.JobSuccessCriteriaMet):
+	case hasCondition(j, batchv1.JobSuccessCriteriaMet):
 		return "SuccessCriteriaMet"
 	}
 	return "Running"

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// say joins findings for comparison.
-func say(errs field.ErrorList) string {
+// errorTexts joins findings for comparison.
+func errorTexts(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -78,7 +78,7 @@ func TestJobStatusLeadsToOneEnd(t *testing.T) {
 			want: "status.completedIndexes: Invalid value: \"0,7\": error parsing completedIndexes: too large index: \"7\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := say(checkJobStatus(&batchv1.Job{Spec: c.spec, Status: c.now}, &batchv1.Job{Spec: c.spec, Status: c.was}))
+			got := errorTexts(checkJobStatus(&batchv1.Job{Spec: c.spec, Status: c.now}, &batchv1.Job{Spec: c.spec, Status: c.was}))
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -115,7 +115,7 @@ func TestSuspendedJobMayBePlacedAnew(t *testing.T) {
 		{"suspended, other image", true, func(s *corev1.PodSpec) { s.Containers[0].Image = "y" }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := say(checkJob(job(c.suspend, c.edit), job(c.suspend, nil)))
+			got := errorTexts(checkJob(job(c.suspend, c.edit), job(c.suspend, nil)))
 			if strings.Contains(got, "field is immutable") != c.refused || !c.refused && got != "" {
 				t.Error(got)
 			}
@@ -130,7 +130,7 @@ func TestForeignLabelsAreRefused(t *testing.T) {
 	j.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	defaultJob(j)
 	generateSelector(j)
-	if got := say(checkJob(j, nil)); !strings.HasPrefix(got, `spec.template.metadata.labels[job-name]: Invalid value: `) || !strings.HasSuffix(got, "must be 'x'") {
+	if got := errorTexts(checkJob(j, nil)); !strings.HasPrefix(got, `spec.template.metadata.labels[job-name]: Invalid value: `) || !strings.HasSuffix(got, "must be 'x'") {
 		t.Error(got)
 	}
 }
@@ -165,7 +165,7 @@ func TestScheduleWithoutFieldsIsRefusedNotPanicking(t *testing.T) {
 	want := `spec.schedule: Invalid value: "TZ=UTC": expected exactly 5 fields, found 0: []` + "\n" +
 		`spec.schedule: Invalid value: "TZ=UTC": cannot use TZ or CRON_TZ in schedule, use timeZone field instead` + "\n" +
 		`metadata.name: Invalid value: "` + c.Name + `": must be no more than 52 characters`
-	if got := say(checkCronJob(c, nil)); got != want {
+	if got := errorTexts(checkCronJob(c, nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

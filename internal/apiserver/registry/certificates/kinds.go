@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
-	rows := plainRows()
+func Kinds() []resourcedef.Kind {
+	rows := csrTable()
 	for i := range rows {
 		if rows[i].Resource != "certificatesigningrequests" {
 			continue
@@ -29,5 +29,5 @@ func Kinds() []kind.Kind {
 			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest), approving)
 		}
 	}
-	return append(rows, bundles(), podRequests())
+	return append(rows, bundles(), podCertificateRequests())
 }

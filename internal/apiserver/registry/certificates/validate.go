@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // usages are all there are.
@@ -42,7 +42,7 @@ func validate(c *certificatesv1.CertificateSigningRequest) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, u))
 		}
 	}
-	errs = append(errs, kind.SignerName(c.Spec.SignerName, spec.Child("signerName"))...)
+	errs = append(errs, resourcedef.ValidateSignerName(c.Spec.SignerName, spec.Child("signerName"))...)
 	if s := c.Spec.ExpirationSeconds; s != nil && *s < 600 {
 		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), *s, "may not specify a duration less than 600 seconds (10 minutes)"))
 	}
@@ -71,7 +71,7 @@ func validateStatus(c, old *certificatesv1.CertificateSigningRequest, approving 
 			errs = append(errs, field.Invalid(at.Child("certificate"), "<certificate data>", err.Error()))
 		}
 	}
-	errs = append(errs, keptConditions(c, old, approving)...)
+	errs = append(errs, validateConditionsKept(c, old, approving)...)
 	switch {
 	case changed && approving:
 		errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not set certificate content"))
@@ -112,8 +112,8 @@ func validateConditions(list []certificatesv1.CertificateSigningRequestCondition
 	return errs
 }
 
-// keptConditions: approval, denial and failure stay once they are there; the first two come by the approval endpoint alone.
-func keptConditions(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
+// validateConditionsKept: approval, denial and failure stay once they are there; the first two come by the approval endpoint alone.
+func validateConditionsKept(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("status", "conditions")
 	types := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
@@ -126,12 +126,12 @@ func keptConditions(c, old *certificatesv1.CertificateSigningRequest, approving 
 		return errs
 	}
 	for _, t := range types[:2] {
-		switch now, was := conditions(c, t), conditions(old, t); {
-		case len(now) < len(was):
-		case len(now) > len(was):
+		switch now, previous := conditions(c, t), conditions(old, t); {
+		case len(now) < len(previous):
+		case len(now) > len(previous):
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not add a condition of type %q", t)))
-		case !apiequality.Semantic.DeepEqual(was, now):
-			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q\n%v", t, diff.Diff(was, now))))
+		case !apiequality.Semantic.DeepEqual(previous, now):
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q\n%v", t, diff.Diff(previous, now))))
 		}
 	}
 	return errs

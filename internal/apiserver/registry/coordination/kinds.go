@@ -12,32 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{leases()} }
+func Kinds() []resourcedef.Kind { return []resourcedef.Kind{leases()} }
 
-func leases() kind.Kind {
-	k := kind.Kind{
+func leases() resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: coordinationv1.GroupName, Version: "v1", Resource: "leases", Singular: "lease", Kind: "Lease",
-		Types: row.InNamespace[coordinationv1.Lease, coordinationv1.LeaseList](),
-		Rules: row.Rules[coordinationv1.Lease]{
-			Create: func(_ context.Context, l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil },
-			Update: func(l, was *coordinationv1.Lease) {
-				if was.Spec.Strategy == nil && was.Spec.PreferredHolder == nil {
+		Types: typed.NewNamespacedTypes[coordinationv1.Lease, coordinationv1.LeaseList](),
+		Rules: typed.Rules[coordinationv1.Lease]{
+			PrepareForCreate: func(_ context.Context, l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil },
+			PrepareForUpdate: func(l, previous *coordinationv1.Lease) {
+				if previous.Spec.Strategy == nil && previous.Spec.PreferredHolder == nil {
 					l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
 				}
 			},
-			Check:          func(l, _ *coordinationv1.Lease) field.ErrorList { return check(&l.Spec) },
-			CreateOnUpdate: true,
-		}.Rules(),
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]), column.Age()},
-			Row: row.Cells(func(l *coordinationv1.Lease, o kind.RowOptions) []any {
-				return []any{l.Name, row.Value(l.Spec.HolderIdentity), column.Since(l.CreationTimestamp, o.Now)}
+			Validate:            func(l, _ *coordinationv1.Lease) field.ErrorList { return check(&l.Spec) },
+			AllowCreateOnUpdate: true,
+		}.Untyped(),
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]), printers.AgeColumn()},
+			Row: typed.RowFunc(func(l *coordinationv1.Lease, o resourcedef.RowOptions) []any {
+				return []any{l.Name, typed.Deref(l.Spec.HolderIdentity), printers.TimestampSince(l.CreationTimestamp, o.Now)}
 			}),
 		},
 	}
@@ -46,7 +46,7 @@ func leases() kind.Kind {
 }
 
 func check(s *coordinationv1.LeaseSpec) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	spec := field.NewPath("spec")
 	if n := s.LeaseDurationSeconds; n != nil && *n <= 0 {
 		f.Invalid(spec.Child("leaseDurationSeconds"), *n, "must be greater than 0")

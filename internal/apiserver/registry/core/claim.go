@@ -9,37 +9,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func persistentVolumeClaims() kind.Kind {
-	t := types[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
+func persistentVolumeClaims() resourcedef.Kind {
+	t := newTypes[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
 	t.HasStatus, t.NoGenerate = true, true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
-		Names: kind.Names{Short: []string{"pvc"}},
+		Names: resourcedef.Names{Short: []string{"pvc"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) { defaultClaim(o.(*v1.PersistentVolumeClaim)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				c := o.(*v1.PersistentVolumeClaim)
 				c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
 				dropCrossNamespace(c, nil)
-				dropForeignSource(&c.Spec)
-				template.CopyDataSource(&c.Spec)
+				dropCrossNamespaceSource(&c.Spec)
+				podspec.CopyDataSource(&c.Spec)
 			},
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				c, was := o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim)
-				dropCrossNamespace(c, was)
-				if was.Spec.DataSource == nil && was.Spec.DataSourceRef == nil {
-					dropForeignSource(&c.Spec)
+				c, previous := o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim)
+				dropCrossNamespace(c, previous)
+				if previous.Spec.DataSource == nil && previous.Spec.DataSourceRef == nil {
+					dropCrossNamespaceSource(&c.Spec)
 				}
-				template.CopyDataSource(&c.Spec)
+				podspec.CopyDataSource(&c.Spec)
 			},
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return template.ValidateClaim(&o.(*v1.PersistentVolumeClaim).Spec, field.NewPath("spec"))
+				return podspec.ValidateClaim(&o.(*v1.PersistentVolumeClaim).Spec, field.NewPath("spec"))
 			},
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateClaimUpdate(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
@@ -51,7 +51,7 @@ func persistentVolumeClaims() kind.Kind {
 			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolumeClaim).Name} },
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{Columns: claimColumns(), Row: row(claimRow)},
+		Table: resourcedef.Table{Columns: claimColumns(), Row: rowFunc(claimRow)},
 	}
 }
 
@@ -59,7 +59,7 @@ func defaultClaim(c *v1.PersistentVolumeClaim) {
 	if c.Status.Phase == "" {
 		c.Status.Phase = v1.ClaimPending
 	}
-	template.DefaultClaimSpec(&c.Spec)
+	podspec.DefaultClaimSpec(&c.Spec)
 }
 
 // dropCrossNamespace removes a data source in another namespace (alpha, off), with the reference that carries it.
@@ -74,8 +74,8 @@ func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
 	c.Spec.DataSourceRef = nil
 }
 
-// dropForeignSource removes a data source that is neither a claim nor a snapshot: only dataSourceRef may name anything else.
-func dropForeignSource(s *v1.PersistentVolumeClaimSpec) {
+// dropCrossNamespaceSource removes a data source that is neither a claim nor a snapshot: only dataSourceRef may name anything else.
+func dropCrossNamespaceSource(s *v1.PersistentVolumeClaimSpec) {
 	d := s.DataSource
 	if d == nil || s.DataSourceRef != nil {
 		return
@@ -92,13 +92,13 @@ func dropForeignSource(s *v1.PersistentVolumeClaimSpec) {
 func claimColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.PersistentVolumeClaimSpec{}.SwaggerDoc(), v1.PersistentVolumeClaimStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Def("Status", status["phase"]), column.Def("Volume", spec["volumeName"]), column.Def("Capacity", status["capacity"]),
-		column.Def("Access Modes", status["accessModes"]), column.Def("StorageClass", "StorageClass of the pvc"),
-		column.Def("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), column.Age(),
-	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
+		printers.NameColumn(), printers.StringColumn("Status", status["phase"]), printers.StringColumn("Volume", spec["volumeName"]), printers.StringColumn("Capacity", status["capacity"]),
+		printers.StringColumn("Access Modes", status["accessModes"]), printers.StringColumn("StorageClass", "StorageClass of the pvc"),
+		printers.StringColumn("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), printers.AgeColumn(),
+	}, printers.WideColumns(printers.StringColumn("VolumeMode", spec["volumeMode"]))...)
 }
 
-func claimRow(c *v1.PersistentVolumeClaim, opt kind.RowOptions) []any {
+func claimRow(c *v1.PersistentVolumeClaim, opt resourcedef.RowOptions) []any {
 	phase := string(c.Status.Phase)
 	if c.DeletionTimestamp != nil {
 		phase = "Terminating"
@@ -117,6 +117,6 @@ func claimRow(c *v1.PersistentVolumeClaim, opt kind.RowOptions) []any {
 	}
 	return []any{
 		c.Name, phase, c.Spec.VolumeName, capacity, modes, class, orUnset(c.Spec.VolumeAttributesClassName),
-		column.Since(c.CreationTimestamp, opt.Now), modeCell(c.Spec.VolumeMode),
+		printers.TimestampSince(c.CreationTimestamp, opt.Now), modeCell(c.Spec.VolumeMode),
 	}
 }

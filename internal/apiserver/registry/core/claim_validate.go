@@ -13,30 +13,30 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 // validateClaimUpdate keeps a claim as it was made, but for the volume's name once, a class where there was none, and of a bound claim its size
 // and the class of its attributes.
 func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
-	errs := template.ValidateClaim(&c.Spec, field.NewPath("spec"))
-	now, was := c.DeepCopy(), old.DeepCopy()
-	if was.Spec.VolumeName == "" {
-		was.Spec.VolumeName = now.Spec.VolumeName
+	errs := podspec.ValidateClaim(&c.Spec, field.NewPath("spec"))
+	now, previous := c.DeepCopy(), old.DeepCopy()
+	if previous.Spec.VolumeName == "" {
+		previous.Spec.VolumeName = now.Spec.VolumeName
 	}
-	errs = append(errs, claimClass(now, was)...)
+	errs = append(errs, claimClass(now, previous)...)
 	oldSize, newSize := old.Spec.Resources.Requests[v1.ResourceStorage], c.Spec.Resources.Requests[v1.ResourceStorage]
 	if c.Status.Phase == v1.ClaimBound {
 		if now.Spec.Resources.Requests != nil {
 			now.Spec.Resources.Requests[v1.ResourceStorage] = oldSize
 		}
 		if now.Spec.VolumeAttributesClassName != nil {
-			now.Spec.VolumeAttributesClassName = was.Spec.VolumeAttributesClassName
+			now.Spec.VolumeAttributesClassName = previous.Spec.VolumeAttributesClassName
 		}
 	}
-	if !apiequality.Semantic.DeepEqual(now.Spec, was.Spec) {
+	if !apiequality.Semantic.DeepEqual(now.Spec, previous.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"),
-			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(was.Spec, now.Spec))))
+			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(previous.Spec, now.Spec))))
 	}
 	if has := old.Status.Capacity[v1.ResourceStorage]; newSize.Cmp(oldSize) < 0 && newSize.Cmp(has) <= 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"), "field can not be less than status.capacity"))
@@ -57,11 +57,11 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 
 // claimClass lets the class move from the old annotation to its field, and be named where there was none; both sides are made to agree where that
 // is so. The annotation itself stays as it is.
-func claimClass(now, was *v1.PersistentVolumeClaim) field.ErrorList {
+func claimClass(now, previous *v1.PersistentVolumeClaim) field.ErrorList {
 	const key = v1.BetaStorageClassAnnotation
-	old, annotated := was.Annotations[key]
+	old, annotated := previous.Annotations[key]
 	noted, stillAnnotated := now.Annotations[key]
-	named := was.Spec.StorageClassName == nil && now.Spec.StorageClassName != nil
+	named := previous.Spec.StorageClassName == nil && now.Spec.StorageClassName != nil
 	if annotated && named && *now.Spec.StorageClassName == old && (!stillAnnotated || noted == old) {
 		now.Spec.StorageClassName = nil
 		return nil
@@ -83,7 +83,7 @@ func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 		errs = append(errs, field.Required(field.NewPath("Spec", "accessModes"), ""))
 	}
 	status := field.NewPath("status")
-	for _, k := range template.SortedResources(c.Status.Capacity) {
+	for _, k := range podspec.SortedResources(c.Status.Capacity) {
 		errs = append(errs, notNegativeQuantity(c.Status.Capacity[k], status.Child("capacity").Key(string(k)))...)
 	}
 	resizing := status.Child("allocatedResourceStatuses")
@@ -100,7 +100,7 @@ func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 		}
 	}
 	allocated := status.Child("allocatedResources")
-	for _, k := range template.SortedResources(c.Status.AllocatedResources) {
+	for _, k := range podspec.SortedResources(c.Status.AllocatedResources) {
 		q := c.Status.AllocatedResources[k]
 		if bad := claimResource(k, allocated); len(bad) > 0 {
 			errs = append(errs, bad...)

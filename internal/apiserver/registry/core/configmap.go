@@ -10,30 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 const immutableMessage = "field is immutable when `immutable` is set"
 
-func configMaps() kind.Kind {
-	t := types[v1.ConfigMap, v1.ConfigMapList]()
+func configMaps() resourcedef.Kind {
+	t := newTypes[v1.ConfigMap, v1.ConfigMapList]()
 	t.NoGenerate = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "configmaps", Singular: "configmap", Kind: "ConfigMap",
-		Names: kind.Names{Short: []string{"cm"}},
+		Names: resourcedef.Names{Short: []string{"cm"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateConfigMap(o.(*v1.ConfigMap)) },
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateConfigMapUpdate(o.(*v1.ConfigMap), old.(*v1.ConfigMap))
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), column.Age()},
-			Row: row(func(c *v1.ConfigMap, opt kind.RowOptions) []any {
-				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)), column.Since(c.CreationTimestamp, opt.Now)}
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), printers.AgeColumn()},
+			Row: rowFunc(func(c *v1.ConfigMap, opt resourcedef.RowOptions) []any {
+				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)), printers.TimestampSince(c.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}

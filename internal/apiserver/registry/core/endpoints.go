@@ -10,44 +10,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // The kind is deprecated for those who write clients, not for who serves them.
 type (
-	oldEndpoints     = v1.Endpoints      //nolint:staticcheck // served as upstream does
-	oldEndpointsList = v1.EndpointsList  //nolint:staticcheck // served as upstream does
-	oldSubset        = v1.EndpointSubset //nolint:staticcheck // served as upstream does
+	endpointsV1     = v1.Endpoints      //nolint:staticcheck // served as upstream does
+	endpointsListV1 = v1.EndpointsList  //nolint:staticcheck // served as upstream does
+	endpointSubset  = v1.EndpointSubset //nolint:staticcheck // served as upstream does
 )
 
-func endpoints() kind.Kind {
-	t := types[oldEndpoints, oldEndpointsList]()
+func endpoints() resourcedef.Kind {
+	t := newTypes[endpointsV1, endpointsListV1]()
 	t.NoGenerate = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "endpoints", Singular: "endpoints", Kind: "Endpoints",
-		Names: kind.Names{Short: []string{"ep"}},
+		Names: resourcedef.Names{Short: []string{"ep"}},
 		Types: t,
-		Rules: kind.Rules{
-			Default:  func(o runtime.Object) { defaultEndpoints(o.(*oldEndpoints)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateEndpoints(o.(*oldEndpoints)) },
+		Rules: resourcedef.Rules{
+			Default:  func(o runtime.Object) { defaultEndpoints(o.(*endpointsV1)) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateEndpoints(o.(*endpointsV1)) },
 			ValidateUpdate: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
-				return validateEndpoints(o.(*oldEndpoints))
+				return validateEndpoints(o.(*endpointsV1))
 			},
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Endpoints", oldEndpoints{}.SwaggerDoc()["subsets"]), column.Age()},
-			Row: row(func(e *oldEndpoints, opt kind.RowOptions) []any {
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Endpoints", endpointsV1{}.SwaggerDoc()["subsets"]), printers.AgeColumn()},
+			Row: rowFunc(func(e *endpointsV1, opt resourcedef.RowOptions) []any {
 				const shown = 3
-				return []any{e.Name, column.Few(endpointTexts(e), shown), column.Since(e.CreationTimestamp, opt.Now)}
+				return []any{e.Name, printers.JoinLimited(endpointsCell(e), shown), printers.TimestampSince(e.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}
 }
 
-func defaultEndpoints(e *oldEndpoints) {
+func defaultEndpoints(e *endpointsV1) {
 	for i := range e.Subsets {
 		for j := range e.Subsets[i].Ports {
 			if e.Subsets[i].Ports[j].Protocol == "" {
@@ -57,8 +57,8 @@ func defaultEndpoints(e *oldEndpoints) {
 	}
 }
 
-// endpointTexts are the ready addresses, each with each port of its subset.
-func endpointTexts(e *oldEndpoints) []string {
+// endpointsCell are the ready addresses, each with each port of its subset.
+func endpointsCell(e *endpointsV1) []string {
 	var out []string
 	for _, s := range e.Subsets {
 		if len(s.Ports) == 0 {

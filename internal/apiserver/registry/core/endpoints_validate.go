@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-func validateEndpoints(e *oldEndpoints) field.ErrorList {
+func validateEndpoints(e *endpointsV1) field.ErrorList {
 	var errs field.ErrorList
 	for i := range e.Subsets {
 		s, path := &e.Subsets[i], field.NewPath("subsets").Index(i)
@@ -45,7 +45,7 @@ func endpointAddress(a *v1.EndpointAddress, path *field.Path) field.ErrorList {
 	if a.NodeName != nil {
 		errs = append(errs, each(path.Child("nodeName"), *a.NodeName, validation.IsDNS1123Subdomain(*a.NodeName))...)
 	}
-	return append(errs, template.ValidateNonSpecialIP(path.Child("ip"), a.IP)...)
+	return append(errs, podspec.ValidateNonSpecialIP(path.Child("ip"), a.IP)...)
 }
 
 func endpointPort(p *v1.EndpointPort, needName bool, path *field.Path) field.ErrorList {

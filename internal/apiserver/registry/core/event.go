@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 const (
@@ -28,15 +28,15 @@ const (
 )
 
 // events is the core Event, kept for an hour.
-func events() kind.Kind {
-	t := types[v1.Event, v1.EventList]()
+func events() resourcedef.Kind {
+	t := newTypes[v1.Event, v1.EventList]()
 	t.NoGenerate, t.EventTTL = true, eventTTLSeconds
 	t.ValidateMeta = func(runtime.Object) field.ErrorList { return nil } // by the library; see validateNewEvent
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "events", Singular: "event", Kind: "Event",
-		Names: kind.Names{Short: []string{"ev"}},
+		Names: resourcedef.Names{Short: []string{"ev"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Validate: func(ctx context.Context, o runtime.Object) field.ErrorList {
 				return validateEvent(ctx, o.(*v1.Event), nil)
 			},
@@ -47,12 +47,12 @@ func events() kind.Kind {
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{Columns: eventColumns(), Row: row(eventRow)},
+		Table: resourcedef.Table{Columns: eventColumns(), Row: rowFunc(eventRow)},
 	}
 }
 
 // EventsV1 is the same Event under events.k8s.io/v1: one hub type, one place in the store.
-func EventsV1() kind.Kind {
+func EventsV1() resourcedef.Kind {
 	k := events()
 	k.Group = "events.k8s.io"
 	k.Types.Internal = schema.GroupKind{Kind: "Event"}
@@ -121,9 +121,9 @@ func validateAnyEvent(e *v1.Event, group string) field.ErrorList {
 		for _, msg := range validation.IsQualifiedName(e.ReportingController) {
 			errs = append(errs, field.Invalid(controller, e.ReportingController, msg))
 		}
-		errs = append(errs, bounded("reportingInstance", e.ReportingInstance)...)
-		errs = append(errs, bounded("action", e.Action)...)
-		errs = append(errs, bounded("reason", e.Reason)...)
+		errs = append(errs, validateLength("reportingInstance", e.ReportingInstance)...)
+		errs = append(errs, validateLength("action", e.Action)...)
+		errs = append(errs, validateLength("reason", e.Reason)...)
 		if len(e.Message) > eventNoteLimit {
 			errs = append(errs, field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %v characters", eventNoteLimit)))
 		}
@@ -134,7 +134,7 @@ func validateAnyEvent(e *v1.Event, group string) field.ErrorList {
 	return errs
 }
 
-func bounded(name, value string) field.ErrorList {
+func validateLength(name, value string) field.ErrorList {
 	p := field.NewPath(name)
 	switch {
 	case value == "":
@@ -149,7 +149,7 @@ func bounded(name, value string) field.ErrorList {
 func validateNewEvent(e *v1.Event) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, meta)
-	errs = append(errs, template.ValidateFinalizers(e.Finalizers, meta.Child("finalizers"))...)
+	errs = append(errs, podspec.ValidateFinalizers(e.Finalizers, meta.Child("finalizers"))...)
 	unset := func(name string, isSet bool) {
 		if isSet {
 			errs = append(errs, field.Invalid(field.NewPath(name), "", "needs to be unset"))
@@ -207,15 +207,15 @@ func validateEventUpdate(e, old *v1.Event) field.ErrorList {
 func eventColumns() []metav1.TableColumnDefinition {
 	doc := v1.Event{}.SwaggerDoc()
 	out := []metav1.TableColumnDefinition{
-		column.Def("Last Seen", doc["lastTimestamp"]), column.Def("Type", doc["type"]), column.Def("Reason", doc["reason"]),
-		column.Def("Object", doc["involvedObject"]),
+		printers.StringColumn("Last Seen", doc["lastTimestamp"]), printers.StringColumn("Type", doc["type"]), printers.StringColumn("Reason", doc["reason"]),
+		printers.StringColumn("Object", doc["involvedObject"]),
 	}
-	out = append(out, column.Wide(column.Def("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]), column.Def("Source", doc["source"]))...)
-	out = append(out, column.Def("Message", doc["message"]))
-	return append(out, column.Wide(column.Def("First Seen", doc["firstTimestamp"]), column.Def("Count", doc["count"]), column.Name())...)
+	out = append(out, printers.WideColumns(printers.StringColumn("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]), printers.StringColumn("Source", doc["source"]))...)
+	out = append(out, printers.StringColumn("Message", doc["message"]))
+	return append(out, printers.WideColumns(printers.StringColumn("First Seen", doc["firstTimestamp"]), printers.StringColumn("Count", doc["count"]), printers.NameColumn())...)
 }
 
-func eventRow(e *v1.Event, opt kind.RowOptions) []any {
+func eventRow(e *v1.Event, opt resourcedef.RowOptions) []any {
 	first := e.FirstTimestamp
 	if first.IsZero() {
 		first = metav1.NewTime(e.EventTime.Time)
@@ -235,8 +235,8 @@ func eventRow(e *v1.Event, opt kind.RowOptions) []any {
 		target += "/" + e.InvolvedObject.Name
 	}
 	return []any{
-		column.Since(last, opt.Now), e.Type, e.Reason, target, e.InvolvedObject.FieldPath, sourceCell(e), strings.TrimSpace(e.Message),
-		column.Since(first, opt.Now), int64(count), e.Name,
+		printers.TimestampSince(last, opt.Now), e.Type, e.Reason, target, e.InvolvedObject.FieldPath, sourceCell(e), strings.TrimSpace(e.Message),
+		printers.TimestampSince(first, opt.Now), int64(count), e.Name,
 	}
 }
 

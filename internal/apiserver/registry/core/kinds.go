@@ -1,10 +1,10 @@
 package core
 
-import "github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+import "github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
-	return []kind.Kind{
+func Kinds() []resourcedef.Kind {
+	return []resourcedef.Kind{
 		namespaces(), configMaps(), secrets(), serviceAccounts(), events(), endpoints(),
 		persistentVolumes(), persistentVolumeClaims(), replicationControllers(), limitRanges(), resourceQuotas(), podTemplates(),
 	}

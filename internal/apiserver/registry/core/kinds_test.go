@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 func TestNamespace(t *testing.T) {
@@ -51,7 +51,7 @@ func TestSecret(t *testing.T) {
 
 // TestRows holds the cells of kinds whose line says something of its own.
 func TestRows(t *testing.T) {
-	opt := kind.RowOptions{Now: metav1.NewTime(time.Unix(100, 0))}
+	opt := resourcedef.RowOptions{Now: metav1.NewTime(time.Unix(100, 0))}
 	at := func(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
 	e := &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e"}, Type: "Normal", Reason: "R", Message: " m\n", FirstTimestamp: at(40), LastTimestamp: at(95), Count: 3,
@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 	q := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Status: v1.ResourceQuotaStatus{
 		Hard: v1.ResourceList{"pods": resource.MustParse("5"), "limits.cpu": resource.MustParse("2")}, Used: v1.ResourceList{"pods": resource.MustParse("1")},
 	}}
-	ep := &oldEndpoints{ObjectMeta: metav1.ObjectMeta{Name: "ep"}, Subsets: []oldSubset{{
+	ep := &endpointsV1{ObjectMeta: metav1.ObjectMeta{Name: "ep"}, Subsets: []endpointSubset{{
 		Addresses: []v1.EndpointAddress{{IP: "1.1.1.1"}, {IP: "1.1.1.2"}}, Ports: []v1.EndpointPort{{Port: 80}, {Port: 443}},
 	}}}
 	c := &v1.PersistentVolumeClaim{

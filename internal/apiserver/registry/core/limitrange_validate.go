@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 func validateLimitRange(l *v1.LimitRange) field.ErrorList {
@@ -61,12 +61,12 @@ func limitType(t string, path *field.Path) field.ErrorList {
 func limitNames(it *v1.LimitRangeItem, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := func(child string, list v1.ResourceList) {
-		for _, k := range template.SortedResources(list) {
+		for _, k := range podspec.SortedResources(list) {
 			at := path.Child(child).Key(string(k))
 			if it.Type == v1.LimitTypePod || it.Type == v1.LimitTypeContainer {
-				errs = append(errs, template.ValidateContainerResourceName(string(k), at)...)
+				errs = append(errs, podspec.ValidateContainerResourceName(string(k), at)...)
 			} else {
-				errs = append(errs, template.ValidateResourceName(string(k), at)...)
+				errs = append(errs, podspec.ValidateResourceName(string(k), at)...)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func limitOrder(it *v1.LimitRangeItem, k v1.ResourceName, path *field.Path) fiel
 	over(min, limit, "default", min, "min value %s is greater than default value %s")
 	over(limit, max, "default", max, "default value %s is greater than max value %s")
 	errs = append(errs, limitRatio(min, max, ratio, path.Child("maxLimitRequestRatio").Key(string(k)))...)
-	if request != nil && limit != nil && limit.Cmp(*request) != 0 && !template.MayOvercommit(k) {
+	if request != nil && limit != nil && limit.Cmp(*request) != 0 && !podspec.IsOvercommitAllowed(k) {
 		errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(k)), request,
 			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), k)))
 	}

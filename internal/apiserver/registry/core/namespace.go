@@ -10,25 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func namespaces() kind.Kind {
-	return kind.Kind{
+func namespaces() resourcedef.Kind {
+	return resourcedef.Kind{
 		Version: "v1", Resource: "namespaces", Singular: "namespace", Kind: "Namespace",
-		Names: kind.Names{Short: []string{"ns"}},
-		Types: kind.Types{
+		Names: resourcedef.Names{Short: []string{"ns"}},
+		Types: resourcedef.Types{
 			New:       func() runtime.Object { return &v1.Namespace{} },
 			NewList:   func() runtime.Object { return &v1.NamespaceList{} },
 			HasStatus: true, NoGenerate: true,
 		},
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default:       func(o runtime.Object) { defaultNamespace(o.(*v1.Namespace)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) { prepareNamespace(o.(*v1.Namespace)) },
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				ns, was := o.(*v1.Namespace), old.(*v1.Namespace)
-				ns.Spec.Finalizers, ns.Status = was.Spec.Finalizers, was.Status
+				ns, previous := o.(*v1.Namespace), old.(*v1.Namespace)
+				ns.Spec.Finalizers, ns.Status = previous.Spec.Finalizers, previous.Status
 			},
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return validateFinalizers(o.(*v1.Namespace), false)
@@ -41,12 +41,12 @@ func namespaces() kind.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Stored: kind.Stored{DeleteDuringUpdate: namespaceIsEmpty},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Status", "The status of the namespace"), column.Age()},
-			Row: func(o runtime.Object, opt kind.RowOptions) []any {
+		Stored: resourcedef.Stored{DeleteDuringUpdate: namespaceIsEmpty},
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Status", "The status of the namespace"), printers.AgeColumn()},
+			Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 				ns := o.(*v1.Namespace)
-				return []any{ns.Name, string(ns.Status.Phase), column.Since(ns.CreationTimestamp, opt.Now)}
+				return []any{ns.Name, string(ns.Status.Phase), printers.TimestampSince(ns.CreationTimestamp, opt.Now)}
 			},
 		},
 		Subresources: namespaceSubresources,

@@ -9,30 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func podTemplates() kind.Kind {
+func podTemplates() resourcedef.Kind {
 	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
-		return template.ValidatePodTemplateSpec(&o.(*v1.PodTemplate).Template, field.NewPath("template"))
+		return podspec.ValidatePodTemplateSpec(&o.(*v1.PodTemplate).Template, field.NewPath("template"))
 	}
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "podtemplates", Singular: "podtemplate", Kind: "PodTemplate",
-		Types: types[v1.PodTemplate, v1.PodTemplateList](),
-		Rules: kind.Rules{
-			Default: func(o runtime.Object) { template.DefaultPodTemplate(&o.(*v1.PodTemplate).Template) },
+		Types: newTypes[v1.PodTemplate, v1.PodTemplateList](),
+		Rules: resourcedef.Rules{
+			Default: func(o runtime.Object) { podspec.DefaultPodTemplate(&o.(*v1.PodTemplate).Template) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				p := o.(*v1.PodTemplate)
 				p.Generation = 1
-				template.DropDisabledTemplate(&p.Template, nil)
+				podspec.DropDisabledTemplate(&p.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				p, was := o.(*v1.PodTemplate), old.(*v1.PodTemplate)
-				template.DropDisabledTemplate(&p.Template, &was.Template)
-				p.Generation = was.Generation
-				if !apiequality.Semantic.DeepEqual(p.Template, was.Template) {
+				p, previous := o.(*v1.PodTemplate), old.(*v1.PodTemplate)
+				podspec.DropDisabledTemplate(&p.Template, &previous.Template)
+				p.Generation = previous.Generation
+				if !apiequality.Semantic.DeepEqual(p.Template, previous.Template) {
 					p.Generation++
 				}
 			},
@@ -40,18 +40,18 @@ func podTemplates() kind.Kind {
 			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
 			Warn: func(_ context.Context, o runtime.Object) []string {
 				t := &o.(*v1.PodTemplate).Template
-				return template.Warnings(&t.Spec, t.Annotations, field.NewPath("template"))
+				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("template"))
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
+		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				column.Name(), column.Def("Containers", "Names of each container in the template."),
-				column.Def("Images", "Images referenced by each container in the template."), column.Def("Pod Labels", "The labels for the pod template."),
+				printers.NameColumn(), printers.StringColumn("Containers", "Names of each container in the template."),
+				printers.StringColumn("Images", "Images referenced by each container in the template."), printers.StringColumn("Pod Labels", "The labels for the pod template."),
 			},
-			Row: row(func(p *v1.PodTemplate, _ kind.RowOptions) []any {
-				names, images := column.Containers(p.Template.Spec.Containers)
-				return []any{p.Name, names, images, column.Labels(p.Template.Labels)}
+			Row: rowFunc(func(p *v1.PodTemplate, _ resourcedef.RowOptions) []any {
+				names, images := printers.LayoutContainerCells(p.Template.Spec.Containers)
+				return []any{p.Name, names, images, printers.FormatLabels(p.Template.Labels)}
 			}),
 		},
 	}

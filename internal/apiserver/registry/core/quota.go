@@ -12,22 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func limitRanges() kind.Kind {
-	t := types[v1.LimitRange, v1.LimitRangeList]()
+func limitRanges() resourcedef.Kind {
+	t := newTypes[v1.LimitRange, v1.LimitRangeList]()
 	t.NoGenerate = true
 	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
 		return validateLimitRange(o.(*v1.LimitRange))
 	}
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "limitranges", Singular: "limitrange", Kind: "LimitRange",
-		Names: kind.Names{Short: []string{"limits"}},
+		Names: resourcedef.Names{Short: []string{"limits"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) { defaultLimitRange(o.(*v1.LimitRange)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				if l := o.(*v1.LimitRange); l.Name == "" {
@@ -39,10 +39,10 @@ func limitRanges() kind.Kind {
 			AllowUnconditionalUpdate: true,
 			AllowCreateOnUpdate:      true,
 		},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
-			Row: row(func(l *v1.LimitRange, _ kind.RowOptions) []any {
-				return []any{l.Name, column.Timestamp(l.CreationTimestamp)}
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
+			Row: rowFunc(func(l *v1.LimitRange, _ resourcedef.RowOptions) []any {
+				return []any{l.Name, printers.TimestampCell(l.CreationTimestamp)}
 			}),
 		},
 	}
@@ -53,18 +53,18 @@ func defaultLimitRange(l *v1.LimitRange) {
 	for i := range l.Spec.Limits {
 		it := &l.Spec.Limits[i]
 		if it.Type == v1.LimitTypeContainer {
-			it.Default = filled(it.Default, it.Max)
-			it.DefaultRequest = filled(it.DefaultRequest, it.Default)
-			it.DefaultRequest = filled(it.DefaultRequest, it.Min)
+			it.Default = withoutEmpty(it.Default, it.Max)
+			it.DefaultRequest = withoutEmpty(it.DefaultRequest, it.Default)
+			it.DefaultRequest = withoutEmpty(it.DefaultRequest, it.Min)
 		}
 		for _, list := range []v1.ResourceList{it.Max, it.Min, it.Default, it.DefaultRequest, it.MaxLimitRequestRatio} {
-			template.RoundResources(list)
+			podspec.RoundResources(list)
 		}
 	}
 }
 
-// filled adds to list what only from has.
-func filled(list, from v1.ResourceList) v1.ResourceList {
+// withoutEmpty adds to list what only from has.
+func withoutEmpty(list, from v1.ResourceList) v1.ResourceList {
 	for k, q := range from {
 		if _, ok := list[k]; ok {
 			continue
@@ -77,18 +77,18 @@ func filled(list, from v1.ResourceList) v1.ResourceList {
 	return list
 }
 
-func resourceQuotas() kind.Kind {
-	t := types[v1.ResourceQuota, v1.ResourceQuotaList]()
+func resourceQuotas() resourcedef.Kind {
+	t := newTypes[v1.ResourceQuota, v1.ResourceQuotaList]()
 	t.HasStatus, t.NoGenerate = true, true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
-		Names: kind.Names{Short: []string{"quota"}},
+		Names: resourcedef.Names{Short: []string{"quota"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) {
 				q := o.(*v1.ResourceQuota)
 				for _, list := range []v1.ResourceList{q.Spec.Hard, q.Status.Hard, q.Status.Used} {
-					template.RoundResources(list)
+					podspec.RoundResources(list)
 				}
 			},
 			PrepareCreate: func(_ context.Context, o runtime.Object) { o.(*v1.ResourceQuota).Status = v1.ResourceQuotaStatus{} },
@@ -103,17 +103,17 @@ func resourceQuotas() kind.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
+		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				column.Name(), column.Def("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
-				column.Def("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."), column.Age(),
+				printers.NameColumn(), printers.StringColumn("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
+				printers.StringColumn("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."), printers.AgeColumn(),
 			},
-			Row: row(quotaRow),
+			Row: rowFunc(quotaRow),
 		},
 	}
 }
 
-func quotaRow(q *v1.ResourceQuota, opt kind.RowOptions) []any {
+func quotaRow(q *v1.ResourceQuota, opt resourcedef.RowOptions) []any {
 	names := make([]string, 0, len(q.Status.Hard))
 	for n := range q.Status.Hard {
 		names = append(names, string(n))
@@ -129,5 +129,5 @@ func quotaRow(q *v1.ResourceQuota, opt kind.RowOptions) []any {
 			requests = append(requests, text)
 		}
 	}
-	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), column.Since(q.CreationTimestamp, opt.Now)}
+	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), printers.TimestampSince(q.CreationTimestamp, opt.Now)}
 }

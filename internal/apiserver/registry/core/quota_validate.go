@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	rows "github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	rows "github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const wrongScope = "unsupported scope applied to resource"
+const scopeMismatchMessage = "unsupported scope applied to resource"
 
 func validateQuota(q, old *v1.ResourceQuota) field.ErrorList {
 	spec := field.NewPath("spec")
@@ -33,13 +33,13 @@ func validateQuotaStatus(q *v1.ResourceQuota) field.ErrorList {
 
 func quotaList(list v1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, k := range template.SortedResources(list) {
+	for _, k := range podspec.SortedResources(list) {
 		at := path.Key(string(k))
-		errs = append(errs, template.ValidateResourceName(string(k), at)...)
+		errs = append(errs, podspec.ValidateResourceName(string(k), at)...)
 		if !strings.Contains(string(k), "/") && !quotaResource(string(k)) {
 			errs = append(errs, field.Invalid(at, string(k), "must be a standard resource for quota"))
 		}
-		errs = append(errs, template.ValidateQuantity(k, list[k], at)...)
+		errs = append(errs, podspec.ValidateQuantity(k, list[k], at)...)
 	}
 	return errs
 }
@@ -89,9 +89,9 @@ func quotaScopes(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 		if !knownScope(scope) {
 			errs = append(errs, field.Invalid(path, s.Scopes, "unsupported scope"))
 		}
-		for _, k := range template.SortedResources(s.Hard) {
+		for _, k := range podspec.SortedResources(s.Hard) {
 			if quotaResource(string(k)) && !scopeFits(scope, string(k)) {
-				errs = append(errs, field.Invalid(path, s.Scopes, wrongScope))
+				errs = append(errs, field.Invalid(path, s.Scopes, scopeMismatchMessage))
 			}
 		}
 		has[scope] = true
@@ -106,9 +106,9 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 		if !knownScope(r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
 		}
-		for _, k := range template.SortedResources(s.Hard) {
+		for _, k := range podspec.SortedResources(s.Hard) {
 			if quotaResource(string(k)) && !scopeFits(r.ScopeName, string(k)) {
-				errs = append(errs, field.Invalid(path, rows.Bare(s.ScopeSelector), wrongScope))
+				errs = append(errs, field.Invalid(path, rows.GoFields(s.ScopeSelector), scopeMismatchMessage))
 			}
 		}
 		switch r.ScopeName {

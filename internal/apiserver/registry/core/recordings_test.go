@@ -22,9 +22,9 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 )
 
@@ -40,14 +40,14 @@ func recordings(t *testing.T) string {
 	return filepath.Join(dir, "api")
 }
 
-func rows(t *testing.T) map[string]kind.Kind {
+func rows(t *testing.T) map[string]resourcedef.Kind {
 	a, err := services.New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, 30000, 32767, func(context.Context) ([]v1.Service, error) {
 		return []v1.Service{{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}}}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]kind.Kind{}
+	out := map[string]resourcedef.Kind{}
 	all := append(core.Kinds(), pods.Kinds(pods.Connections{})...)
 	all = append(all, nodes.Kinds(pods.Connections{})...)
 	all = append(all, services.Kinds(a, pods.Connections{})...)
@@ -85,10 +85,10 @@ func load(t *testing.T, file string) []recorded {
 }
 
 // create does to obj what the machinery does with a row at creation.
-func create(k kind.Kind, obj runtime.Object) (_ field.ErrorList, told []string, _ error) {
-	said := &recorder{}
-	ctx := warning.WithWarningRecorder(context.Background(), said)
-	defer func() { told = append(said.list, told...) }()
+func create(k resourcedef.Kind, obj runtime.Object) (_ field.ErrorList, warned []string, _ error) {
+	messages := &warningRecorder{}
+	ctx := warning.WithWarningRecorder(context.Background(), messages)
+	defer func() { warned = append(messages.list, warned...) }()
 	r := k.Rules
 	if r.Default != nil {
 		r.Default(obj)
@@ -135,9 +135,9 @@ func create(k kind.Kind, obj runtime.Object) (_ field.ErrorList, told []string, 
 	return nil, warn, nil
 }
 
-type recorder struct{ list []string }
+type warningRecorder struct{ list []string }
 
-func (r *recorder) AddWarning(_, text string) { r.list = append(r.list, text) }
+func (r *warningRecorder) AddWarning(_, text string) { r.list = append(r.list, text) }
 
 // elsewhere are cases that something else answers; the whole server's replay covers them.
 func elsewhere() map[string]string {
@@ -153,8 +153,8 @@ func elsewhere() map[string]string {
 	}
 }
 
-// admitted are cases that upstream's admission decides, not the rules of a kind.
-var admitted = regexp.MustCompile(`no PriorityClass|PreemptionPolicy|RuntimeClass|service account|pod-security.kubernetes.io|resourceVersion should not|does not match the namespace|cannot be handled|exceeded|not served`)
+// admittedByPlugins are cases that upstream's admission decides, not the rules of a kind.
+var admittedByPlugins = regexp.MustCompile(`no PriorityClass|PreemptionPolicy|RuntimeClass|service account|pod-security.kubernetes.io|resourceVersion should not|does not match the namespace|cannot be handled|exceeded|not served`)
 
 // TestValidationRecordings compares causes, by field and message, with what upstream answered to the same objects.
 func TestValidationRecordings(t *testing.T) {
@@ -168,7 +168,7 @@ func TestValidationRecordings(t *testing.T) {
 			if !ok || c.Request.Method != "POST" || len(c.Request.Body) == 0 {
 				continue
 			}
-			if admitted.Match(c.Response.Body) {
+			if admittedByPlugins.Match(c.Response.Body) {
 				continue
 			}
 			if elsewhere()[filepath.Base(file)+"/"+c.Name] != "" {
@@ -176,7 +176,7 @@ func TestValidationRecordings(t *testing.T) {
 			}
 			total++
 			t.Run(filepath.Base(file)+"/"+c.Name, func(t *testing.T) {
-				if got, want := answerOf(k, c), wanted(c); got != want {
+				if got, want := respond(k, c), wanted(c); got != want {
 					t.Errorf("%s\n got %s\nwant %s", c.Request.Body, got, want)
 				} else {
 					same++
@@ -187,7 +187,7 @@ func TestValidationRecordings(t *testing.T) {
 	t.Logf("%d of %d equal", same, total)
 }
 
-func answerOf(k kind.Kind, c recorded) string {
+func respond(k resourcedef.Kind, c recorded) string {
 	obj := k.Types.New()
 	if err := json.Unmarshal(c.Request.Body, obj); err != nil {
 		return "400"
@@ -283,7 +283,7 @@ func TestDefaultingRecordings(t *testing.T) {
 					t.Errorf("warnings: got %s, want %s", got, want)
 				}
 				raw, _ := json.Marshal(obj)
-				if d := cmp.Diff(plain(t, c.Response.Body), plain(t, raw)); d != "" {
+				if d := cmp.Diff(decodeMasked(t, c.Response.Body), decodeMasked(t, raw)); d != "" {
 					t.Errorf("%s\n(-upstream +here)\n%s", c.Request.Body, d)
 				}
 			})
@@ -293,8 +293,8 @@ func TestDefaultingRecordings(t *testing.T) {
 
 var masked = regexp.MustCompile(`"10\.96\.\d+\.\d+"|"nodePort":3\d{4}|"healthCheckNodePort":3\d{4}|"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
-// plain is a JSON value without what differs from run to run or comes from admission.
-func plain(t *testing.T, raw []byte) map[string]any {
+// decodeMasked is a JSON value without what differs from run to run or comes from admission.
+func decodeMasked(t *testing.T, raw []byte) map[string]any {
 	raw = masked.ReplaceAllFunc(raw, func(b []byte) []byte {
 		switch s := string(b); {
 		case strings.HasPrefix(s, `"nodePort`):

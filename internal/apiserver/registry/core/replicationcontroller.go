@@ -11,30 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func replicationControllers() kind.Kind {
-	t := types[v1.ReplicationController, v1.ReplicationControllerList]()
+func replicationControllers() resourcedef.Kind {
+	t := newTypes[v1.ReplicationController, v1.ReplicationControllerList]()
 	t.HasStatus = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "replicationcontrollers", Singular: "replicationcontroller", Kind: "ReplicationController",
-		Names: kind.Names{Short: []string{"rc"}, Categories: []string{"all"}},
+		Names: resourcedef.Names{Short: []string{"rc"}, Categories: []string{"all"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) { defaultController(o.(*v1.ReplicationController)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				rc := o.(*v1.ReplicationController)
 				rc.Status, rc.Generation = v1.ReplicationControllerStatus{}, 1
-				template.DropDisabledTemplate(rc.Spec.Template, nil)
+				podspec.DropDisabledTemplate(rc.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				rc, was := o.(*v1.ReplicationController), old.(*v1.ReplicationController)
-				template.DropDisabledTemplate(rc.Spec.Template, was.Spec.Template)
-				rc.Generation = was.Generation
-				if !apiequality.Semantic.DeepEqual(rc.Spec, was.Spec) {
+				rc, previous := o.(*v1.ReplicationController), old.(*v1.ReplicationController)
+				podspec.DropDisabledTemplate(rc.Spec.Template, previous.Spec.Template)
+				rc.Generation = previous.Generation
+				if !apiequality.Semantic.DeepEqual(rc.Spec, previous.Spec) {
 					rc.Generation++
 				}
 			},
@@ -52,7 +52,7 @@ func replicationControllers() kind.Kind {
 				if t == nil {
 					return nil
 				}
-				return template.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
+				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
 			},
 			Fields: func(o runtime.Object) fields.Set {
 				rc := o.(*v1.ReplicationController)
@@ -60,14 +60,14 @@ func replicationControllers() kind.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{Columns: controllerColumns(), Row: row(controllerRow)},
+		Table: resourcedef.Table{Columns: controllerColumns(), Row: rowFunc(controllerRow)},
 	}
 }
 
 // defaultController takes selector and labels from the template where they are left out.
 func defaultController(rc *v1.ReplicationController) {
 	if t := rc.Spec.Template; t != nil {
-		template.DefaultPodTemplate(t)
+		podspec.DefaultPodTemplate(t)
 		if t.Labels != nil {
 			if len(rc.Spec.Selector) == 0 {
 				rc.Spec.Selector = t.Labels
@@ -85,24 +85,24 @@ func defaultController(rc *v1.ReplicationController) {
 func controllerColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.ReplicationControllerSpec{}.SwaggerDoc(), v1.ReplicationControllerStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Int("Desired", spec["replicas"]), column.Int("Current", status["replicas"]), column.Int("Ready", status["readyReplicas"]), column.Age(),
-	}, column.Wide(
-		column.Def("Containers", "Names of each container in the template."), column.Def("Images", "Images referenced by each container in the template."),
-		column.Def("Selector", spec["selector"]),
+		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]), printers.AgeColumn(),
+	}, printers.WideColumns(
+		printers.StringColumn("Containers", "Names of each container in the template."), printers.StringColumn("Images", "Images referenced by each container in the template."),
+		printers.StringColumn("Selector", spec["selector"]),
 	)...)
 }
 
-func controllerRow(rc *v1.ReplicationController, opt kind.RowOptions) []any {
+func controllerRow(rc *v1.ReplicationController, opt resourcedef.RowOptions) []any {
 	desired := int64(0)
 	if rc.Spec.Replicas != nil {
 		desired = int64(*rc.Spec.Replicas)
 	}
 	var names, images string
 	if rc.Spec.Template != nil {
-		names, images = column.Containers(rc.Spec.Template.Spec.Containers)
+		names, images = printers.LayoutContainerCells(rc.Spec.Template.Spec.Containers)
 	}
 	return []any{
-		rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas), column.Since(rc.CreationTimestamp, opt.Now),
-		names, images, column.Labels(rc.Spec.Selector),
+		rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas), printers.TimestampSince(rc.CreationTimestamp, opt.Now),
+		names, images, printers.FormatLabels(rc.Spec.Selector),
 	}
 }

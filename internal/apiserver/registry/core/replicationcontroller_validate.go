@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 const notNegative = "must be greater than or equal to 0"
@@ -32,7 +32,7 @@ func validateController(rc, _ *v1.ReplicationController) field.ErrorList {
 	if sel := labels.SelectorFromSet(s.Selector); !sel.Empty() && !sel.Matches(labels.Set(t.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`"))
 	}
-	errs = append(errs, template.ValidatePodTemplateSpec(t, path)...)
+	errs = append(errs, podspec.ValidatePodTemplateSpec(t, path)...)
 	if t.Spec.RestartPolicy != v1.RestartPolicyAlways {
 		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), t.Spec.RestartPolicy, []v1.RestartPolicy{v1.RestartPolicyAlways}))
 	}

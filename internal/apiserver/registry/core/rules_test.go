@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-func said(list field.ErrorList) string {
+func errorText(list field.ErrorList) string {
 	out := make([]string, 0, len(list))
 	for _, e := range list {
 		out = append(out, e.Error())
@@ -50,7 +50,7 @@ func TestVolumeRules(t *testing.T) {
 			p.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, "X"}
 		}, `spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"`},
 	} {
-		if got := said(validateVolume(volumeOf(c.change))); got != c.want {
+		if got := errorText(validateVolume(volumeOf(c.change))); got != c.want {
 			t.Errorf("%s: got  %s\nwant %s", name, got, c.want)
 		}
 	}
@@ -59,15 +59,15 @@ func TestVolumeRules(t *testing.T) {
 	})
 	now := old.DeepCopy()
 	now.Spec.NodeAffinity, now.Spec.CSI.ControllerExpandSecretRef = zone(v1.LabelTopologyZone), &v1.SecretReference{Name: "a", Namespace: "b"}
-	if got := said(validateVolumeUpdate(now, old)); got != "" {
+	if got := errorText(validateVolumeUpdate(now, old)); got != "" {
 		t.Error(got)
 	}
 	now.Spec.NodeAffinity, now.Spec.VolumeAttributesClassName = zone(v1.LabelTopologyRegion), nil
-	if got := said(validateVolumeUpdate(now, old)); !strings.Contains(got, "nodeAffinity: Invalid value: ") || !strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
+	if got := errorText(validateVolumeUpdate(now, old)); !strings.Contains(got, "nodeAffinity: Invalid value: ") || !strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
 		!strings.Contains(got, "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden") {
 		t.Error(got)
 	}
-	inline := said(ValidateInlineVolume(&old.Spec, field.NewPath("spec")))
+	inline := errorText(ValidateInlineVolume(&old.Spec, field.NewPath("spec")))
 	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline volumes\nspec.nodeAffinity: Forbidden: may not be specified in the context of inline volumes" {
 		t.Error(inline)
 	}
@@ -85,11 +85,11 @@ func TestClaimRules(t *testing.T) {
 	const key = v1.BetaStorageClassAnnotation
 	annotated := claim(func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{key: "fast"} })
 	moved := claim(func(c *v1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") })
-	if got := said(validateClaimUpdate(moved, annotated)); got != "" {
+	if got := errorText(validateClaimUpdate(moved, annotated)); got != "" {
 		t.Error(got)
 	}
 	other := claim(func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{key: "slow"} })
-	if got := said(validateClaimUpdate(other, annotated)); got != `metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is immutable` {
+	if got := errorText(validateClaimUpdate(other, annotated)); got != `metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is immutable` {
 		t.Error(got)
 	}
 	bound := claim(func(c *v1.PersistentVolumeClaim) {
@@ -97,17 +97,17 @@ func TestClaimRules(t *testing.T) {
 	})
 	now := bound.DeepCopy()
 	now.Spec.VolumeAttributesClassName = new("b")
-	if got := said(validateClaimUpdate(now, bound)); got != "" {
+	if got := errorText(validateClaimUpdate(now, bound)); got != "" {
 		t.Error(got)
 	}
 	now.Spec.VolumeAttributesClassName = new("")
-	if got := said(validateClaimUpdate(now, bound)); got != "spec.volumeAttributesClassName: Forbidden: update from non-nil value to an empty string is forbidden" {
+	if got := errorText(validateClaimUpdate(now, bound)); got != "spec.volumeAttributesClassName: Forbidden: update from non-nil value to an empty string is forbidden" {
 		t.Error(got)
 	}
 	now = bound.DeepCopy()
 	now.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{"cpu": "Odd"}
 	now.Status.AllocatedResources = v1.ResourceList{"storage": resource.MustParse("-1")}
-	if got := said(validateClaimStatus(now, bound)); !strings.HasPrefix(got, `status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
+	if got := errorText(validateClaimStatus(now, bound)); !strings.HasPrefix(got, `status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
 		!strings.HasSuffix(got, "status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
 		t.Error(got)
 	}
@@ -117,13 +117,13 @@ func TestLimitsAndQuotas(t *testing.T) {
 	l := &v1.LimitRange{Spec: v1.LimitRangeSpec{Limits: []v1.LimitRangeItem{{
 		Type: v1.LimitTypeContainer, Default: v1.ResourceList{"example.com/gpu": resource.MustParse("2")}, DefaultRequest: v1.ResourceList{"example.com/gpu": resource.MustParse("1")},
 	}}}}
-	if got := said(validateLimitRange(l)); got != `spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to defaultRequest value 1 in example.com/gpu` {
+	if got := errorText(validateLimitRange(l)); got != `spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to defaultRequest value 1 in example.com/gpu` {
 		t.Error(got)
 	}
 	q := &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{Scopes: []v1.ResourceQuotaScope{v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeTerminating}}}
 	now := q.DeepCopy()
 	now.Spec.Scopes[0], now.Spec.Scopes[1] = now.Spec.Scopes[1], now.Spec.Scopes[0]
-	if got := said(validateQuota(now, q)); got != "" {
+	if got := errorText(validateQuota(now, q)); got != "" {
 		t.Error(got)
 	}
 	exists := func(s v1.ResourceQuotaScope) v1.ScopedResourceSelectorRequirement {
@@ -132,7 +132,7 @@ func TestLimitsAndQuotas(t *testing.T) {
 	now = &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{ScopeSelector: &v1.ScopeSelector{MatchExpressions: []v1.ScopedResourceSelectorRequirement{
 		exists(v1.ResourceQuotaScopeTerminating), exists(v1.ResourceQuotaScopeNotTerminating),
 	}}}}
-	if got := said(validateQuota(now, nil)); !strings.HasSuffix(got, "conflicting scopes") {
+	if got := errorText(validateQuota(now, nil)); !strings.HasSuffix(got, "conflicting scopes") {
 		t.Error(got)
 	}
 }
@@ -147,14 +147,14 @@ func TestEventsStay(t *testing.T) {
 	now := old.DeepCopy()
 	now.Series, now.Reason = &v1.EventSeries{Count: 2, LastObservedTime: at}, "Other"
 	fresh := request.WithRequestInfo(context.Background(), &request.RequestInfo{APIGroup: "events.k8s.io"})
-	if got := said(validateEvent(fresh, now, old)); !strings.HasPrefix(got, `reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
+	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got, `reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
 		t.Error(got)
 	}
-	if got := said(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now, old)); got != "" {
+	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now, old)); got != "" {
 		t.Error(got)
 	}
 	now.Reason, now.Series.Count = "R", 1
-	if got := said(validateEvent(fresh, now, old)); got != `series.count: Invalid value: "": should be at least 2` {
+	if got := errorText(validateEvent(fresh, now, old)); got != `series.count: Invalid value: "": should be at least 2` {
 		t.Error(got)
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func secrets() kind.Kind {
-	t := types[v1.Secret, v1.SecretList]()
+func secrets() resourcedef.Kind {
+	t := newTypes[v1.Secret, v1.SecretList]()
 	t.NoGenerate = true
 	doc := v1.Secret{}.SwaggerDoc()
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "secrets", Singular: "secret", Kind: "Secret",
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default:  func(o runtime.Object) { defaultSecret(o.(*v1.Secret)) },
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateSecret(o.(*v1.Secret)) },
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
@@ -35,10 +35,10 @@ func secrets() kind.Kind {
 			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"type": string(o.(*v1.Secret).Type)} },
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Type", doc["type"]), column.Def("Data", doc["data"]), column.Age()},
-			Row: row(func(s *v1.Secret, opt kind.RowOptions) []any {
-				return []any{s.Name, string(s.Type), int64(len(s.Data)), column.Since(s.CreationTimestamp, opt.Now)}
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Type", doc["type"]), printers.StringColumn("Data", doc["data"]), printers.AgeColumn()},
+			Row: rowFunc(func(s *v1.Secret, opt resourcedef.RowOptions) []any {
+				return []any{s.Name, string(s.Type), int64(len(s.Data)), printers.TimestampSince(s.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}

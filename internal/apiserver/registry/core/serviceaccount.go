@@ -7,20 +7,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 const mountableAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
-func serviceAccounts() kind.Kind {
-	t := types[v1.ServiceAccount, v1.ServiceAccountList]()
+func serviceAccounts() resourcedef.Kind {
+	t := newTypes[v1.ServiceAccount, v1.ServiceAccountList]()
 	t.NoGenerate = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "serviceaccounts", Singular: "serviceaccount", Kind: "ServiceAccount",
-		Names: kind.Names{Short: []string{"sa"}},
+		Names: resourcedef.Names{Short: []string{"sa"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			PrepareCreate: func(_ context.Context, o runtime.Object) { cleanSecretReferences(o.(*v1.ServiceAccount)) },
 			PrepareUpdate: func(_ context.Context, o, _ runtime.Object) { cleanSecretReferences(o.(*v1.ServiceAccount)) },
 			Warn: func(_ context.Context, o runtime.Object) []string {
@@ -31,10 +31,10 @@ func serviceAccounts() kind.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
-			Row: row(func(s *v1.ServiceAccount, opt kind.RowOptions) []any {
-				return []any{s.Name, column.Since(s.CreationTimestamp, opt.Now)}
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
+			Row: rowFunc(func(s *v1.ServiceAccount, opt resourcedef.RowOptions) []any {
+				return []any{s.Name, printers.TimestampSince(s.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}

@@ -10,30 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func persistentVolumes() kind.Kind {
-	t := types[v1.PersistentVolume, v1.PersistentVolumeList]()
+func persistentVolumes() resourcedef.Kind {
+	t := newTypes[v1.PersistentVolume, v1.PersistentVolumeList]()
 	t.Namespaced, t.HasStatus, t.NoGenerate = false, true, true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Version: "v1", Resource: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
-		Names: kind.Names{Short: []string{"pv"}},
+		Names: resourcedef.Names{Short: []string{"pv"}},
 		Types: t,
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) { defaultVolume(o.(*v1.PersistentVolume)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				now := metav1.Now()
 				o.(*v1.PersistentVolume).Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: &now}
 			},
 			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
-				s, was := &o.(*v1.PersistentVolume).Status, &old.(*v1.PersistentVolume).Status
+				s, previous := &o.(*v1.PersistentVolume).Status, &old.(*v1.PersistentVolume).Status
 				switch {
-				case s.Phase == was.Phase && s.LastPhaseTransitionTime == nil:
-					s.LastPhaseTransitionTime = was.LastPhaseTransitionTime
-				case s.Phase != was.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(was.LastPhaseTransitionTime)):
+				case s.Phase == previous.Phase && s.LastPhaseTransitionTime == nil:
+					s.LastPhaseTransitionTime = previous.LastPhaseTransitionTime
+				case s.Phase != previous.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(previous.LastPhaseTransitionTime)):
 					now := metav1.Now()
 					s.LastPhaseTransitionTime = &now
 				}
@@ -48,7 +48,7 @@ func persistentVolumes() kind.Kind {
 			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolume).Name} },
 			AllowUnconditionalUpdate: true,
 		},
-		Table: kind.Table{Columns: volumeColumns(), Row: row(volumeRow)},
+		Table: resourcedef.Table{Columns: volumeColumns(), Row: rowFunc(volumeRow)},
 	}
 }
 
@@ -62,22 +62,22 @@ func defaultVolume(p *v1.PersistentVolume) {
 	if p.Spec.VolumeMode == nil {
 		p.Spec.VolumeMode = new(v1.PersistentVolumeFilesystem)
 	}
-	template.RoundResources(p.Spec.Capacity)
-	template.DefaultVolumeSource(&p.Spec.PersistentVolumeSource)
+	podspec.RoundResources(p.Spec.Capacity)
+	podspec.DefaultVolumeSource(&p.Spec.PersistentVolumeSource)
 }
 
 func volumeColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.PersistentVolumeSpec{}.SwaggerDoc(), v1.PersistentVolumeStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		column.Name(), column.Def("Capacity", spec["capacity"]), column.Def("Access Modes", spec["accessModes"]),
-		column.Def("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]), column.Def("Status", status["phase"]), column.Def("Claim", spec["claimRef"]),
-		column.Def("StorageClass", "StorageClass of the pv"),
-		column.Def("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
-		column.Def("Reason", status["reason"]), column.Age(),
-	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
+		printers.NameColumn(), printers.StringColumn("Capacity", spec["capacity"]), printers.StringColumn("Access Modes", spec["accessModes"]),
+		printers.StringColumn("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]), printers.StringColumn("Status", status["phase"]), printers.StringColumn("Claim", spec["claimRef"]),
+		printers.StringColumn("StorageClass", "StorageClass of the pv"),
+		printers.StringColumn("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
+		printers.StringColumn("Reason", status["reason"]), printers.AgeColumn(),
+	}, printers.WideColumns(printers.StringColumn("VolumeMode", spec["volumeMode"]))...)
 }
 
-func volumeRow(p *v1.PersistentVolume, opt kind.RowOptions) []any {
+func volumeRow(p *v1.PersistentVolume, opt resourcedef.RowOptions) []any {
 	claim := ""
 	if r := p.Spec.ClaimRef; r != nil {
 		claim = r.Namespace + "/" + r.Name
@@ -93,7 +93,7 @@ func volumeRow(p *v1.PersistentVolume, opt kind.RowOptions) []any {
 	}
 	return []any{
 		p.Name, size.String(), modesCell(p.Spec.AccessModes), string(p.Spec.PersistentVolumeReclaimPolicy), phase, claim, class,
-		orUnset(p.Spec.VolumeAttributesClassName), p.Status.Reason, column.Since(p.CreationTimestamp, opt.Now), modeCell(p.Spec.VolumeMode),
+		orUnset(p.Spec.VolumeAttributesClassName), p.Status.Reason, printers.TimestampSince(p.CreationTimestamp, opt.Now), modeCell(p.Spec.VolumeMode),
 	}
 }
 

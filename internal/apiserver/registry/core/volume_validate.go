@@ -14,7 +14,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 func validateVolume(p *v1.PersistentVolume) field.ErrorList {
@@ -40,14 +40,14 @@ func volumeBasics(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList 
 	if len(s.AccessModes) == 0 {
 		errs = append(errs, field.Required(spec.Child("accessModes"), ""))
 	}
-	errs = append(errs, template.ValidateAccessModes(s.AccessModes, spec.Child("accessModes"))...)
+	errs = append(errs, podspec.ValidateAccessModes(s.AccessModes, spec.Child("accessModes"))...)
 	if len(s.Capacity) == 0 {
 		errs = append(errs, field.Required(spec.Child("capacity"), ""))
 	}
 	if _, ok := s.Capacity[v1.ResourceStorage]; !ok || len(s.Capacity) > 1 {
 		errs = append(errs, field.NotSupported(spec.Child("capacity"), s.Capacity, []v1.ResourceName{v1.ResourceStorage}))
 	}
-	for _, k := range template.SortedResources(s.Capacity) {
+	for _, k := range podspec.SortedResources(s.Capacity) {
 		q, at := s.Capacity[k], spec.Child("capacity").Key(string(k))
 		errs = append(errs, notNegativeQuantity(q, at)...)
 		if q.Sign() <= 0 {
@@ -64,7 +64,7 @@ func volumeBasics(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList 
 		if a.Required == nil {
 			errs = append(errs, field.Required(spec.Child("nodeAffinity", "required"), "must specify required node constraints"))
 		} else {
-			errs = append(errs, template.ValidateNodeSelector(a.Required, spec.Child("nodeAffinity", "required"))...)
+			errs = append(errs, podspec.ValidateNodeSelector(a.Required, spec.Child("nodeAffinity", "required"))...)
 		}
 	}
 	return errs
@@ -102,7 +102,7 @@ func volumeSource(p *v1.PersistentVolume, spec *field.Path) field.ErrorList {
 		}
 		var only v1.PersistentVolumeSource
 		reflect.ValueOf(&only).Elem().FieldByNameFunc(same).Set(source)
-		errs = append(errs, template.ValidatePersistentSource(&only, p.Name, spec)...)
+		errs = append(errs, podspec.ValidatePersistentSource(&only, p.Name, spec)...)
 		if only.Local != nil && p.Spec.NodeAffinity == nil {
 			errs = append(errs, field.Required(spec.Child("nodeAffinity"), "Local volume requires node affinity"))
 		}
@@ -148,7 +148,7 @@ func ValidateInlineVolume(s *v1.PersistentVolumeSpec, spec *field.Path) field.Er
 	if len(s.AccessModes) == 0 {
 		errs = append(errs, field.Required(spec.Child("accessModes"), ""))
 	}
-	errs = append(errs, template.ValidateAccessModes(s.AccessModes, spec.Child("accessModes"))...)
+	errs = append(errs, podspec.ValidateAccessModes(s.AccessModes, spec.Child("accessModes"))...)
 	if p := s.PersistentVolumeReclaimPolicy; p != "" && p != v1.PersistentVolumeReclaimRetain {
 		errs = append(errs, field.Forbidden(spec.Child("persistentVolumeReclaimPolicy"), "may only be Retain "+inline))
 	}
@@ -163,13 +163,13 @@ func ValidateInlineVolume(s *v1.PersistentVolumeSpec, spec *field.Path) field.Er
 
 func validateVolumeUpdate(p, old *v1.PersistentVolume) field.ErrorList {
 	errs := validateVolume(p)
-	now, was := p.Spec.PersistentVolumeSource.DeepCopy(), old.Spec.PersistentVolumeSource.DeepCopy()
-	if now.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
+	now, previous := p.Spec.PersistentVolumeSource.DeepCopy(), old.Spec.PersistentVolumeSource.DeepCopy()
+	if now.CSI != nil && previous.CSI != nil && previous.CSI.ControllerExpandSecretRef == nil {
 		// The secret for expansion may be added where there was none.
 		now.CSI.ControllerExpandSecretRef = nil
 	}
-	if !apiequality.Semantic.DeepEqual(now, was) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"), fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(was, now))))
+	if !apiequality.Semantic.DeepEqual(now, previous) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"), fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(previous, now))))
 	}
 	errs = append(errs, validation.ValidateImmutableField(p.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
 	if old.Spec.NodeAffinity != nil && !renamedLabels(p.Spec.NodeAffinity, old.Spec.NodeAffinity) {
@@ -182,13 +182,13 @@ func validateVolumeUpdate(p, old *v1.PersistentVolume) field.ErrorList {
 }
 
 // renamedLabels says that an affinity differs from the stored one at most by labels of Nodes that go by their new names.
-func renamedLabels(now, was *v1.VolumeNodeAffinity) bool {
-	if now == nil || now.Required == nil || was.Required == nil || len(now.Required.NodeSelectorTerms) != len(was.Required.NodeSelectorTerms) {
+func renamedLabels(now, previous *v1.VolumeNodeAffinity) bool {
+	if now == nil || now.Required == nil || previous.Required == nil || len(now.Required.NodeSelectorTerms) != len(previous.Required.NodeSelectorTerms) {
 		return false
 	}
-	was = was.DeepCopy()
-	for i := range was.Required.NodeSelectorTerms {
-		list, fresh := was.Required.NodeSelectorTerms[i].MatchExpressions, now.Required.NodeSelectorTerms[i].MatchExpressions
+	previous = previous.DeepCopy()
+	for i := range previous.Required.NodeSelectorTerms {
+		list, fresh := previous.Required.NodeSelectorTerms[i].MatchExpressions, now.Required.NodeSelectorTerms[i].MatchExpressions
 		for k := range list {
 			name := newLabel(list[k].Key)
 			if name != "" && k < len(fresh) && fresh[k].Key == name {
@@ -196,7 +196,7 @@ func renamedLabels(now, was *v1.VolumeNodeAffinity) bool {
 			}
 		}
 	}
-	return apiequality.Semantic.DeepEqual(now, was)
+	return apiequality.Semantic.DeepEqual(now, previous)
 }
 
 // newLabel is what an old label of Nodes is called now; "" when it was not renamed.
@@ -221,10 +221,10 @@ func warnVolume(p *v1.PersistentVolume) []string {
 	if a := p.Spec.NodeAffinity; a != nil && a.Required != nil {
 		for i := range a.Required.NodeSelectorTerms {
 			at := field.NewPath("spec", "nodeAffinity", "required", "nodeSelectorTerms").Index(i)
-			out = append(out, template.NodeTermWarnings(&a.Required.NodeSelectorTerms[i], false, at)...)
+			out = append(out, podspec.NodeTermWarnings(&a.Required.NodeSelectorTerms[i], false, at)...)
 		}
 	}
-	out = append(out, oldSources(&p.Spec.PersistentVolumeSource)...)
+	out = append(out, deprecatedSources(&p.Spec.PersistentVolumeSource)...)
 	if p.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimRecycle {
 		out = append(out, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.")
 	}
@@ -242,8 +242,8 @@ func betaClass(a map[string]string) []string {
 	return []string{fmt.Sprintf("metadata.annotations[%s]: deprecated since v1.8; use \"storageClassName\" attribute instead", v1.BetaStorageClassAnnotation)}
 }
 
-// oldSources tells of sources that are gone or going.
-func oldSources(s *v1.PersistentVolumeSource) []string {
+// deprecatedSources tells of sources that are gone or going.
+func deprecatedSources(s *v1.PersistentVolumeSource) []string {
 	var out []string
 	for _, old := range []struct {
 		set         bool

@@ -9,45 +9,45 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // What a slice may hold at most.
 const (
-	mostEndpoints = 1000
-	mostAddresses = 100
-	mostPorts     = 20000
-	mostHints     = 8
-	mostTopology  = 16
+	maxEndpoints      = 1000
+	maxAddresses      = 100
+	maxPorts          = 20000
+	maxHints          = 8
+	maxTopologyLabels = 16
 )
 
-func check(s, was *discoveryv1.EndpointSlice) field.ErrorList {
-	var f row.Findings
+func check(s, previous *discoveryv1.EndpointSlice) field.ErrorList {
+	var f typed.Errors
 	path := field.NewPath("addressType")
-	checkEndpoints(&f, s, was)
 	checkPorts(&f, s.Ports)
+	checkEndpoints(&f, s, previous)
 	if s.AddressType == "" {
 		f.Required(path, "")
 	} else {
-		row.OneOf(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+		typed.Supported(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	}
-	if was != nil {
-		f.SameUnshown(path, s.AddressType, was.AddressType)
+	if previous != nil {
+		f.ImmutableWithoutValue(path, s.AddressType, previous.AddressType)
 	}
 	countAddresses(&f, s)
 	return f.List()
 }
 
-func checkEndpoints(f *row.Findings, s, was *discoveryv1.EndpointSlice) {
+func checkEndpoints(f *typed.Errors, s, previous *discoveryv1.EndpointSlice) {
 	path := field.NewPath("endpoints")
-	if n := len(s.Endpoints); n > mostEndpoints {
-		f.Add(field.TooMany(path, n, mostEndpoints))
+	if n := len(s.Endpoints); n > maxEndpoints {
+		f.Add(field.TooMany(path, n, maxEndpoints))
 		return
 	}
 	stored := sets.New[string]()
-	if was != nil {
-		for _, e := range was.Endpoints {
+	if previous != nil {
+		for _, e := range previous.Endpoints {
 			stored.Insert(e.Addresses...)
 		}
 	}
@@ -57,13 +57,13 @@ func checkEndpoints(f *row.Findings, s, was *discoveryv1.EndpointSlice) {
 }
 
 // countAddresses wants some addresses of each endpoint, and not too many.
-func countAddresses(f *row.Findings, s *discoveryv1.EndpointSlice) {
+func countAddresses(f *typed.Errors, s *discoveryv1.EndpointSlice) {
 	for i := range s.Endpoints {
 		switch at, n := field.NewPath("endpoints").Index(i).Child("addresses"), len(s.Endpoints[i].Addresses); {
 		case n == 0:
 			f.Required(at, "")
-		case n > mostAddresses:
-			f.Add(field.TooMany(at, n, mostAddresses))
+		case n > maxAddresses:
+			f.Add(field.TooMany(at, n, maxAddresses))
 		}
 	}
 }
@@ -75,20 +75,20 @@ type endpointAt struct {
 	stored sets.Set[string]
 }
 
-func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.Endpoint, at endpointAt) {
+func checkEndpoint(f *typed.Errors, t discoveryv1.AddressType, e *discoveryv1.Endpoint, at endpointAt) {
 	addresses := at.path.Child("addresses")
 	for i, a := range e.Addresses {
 		checkAddress(f, t, a, endpointAt{path: addresses.Index(i), list: addresses, stored: at.stored})
 	}
 	if e.NodeName != nil {
-		f.Subdomain(at.path.Child("nodeName"), *e.NodeName)
+		f.DNSSubdomain(at.path.Child("nodeName"), *e.NodeName)
 	}
-	if n := len(e.DeprecatedTopology); n > mostTopology {
-		f.Add(field.TooMany(at.path.Child("deprecatedTopology"), n, mostTopology))
+	if n := len(e.DeprecatedTopology); n > maxTopologyLabels {
+		f.Add(field.TooMany(at.path.Child("deprecatedTopology"), n, maxTopologyLabels))
 	}
 	f.Add(metavalidation.ValidateLabels(e.DeprecatedTopology, at.path.Child("deprecatedTopology"))...)
 	if e.Hostname != nil {
-		f.Label(at.path.Child("hostname"), *e.Hostname)
+		f.DNSLabel(at.path.Child("hostname"), *e.Hostname)
 	}
 	if e.Hints == nil {
 		return
@@ -105,9 +105,9 @@ func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.En
 }
 
 // checkHints wants a few names, each well formed and once.
-func checkHints(f *row.Findings, path *field.Path, names []string, valid func(string) []string) {
-	if n := len(names); n > mostHints {
-		f.Add(field.TooMany(path, n, mostHints))
+func checkHints(f *typed.Errors, path *field.Path, names []string, valid func(string) []string) {
+	if n := len(names); n > maxHints {
+		f.Add(field.TooMany(path, n, maxHints))
 		return
 	}
 	seen := sets.New[string]()
@@ -117,11 +117,11 @@ func checkHints(f *row.Findings, path *field.Path, names []string, valid func(st
 			f.Add(field.Duplicate(at, name))
 		}
 		seen.Insert(name)
-		f.Each(at, name, valid(name))
+		f.InvalidEach(at, name, valid(name))
 	}
 }
 
-func checkAddress(f *row.Findings, t discoveryv1.AddressType, a string, at endpointAt) {
+func checkAddress(f *typed.Errors, t discoveryv1.AddressType, a string, at endpointAt) {
 	switch t {
 	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
 	case discoveryv1.AddressTypeFQDN:
@@ -137,19 +137,19 @@ func checkAddress(f *row.Findings, t discoveryv1.AddressType, a string, at endpo
 	if netutils.IsIPv6String(a) != (t == discoveryv1.AddressTypeIPv6) {
 		f.Invalid(at.list, a, "must be an "+string(t)+" address")
 	}
-	f.Add(template.ValidateNonSpecialIP(at.path, a)...)
+	f.Add(podspec.ValidateNonSpecialIP(at.path, a)...)
 }
 
-func checkPorts(f *row.Findings, ports []discoveryv1.EndpointPort) {
+func checkPorts(f *typed.Errors, ports []discoveryv1.EndpointPort) {
 	path, names := field.NewPath("ports"), sets.New[string]()
-	if n := len(ports); n > mostPorts {
-		f.Add(field.TooMany(path, n, mostPorts))
+	if n := len(ports); n > maxPorts {
+		f.Add(field.TooMany(path, n, maxPorts))
 		return
 	}
 	for i, p := range ports {
-		name, at := row.Value(p.Name), path.Index(i)
+		name, at := typed.Deref(p.Name), path.Index(i)
 		if name != "" {
-			f.Label(at.Child("name"), name)
+			f.DNSLabel(at.Child("name"), name)
 		}
 		if names.Has(name) {
 			f.Add(field.Duplicate(at.Child("name"), name))
@@ -158,10 +158,10 @@ func checkPorts(f *row.Findings, ports []discoveryv1.EndpointPort) {
 		if p.Protocol == nil {
 			f.Required(at.Child("protocol"), "")
 		} else {
-			row.OneOf(f, at.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+			typed.Supported(f, at.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 		}
 		if p.AppProtocol != nil {
-			f.LabelKey(at.Child("appProtocol"), *p.AppProtocol)
+			f.QualifiedName(at.Child("appProtocol"), *p.AppProtocol)
 		}
 	}
 }

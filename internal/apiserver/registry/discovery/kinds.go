@@ -5,50 +5,77 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
 	"sort"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{slices()} }
+func Kinds() []resourcedef.Kind { return []resourcedef.Kind{endpointSlices()} }
 
-func slices() kind.Kind {
+func endpointSlices() resourcedef.Kind {
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
-	return kind.Kind{
+	return resourcedef.Kind{
 		Group: discoveryv1.GroupName, Version: "v1", Resource: "endpointslices", Singular: "endpointslice", Kind: "EndpointSlice",
-		Types: row.InNamespace[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](),
-		Rules: row.Rules[discoveryv1.EndpointSlice]{
-			Default:       fill,
-			Check:         check,
-			Warn:          warn,
-			Unconditional: true,
-		}.Rules(),
-		Table: kind.Table{
+		Types: typed.NewNamespacedTypes[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](),
+		Rules: typed.Rules[discoveryv1.EndpointSlice]{
+			Default:                  defaultSlice,
+			PrepareForCreate:         func(_ context.Context, s *discoveryv1.EndpointSlice) { dropTopology(s, nil) },
+			PrepareForUpdate:         dropTopology,
+			Validate:                 check,
+			Warn:                     warn,
+			AllowUnconditionalUpdate: true,
+		}.Untyped(),
+		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				column.Name(), column.Def("AddressType", doc["addressType"]), column.Def("Ports", doc["ports"]), column.Def("Endpoints", doc["endpoints"]), column.Age(),
+				printers.NameColumn(), printers.StringColumn("AddressType", doc["addressType"]), printers.StringColumn("Ports", doc["ports"]), printers.StringColumn("Endpoints", doc["endpoints"]), printers.AgeColumn(),
 			},
-			Row: row.Cells(func(s *discoveryv1.EndpointSlice, o kind.RowOptions) []any {
-				return []any{s.Name, string(s.AddressType), portCell(s.Ports), addressCell(s.Endpoints), column.Since(s.CreationTimestamp, o.Now)}
+			Row: typed.RowFunc(func(s *discoveryv1.EndpointSlice, o resourcedef.RowOptions) []any {
+				return []any{s.Name, string(s.AddressType), portCell(s.Ports), addressCell(s.Endpoints), printers.TimestampSince(s.CreationTimestamp, o.Now)}
 			}),
 		},
 	}
 }
 
-func fill(s *discoveryv1.EndpointSlice) {
+func defaultSlice(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
-		row.OrElse(&s.Ports[i].Name, "")
-		row.OrElse(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+		typed.SetDefault(&s.Ports[i].Name, "")
+		typed.SetDefault(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}
+
+// dropTopology takes out deprecatedTopology, which nobody writes by v1, unless no endpoint is changed. A node that was
+// named by it there stays the endpoint's node. old is nil at creation.
+func dropTopology(s, old *discoveryv1.EndpointSlice) {
+	nodes := sets.New[string]()
+	if old != nil {
+		if apiequality.Semantic.DeepEqual(old.Endpoints, s.Endpoints) {
+			return
+		}
+		for i := range old.Endpoints {
+			nodes.Insert(old.Endpoints[i].DeprecatedTopology[corev1.LabelHostname])
+		}
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		node := e.DeprecatedTopology[corev1.LabelHostname]
+		if e.NodeName == nil && nodes.Has(node) && len(validation.IsDNS1123Subdomain(node)) == 0 {
+			e.NodeName = &node
+		}
+		e.DeprecatedTopology = nil
 	}
 }
 
@@ -65,8 +92,8 @@ func warn(s *discoveryv1.EndpointSlice) []string {
 	return out
 }
 
-// shown is how many ports and addresses a cell has room for.
-const shown = 3
+// maxShownCells is how many ports and addresses a cell has room for.
+const maxShownCells = 3
 
 func portCell(ports []discoveryv1.EndpointPort) string {
 	if len(ports) == 0 {
@@ -75,8 +102,8 @@ func portCell(ports []discoveryv1.EndpointPort) string {
 	var out []string
 	for i, p := range ports {
 		switch {
-		case i >= shown:
-			return fmt.Sprintf("%s + %d more...", column.Few(out, shown), len(ports)-i)
+		case i >= maxShownCells:
+			return fmt.Sprintf("%s + %d more...", printers.JoinLimited(out, maxShownCells), len(ports)-i)
 		case p.Name != nil && *p.Name != "" && p.Port == nil:
 			out = append(out, *p.Name)
 		case p.Port == nil:
@@ -86,7 +113,7 @@ func portCell(ports []discoveryv1.EndpointPort) string {
 		}
 	}
 	sort.Strings(out)
-	return column.Few(out, shown)
+	return printers.JoinLimited(out, maxShownCells)
 }
 
 func addressCell(endpoints []discoveryv1.Endpoint) string {
@@ -97,5 +124,5 @@ func addressCell(endpoints []discoveryv1.Endpoint) string {
 	for _, e := range endpoints {
 		out = append(out, e.Addresses...)
 	}
-	return column.Few(out, shown)
+	return printers.JoinLimited(out, maxShownCells)
 }

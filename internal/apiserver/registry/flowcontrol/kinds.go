@@ -12,44 +12,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{schemas(), levels()} }
+func Kinds() []resourcedef.Kind {
+	return []resourcedef.Kind{flowSchemas(), priorityLevelConfigurations()}
+}
 
-func names(resource, kindName string, t kind.Types) kind.Kind {
+func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
 	t.HasStatus = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
 	}
 }
 
 func spec() *field.Path { return field.NewPath("spec") }
 
-func schemas() kind.Kind {
-	k := names("flowschemas", "FlowSchema", row.Types[flowcontrolv1.FlowSchema, flowcontrolv1.FlowSchemaList]())
-	k.Rules = row.Rules[flowcontrolv1.FlowSchema]{
+func flowSchemas() resourcedef.Kind {
+	k := newKind("flowschemas", "FlowSchema", typed.NewTypes[flowcontrolv1.FlowSchema, flowcontrolv1.FlowSchemaList]())
+	k.Rules = typed.Rules[flowcontrolv1.FlowSchema]{
 		Default: func(s *flowcontrolv1.FlowSchema) {
 			const middle = 1000
 			if s.Spec.MatchingPrecedence == 0 {
 				s.Spec.MatchingPrecedence = middle
 			}
 		},
-		Check:         checkSchema,
-		CheckStatus:   checkSchemaStatus,
-		Unconditional: true,
-	}.Rules()
+		Validate:                 checkSchema,
+		ValidateStatus:           checkSchemaStatus,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
 	doc := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
-	k.Table = kind.Table{
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
-			column.Def("MatchingPrecedence", doc["matchingPrecedence"]), column.Def("DistinguisherMethod", doc["distinguisherMethod"]),
-			column.Age(), column.Def("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
+			printers.NameColumn(), printers.StringColumn("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
+			printers.StringColumn("MatchingPrecedence", doc["matchingPrecedence"]), printers.StringColumn("DistinguisherMethod", doc["distinguisherMethod"]),
+			printers.AgeColumn(), printers.StringColumn("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
 		},
-		Row: row.Cells(func(s *flowcontrolv1.FlowSchema, o kind.RowOptions) []any {
+		Row: typed.RowFunc(func(s *flowcontrolv1.FlowSchema, o resourcedef.RowOptions) []any {
 			method, missing := "<none>", "?"
 			if m := s.Spec.DistinguisherMethod; m != nil {
 				method = string(m.Type)
@@ -59,59 +61,59 @@ func schemas() kind.Kind {
 					missing = string(c.Status)
 				}
 			}
-			return []any{s.Name, s.Spec.PriorityLevelConfiguration.Name, int64(s.Spec.MatchingPrecedence), method, column.Since(s.CreationTimestamp, o.Now), missing}
+			return []any{s.Name, s.Spec.PriorityLevelConfiguration.Name, int64(s.Spec.MatchingPrecedence), method, printers.TimestampSince(s.CreationTimestamp, o.Now), missing}
 		}),
 	}
 	return k
 }
 
-func levels() kind.Kind {
-	k := names("prioritylevelconfigurations", "PriorityLevelConfiguration", row.Types[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList]())
-	k.Rules = row.Rules[flowcontrolv1.PriorityLevelConfiguration]{Default: defaultLevel, Check: checkLevel, CheckStatus: checkLevelStatus, Unconditional: true}.Rules()
+func priorityLevelConfigurations() resourcedef.Kind {
+	k := newKind("prioritylevelconfigurations", "PriorityLevelConfiguration", typed.NewTypes[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList]())
+	k.Rules = typed.Rules[flowcontrolv1.PriorityLevelConfiguration]{Default: defaultLevel, Validate: checkLevel, ValidateStatus: checkLevelStatus, AllowUnconditionalUpdate: true}.Untyped()
 	limited, queuing := flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc(), flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
-	k.Table = kind.Table{
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
-			column.Def("NominalConcurrencyShares", limited["nominalConcurrencyShares"]), column.Def("Queues", queuing["queues"]),
-			column.Def("HandSize", queuing["handSize"]), column.Def("QueueLengthLimit", queuing["queueLengthLimit"]), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
+			printers.StringColumn("NominalConcurrencyShares", limited["nominalConcurrencyShares"]), printers.StringColumn("Queues", queuing["queues"]),
+			printers.StringColumn("HandSize", queuing["handSize"]), printers.StringColumn("QueueLengthLimit", queuing["queueLengthLimit"]), printers.AgeColumn(),
 		},
-		Row: row.Cells(levelRow),
+		Row: typed.RowFunc(levelRow),
 	}
 	return k
 }
 
-func levelRow(l *flowcontrolv1.PriorityLevelConfiguration, o kind.RowOptions) []any {
+func levelRow(l *flowcontrolv1.PriorityLevelConfiguration, o resourcedef.RowOptions) []any {
 	var shares, queues, hand, length any = "<none>", "<none>", "<none>", "<none>"
 	if x := l.Spec.Limited; x != nil {
-		shares = row.Value(x.NominalConcurrencyShares)
+		shares = typed.Deref(x.NominalConcurrencyShares)
 		if q := x.LimitResponse.Queuing; q != nil {
 			queues, hand, length = q.Queues, q.HandSize, q.QueueLengthLimit
 		}
 	}
-	return []any{l.Name, string(l.Spec.Type), shares, queues, hand, length, column.Since(l.CreationTimestamp, o.Now)}
+	return []any{l.Name, string(l.Spec.Type), shares, queues, hand, length, printers.TimestampSince(l.CreationTimestamp, o.Now)}
 }
 
 func defaultLevel(l *flowcontrolv1.PriorityLevelConfiguration) {
 	if e := l.Spec.Exempt; e != nil {
-		row.OrElse(&e.NominalConcurrencyShares, 0)
-		row.OrElse(&e.LendablePercent, 0)
+		typed.SetDefault(&e.NominalConcurrencyShares, 0)
+		typed.SetDefault(&e.LendablePercent, 0)
 	}
 	x := l.Spec.Limited
 	if x == nil {
 		return
 	}
 	const shares = 30
-	row.OrElse(&x.NominalConcurrencyShares, shares)
-	row.OrElse(&x.LendablePercent, 0)
+	typed.SetDefault(&x.NominalConcurrencyShares, shares)
+	typed.SetDefault(&x.LendablePercent, 0)
 	if q := x.LimitResponse.Queuing; q != nil {
 		const queues, hand, length = 64, 8, 50
-		orNumber(&q.Queues, queues)
-		orNumber(&q.HandSize, hand)
-		orNumber(&q.QueueLengthLimit, length)
+		numberOrNone(&q.Queues, queues)
+		numberOrNone(&q.HandSize, hand)
+		numberOrNone(&q.QueueLengthLimit, length)
 	}
 }
 
-func orNumber(p *int32, v int32) {
+func numberOrNone(p *int32, v int32) {
 	if *p == 0 {
 		*p = v
 	}

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/apiserver/pkg/util/shufflesharding"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const mostQueues = 10 * 1000 * 1000
+const maxQueues = 10 * 1000 * 1000
 
 func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	s := &l.Spec
 	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
 		f.Invalid(spec().Child("type"), s.Type, "type must be 'Exempt' if and only if `name` is 'exempt'")
@@ -31,7 +31,7 @@ func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList 
 		}
 	case "":
 	default:
-		row.OneOf(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
+		typed.Supported(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
 	}
 	checkMandatory(&f, l)
 	checkParts(&f, s)
@@ -39,7 +39,7 @@ func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList 
 }
 
 // checkParts wants the parts that go with the types, and no others.
-func checkParts(f *row.Findings, s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+func checkParts(f *typed.Errors, s *flowcontrolv1.PriorityLevelConfigurationSpec) {
 	part := func(at *field.Path, there, needed, allowed bool) {
 		switch {
 		case there && !allowed:
@@ -62,7 +62,7 @@ func checkParts(f *row.Findings, s *flowcontrolv1.PriorityLevelConfigurationSpec
 }
 
 // checkMandatory keeps the two levels that requests fall back on as they are; how much the exempt one lends may change.
-func checkMandatory(f *row.Findings, l *flowcontrolv1.PriorityLevelConfiguration) {
+func checkMandatory(f *typed.Errors, l *flowcontrolv1.PriorityLevelConfiguration) {
 	for _, m := range bootstrap.MandatoryPriorityLevelConfigurations {
 		if m.Name != l.Name {
 			continue
@@ -72,12 +72,12 @@ func checkMandatory(f *row.Findings, l *flowcontrolv1.PriorityLevelConfiguration
 			want.Exempt, text = l.Spec.Exempt, "spec of '%s' except the 'spec.exempt.*' fields must equal the fixed value"
 		}
 		if !apiequality.Semantic.DeepEqual(*want, l.Spec) {
-			f.Invalid(spec(), row.Bare(l.Spec), fmt.Sprintf(text, l.Name))
+			f.Invalid(spec(), typed.GoFields(l.Spec), fmt.Sprintf(text, l.Name))
 		}
 	}
 }
 
-func checkShares(f *row.Findings, shares, lend *int32, p *field.Path) {
+func checkShares(f *typed.Errors, shares, lend *int32, p *field.Path) {
 	const all = 100
 	if shares != nil && *shares < 0 {
 		f.Invalid(p.Child("nominalConcurrencyShares"), *shares, "must be a non-negative integer")
@@ -87,13 +87,13 @@ func checkShares(f *row.Findings, shares, lend *int32, p *field.Path) {
 	}
 }
 
-func checkLimited(f *row.Findings, l *flowcontrolv1.LimitedPriorityLevelConfiguration, p *field.Path) {
+func checkLimited(f *typed.Errors, l *flowcontrolv1.LimitedPriorityLevelConfiguration, p *field.Path) {
 	checkShares(f, l.NominalConcurrencyShares, nil, p)
 	switch r, at := &l.LimitResponse, p.Child("limitResponse"); {
 	case r.Type == flowcontrolv1.LimitResponseTypeQueue && r.Queuing != nil:
 		checkQueuing(f, r.Queuing, at.Child("queuing"))
 	case r.Type != "":
-		row.OneOf(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
+		typed.Supported(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
 	}
 	checkShares(f, nil, l.LendablePercent, p)
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
@@ -101,7 +101,7 @@ func checkLimited(f *row.Findings, l *flowcontrolv1.LimitedPriorityLevelConfigur
 	}
 }
 
-func checkQueuing(f *row.Findings, q *flowcontrolv1.QueuingConfiguration, p *field.Path) {
+func checkQueuing(f *typed.Errors, q *flowcontrolv1.QueuingConfiguration, p *field.Path) {
 	for _, x := range []struct {
 		child string
 		n     int32
@@ -110,7 +110,7 @@ func checkQueuing(f *row.Findings, q *flowcontrolv1.QueuingConfiguration, p *fie
 			f.Invalid(p.Child(x.child), x.n, "must be positive")
 		}
 	}
-	f.NotGreater(p.Child("queues"), q.Queues, mostQueues, fmt.Sprintf("must not be greater than %d", mostQueues))
+	f.NotGreater(p.Child("queues"), q.Queues, maxQueues, fmt.Sprintf("must not be greater than %d", maxQueues))
 	if q.HandSize > q.Queues {
 		f.Invalid(p.Child("handSize"), q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
 	} else if q.HandSize > 0 {
@@ -121,7 +121,7 @@ func checkQueuing(f *row.Findings, q *flowcontrolv1.QueuingConfiguration, p *fie
 }
 
 func checkLevelStatus(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	seen := map[flowcontrolv1.PriorityLevelConfigurationConditionType]bool{}
 	for i, c := range l.Status.Conditions {
 		at := field.NewPath("status", "conditions").Index(i)

@@ -17,20 +17,20 @@ import (
 // administrator left it.
 func Ensure(ctx context.Context, c client.FlowcontrolV1Interface) error {
 	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations) {
-		if err := ensureLevel(ctx, c.PriorityLevelConfigurations(), marked(l.DeepCopy())); err != nil {
+		if err := ensureLevel(ctx, c.PriorityLevelConfigurations(), hasAutoUpdate(l.DeepCopy())); err != nil {
 			return fmt.Errorf("priority level %s: %w", l.Name, err)
 		}
 	}
 	for _, s := range slices.Concat(bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas) {
-		if err := ensureSchema(ctx, c.FlowSchemas(), marked(s.DeepCopy())); err != nil {
+		if err := ensureSchema(ctx, c.FlowSchemas(), hasAutoUpdate(s.DeepCopy())); err != nil {
 			return fmt.Errorf("flow schema %s: %w", s.Name, err)
 		}
 	}
 	return nil
 }
 
-// marked says that an object is ours to keep up to date.
-func marked[T metav1.Object](o T) T {
+// hasAutoUpdate says that an object is ours to keep up to date.
+func hasAutoUpdate[T metav1.Object](o T) T {
 	a := o.GetAnnotations()
 	if a == nil {
 		a = map[string]string{}
@@ -40,7 +40,7 @@ func marked[T metav1.Object](o T) T {
 	return o
 }
 
-func ours(o metav1.Object) bool {
+func managedByAPIServer(o metav1.Object) bool {
 	return o.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey] == "true"
 }
 
@@ -49,7 +49,7 @@ func ensureLevel(ctx context.Context, c client.PriorityLevelConfigurationInterfa
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = c.Create(ctx, want, metav1.CreateOptions{})
-	case err == nil && ours(have) && !apiequality.Semantic.DeepEqual(have.Spec, want.Spec):
+	case err == nil && managedByAPIServer(have) && !apiequality.Semantic.DeepEqual(have.Spec, want.Spec):
 		have.Spec = want.Spec
 		_, err = c.Update(ctx, have, metav1.UpdateOptions{})
 	}
@@ -64,7 +64,7 @@ func ensureSchema(ctx context.Context, c client.FlowSchemaInterface, want *flowc
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = c.Create(ctx, want, metav1.CreateOptions{})
-	case err == nil && ours(have) && !apiequality.Semantic.DeepEqual(have.Spec, want.Spec):
+	case err == nil && managedByAPIServer(have) && !apiequality.Semantic.DeepEqual(have.Spec, want.Spec):
 		have.Spec = want.Spec
 		_, err = c.Update(ctx, have, metav1.UpdateOptions{})
 	}

@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func checkSchema(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	checkPrecedence(&f, s)
 	if m := s.Spec.DistinguisherMethod; m != nil {
 		switch m.Type {
 		case flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType:
 		default: // the whole method is shown
-			f.Add(field.NotSupported(spec().Child("distinguisherMethod", "type"), row.Bare(m), []flowcontrolv1.FlowDistinguisherMethodType{
+			f.Add(field.NotSupported(spec().Child("distinguisherMethod", "type"), typed.GoFields(m), []flowcontrolv1.FlowDistinguisherMethodType{
 				flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType,
 			}))
 		}
@@ -31,20 +31,20 @@ func checkSchema(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 	if name := s.Spec.PriorityLevelConfiguration.Name; name == "" {
 		f.Required(at, "must reference a priority level")
 	} else {
-		f.Each(at, name, apivalidation.NameIsDNSSubdomain(name, false))
+		f.InvalidEach(at, name, apivalidation.NameIsDNSSubdomain(name, false))
 	}
 	for i := range s.Spec.Rules {
 		checkRule(&f, &s.Spec.Rules[i], spec().Child("rules").Index(i))
 	}
 	for _, m := range bootstrap.MandatoryFlowSchemas {
 		if m.Name == s.Name && !apiequality.Semantic.DeepEqual(m.Spec, s.Spec) {
-			f.Invalid(spec(), row.Bare(s.Spec), fmt.Sprintf("spec of '%s' must equal the fixed value", s.Name))
+			f.Invalid(spec(), typed.GoFields(s.Spec), fmt.Sprintf("spec of '%s' must equal the fixed value", s.Name))
 		}
 	}
 	return f.List()
 }
 
-func checkPrecedence(f *row.Findings, s *flowcontrolv1.FlowSchema) {
+func checkPrecedence(f *typed.Errors, s *flowcontrolv1.FlowSchema) {
 	at, n := spec().Child("matchingPrecedence"), s.Spec.MatchingPrecedence
 	if n <= 0 {
 		f.Invalid(at, n, "must be a positive value")
@@ -55,7 +55,7 @@ func checkPrecedence(f *row.Findings, s *flowcontrolv1.FlowSchema) {
 	}
 }
 
-func checkRule(f *row.Findings, r *flowcontrolv1.PolicyRulesWithSubjects, p *field.Path) {
+func checkRule(f *typed.Errors, r *flowcontrolv1.PolicyRulesWithSubjects, p *field.Path) {
 	if len(r.Subjects) == 0 {
 		f.Required(p.Child("subjects"), "subjects must contain at least one value")
 	}
@@ -71,7 +71,7 @@ func checkRule(f *row.Findings, r *flowcontrolv1.PolicyRulesWithSubjects, p *fie
 	for i := range r.NonResourceRules {
 		x, at := &r.NonResourceRules[i], p.Child("nonResourceRules").Index(i)
 		checkVerbs(f, x.Verbs, at.Child("verbs"))
-		alone(f, x.NonResourceURLs, at.Child("nonResourceURLs"), texts{"nonResourceURLs must contain at least one value", "if '*' is present, must not specify other non-resource URLs"})
+		validateWildcardAlone(f, x.NonResourceURLs, at.Child("nonResourceURLs"), listMessages{"nonResourceURLs must contain at least one value", "if '*' is present, must not specify other non-resource URLs"})
 		for k, url := range x.NonResourceURLs {
 			checkURL(f, url, at.Child("nonResourceURLs").Index(k))
 		}
@@ -79,7 +79,7 @@ func checkRule(f *row.Findings, r *flowcontrolv1.PolicyRulesWithSubjects, p *fie
 }
 
 // checkSubject wants the one part that belongs to its kind.
-func checkSubject(f *row.Findings, s *flowcontrolv1.Subject, p *field.Path) {
+func checkSubject(f *typed.Errors, s *flowcontrolv1.Subject, p *field.Path) {
 	parts := []struct {
 		kind  flowcontrolv1.SubjectKind
 		child string
@@ -90,7 +90,7 @@ func checkSubject(f *row.Findings, s *flowcontrolv1.Subject, p *field.Path) {
 	}
 	kinds := []flowcontrolv1.SubjectKind{flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser}
 	if !slices.Contains(kinds, s.Kind) {
-		row.OneOf(f, p.Child("kind"), s.Kind, kinds...)
+		typed.Supported(f, p.Child("kind"), s.Kind, kinds...)
 		return
 	}
 	for _, x := range parts {
@@ -111,20 +111,20 @@ func checkSubject(f *row.Findings, s *flowcontrolv1.Subject, p *field.Path) {
 		if a.Name == "" {
 			f.Required(at.Child("name"), "")
 		} else if a.Name != flowcontrolv1.NameAll {
-			f.Each(at.Child("name"), a.Name, apivalidation.ValidateServiceAccountName(a.Name, false))
+			f.InvalidEach(at.Child("name"), a.Name, apivalidation.ValidateServiceAccountName(a.Name, false))
 		}
 		if a.Namespace == "" {
 			f.Required(at.Child("namespace"), "must specify namespace for service account")
 		} else {
-			f.Each(at.Child("namespace"), a.Namespace, apivalidation.ValidateNamespaceName(a.Namespace, false))
+			f.InvalidEach(at.Child("namespace"), a.Namespace, apivalidation.ValidateNamespaceName(a.Namespace, false))
 		}
 	}
 }
 
-func checkResourceRule(f *row.Findings, r *flowcontrolv1.ResourcePolicyRule, p *field.Path) {
+func checkResourceRule(f *typed.Errors, r *flowcontrolv1.ResourcePolicyRule, p *field.Path) {
 	checkVerbs(f, r.Verbs, p.Child("verbs"))
-	alone(f, r.APIGroups, p.Child("apiGroups"), texts{"resource rules must supply at least one api group", "if '*' is present, must not specify other api groups"})
-	alone(f, r.Resources, p.Child("resources"), texts{"resource rules must supply at least one resource", "if '*' is present, must not specify other resources"})
+	validateWildcardAlone(f, r.APIGroups, p.Child("apiGroups"), listMessages{"resource rules must supply at least one api group", "if '*' is present, must not specify other api groups"})
+	validateWildcardAlone(f, r.Resources, p.Child("resources"), listMessages{"resource rules must supply at least one resource", "if '*' is present, must not specify other resources"})
 	at := p.Child("namespaces")
 	if len(r.Namespaces) == 0 {
 		if !r.ClusterScope {
@@ -133,7 +133,7 @@ func checkResourceRule(f *row.Findings, r *flowcontrolv1.ResourcePolicyRule, p *
 		return
 	}
 	if slices.Contains(r.Namespaces, flowcontrolv1.NamespaceEvery) {
-		alone(f, r.Namespaces, at, texts{"", "if '*' is present, must not specify other namespaces"})
+		validateWildcardAlone(f, r.Namespaces, at, listMessages{"", "if '*' is present, must not specify other namespaces"})
 		return
 	}
 	for i, n := range r.Namespaces {
@@ -147,17 +147,17 @@ func verbs() []string {
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"}
 }
 
-func checkVerbs(f *row.Findings, list []string, p *field.Path) {
-	alone(f, list, p, texts{"verbs must contain at least one value", "if '*' is present, must not specify other verbs"})
+func checkVerbs(f *typed.Errors, list []string, p *field.Path) {
+	validateWildcardAlone(f, list, p, listMessages{"verbs must contain at least one value", "if '*' is present, must not specify other verbs"})
 	if !slices.Contains(list, "*") && !sets.New(verbs()...).HasAll(list...) {
 		f.Add(field.NotSupported(p, list, verbs()))
 	}
 }
 
-// texts are the two things that can be wrong with a list: that it is empty, and that everything is not alone in it.
-type texts struct{ empty, others string }
+// listMessages are the two things that can be wrong with a list: that it is empty, and that everything is not alone in it.
+type listMessages struct{ empty, others string }
 
-func alone(f *row.Findings, list []string, p *field.Path, t texts) {
+func validateWildcardAlone(f *typed.Errors, list []string, p *field.Path, t listMessages) {
 	switch {
 	case len(list) == 0:
 		f.Required(p, t.empty)
@@ -166,7 +166,7 @@ func alone(f *row.Findings, list []string, p *field.Path, t texts) {
 	}
 }
 
-func checkURL(f *row.Findings, url string, p *field.Path) {
+func checkURL(f *typed.Errors, url string, p *field.Path) {
 	switch {
 	case url == "*":
 	case url == "":
@@ -184,7 +184,7 @@ func checkURL(f *row.Findings, url string, p *field.Path) {
 }
 
 func checkSchemaStatus(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	seen := map[flowcontrolv1.FlowSchemaConditionType]bool{}
 	for i, c := range s.Status.Conditions {
 		at := field.NewPath("status", "conditions").Index(i)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -108,7 +108,7 @@ func (s *Storage) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*met
 		return nil, apierrors.NewBadRequest("a table is made of a PodJournal only")
 	}
 	t := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column.Name(), column.Def("At", "When the fact became true."), column.Def("By", "Component that states it."), column.Def("Fact", "What became true."),
+		printers.NameColumn(), printers.StringColumn("At", "When the fact became true."), printers.StringColumn("By", "Component that states it."), printers.StringColumn("Fact", "What became true."),
 	}}
 	for _, e := range p.Entries {
 		t.Rows = append(t.Rows, metav1.TableRow{

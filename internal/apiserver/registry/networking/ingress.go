@@ -9,41 +9,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// oldClass named the class before there was a field for it.
-const oldClass = "kubernetes.io/ingress.class"
+// ingressClassAnnotation named the class before there was a field for it.
+const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
-func ingresses() kind.Kind {
-	k := names("ingresses", "Ingress", row.InNamespace[networkingv1.Ingress, networkingv1.IngressList](), "ing")
+func ingresses() resourcedef.Kind {
+	k := newKind("ingresses", "Ingress", typed.NewNamespacedTypes[networkingv1.Ingress, networkingv1.IngressList](), "ing")
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[networkingv1.Ingress]{
-		Check:       checkIngress,
-		CheckStatus: checkIngressStatus,
+	k.Rules = typed.Rules[networkingv1.Ingress]{
+		Validate:       checkIngress,
+		ValidateStatus: checkIngressStatus,
 		Warn: func(i *networkingv1.Ingress) []string {
-			if _, ok := i.Annotations[oldClass]; ok {
+			if _, ok := i.Annotations[ingressClassAnnotation]; ok {
 				return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
 			}
 			return nil
 		},
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Class", "The name of the IngressClass resource that should be used for additional configuration"),
-			column.Def("Hosts", "Hosts that incoming requests are matched against before the ingress rule"),
-			column.Def("Address", "Address is a list containing ingress points for the load-balancer"),
-			column.Def("Ports", "Ports of TLS configurations that open"), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Class", "The name of the IngressClass resource that should be used for additional configuration"),
+			printers.StringColumn("Hosts", "Hosts that incoming requests are matched against before the ingress rule"),
+			printers.StringColumn("Address", "Address is a list containing ingress points for the load-balancer"),
+			printers.StringColumn("Ports", "Ports of TLS configurations that open"), printers.AgeColumn(),
 		},
-		Row: row.Cells(ingressRow),
+		Row: typed.RowFunc(ingressRow),
 	}
 	return k
 }
 
-func ingressRow(i *networkingv1.Ingress, o kind.RowOptions) []any {
+func ingressRow(i *networkingv1.Ingress, o resourcedef.RowOptions) []any {
 	class, ports := "<none>", "80"
 	if i.Spec.IngressClassName != nil {
 		class = *i.Spec.IngressClassName
@@ -60,7 +60,7 @@ func ingressRow(i *networkingv1.Ingress, o kind.RowOptions) []any {
 	list := "*"
 	if len(hosts) > 0 {
 		const shown = 3
-		list = column.Few(hosts, shown)
+		list = printers.JoinLimited(hosts, shown)
 	}
 	points := sets.New[string]()
 	for _, p := range i.Status.LoadBalancer.Ingress {
@@ -71,26 +71,26 @@ func ingressRow(i *networkingv1.Ingress, o kind.RowOptions) []any {
 			points.Insert(p.Hostname)
 		}
 	}
-	return []any{i.Name, class, list, strings.Join(sets.List(points), ","), ports, column.Since(i.CreationTimestamp, o.Now)}
+	return []any{i.Name, class, list, strings.Join(sets.List(points), ","), ports, printers.TimestampSince(i.CreationTimestamp, o.Now)}
 }
 
-func classes() kind.Kind {
-	k := names("ingressclasses", "IngressClass", row.Types[networkingv1.IngressClass, networkingv1.IngressClassList]())
-	k.Rules = row.Rules[networkingv1.IngressClass]{
+func ingressClasses() resourcedef.Kind {
+	k := newKind("ingressclasses", "IngressClass", typed.NewTypes[networkingv1.IngressClass, networkingv1.IngressClassList]())
+	k.Rules = typed.Rules[networkingv1.IngressClass]{
 		Default: func(c *networkingv1.IngressClass) {
 			if p := c.Spec.Parameters; p != nil {
-				row.OrElse(&p.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+				typed.SetDefault(&p.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 			}
 		},
-		Check:         checkClass,
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{
+		Validate:                 checkClass,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Controller", "Controller that is responsible for handling this class"),
-			column.Def("Parameters", "A reference to a resource with additional parameters"), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Controller", "Controller that is responsible for handling this class"),
+			printers.StringColumn("Parameters", "A reference to a resource with additional parameters"), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(c *networkingv1.IngressClass, o kind.RowOptions) []any {
+		Row: typed.RowFunc(func(c *networkingv1.IngressClass, o resourcedef.RowOptions) []any {
 			params := "<none>"
 			if p := c.Spec.Parameters; p != nil {
 				params = p.Kind
@@ -99,23 +99,23 @@ func classes() kind.Kind {
 				}
 				params += "/" + p.Name
 			}
-			return []any{c.Name, c.Spec.Controller, params, column.Since(c.CreationTimestamp, o.Now)}
+			return []any{c.Name, c.Spec.Controller, params, printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
-// longestController is the longest name of a controller.
-const longestController = 250
+// maxControllerLength is the longest name of a controller.
+const maxControllerLength = 250
 
-func checkClass(c, was *networkingv1.IngressClass) field.ErrorList {
-	var f row.Findings
+func checkClass(c, previous *networkingv1.IngressClass) field.ErrorList {
+	var f typed.Errors
 	controller := spec().Child("controller")
-	if was != nil {
-		f.Same(controller, c.Spec.Controller, was.Spec.Controller)
+	if previous != nil {
+		f.Immutable(controller, c.Spec.Controller, previous.Spec.Controller)
 	}
-	if len(c.Spec.Controller) > longestController {
-		f.Add(field.TooLong(controller, c.Spec.Controller, longestController))
+	if len(c.Spec.Controller) > maxControllerLength {
+		f.Add(field.TooLong(controller, c.Spec.Controller, maxControllerLength))
 	}
 	f.Add(validation.IsDomainPrefixedPath(controller, c.Spec.Controller)...)
 	p, path := c.Spec.Parameters, spec().Child("parameters")
@@ -123,17 +123,17 @@ func checkClass(c, was *networkingv1.IngressClass) field.ErrorList {
 		return f.List()
 	}
 	checkReference(&f, reference{p.APIGroup, p.Kind, p.Name}, path)
-	scope, namespace := row.Value(p.Scope), path.Child("namespace")
+	scope, namespace := typed.Deref(p.Scope), path.Child("namespace")
 	if p.Scope == nil {
 		f.Required(path.Child("scope"), "")
 		return f.List()
 	}
-	row.OneOf(&f, path.Child("scope"), scope, networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)
+	typed.Supported(&f, path.Child("scope"), scope, networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)
 	switch {
-	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace && row.Value(p.Namespace) == "":
+	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace && typed.Deref(p.Namespace) == "":
 		f.Required(namespace, "`parameters.scope` is set to 'Namespace'")
 	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace:
-		f.Label(namespace, *p.Namespace)
+		f.DNSLabel(namespace, *p.Namespace)
 	case scope == networkingv1.IngressClassParametersReferenceScopeCluster && p.Namespace != nil:
 		f.Forbidden(namespace, "`parameters.scope` is set to 'Cluster'")
 	}

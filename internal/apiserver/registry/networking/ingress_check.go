@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func checkIngress(i, was *networkingv1.Ingress) field.ErrorList {
-	var f row.Findings
+func checkIngress(i, previous *networkingv1.Ingress) field.ErrorList {
+	var f typed.Errors
 	s := &i.Spec
-	if old, ok := i.Annotations[oldClass]; ok && was == nil && s.IngressClassName != nil && old != *s.IngressClassName {
-		f.Invalid(field.NewPath("annotations").Child(oldClass), old, "must match `ingressClassName` when both are specified")
+	if old, ok := i.Annotations[ingressClassAnnotation]; ok && previous == nil && s.IngressClassName != nil && old != *s.IngressClassName {
+		f.Invalid(field.NewPath("annotations").Child(ingressClassAnnotation), old, "must match `ingressClassName` when both are specified")
 	}
 	if len(s.Rules) == 0 && s.DefaultBackend == nil {
 		f.Invalid(spec(), s.Rules, "either `defaultBackend` or `rules` must be specified")
@@ -38,18 +38,18 @@ func checkIngress(i, was *networkingv1.Ingress) field.ErrorList {
 			checkName(&f, h, at.Child("hosts").Index(n))
 		}
 		if t.SecretName != "" {
-			f.Subdomain(at.Child("secretName"), t.SecretName)
+			f.DNSSubdomain(at.Child("secretName"), t.SecretName)
 		}
 	}
 	if s.IngressClassName != nil {
-		f.Subdomain(spec().Child("ingressClassName"), *s.IngressClassName)
+		f.DNSSubdomain(spec().Child("ingressClassName"), *s.IngressClassName)
 	}
 	return f.List()
 }
 
 func isIP(s string) bool { return netutils.ParseIPSloppy(s) != nil }
 
-func checkHost(f *row.Findings, host string, at *field.Path) {
+func checkHost(f *typed.Errors, host string, at *field.Path) {
 	if host == "" {
 		return
 	}
@@ -60,15 +60,15 @@ func checkHost(f *row.Findings, host string, at *field.Path) {
 }
 
 // checkName wants a DNS name, or one whose first part is a star.
-func checkName(f *row.Findings, name string, at *field.Path) {
+func checkName(f *typed.Errors, name string, at *field.Path) {
 	if strings.Contains(name, "*") {
-		f.Each(at, name, validation.IsWildcardDNS1123Subdomain(name))
+		f.InvalidEach(at, name, validation.IsWildcardDNS1123Subdomain(name))
 		return
 	}
-	f.Subdomain(at, name)
+	f.DNSSubdomain(at, name)
 }
 
-func checkPaths(f *row.Findings, paths []networkingv1.HTTPIngressPath, at *field.Path) {
+func checkPaths(f *typed.Errors, paths []networkingv1.HTTPIngressPath, at *field.Path) {
 	if len(paths) == 0 {
 		f.Required(at, "")
 	}
@@ -77,7 +77,7 @@ func checkPaths(f *row.Findings, paths []networkingv1.HTTPIngressPath, at *field
 	}
 }
 
-func checkPath(f *row.Findings, p *networkingv1.HTTPIngressPath, at *field.Path) {
+func checkPath(f *typed.Errors, p *networkingv1.HTTPIngressPath, at *field.Path) {
 	if p.PathType == nil {
 		f.Required(at.Child("pathType"), "pathType must be specified")
 		return
@@ -110,7 +110,7 @@ func checkPath(f *row.Findings, p *networkingv1.HTTPIngressPath, at *field.Path)
 	checkBackend(f, &p.Backend, at.Child("backend"))
 }
 
-func checkBackend(f *row.Findings, b *networkingv1.IngressBackend, at *field.Path) {
+func checkBackend(f *typed.Errors, b *networkingv1.IngressBackend, at *field.Path) {
 	switch r, s := b.Resource, b.Service; {
 	case r != nil && s != nil:
 		f.Invalid(at, "", "cannot set both resource and service backends")
@@ -123,21 +123,21 @@ func checkBackend(f *row.Findings, b *networkingv1.IngressBackend, at *field.Pat
 	}
 }
 
-func checkService(f *row.Findings, s *networkingv1.IngressServiceBackend, at *field.Path) {
+func checkService(f *typed.Errors, s *networkingv1.IngressServiceBackend, at *field.Path) {
 	child := at.Child("service")
 	if s.Name == "" {
 		f.Required(child.Child("name"), "")
 	} else {
-		f.Label(child.Child("name"), s.Name)
+		f.DNSLabel(child.Child("name"), s.Name)
 	}
 	port := child.Child("port")
 	switch name, number := s.Port.Name, s.Port.Number; {
 	case name != "" && number != 0:
 		f.Invalid(at, "", "cannot set both port name & port number")
 	case name != "":
-		f.Each(port.Child("name"), name, validation.IsValidPortName(name))
+		f.InvalidEach(port.Child("name"), name, validation.IsValidPortName(name))
 	case number != 0:
-		f.Each(port.Child("number"), number, validation.IsValidPortNum(int(number)))
+		f.InvalidEach(port.Child("number"), number, validation.IsValidPortNum(int(number)))
 	default:
 		f.Required(at, "port name or number is required")
 	}
@@ -149,26 +149,26 @@ type reference struct {
 	kind, name string
 }
 
-func checkReference(f *row.Findings, r reference, at *field.Path) {
+func checkReference(f *typed.Errors, r reference, at *field.Path) {
 	if r.group != nil {
-		f.Subdomain(at.Child("apiGroup"), *r.group)
+		f.DNSSubdomain(at.Child("apiGroup"), *r.group)
 	}
 	if r.kind == "" {
 		f.Required(at.Child("kind"), "")
 	} else {
-		f.Each(at.Child("kind"), r.kind, content.IsPathSegmentName(r.kind))
+		f.InvalidEach(at.Child("kind"), r.kind, content.IsPathSegmentName(r.kind))
 	}
 	if r.name == "" {
 		f.Required(at.Child("name"), "")
 	} else {
-		f.Each(at.Child("name"), r.name, content.IsPathSegmentName(r.name))
+		f.InvalidEach(at.Child("name"), r.name, content.IsPathSegmentName(r.name))
 	}
 }
 
-func checkIngressStatus(i, was *networkingv1.Ingress) field.ErrorList {
-	var f row.Findings
+func checkIngressStatus(i, previous *networkingv1.Ingress) field.ErrorList {
+	var f typed.Errors
 	var stored []string
-	for _, p := range was.Status.LoadBalancer.Ingress {
+	for _, p := range previous.Status.LoadBalancer.Ingress {
 		stored = append(stored, p.IP)
 	}
 	for k, p := range i.Status.LoadBalancer.Ingress {
@@ -179,7 +179,7 @@ func checkIngressStatus(i, was *networkingv1.Ingress) field.ErrorList {
 		if p.Hostname == "" {
 			continue
 		}
-		f.Subdomain(at.Child("hostname"), p.Hostname)
+		f.DNSSubdomain(at.Child("hostname"), p.Hostname)
 		if isIP(p.Hostname) {
 			f.Invalid(at.Child("hostname"), p.Hostname, "must be a DNS name, not an IP address")
 		}

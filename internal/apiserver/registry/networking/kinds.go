@@ -10,18 +10,18 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
-	return []kind.Kind{policies(), ingresses(), classes(), addresses(), serviceCIDRs()}
+func Kinds() []resourcedef.Kind {
+	return []resourcedef.Kind{networkPolicies(), ingresses(), ingressClasses(), addresses(), serviceCIDRs()}
 }
 
-func names(resource, kindName string, t kind.Types, short ...string) kind.Kind {
-	return kind.Kind{
+func newKind(resource, kindName string, t resourcedef.Types, short ...string) resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: networkingv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
-		Names: kind.Names{Short: short}, Types: t,
+		Names: resourcedef.Names{Short: short}, Types: t,
 	}
 }
 

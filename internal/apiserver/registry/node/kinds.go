@@ -14,32 +14,32 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{runtimeClasses()} }
+func Kinds() []resourcedef.Kind { return []resourcedef.Kind{runtimeClasses()} }
 
-func runtimeClasses() kind.Kind {
-	k := kind.Kind{
+func runtimeClasses() resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: nodev1.GroupName, Version: "v1", Resource: "runtimeclasses", Singular: "runtimeclass", Kind: "RuntimeClass",
-		Types: row.Types[nodev1.RuntimeClass, nodev1.RuntimeClassList](),
-		Rules: row.Rules[nodev1.RuntimeClass]{
+		Types: typed.NewTypes[nodev1.RuntimeClass, nodev1.RuntimeClassList](),
+		Rules: typed.Rules[nodev1.RuntimeClass]{
 			Default: func(r *nodev1.RuntimeClass) {
 				if r.Overhead != nil {
-					template.RoundResources(r.Overhead.PodFixed)
+					podspec.RoundResources(r.Overhead.PodFixed)
 				}
 			},
-			Check:          check,
-			CreateOnUpdate: true,
-		}.Rules(),
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", ""), column.Age()},
-			Row: row.Cells(func(r *nodev1.RuntimeClass, o kind.RowOptions) []any {
-				return []any{r.Name, r.Handler, column.Since(r.CreationTimestamp, o.Now)}
+			Validate:            check,
+			AllowCreateOnUpdate: true,
+		}.Untyped(),
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Handler", ""), printers.AgeColumn()},
+			Row: typed.RowFunc(func(r *nodev1.RuntimeClass, o resourcedef.RowOptions) []any {
+				return []any{r.Name, r.Handler, printers.TimestampSince(r.CreationTimestamp, o.Now)}
 			}),
 		},
 	}
@@ -48,28 +48,28 @@ func runtimeClasses() kind.Kind {
 }
 
 // check judges a class, at an update as well; the handler may not change.
-func check(r, was *nodev1.RuntimeClass) field.ErrorList {
-	var f row.Findings
+func check(r, previous *nodev1.RuntimeClass) field.ErrorList {
+	var f typed.Errors
 	handler := field.NewPath("handler")
 	if r.Overhead != nil {
-		f.Add(template.ValidateOverhead(r.Overhead.PodFixed, field.NewPath("overhead"))...)
+		f.Add(podspec.ValidateOverhead(r.Overhead.PodFixed, field.NewPath("overhead"))...)
 	}
 	if s, path := r.Scheduling, field.NewPath("scheduling"); s != nil {
 		f.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
-		f.Add(template.ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
+		f.Add(podspec.ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
 		for i, t := range s.Tolerations {
 			if slices.ContainsFunc(s.Tolerations[:i], func(o corev1.Toleration) bool { return sameTaints(&o, &t) }) {
-				f.Add(field.Duplicate(path.Child("tolerations").Index(i), row.Bare(t)))
+				f.Add(field.Duplicate(path.Child("tolerations").Index(i), typed.GoFields(t)))
 			}
 		}
 	}
 	switch {
-	case was != nil:
-		f.SameUnshown(handler, r.Handler, was.Handler)
+	case previous != nil:
+		f.ImmutableWithoutValue(handler, r.Handler, previous.Handler)
 	case r.Handler == "":
 		f.Required(handler, "")
 	default:
-		f.Each(handler, r.Handler, content.IsDNS1123Label(r.Handler))
+		f.InvalidEach(handler, r.Handler, content.IsDNS1123Label(r.Handler))
 	}
 	return f.List()
 }

@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package; c reaches kubelets for the proxy subresource.
-func Kinds(c pods.Connections) []kind.Kind {
-	return []kind.Kind{{
+func Kinds(c pods.Connections) []resourcedef.Kind {
+	return []resourcedef.Kind{{
 		Version: "v1", Resource: "nodes", Singular: "node", Kind: "Node",
-		Names: kind.Names{Short: []string{"no"}},
-		Types: kind.Types{
+		Names: resourcedef.Names{Short: []string{"no"}},
+		Types: resourcedef.Types{
 			New:       func() runtime.Object { return &v1.Node{} },
 			NewList:   func() runtime.Object { return &v1.NodeList{} },
 			HasStatus: true, NoGenerate: true, KeepStatus: true,
 		},
-		Rules: kind.Rules{
+		Rules: resourcedef.Rules{
 			Default:       func(o runtime.Object) { Default(o.(*v1.Node)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) { drop(o.(*v1.Node), nil) },
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { drop(o.(*v1.Node), old.(*v1.Node)) },
@@ -51,11 +51,11 @@ func Kinds(c pods.Connections) []kind.Kind {
 
 // Default fills in what a Node leaves open: allocatable is the capacity until the kubelet says less.
 func Default(n *v1.Node) {
-	template.RoundResources(n.Status.Capacity)
+	podspec.RoundResources(n.Status.Capacity)
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
-	template.RoundResources(n.Status.Allocatable)
+	podspec.RoundResources(n.Status.Allocatable)
 	// podCIDR and podCIDRs are two forms of one list; the single field wins when they differ.
 	s := &n.Spec
 	switch {

@@ -8,27 +8,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func table() kind.Table {
+func table() resourcedef.Table {
 	status, info := v1.NodeStatus{}.SwaggerDoc(), v1.NodeSystemInfo{}.SwaggerDoc()
-	return kind.Table{
+	return resourcedef.Table{
 		Columns: append([]metav1.TableColumnDefinition{
-			column.Name(),
-			column.Def("Status", "The status of the node"),
-			column.Def("Roles", "The roles of the node"),
-			column.Age(),
-			column.Def("Version", info["kubeletVersion"]),
-		}, column.Wide(
-			column.Def("Internal-IP", status["addresses"]),
-			column.Def("External-IP", status["addresses"]),
-			column.Def("OS-Image", info["osImage"]),
-			column.Def("Kernel-Version", info["kernelVersion"]),
-			column.Def("Container-Runtime", info["containerRuntimeVersion"]),
+			printers.NameColumn(),
+			printers.StringColumn("Status", "The status of the node"),
+			printers.StringColumn("Roles", "The roles of the node"),
+			printers.AgeColumn(),
+			printers.StringColumn("Version", info["kubeletVersion"]),
+		}, printers.WideColumns(
+			printers.StringColumn("Internal-IP", status["addresses"]),
+			printers.StringColumn("External-IP", status["addresses"]),
+			printers.StringColumn("OS-Image", info["osImage"]),
+			printers.StringColumn("Kernel-Version", info["kernelVersion"]),
+			printers.StringColumn("Container-Runtime", info["containerRuntimeVersion"]),
 		)...),
-		Row: func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Node), opt.Now) },
+		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any { return Row(o.(*v1.Node), opt.Now) },
 	}
 }
 
@@ -40,7 +40,7 @@ func Row(n *v1.Node, now metav1.Time) []any {
 		kernel += " (" + i.Architecture + ")"
 	}
 	return []any{
-		n.Name, statusCell(n), column.OrNone(strings.Join(roles(n), ",")), column.Since(n.CreationTimestamp, now), i.KubeletVersion,
+		n.Name, statusCell(n), printers.ValueOrNone(strings.Join(roles(n), ",")), printers.TimestampSince(n.CreationTimestamp, now), i.KubeletVersion,
 		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), kernel, orUnknown(i.ContainerRuntimeVersion),
 	}
 }

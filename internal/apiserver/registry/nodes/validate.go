@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 // Validate judges a Node. Status is optional, and judged where it is given.
@@ -122,7 +122,7 @@ func taints(list []v1.Taint, path *field.Path) field.ErrorList {
 		}
 		k := pair{t.Effect, t.Key}
 		if seen[k] {
-			e := field.Duplicate(at, template.Bare(t))
+			e := field.Duplicate(at, podspec.GoFields(t))
 			e.Detail = "taints must be unique by key and effect pair"
 			errs = append(errs, e)
 		}
@@ -137,8 +137,8 @@ func resources(n *v1.Node) field.ErrorList {
 		child string
 		of    v1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
-		for _, k := range template.SortedResources(list.of) {
-			errs = append(errs, template.ValidateQuantity(k, list.of[k], field.NewPath("status", list.child, string(k)))...)
+		for _, k := range podspec.SortedResources(list.of) {
+			errs = append(errs, podspec.ValidateQuantity(k, list.of[k], field.NewPath("status", list.child, string(k)))...)
 		}
 	}
 	return errs
@@ -152,7 +152,7 @@ func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
-			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), template.Bare(a)))
+			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), podspec.GoFields(a)))
 		}
 		seen[a] = true
 	}

@@ -19,7 +19,7 @@ import (
 
 // bindingREST is pods/binding: it gives a Pod its node, once.
 type bindingREST struct {
-	noop
+	noDestroy
 	pods   *podStore
 	lookup func(group, resource string) rest.StandardStorage
 }

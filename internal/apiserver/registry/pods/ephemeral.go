@@ -10,43 +10,43 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// ephemeralRules are pods/ephemeralcontainers: containers may be added to a Pod, never changed or removed.
-type ephemeralRules struct{}
+// ephemeralContainersRules are pods/ephemeralcontainers: containers may be added to a Pod, never changed or removed.
+type ephemeralContainersRules struct{}
 
-func (ephemeralRules) keep(p, old *v1.Pod) {
+func (ephemeralContainersRules) prepareForUpdate(p, old *v1.Pod) {
 	added := p.Spec.EphemeralContainers
-	keepOld(p, old)
+	restoreOldPod(p, old)
 	p.Spec.EphemeralContainers = added
 }
 
-// keepOld makes p the stored Pod again, save for what tells the write apart: its expected version and its field managers.
-func keepOld(p, old *v1.Pod) {
+// restoreOldPod makes p the stored Pod again, save for what tells the write apart: its expected version and its field managers.
+func restoreOldPod(p, old *v1.Pod) {
 	version, uid, managers := p.ResourceVersion, p.UID, p.ManagedFields
 	*p = *old.DeepCopy()
 	p.ResourceVersion, p.UID, p.ManagedFields = version, uid, managers
 }
 
-func (ephemeralRules) warn(_, _ *v1.Pod) []string { return nil }
+func (ephemeralContainersRules) warnings(_, _ *v1.Pod) []string { return nil }
 
-// reset says that only the list of ephemeral containers is written here.
-func (ephemeralRules) reset() fieldpath.Filter {
+// resetFields says that only the list of ephemeral containers is written here.
+func (ephemeralContainersRules) resetFields() fieldpath.Filter {
 	return fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers"))
 }
 
-func (ephemeralRules) validate(p, old *v1.Pod) field.ErrorList {
-	errs := everyUpdate(p, old)
+func (ephemeralContainersRules) validate(p, old *v1.Pod) field.ErrorList {
+	errs := validateAnyUpdate(p, old)
 	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
 	path := field.NewPath("spec", "ephemeralContainers")
 	for i := range old.Spec.EphemeralContainers {
-		was := &old.Spec.EphemeralContainers[i]
-		now := named(p.Spec.EphemeralContainers, was.Name)
+		previous := &old.Spec.EphemeralContainers[i]
+		now := named(p.Spec.EphemeralContainers, previous.Name)
 		switch {
 		case now == nil:
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", was.Name)))
-		case !apiequality.Semantic.DeepEqual(was, now):
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", was.Name, diff.Diff(was, now))))
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", previous.Name)))
+		case !apiequality.Semantic.DeepEqual(previous, now):
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", previous.Name, diff.Diff(previous, now))))
 		}
 	}
 	return errs

@@ -22,7 +22,7 @@ import (
 
 // evictionREST is pods/eviction: a delete that a PodDisruptionBudget may refuse.
 type evictionREST struct {
-	noop
+	noDestroy
 	pods    *podStore
 	status  rest.Storage
 	lookup  func(group, resource string) rest.StandardStorage
@@ -56,7 +56,7 @@ func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Obje
 	if name != e.Name {
 		return nil, errors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
-	asked, err := deleteOptions(e, options)
+	requestedOptions, err := deleteOptions(e, options)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +65,12 @@ func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Obje
 			return nil, err
 		}
 	}
-	p, gone, err := r.deleteUnguarded(ctx, name, asked)
+	p, deleted, err := r.deleteIgnoringPDB(ctx, name, requestedOptions)
 	if err != nil {
 		return nil, err
 	}
-	if !gone {
-		if refused, err := r.deleteGuarded(ctx, p, asked); err != nil || refused != nil {
+	if !deleted {
+		if refused, err := r.deleteCheckingPDB(ctx, p, requestedOptions); err != nil || refused != nil {
 			return refused, err
 		}
 	}
@@ -92,45 +92,45 @@ func deleteOptions(e *policyv1.Eviction, options *metav1.CreateOptions) (*metav1
 	return o, nil
 }
 
-// deleteUnguarded deletes a Pod that no budget protects any more, and says so; otherwise it returns the Pod as it is.
-func (r *evictionREST) deleteUnguarded(ctx context.Context, name string, asked *metav1.DeleteOptions) (p *v1.Pod, gone bool, err error) {
+// deleteIgnoringPDB deletes a Pod that no budget protects any more, and says so; otherwise it returns the Pod as it is.
+func (r *evictionREST) deleteIgnoringPDB(ctx context.Context, name string, requestedOptions *metav1.DeleteOptions) (p *v1.Pod, deleted bool, err error) {
 	again := errors.IsConflict
-	if hasVersion(asked) {
+	if hasVersion(requestedOptions) {
 		again = func(error) bool { return false }
 	}
-	err = retry.OnError(retries(), again, func() error {
-		if p, err = r.pods.pod(ctx, name); err != nil || !unguarded(p) {
+	err = retry.OnError(evictionsRetry(), again, func() error {
+		if p, err = r.pods.pod(ctx, name); err != nil || !canIgnorePDB(p) {
 			return err
 		}
-		o := asked.DeepCopy()
-		if !hasEnded(p) && !hasVersion(asked) {
+		o := requestedOptions.DeepCopy()
+		if !hasEnded(p) && !hasVersion(requestedOptions) {
 			requireVersion(o, p.ResourceVersion)
 		}
-		err := r.remove(ctx, name, o)
-		gone = err == nil
+		err := r.addConditionAndDeletePod(ctx, name, o)
+		deleted = err == nil
 		return err
 	})
-	return p, gone, err
+	return p, deleted, err
 }
 
-// deleteGuarded asks the budget, if there is one, and deletes. A status is the answer to give in place of success.
-func (r *evictionREST) deleteGuarded(ctx context.Context, p *v1.Pod, asked *metav1.DeleteOptions) (runtime.Object, error) {
+// deleteCheckingPDB asks the budget, if there is one, and deletes. A status is the answer to give in place of success.
+func (r *evictionREST) deleteCheckingPDB(ctx context.Context, p *v1.Pod, requestedOptions *metav1.DeleteOptions) (runtime.Object, error) {
 	budgets, err := r.budgets(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	o, pin, budget := asked.DeepCopy(), false, ""
+	o, pin, budget := requestedOptions.DeepCopy(), false, ""
 	switch len(budgets) {
 	case 0:
 	case 1:
 		budget = budgets[0].Name
-		if pin = freeUnready(p, &budgets[0]); pin {
+		if pin = canEvictUnready(p, &budgets[0]); pin {
 			requireVersion(o, p.ResourceVersion)
 			break
 		}
-		if err := r.take(ctx, p, budget, dryrun.IsDryRun(asked.DryRun)); err != nil {
-			if !dryrun.IsDryRun(asked.DryRun) {
-				r.tell(p, budget, err)
+		if err := r.checkAndDecrement(ctx, p, budget, dryrun.IsDryRun(requestedOptions.DryRun)); err != nil {
+			if !dryrun.IsDryRun(requestedOptions.DryRun) {
+				r.recordEviction(p, budget, err)
 			}
 			return nil, err
 		}
@@ -140,15 +140,15 @@ func (r *evictionREST) deleteGuarded(ctx context.Context, p *v1.Pod, asked *meta
 			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
 		}, nil
 	}
-	err = r.remove(ctx, p.Name, o)
-	if errors.IsConflict(err) && pin && !hasVersion(asked) {
+	err = r.addConditionAndDeletePod(ctx, p.Name, o)
+	if errors.IsConflict(err) && pin && !hasVersion(requestedOptions) {
 		// The Pod may have become ready since: the budget must be asked again.
-		err = tryLater(budget)
+		err = tooManyRequests(budget)
 	}
 	return nil, err
 }
 
-func (r *evictionREST) tell(p *v1.Pod, budget string, err error) {
+func (r *evictionREST) recordEviction(p *v1.Pod, budget string, err error) {
 	if r.journal == nil || !errors.IsTooManyRequests(err) {
 		return
 	}
@@ -159,10 +159,10 @@ func (r *evictionREST) tell(p *v1.Pod, budget string, err error) {
 	r.journal.Put(journal.Ref{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name}, journal.EvictionRefused{Budget: budget, Message: message})
 }
 
-// remove marks the Pod as a disruption's target and deletes it.
-func (r *evictionREST) remove(ctx context.Context, name string, o *metav1.DeleteOptions) error {
+// addConditionAndDeletePod marks the Pod as a disruption's target and deletes it.
+func (r *evictionREST) addConditionAndDeletePod(ctx context.Context, name string, o *metav1.DeleteOptions) error {
 	if !dryrun.IsDryRun(o.DryRun) {
-		version, err := r.mark(ctx, name, o)
+		version, err := r.addDisruptionTarget(ctx, name, o)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (r *evictionREST) remove(ctx context.Context, name string, o *metav1.Delete
 	return err
 }
 
-func (r *evictionREST) mark(ctx context.Context, name string, o *metav1.DeleteOptions) (version string, err error) {
+func (r *evictionREST) addDisruptionTarget(ctx context.Context, name string, o *metav1.DeleteOptions) (version string, err error) {
 	updater, ok := r.status.(rest.Updater)
 	if !ok {
 		return "", fmt.Errorf("storage %T of pods/status cannot update", r.status)
@@ -236,12 +236,12 @@ func hasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// unguarded says that evicting the Pod disrupts nothing: it has ended, never ran, or is being deleted already.
-func unguarded(p *v1.Pod) bool {
+// canIgnorePDB says that evicting the Pod disrupts nothing: it has ended, never ran, or is being deleted already.
+func canIgnorePDB(p *v1.Pod) bool {
 	return hasEnded(p) || p.Status.Phase == v1.PodPending || p.DeletionTimestamp != nil
 }
 
-// retries is upstream's patience with conflicting writers.
-func retries() wait.Backoff {
-	return wait.Backoff{Steps: 20, Duration: evictionPause, Factor: 1.0, Jitter: 0.1}
+// evictionsRetry is upstream's patience with conflicting writers.
+func evictionsRetry() wait.Backoff {
+	return wait.Backoff{Steps: 20, Duration: evictionRetryInterval, Factor: 1.0, Jitter: 0.1}
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -33,17 +33,17 @@ type Connections struct {
 }
 
 // Kinds are the rows of this package.
-func Kinds(c Connections) []kind.Kind {
-	return []kind.Kind{{
+func Kinds(c Connections) []resourcedef.Kind {
+	return []resourcedef.Kind{{
 		Version: "v1", Resource: "pods", Singular: "pod", Kind: "Pod",
-		Names: kind.Names{Short: []string{"po"}, Categories: []string{"all"}},
-		Types: kind.Types{
+		Names: resourcedef.Names{Short: []string{"po"}, Categories: []string{"all"}},
+		Types: resourcedef.Types{
 			New:        func() runtime.Object { return &v1.Pod{} },
 			NewList:    func() runtime.Object { return &v1.PodList{} },
 			Namespaced: true, HasStatus: true,
 		},
 		Rules:        rules(),
-		Stored:       kind.Stored{Wrap: func(s storage.Interface) storage.Interface { return &freshDeletes{s} }},
+		Stored:       resourcedef.Stored{Wrap: func(s storage.Interface) storage.Interface { return &deleteStorage{s} }},
 		Table:        table(),
 		Subresources: c.subresources,
 	}}

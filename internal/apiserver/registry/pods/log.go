@@ -19,9 +19,9 @@ import (
 
 // logREST is pods/log: the kubelet's stream, passed through.
 type logREST struct {
-	noop
+	noDestroy
 	pods     *podStore
-	kubelets *kubelets
+	kubelets *kubeletLocator
 }
 
 var (
@@ -77,7 +77,7 @@ func (r *logREST) location(ctx context.Context, name string, opts *v1.PodLogOpti
 	u.Path = fmt.Sprintf("/containerLogs/%s/%s/%s", p.Namespace, p.Name, c)
 	u.RawQuery = logQuery(opts).Encode()
 	if !opts.InsecureSkipTLSVerifyBackend {
-		return u, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, nil
+		return u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, nil
 	}
 	if r.kubelets.KubeletInsecure == nil {
 		return nil, nil, errors.NewBadRequest("insecureSkipTLSVerifyBackend is not offered by this API server")

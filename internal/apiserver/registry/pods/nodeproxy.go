@@ -13,17 +13,17 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // NodeProxy is nodes/proxy: the kubelet's own API, under the API server's authorization of nodes/proxy.
-func (c Connections) NodeProxy(d kind.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &nodeProxyREST{kubelets: &kubelets{Connections: c, lookup: d.Lookup}, transport: c.ProxyTransport()}}
+func (c Connections) NodeProxy(d resourcedef.Deps) map[string]rest.Storage {
+	return map[string]rest.Storage{"proxy": &nodeProxyREST{kubelets: &kubeletLocator{Connections: c, lookup: d.Lookup}, transport: c.ProxyTransport()}}
 }
 
 type nodeProxyREST struct {
-	noop
-	kubelets  *kubelets
+	noDestroy
+	kubelets  *kubeletLocator
 	transport http.RoundTripper // to ports that are not the kubelet's
 }
 
@@ -53,7 +53,7 @@ func (r *nodeProxyREST) Connect(ctx context.Context, id string, options runtime.
 		return nil, errors.NewBadRequest(err.Error())
 	}
 	if port == "" || port == u.Port() {
-		return ProxyHandler(u, o.Path, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, responder), nil
+		return ProxyHandler(u, o.Path, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, responder), nil
 	}
 	u = &url.URL{Scheme: scheme, Host: net.JoinHostPort(u.Hostname(), port)}
 	return ProxyHandler(u, o.Path, r.transport, responder), nil

@@ -20,7 +20,7 @@ import (
 
 // proxyREST is pods/proxy: HTTP straight to the Pod's address.
 type proxyREST struct {
-	noop
+	noDestroy
 	pods      *podStore
 	transport http.RoundTripper
 }

@@ -18,13 +18,13 @@ import (
 // ask sends a request to the API server and does not follow redirects.
 func ask(t *testing.T, method, path string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	c := *world.config
+	c := *testServer.config
 	c.NextProtos = []string{"http/1.1"} // upgrades need it
 	transport, err := rest.TransportFor(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, world.config.Host+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), method, testServer.config.Host+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func backend(t *testing.T, host string, secure bool) (port int32) {
 // targets makes a Pod with a status, a Service with two ports and its EndpointSlice in a namespace, and a node of its own.
 func targets(t *testing.T, ns, host string, plain, secure int32) {
 	t.Helper()
-	c, ctx := world.client, t.Context()
+	c, ctx := testServer.client, t.Context()
 	p := newPod(t, ns, func(p *v1.Pod) {
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: plain}}
 	})
@@ -133,7 +133,7 @@ func targets(t *testing.T, ns, host string, plain, secure int32) {
 //
 // row: API-46
 func TestProxyOfPodsServicesAndNodes(t *testing.T) {
-	_, ns := begin(t)
+	_, ns := startServer(t)
 	host := hostAddress(t)
 	plain, secure := backend(t, host, false), backend(t, host, true)
 	targets(t, ns, host, plain, secure)
@@ -178,16 +178,16 @@ func TestProxyOfPodsServicesAndNodes(t *testing.T) {
 
 // TestProxyRefuses: a port that a Service has not, endpoints that are no Pods of the namespace, and nodes without a global address are not proxied to.
 func TestProxyRefuses(t *testing.T) {
-	_, ns := begin(t)
+	_, ns := startServer(t)
 	host := hostAddress(t)
 	plain := backend(t, host, false)
 	targets(t, ns, host, plain, plain)
-	n, err := world.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-lo"}}, metav1.CreateOptions{})
+	n, err := testServer.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-lo"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "169.254.1.1"}}
-	if _, err := world.client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+	if _, err := testServer.client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	base := "/api/v1/namespaces/" + ns

@@ -11,26 +11,26 @@ import (
 // resizeRules are pods/resize: cpu and memory of running containers, within the Pod's QoS class.
 type resizeRules struct{}
 
-// keep takes requests, limits and resize policies of each container from the write and all else from the stored Pod. A container that the
+// prepareForUpdate takes requests, limits and resize policies of each container from the write and all else from the stored Pod. A container that the
 // stored Pod does not have stays, to be refused by name.
-func (resizeRules) keep(p, old *v1.Pod) {
+func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
 	containers, inits, whole := p.Spec.Containers, p.Spec.InitContainers, p.Spec.Resources
-	keepOld(p, old)
+	restoreOldPod(p, old)
 	p.Spec.Containers = resized(containers, old.Spec.Containers)
 	p.Spec.InitContainers = resized(inits, old.Spec.InitContainers)
 	p.Spec.Resources = whole
 }
 
-func resized(now, was []v1.Container) []v1.Container {
+func resized(now, previous []v1.Container) []v1.Container {
 	if now == nil {
 		return nil
 	}
 	out := make([]v1.Container, 0, len(now))
 	for i := range now {
 		c := now[i]
-		for k := range was {
-			if was[k].Name == c.Name {
-				c = *was[k].DeepCopy()
+		for k := range previous {
+			if previous[k].Name == c.Name {
+				c = *previous[k].DeepCopy()
 				c.Resources, c.ResizePolicy = now[i].Resources, now[i].ResizePolicy
 			}
 		}
@@ -39,10 +39,10 @@ func resized(now, was []v1.Container) []v1.Container {
 	return out
 }
 
-func (resizeRules) warn(_, _ *v1.Pod) []string { return nil }
+func (resizeRules) warnings(_, _ *v1.Pod) []string { return nil }
 
-// reset says that only resources and resize policies are written here.
-func (resizeRules) reset() fieldpath.Filter {
+// resetFields says that only resources and resize policies are written here.
+func (resizeRules) resetFields() fieldpath.Filter {
 	any := fieldpath.MatchAnyPathElement()
 	return fieldpath.NewIncludeMatcherFilter(
 		fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resources"), fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resizePolicy"),
@@ -52,7 +52,7 @@ func (resizeRules) reset() fieldpath.Filter {
 }
 
 func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
-	errs := everyUpdate(p, old)
+	errs := validateAnyUpdate(p, old)
 	spec := field.NewPath("spec")
 	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
@@ -64,7 +64,7 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 		child    string
 		now, was []v1.Container
 	}{{"containers", p.Spec.Containers, old.Spec.Containers}, {"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
-		more, stop := sizes(list.now, list.was, spec.Child(list.child))
+		more, stop := validateResizedContainers(list.now, list.was, spec.Child(list.child))
 		if errs = append(errs, more...); stop {
 			return errs
 		}
@@ -72,35 +72,35 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 	if pod.QOS(p) != old.Status.QOSClass && old.Status.QOSClass != "" {
 		errs = append(errs, field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
-	if !apiequality.Semantic.DeepEqual(withoutSizes(&p.Spec, &old.Spec), &old.Spec) {
+	if !apiequality.Semantic.DeepEqual(withoutResources(&p.Spec, &old.Spec), &old.Spec) {
 		errs = append(errs, field.Forbidden(spec, "only cpu and memory resources are mutable"))
 	}
 	return errs
 }
 
-// sizes refuses other containers than before and limits or requests taken away.
-func sizes(now, was []v1.Container, path *field.Path) (errs field.ErrorList, stop bool) {
-	if len(now) != len(was) {
+// validateResizedContainers refuses other containers than before and limits or requests taken away.
+func validateResizedContainers(now, previous []v1.Container, path *field.Path) (errs field.ErrorList, stop bool) {
+	if len(now) != len(previous) {
 		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}, true
 	}
-	for i := range was {
-		if now[i].Name != was[i].Name {
+	for i := range previous {
+		if now[i].Name != previous[i].Name {
 			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize")}, true
 		}
 		at := path.Index(i).Child("resources")
-		if removed(now[i].Resources.Limits, was[i].Resources.Limits) {
+		if removesResource(now[i].Resources.Limits, previous[i].Resources.Limits) {
 			errs = append(errs, field.Forbidden(at.Child("limits"), "resource limits cannot be removed"))
 		}
-		if removed(now[i].Resources.Requests, was[i].Resources.Requests) {
+		if removesResource(now[i].Resources.Requests, previous[i].Resources.Requests) {
 			errs = append(errs, field.Forbidden(at.Child("requests"), "resource requests cannot be removed"))
 		}
 	}
 	return errs, false
 }
 
-func removed(now, was v1.ResourceList) bool {
+func removesResource(now, previous v1.ResourceList) bool {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		_, had := was[name]
+		_, had := previous[name]
 		_, has := now[name]
 		if had && !has {
 			return true
@@ -109,25 +109,25 @@ func removed(now, was v1.ResourceList) bool {
 	return false
 }
 
-// withoutSizes is the new spec with cpu and memory as they were.
-func withoutSizes(now, was *v1.PodSpec) *v1.PodSpec {
+// withoutResources is the new spec with cpu and memory as they were.
+func withoutResources(now, previous *v1.PodSpec) *v1.PodSpec {
 	s := now.DeepCopy()
 	restore := func(a, b *v1.ResourceRequirements) {
-		a.Limits, a.Requests = restored(a.Limits, b.Limits), restored(a.Requests, b.Requests)
+		a.Limits, a.Requests = restoredResources(a.Limits, b.Limits), restoredResources(a.Requests, b.Requests)
 	}
 	for i := range s.Containers {
-		restore(&s.Containers[i].Resources, &was.Containers[i].Resources)
+		restore(&s.Containers[i].Resources, &previous.Containers[i].Resources)
 	}
 	for i := range s.InitContainers {
-		restore(&s.InitContainers[i].Resources, &was.InitContainers[i].Resources)
+		restore(&s.InitContainers[i].Resources, &previous.InitContainers[i].Resources)
 	}
-	if s.Resources != nil && was.Resources != nil {
-		restore(s.Resources, was.Resources)
+	if s.Resources != nil && previous.Resources != nil {
+		restore(s.Resources, previous.Resources)
 	}
 	return s
 }
 
-func restored(now, was v1.ResourceList) v1.ResourceList {
+func restoredResources(now, previous v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
 	for name, q := range now {
 		if name != v1.ResourceCPU && name != v1.ResourceMemory {
@@ -135,12 +135,12 @@ func restored(now, was v1.ResourceList) v1.ResourceList {
 		}
 	}
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		if q, ok := was[name]; ok {
+		if q, ok := previous[name]; ok {
 			out[name] = q
 		}
 	}
 	if len(out) == 0 {
-		return was
+		return previous
 	}
 	return out
 }

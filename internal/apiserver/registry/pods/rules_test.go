@@ -79,7 +79,7 @@ func causes(errs field.ErrorList) string {
 	return strings.Join(out, "; ")
 }
 
-const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatable
+const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatableFieldsMessage
 
 // row: API-25
 // row: API-26
@@ -201,7 +201,7 @@ func TestGrace(t *testing.T) {
 		{"not placed", podOf(), n(5), 0},
 		{"ended", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), n(5), 0},
 	} {
-		if got := Grace(c.pod, c.asked); got != c.want {
+		if got := GracePeriodSeconds(c.pod, c.asked); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -249,7 +249,7 @@ func TestBudget(t *testing.T) {
 	}
 	refusal := func(want string, retry int32) {
 		t.Helper()
-		err := Take(b, "p", at(0))
+		err := CheckAndDecrement(b, "p", at(0))
 		s, ok := err.(errors.APIStatus)
 		if !ok || !errors.IsTooManyRequests(err) || s.Status().Details.Causes[0].Message != want || s.Status().Details.Causes[0].Type != policyv1.DisruptionBudgetCause || s.Status().Details.RetryAfterSeconds != retry {
 			t.Errorf("got %v", err)
@@ -257,7 +257,7 @@ func TestBudget(t *testing.T) {
 	}
 	refusal("The disruption budget x is still being processed by the server.", 10)
 	b.Status.ObservedGeneration = 2
-	if err := Take(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 || b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
+	if err := CheckAndDecrement(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 || b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
 		t.Errorf("%v, %+v", err, b.Status)
 	}
 	refusal("The disruption budget x needs 1 healthy pods and has 2 currently", 0)
@@ -266,19 +266,19 @@ func TestBudget(t *testing.T) {
 		p.Labels = map[string]string{"app": "a"}
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	})
-	if len(Governing([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 || len(Governing([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
+	if len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 || len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
 		t.Error("the budget governs the wrong Pods")
 	}
 	unready := podOf()
-	if freeUnready(ready, b) || !freeUnready(unready, b) {
+	if canEvictUnready(ready, b) || !canEvictUnready(unready, b) {
 		t.Error("an unready Pod is free while enough others are healthy, a ready one is not")
 	}
 	b.Status.CurrentHealthy = 0
-	if freeUnready(unready, b) {
+	if canEvictUnready(unready, b) {
 		t.Error("below the budget an unready Pod is guarded")
 	}
 	b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
-	if !freeUnready(unready, b) {
+	if !canEvictUnready(unready, b) {
 		t.Error("AlwaysAllow frees unready Pods")
 	}
 }
@@ -294,7 +294,7 @@ func TestResizeRules(t *testing.T) {
 	now.Spec.Containers[0].Image, now.Labels = "other", map[string]string{"a": "b"}
 	now.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("2")
 	var r resizeRules
-	r.keep(now, old)
+	r.prepareForUpdate(now, old)
 	if now.Spec.Containers[0].Image != "nginx:1.27" || len(now.Labels) != 0 {
 		t.Error("a resize changed more than sizes")
 	}

@@ -27,7 +27,7 @@ import (
 // row: BND-06
 // row: BND-07
 func TestBinding(t *testing.T) {
-	_, ns := begin(t)
+	_, ns := startServer(t)
 	p := newPod(t, ns)
 	other := p.DeepCopy()
 	other.UID = "another"
@@ -46,7 +46,7 @@ func TestBinding(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	now.Spec.NodeName = "m"
-	if _, err := world.client.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("a bound Pod was moved: %v", err)
 	}
 }
@@ -57,7 +57,7 @@ func TestBinding(t *testing.T) {
 // row: API-29
 // row: API-30
 func TestIdentity(t *testing.T) {
-	c, ns := begin(t)
+	c, ns := startServer(t)
 	first := newPod(t, ns, func(p *v1.Pod) { p.Finalizers = []string{"example.com/f"} })
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "A_b"}, Spec: first.Spec}, metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a lowercase RFC 1123 subdomain must consist of") {
@@ -96,7 +96,7 @@ func TestIdentity(t *testing.T) {
 // row: API-32
 // row: API-33
 func TestDelete(t *testing.T) {
-	c, ns := begin(t)
+	c, ns := startServer(t)
 	p := newPod(t, ns)
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestDelete(t *testing.T) {
 //
 // row: API-35
 func TestFields(t *testing.T) {
-	c, ns := begin(t)
+	c, ns := startServer(t)
 	p := newPod(t, ns)
 	newPod(t, ns, func(p *v1.Pod) { p.Name, p.Spec.RestartPolicy = "q", v1.RestartPolicyNever })
 	if err := bind(t, ns, p); err != nil {
@@ -143,7 +143,7 @@ func TestFields(t *testing.T) {
 
 // TestEviction goes through budgets: refused with the cause, allowed once, refused again, and facts for the refusals.
 func TestEviction(t *testing.T) {
-	c, ns := begin(t)
+	c, ns := startServer(t)
 	p := newPod(t, ns, func(p *v1.Pod) { p.Labels = map[string]string{"app": "a"} })
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
@@ -178,11 +178,11 @@ func TestEviction(t *testing.T) {
 	if err := evict(); !errors.As(err, &refused) || !apierrors.IsTooManyRequests(err) || refused.ErrStatus.Details.Causes[0].Message != "The disruption budget b needs 1 healthy pods and has 1 currently" {
 		t.Errorf("got %v", err)
 	}
-	world.facts.Lock()
-	if n := len(world.facts.refused); n == 0 || world.facts.refused[n-1].Budget != "b" {
+	testServer.facts.Lock()
+	if n := len(testServer.facts.refused); n == 0 || testServer.facts.refused[n-1].Budget != "b" {
 		t.Error("no fact about the refusal")
 	}
-	world.facts.Unlock()
+	testServer.facts.Unlock()
 	allow(1)
 	if err := evict(metav1.DryRunAll); err != nil {
 		t.Errorf("dry run: %v", err)
@@ -203,7 +203,7 @@ func TestEviction(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
-	c, ns := begin(t)
+	c, ns := startServer(t)
 	p := newPod(t, ns, func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "late", Image: "x"}) })
 	read := func(o v1.PodLogOptions) string {
 		r, err := c.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
@@ -247,11 +247,11 @@ func TestLog(t *testing.T) {
 //
 // row: API-46
 func TestStreams(t *testing.T) {
-	_, ns := begin(t)
+	_, ns := startServer(t)
 	if err := bind(t, ns, newPod(t, ns)); err != nil {
 		t.Fatal(err)
 	}
-	tls := kubernetes.NewForConfigOrDie(world.config)
+	tls := kubernetes.NewForConfigOrDie(testServer.config)
 	request := func(sub string) *rest.Request {
 		return tls.CoreV1().RESTClient().Post().Resource("pods").Namespace(ns).Name("p").SubResource(sub)
 	}
@@ -259,13 +259,13 @@ func TestStreams(t *testing.T) {
 	attach := request("attach").VersionedParams(&v1.PodAttachOptions{Stdin: true, Stdout: true}, scheme.ParameterCodec).URL()
 	for name, make := range map[string]func(url string) (remotecommand.Executor, error){
 		"SPDY": func(string) (remotecommand.Executor, error) {
-			return remotecommand.NewSPDYExecutor(world.config, "POST", exec)
+			return remotecommand.NewSPDYExecutor(testServer.config, "POST", exec)
 		},
 		"WebSocket": func(string) (remotecommand.Executor, error) {
-			return remotecommand.NewWebSocketExecutor(world.config, "GET", exec.String())
+			return remotecommand.NewWebSocketExecutor(testServer.config, "GET", exec.String())
 		},
 		"attach": func(string) (remotecommand.Executor, error) {
-			return remotecommand.NewWebSocketExecutor(world.config, "GET", attach.String())
+			return remotecommand.NewWebSocketExecutor(testServer.config, "GET", attach.String())
 		},
 	} {
 		e, err := make("")
@@ -287,7 +287,7 @@ func TestStreams(t *testing.T) {
 
 func forward(t *testing.T, r *rest.Request) {
 	t.Helper()
-	round, upgrader, err := spdy.RoundTripperFor(world.config)
+	round, upgrader, err := spdy.RoundTripperFor(testServer.config)
 	if err != nil {
 		t.Fatal(err)
 	}

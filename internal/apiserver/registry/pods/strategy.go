@@ -15,18 +15,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // rules are the decisions about writes of Pods.
-func rules() kind.Rules {
-	return kind.Rules{
+func rules() resourcedef.Rules {
+	return resourcedef.Rules{
 		Default: func(o runtime.Object) { Default(o.(*v1.Pod)) },
 		PrepareCreate: func(ctx context.Context, o runtime.Object) {
 			p := o.(*v1.Pod)
-			for _, w := range template.AppArmorWarnings(&p.Spec, p.Annotations, field.NewPath("metadata", "annotations")) {
+			for _, w := range podspec.AppArmorWarnings(&p.Spec, p.Annotations, field.NewPath("metadata", "annotations")) {
 				warning.AddWarning(ctx, "", w)
 			}
 			PrepareCreate(p, metav1.Now())
@@ -41,9 +41,9 @@ func rules() kind.Rules {
 			return ValidateStatusUpdate(o.(*v1.Pod), old.(*v1.Pod))
 		},
 		Warn:                     warn,
-		Graceful:                 gracefulDelete,
+		CheckGracefulDelete:      gracefulDelete,
 		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
-		Indexed:                  "spec.nodeName",
+		IndexedField:             "spec.nodeName",
 		AllowUnconditionalUpdate: true,
 	}
 }
@@ -58,12 +58,12 @@ func warn(ctx context.Context, o runtime.Object) []string {
 	if m := validation.IsDNS1123Label(p.Name); len(m) > 0 {
 		out = append(out, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", m))
 	}
-	return append(out, template.Warnings(&p.Spec, p.Annotations, nil)...)
+	return append(out, podspec.Warnings(&p.Spec, p.Annotations, nil)...)
 }
 
 // Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the same.
 func Default(p *v1.Pod) {
-	template.DefaultPod(p)
+	podspec.DefaultPod(p)
 	defaultStatus(&p.Status)
 }
 
@@ -77,10 +77,10 @@ func defaultStatus(s *v1.PodStatus) {
 	}
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		for i := range list {
-			template.RoundResources(list[i].AllocatedResources)
+			podspec.RoundResources(list[i].AllocatedResources)
 			if r := list[i].Resources; r != nil {
-				template.RoundResources(r.Limits)
-				template.RoundResources(r.Requests)
+				podspec.RoundResources(r.Limits)
+				podspec.RoundResources(r.Requests)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func defaultStatus(s *v1.PodStatus) {
 // features that are off are dropped, and what derives from other fields is derived.
 func PrepareCreate(p *v1.Pod, now metav1.Time) {
 	p.Generation = 1
-	template.DropDisabledPod(p, nil)
+	podspec.DropDisabledPod(p, nil)
 	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: pod.QOS(p)}
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
 	if len(p.Spec.SchedulingGates) > 0 {
@@ -102,14 +102,14 @@ func PrepareCreate(p *v1.Pod, now metav1.Time) {
 	if g := p.Spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		*g = 1 // the shortest graceful end
 	}
-	template.MergeMatchLabelKeys(p)
-	template.SyncAppArmor(p)
+	podspec.MergeMatchLabelKeys(p)
+	podspec.SyncAppArmor(p)
 }
 
 // PrepareUpdate keeps what an update of the main endpoint may not touch and counts generations of the spec.
 func PrepareUpdate(p, old *v1.Pod) {
 	p.Status = *old.Status.DeepCopy()
-	template.DropDisabledPod(p, old)
+	podspec.DropDisabledPod(p, old)
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
 	bumpGeneration(p, old)
 }
@@ -161,17 +161,17 @@ func gracefulDelete(_ context.Context, o runtime.Object, options *metav1.DeleteO
 	if options == nil {
 		return false
 	}
-	options.GracePeriodSeconds = new(Grace(o.(*v1.Pod), options.GracePeriodSeconds))
+	options.GracePeriodSeconds = new(GracePeriodSeconds(o.(*v1.Pod), options.GracePeriodSeconds))
 	return true
 }
 
-// Grace is the grace period of a delete in seconds: what was asked, else the spec's; 0 for a Pod that never started anywhere or has ended;
+// GracePeriodSeconds is the grace period of a delete in seconds: what was asked, else the spec's; 0 for a Pod that never started anywhere or has ended;
 // a negative wish is one second, the shortest graceful end.
-func Grace(p *v1.Pod, asked *int64) int64 {
+func GracePeriodSeconds(p *v1.Pod, requestedOptions *int64) int64 {
 	period := int64(0)
 	switch {
-	case asked != nil:
-		period = *asked
+	case requestedOptions != nil:
+		period = *requestedOptions
 	case p.Spec.TerminationGracePeriodSeconds != nil:
 		period = *p.Spec.TerminationGracePeriodSeconds
 	}

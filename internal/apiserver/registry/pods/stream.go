@@ -20,9 +20,9 @@ import (
 // streamREST is pods/exec, pods/attach and pods/portforward: the connection is passed through to the kubelet. A WebSocket client of the
 // newest protocols is translated to the SPDY that kubelets speak.
 type streamREST struct {
-	noop
+	noDestroy
 	pods     *podStore
-	kubelets *kubelets
+	kubelets *kubeletLocator
 	verb     string // exec, attach, portForward: the kubelet's path
 }
 
@@ -48,18 +48,18 @@ func (r *streamREST) Connect(ctx context.Context, name string, options runtime.O
 	if err != nil {
 		return nil, err
 	}
-	through := proxy.NewUpgradeAwareHandler(u, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, false, true, proxy.NewErrorResponder(responder))
+	through := proxy.NewUpgradeAwareHandler(u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, false, true, proxy.NewErrorResponder(responder))
 	switch o := options.(type) {
 	case *v1.PodExecOptions:
-		return r.translating(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
+		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
 	case *v1.PodAttachOptions:
-		return r.translating(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
+		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
 	}
 	return translator.NewTranslatingHandler(through, translator.NewTunnelingHandler(through), wsstream.IsWebSocketRequestWithTunnelingProtocol), nil
 }
 
-func (r *streamREST) translating(through http.Handler, u *url.URL, o translator.Options) http.Handler {
-	t := translator.NewStreamTranslatorHandler(u, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, 0, o)
+func (r *streamREST) translateStream(through http.Handler, u *url.URL, o translator.Options) http.Handler {
+	t := translator.NewStreamTranslatorHandler(u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, 0, o)
 	return translator.NewTranslatingHandler(through, t, wsstream.IsWebSocketRequestWithStreamCloseProtocol)
 }
 

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // subresources are the endpoints below a Pod, besides status.
-func (c Connections) subresources(d kind.Deps) map[string]rest.Storage {
+func (c Connections) subresources(d resourcedef.Deps) map[string]rest.Storage {
 	p := &podStore{Store: Generic(d.Store)}
-	k := &kubelets{Connections: c, lookup: d.Lookup}
+	k := &kubeletLocator{Connections: c, lookup: d.Lookup}
 	return map[string]rest.Storage{
 		"binding":             &bindingREST{pods: p, lookup: d.Lookup},
 		"eviction":            &evictionREST{pods: p, status: d.Status, lookup: d.Lookup, journal: c.Journal},
-		"ephemeralcontainers": &updateREST{pods: p, rules: ephemeralRules{}},
+		"ephemeralcontainers": &updateREST{pods: p, rules: ephemeralContainersRules{}},
 		"resize":              &updateREST{pods: p, rules: resizeRules{}},
 		"log":                 &logREST{pods: p, kubelets: k},
 		"exec":                &streamREST{pods: p, kubelets: k, verb: "exec"},
@@ -57,7 +57,7 @@ func (s *podStore) pod(ctx context.Context, name string) (*v1.Pod, error) {
 	return p, nil
 }
 
-// noop is what every subresource's storage shares: nothing to clean up.
-type noop struct{}
+// noDestroy is what every subresource's storage shares: nothing to clean up.
+type noDestroy struct{}
 
-func (noop) Destroy() {}
+func (noDestroy) Destroy() {}

@@ -9,26 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func table() kind.Table {
+func table() resourcedef.Table {
 	spec, status := v1.PodSpec{}.SwaggerDoc(), v1.PodStatus{}.SwaggerDoc()
-	return kind.Table{
+	return resourcedef.Table{
 		Columns: append([]metav1.TableColumnDefinition{
-			column.Name(),
-			column.Def("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-			column.Def("Status", "The aggregate status of the containers in this pod."),
-			column.Def("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
-			column.Age(),
-		}, column.Wide(
-			column.Def("IP", status["podIP"]),
-			column.Def("Node", spec["nodeName"]),
-			column.Def("Nominated Node", status["nominatedNodeName"]),
-			column.Def("Readiness Gates", spec["readinessGates"]),
+			printers.NameColumn(),
+			printers.StringColumn("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+			printers.StringColumn("Status", "The aggregate status of the containers in this pod."),
+			printers.StringColumn("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+			printers.AgeColumn(),
+		}, printers.WideColumns(
+			printers.StringColumn("IP", status["podIP"]),
+			printers.StringColumn("Node", spec["nodeName"]),
+			printers.StringColumn("Nominated Node", status["nominatedNodeName"]),
+			printers.StringColumn("Readiness Gates", spec["readinessGates"]),
 		)...),
-		Row:        func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Pod), opt.Now) },
+		Row:        func(o runtime.Object, opt resourcedef.RowOptions) []any { return Row(o.(*v1.Pod), opt.Now) },
 		Conditions: func(o runtime.Object) []metav1.TableRowCondition { return RowConditions(o.(*v1.Pod)) },
 	}
 }
@@ -38,15 +38,15 @@ func Row(p *v1.Pod, now metav1.Time) []any {
 	s := summarize(p)
 	restarts := strconv.Itoa(s.restarts)
 	if s.restarts != 0 && !s.lastRestart.IsZero() {
-		restarts = fmt.Sprintf("%d (%s ago)", s.restarts, column.Until(now.Sub(s.lastRestart)))
+		restarts = fmt.Sprintf("%d (%s ago)", s.restarts, printers.TimestampUntil(now.Sub(s.lastRestart)))
 	}
 	ip := p.Status.PodIP
 	if len(p.Status.PodIPs) > 0 {
 		ip = p.Status.PodIPs[0].IP
 	}
 	return []any{
-		p.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.reason, restarts, column.Since(p.CreationTimestamp, now),
-		column.OrNone(ip), column.OrNone(p.Spec.NodeName), column.OrNone(p.Status.NominatedNodeName), gatesCell(p),
+		p.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.reason, restarts, printers.TimestampSince(p.CreationTimestamp, now),
+		printers.ValueOrNone(ip), printers.ValueOrNone(p.Spec.NodeName), printers.ValueOrNone(p.Status.NominatedNodeName), gatesCell(p),
 	}
 }
 
@@ -109,10 +109,10 @@ func summarize(p *v1.Pod) summary {
 	for i := range p.Status.InitContainerStatuses {
 		c := &p.Status.InitContainerStatuses[i]
 		s.restarts += int(c.RestartCount)
-		s.lastRestart = later(s.lastRestart, c)
+		s.lastRestart = laterTime(s.lastRestart, c)
 		if sidecars[c.Name] {
 			sidecarRestarts += int(c.RestartCount)
-			lastSidecar = later(lastSidecar, c)
+			lastSidecar = laterTime(lastSidecar, c)
 		}
 		if initDone(c, sidecars[c.Name], &s) {
 			continue
@@ -174,7 +174,7 @@ func summarizeContainers(p *v1.Pod, s *summary) {
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
 		c := &p.Status.ContainerStatuses[i]
 		s.restarts += int(c.RestartCount)
-		s.lastRestart = later(s.lastRestart, c)
+		s.lastRestart = laterTime(s.lastRestart, c)
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			s.reason = c.State.Waiting.Reason
@@ -196,8 +196,8 @@ func summarizeContainers(p *v1.Pod, s *summary) {
 	}
 }
 
-// later is the later of t and the end of the container's last run.
-func later(t time.Time, c *v1.ContainerStatus) time.Time {
+// laterTime is the later of t and the end of the container's last run.
+func laterTime(t time.Time, c *v1.ContainerStatus) time.Time {
 	if end := c.LastTerminationState.Terminated; end != nil && t.Before(end.FinishedAt.Time) {
 		return end.FinishedAt.Time
 	}

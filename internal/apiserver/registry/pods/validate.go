@@ -9,7 +9,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 // Validate judges a new Pod. Metadata itself is judged by the machinery.
@@ -22,15 +22,15 @@ func Validate(p *v1.Pod) field.ErrorList {
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) != 0 {
 		errs = append(errs, field.Forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
-	return append(errs, template.AnnotationsAgree(p.Annotations, &p.Spec, spec)...)
+	return append(errs, podspec.ValidateAnnotationConflicts(p.Annotations, &p.Spec, spec)...)
 }
 
 // metadataAndSpec is what holds for a Pod at any time.
 func metadataAndSpec(p *v1.Pod) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := template.ValidateFinalizers(p.Finalizers, field.NewPath("metadata", "finalizers"))
-	errs = append(errs, template.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"))...)
-	errs = append(errs, template.ValidatePodSpec(&p.Spec, p.Name, spec)...)
+	errs := podspec.ValidateFinalizers(p.Finalizers, field.NewPath("metadata", "finalizers"))
+	errs = append(errs, podspec.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, podspec.ValidatePodSpec(&p.Spec, p.Name, spec)...)
 	if p.Spec.ServiceAccountName == "" {
 		for i, v := range p.Spec.Volumes {
 			if v.Projected == nil {
@@ -44,16 +44,16 @@ func metadataAndSpec(p *v1.Pod) field.ErrorList {
 		}
 	}
 	for i := range p.Spec.Containers {
-		errs = append(errs, template.ImageSpaces(&p.Spec.Containers[i], spec.Child("containers").Index(i))...)
+		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.Containers[i], spec.Child("containers").Index(i))...)
 	}
 	for i := range p.Spec.InitContainers {
-		errs = append(errs, template.ImageSpaces(&p.Spec.InitContainers[i], spec.Child("initContainers").Index(i))...)
+		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.InitContainers[i], spec.Child("initContainers").Index(i))...)
 	}
 	return errs
 }
 
-// everyUpdate is what holds for every change of a Pod's spec, through whichever endpoint.
-func everyUpdate(p, old *v1.Pod) field.ErrorList {
+// validateAnyUpdate is what holds for every change of a Pod's spec, through whichever endpoint.
+func validateAnyUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, metadataAndSpec(p)...)
 	return append(errs, annotationUpdates(p, old, field.NewPath("metadata", "annotations"))...)
@@ -78,8 +78,8 @@ func annotationUpdates(p, old *v1.Pod, path *field.Path) field.ErrorList {
 		return ""
 	}
 	for _, k := range slices.Sorted(maps.Keys(old.Annotations)) {
-		was := old.Annotations[k]
-		if now, ok := p.Annotations[k]; (!ok || now != was) && fixed(k) != "" {
+		previous := old.Annotations[k]
+		if now, ok := p.Annotations[k]; (!ok || now != previous) && fixed(k) != "" {
 			errs = append(errs, field.Forbidden(path.Key(k), "may not remove or update "+fixed(k)))
 		}
 	}
@@ -88,5 +88,5 @@ func annotationUpdates(p, old *v1.Pod, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Key(k), "may not add "+fixed(k)))
 		}
 	}
-	return append(errs, template.ValidateAnnotations(p.Annotations, &p.Spec, path)...)
+	return append(errs, podspec.ValidateAnnotations(p.Annotations, &p.Spec, path)...)
 }

@@ -70,7 +70,7 @@ func statusDevices(s *v1.ContainerStatus, spec []v1.Container, path *field.Path)
 	at := slices.IndexFunc(spec, func(c v1.Container) bool { return c.Name == s.Name })
 	for i, r := range s.AllocatedResourcesStatus {
 		if at >= 0 {
-			if detail := unasked(&spec[at].Resources, r.Name); detail != "" {
+			if detail := unrequestedReason(&spec[at].Resources, r.Name); detail != "" {
 				errs = append(errs, field.Invalid(path.Index(i).Child("name"), r.Name, detail))
 			}
 		}
@@ -92,8 +92,8 @@ func statusDevices(s *v1.ContainerStatus, spec []v1.Container, path *field.Path)
 	return errs
 }
 
-// unasked says what is wrong with a name that a container asks for neither as a resource nor as claim:CLAIM or claim:CLAIM/REQUEST; "" when it does.
-func unasked(r *v1.ResourceRequirements, name v1.ResourceName) string {
+// unrequestedReason says what is wrong with a name that a container asks for neither as a resource nor as claim:CLAIM or claim:CLAIM/REQUEST; "" when it does.
+func unrequestedReason(r *v1.ResourceRequirements, name v1.ResourceName) string {
 	claim, isClaim := strings.CutPrefix(string(name), "claim:")
 	if !isClaim {
 		if _, ok := r.Requests[name]; ok {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may not restart stay ended, conditions have
@@ -101,9 +101,9 @@ func restartsAll(p *v1.Pod) bool {
 
 func never(string, int32) bool { return false }
 
-func transitions(now, was []v1.ContainerStatus, path *field.Path, mayRestart func(string, int32) bool) field.ErrorList {
+func transitions(now, previous []v1.ContainerStatus, path *field.Path, mayRestart func(string, int32) bool) field.ErrorList {
 	var errs field.ErrorList
-	for i, w := range was {
+	for i, w := range previous {
 		if w.State.Terminated == nil || mayRestart(w.Name, w.State.Terminated.ExitCode) {
 			continue
 		}
@@ -143,17 +143,17 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 // addresses judges those of the Pod and of its host. What is stored may stay.
 func addresses(p, old *v1.Pod, status *field.Path) field.ErrorList {
 	pods, hosts := status.Child("podIPs"), status.Child("hostIPs")
-	errs := addressList(podIPs(p), podIPs(old), row.Bare(p.Status.PodIPs), pods)
+	errs := addressList(podIPs(p), podIPs(old), typed.GoFields(p.Status.PodIPs), pods)
 	switch list := p.Status.PodIPs; {
 	case (p.Status.PodIP != "") != (len(list) > 0):
-		errs = append(errs, field.Invalid(pods, row.Bare(list), "podIP and podIPs must either both be set or both be unset"))
+		errs = append(errs, field.Invalid(pods, typed.GoFields(list), "podIP and podIPs must either both be set or both be unset"))
 	case len(list) > 0 && p.Status.PodIP != list[0].IP:
 		errs = append(errs, field.Invalid(pods.Index(0).Child("ip"), list[0].IP, "must be equal to `podIP`"))
 	}
 	if h := p.Status.HostIPs; len(h) > 0 && p.Status.HostIP != h[0].IP {
 		errs = append(errs, field.Invalid(hosts.Index(0).Child("ip"), h[0].IP, "must be equal to `hostIP`"))
 	}
-	return append(errs, addressList(hostIPs(p), hostIPs(old), row.Bare(p.Status.HostIPs), hosts)...)
+	return append(errs, addressList(hostIPs(p), hostIPs(old), typed.GoFields(p.Status.HostIPs), hosts)...)
 }
 
 func podIPs(p *v1.Pod) (out []string) {

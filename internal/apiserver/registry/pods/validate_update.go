@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-const updatable = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
+const updatableFieldsMessage = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 // ValidateUpdate judges a change through the main endpoint: images, a shorter deadline, more tolerations, fewer gates, and while gated
 // narrower node constraints; nothing else of the spec.
 func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
-	errs := everyUpdate(p, old)
+	errs := validateAnyUpdate(p, old)
 	spec := field.NewPath("spec")
 	for _, list := range []struct {
 		child    string
@@ -34,7 +34,7 @@ func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 			if list.now[i].Image == "" {
 				errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
 			}
-			errs = append(errs, template.ImageSpaces(&list.now[i], path.Index(i))...)
+			errs = append(errs, podspec.ValidateImageWhitespace(&list.now[i], path.Index(i))...)
 		}
 	}
 	deadline, stop := deadlineUpdate(p, old, spec.Child("activeDeadlineSeconds"))
@@ -46,25 +46,25 @@ func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
 		return errs
 	}
-	rest, more := allowedUndone(p, old)
+	rest, more := withoutAllowedChanges(p, old)
 	errs = append(errs, more...)
 	if !apiequality.Semantic.DeepEqual(rest, &old.Spec) {
-		errs = append(errs, field.Forbidden(spec, fmt.Sprintf("pod updates may not change fields other than %s\n%v", updatable, diff.Diff(&old.Spec, rest))))
+		errs = append(errs, field.Forbidden(spec, fmt.Sprintf("pod updates may not change fields other than %s\n%v", updatableFieldsMessage, diff.Diff(&old.Spec, rest))))
 	}
 	return errs
 }
 
 // deadlineUpdate: a deadline may be set once and shortened, never lengthened or lifted.
 func deadlineUpdate(p, old *v1.Pod, path *field.Path) (errs field.ErrorList, stop bool) {
-	now, was := p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds
+	now, previous := p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds
 	switch {
-	case now == nil && was == nil:
+	case now == nil && previous == nil:
 		return nil, false
 	case now == nil:
 		return field.ErrorList{field.Invalid(path, now, "must not update from a positive integer to nil value")}, false
 	case *now < 0 || *now > math.MaxInt32:
 		return field.ErrorList{field.Invalid(path, *now, validation.InclusiveRangeError(0, math.MaxInt32))}, true
-	case was != nil && *was < *now:
+	case previous != nil && *previous < *now:
 		return field.ErrorList{field.Invalid(path, *now, "must be less than or equal to previous value")}, true
 	}
 	return nil, false
@@ -72,11 +72,11 @@ func deadlineUpdate(p, old *v1.Pod, path *field.Path) (errs field.ErrorList, sto
 
 // tolerationUpdate: tolerations may be added; of an existing one only the seconds may change.
 func tolerationUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
-	for _, was := range old.Spec.Tolerations {
+	for _, previous := range old.Spec.Tolerations {
 		found := false
 		for _, now := range p.Spec.Tolerations {
-			was.TolerationSeconds = now.TolerationSeconds
-			if found = apiequality.Semantic.DeepEqual(was, now); found {
+			previous.TolerationSeconds = now.TolerationSeconds
+			if found = apiequality.Semantic.DeepEqual(previous, now); found {
 				break
 			}
 		}
@@ -84,7 +84,7 @@ func tolerationUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 			return field.ErrorList{field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
-	return template.ValidateTolerations(p.Spec.Tolerations, path)
+	return podspec.ValidateTolerations(p.Spec.Tolerations, path)
 }
 
 // gateUpdate: gates may only be taken away.
@@ -102,34 +102,34 @@ func gateUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// allowedUndone is the new spec with every allowed change taken back: what is left must equal the stored spec.
-func allowedUndone(p, old *v1.Pod) (*v1.PodSpec, field.ErrorList) {
+// withoutAllowedChanges is the new spec with every allowed change taken back: what is left must equal the stored spec.
+func withoutAllowedChanges(p, old *v1.Pod) (*v1.PodSpec, field.ErrorList) {
 	var errs field.ErrorList
-	s, was := p.Spec.DeepCopy(), &old.Spec
+	s, previous := p.Spec.DeepCopy(), &old.Spec
 	for i := range s.Containers {
-		s.Containers[i].Image = was.Containers[i].Image
+		s.Containers[i].Image = previous.Containers[i].Image
 	}
 	for i := range s.InitContainers {
-		s.InitContainers[i].Image = was.InitContainers[i].Image
+		s.InitContainers[i].Image = previous.InitContainers[i].Image
 	}
-	s.ActiveDeadlineSeconds = was.ActiveDeadlineSeconds
-	s.Tolerations = was.Tolerations
-	s.SchedulingGates = was.SchedulingGates
-	if g := was.TerminationGracePeriodSeconds; g != nil && *g < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
+	s.ActiveDeadlineSeconds = previous.ActiveDeadlineSeconds
+	s.Tolerations = previous.Tolerations
+	s.SchedulingGates = previous.SchedulingGates
+	if g := previous.TerminationGracePeriodSeconds; g != nil && *g < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
 		s.TerminationGracePeriodSeconds = g
 	}
-	if len(was.SchedulingGates) == 0 {
+	if len(previous.SchedulingGates) == 0 {
 		return s, nil
 	}
 	path := field.NewPath("spec")
-	if !apiequality.Semantic.DeepEqual(s.NodeSelector, was.NodeSelector) {
-		errs = append(errs, selectorUpdate(s.NodeSelector, was.NodeSelector, path.Child("nodeSelector"))...)
-		s.NodeSelector = was.NodeSelector
+	if !apiequality.Semantic.DeepEqual(s.NodeSelector, previous.NodeSelector) {
+		errs = append(errs, selectorUpdate(s.NodeSelector, previous.NodeSelector, path.Child("nodeSelector"))...)
+		s.NodeSelector = previous.NodeSelector
 	}
-	now, then := nodeAffinity(s), nodeAffinity(was)
+	now, then := nodeAffinity(s), nodeAffinity(previous)
 	if !apiequality.Semantic.DeepEqual(now, then) {
 		errs = append(errs, affinityUpdate(now, then, path.Child("affinity").Child("nodeAffinity"))...)
-		restoreNodeAffinity(s, was)
+		restoreNodeAffinity(s, previous)
 	}
 	return s, errs
 }
@@ -142,28 +142,28 @@ func nodeAffinity(s *v1.PodSpec) *v1.NodeAffinity {
 }
 
 // restoreNodeAffinity puts the stored node affinity back, and takes away an affinity that held nothing else.
-func restoreNodeAffinity(s, was *v1.PodSpec) {
-	if s.Affinity == nil && nodeAffinity(was) != nil {
+func restoreNodeAffinity(s, previous *v1.PodSpec) {
+	if s.Affinity == nil && nodeAffinity(previous) != nil {
 		s.Affinity = &v1.Affinity{}
 	}
 	if s.Affinity == nil {
 		return
 	}
-	s.Affinity.NodeAffinity = nodeAffinity(was)
-	if was.Affinity == nil && *s.Affinity == (v1.Affinity{}) {
+	s.Affinity.NodeAffinity = nodeAffinity(previous)
+	if previous.Affinity == nil && *s.Affinity == (v1.Affinity{}) {
 		s.Affinity = nil
 	}
 }
 
 // selectorUpdate: a gated Pod's node selector may gain keys.
-func selectorUpdate(now, was map[string]string, path *field.Path) field.ErrorList {
-	keys := make([]string, 0, len(was))
-	for k := range was {
+func selectorUpdate(now, previous map[string]string, path *field.Path) field.ErrorList {
+	keys := make([]string, 0, len(previous))
+	for k := range previous {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)
 	for _, k := range keys {
-		if v, ok := now[k]; !ok || v != was[k] {
+		if v, ok := now[k]; !ok || v != previous[k] {
 			return field.ErrorList{field.Invalid(path, now, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")}
 		}
 	}
@@ -171,14 +171,14 @@ func selectorUpdate(now, was map[string]string, path *field.Path) field.ErrorLis
 }
 
 // affinityUpdate: a gated Pod's required node affinity may be set, or its terms made narrower.
-func affinityUpdate(now, was *v1.NodeAffinity, path *field.Path) field.ErrorList {
+func affinityUpdate(now, previous *v1.NodeAffinity, path *field.Path) field.ErrorList {
 	terms := func(a *v1.NodeAffinity) []v1.NodeSelectorTerm {
 		if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 			return nil
 		}
 		return a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	}
-	a, b := terms(now), terms(was)
+	a, b := terms(now), terms(previous)
 	if len(b) == 0 {
 		return nil
 	}
@@ -188,15 +188,15 @@ func affinityUpdate(now, was *v1.NodeAffinity, path *field.Path) field.ErrorList
 	}
 	var errs field.ErrorList
 	for i := range b {
-		if !narrower(&a[i], &b[i]) {
+		if !isNarrower(&a[i], &b[i]) {
 			errs = append(errs, field.Invalid(at.Index(i), a[i], "only additions are allowed (no mutations or deletions)"))
 		}
 	}
 	return errs
 }
 
-// narrower says that a asks for all that b asks for, and maybe more. An empty term matches nothing, so it has nothing to narrow.
-func narrower(a, b *v1.NodeSelectorTerm) bool {
+// isNarrower says that a asks for all that b asks for, and maybe more. An empty term matches nothing, so it has nothing to narrow.
+func isNarrower(a, b *v1.NodeSelectorTerm) bool {
 	if len(b.MatchExpressions) == 0 && len(b.MatchFields) == 0 {
 		return len(a.MatchExpressions) == 0 && len(a.MatchFields) == 0
 	}

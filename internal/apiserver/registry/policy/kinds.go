@@ -12,30 +12,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{budgets()} }
+func Kinds() []resourcedef.Kind { return []resourcedef.Kind{podDisruptionBudgets()} }
 
-func budgets() kind.Kind {
-	k := kind.Kind{
+func podDisruptionBudgets() resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: policyv1.GroupName, Version: "v1", Resource: "poddisruptionbudgets", Singular: "poddisruptionbudget", Kind: "PodDisruptionBudget",
-		Names: kind.Names{Short: []string{"pdb"}},
-		Types: row.InNamespace[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](),
-		Rules: row.Rules[policyv1.PodDisruptionBudget]{
-			Check:       func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkBudget(&b.Spec) },
-			CheckStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkStatus(&b.Status) },
-		}.Rules(),
-		Table: kind.Table{
+		Names: resourcedef.Names{Short: []string{"pdb"}},
+		Types: typed.NewNamespacedTypes[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](),
+		Rules: typed.Rules[policyv1.PodDisruptionBudget]{
+			Validate:       func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkPodDisruptionBudget(&b.Spec) },
+			ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkStatus(&b.Status) },
+		}.Untyped(),
+		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				column.Name(), column.Def("Min Available", "The minimum number of pods that must be available."),
-				column.Def("Max Unavailable", "The maximum number of pods that may be unavailable."),
-				column.Int("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time."), column.Age(),
+				printers.NameColumn(), printers.StringColumn("Min Available", "The minimum number of pods that must be available."),
+				printers.StringColumn("Max Unavailable", "The maximum number of pods that may be unavailable."),
+				printers.IntColumn("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time."), printers.AgeColumn(),
 			},
-			Row: row.Cells(budgetRow),
+			Row: typed.RowFunc(podDisruptionBudgetRow),
 		},
 	}
 	k.Types.HasStatus = true
@@ -43,21 +43,21 @@ func budgets() kind.Kind {
 	return k
 }
 
-func budgetRow(b *policyv1.PodDisruptionBudget, o kind.RowOptions) []any {
+func podDisruptionBudgetRow(b *policyv1.PodDisruptionBudget, o resourcedef.RowOptions) []any {
 	text := func(v *intstr.IntOrString) string {
 		if v == nil {
 			return "N/A"
 		}
 		return v.String()
 	}
-	return []any{b.Name, text(b.Spec.MinAvailable), text(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed), column.Since(b.CreationTimestamp, o.Now)}
+	return []any{b.Name, text(b.Spec.MinAvailable), text(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed), printers.TimestampSince(b.CreationTimestamp, o.Now)}
 }
 
-func checkBudget(s *policyv1.PodDisruptionBudgetSpec) field.ErrorList {
-	var f row.Findings
+func checkPodDisruptionBudget(s *policyv1.PodDisruptionBudgetSpec) field.ErrorList {
+	var f typed.Errors
 	spec := field.NewPath("spec")
 	if s.MinAvailable != nil && s.MaxUnavailable != nil {
-		f.Invalid(spec, row.Bare(s), "minAvailable and maxUnavailable cannot be both set")
+		f.Invalid(spec, typed.GoFields(s), "minAvailable and maxUnavailable cannot be both set")
 	}
 	for _, n := range []struct {
 		child string
@@ -65,18 +65,18 @@ func checkBudget(s *policyv1.PodDisruptionBudgetSpec) field.ErrorList {
 	}{{"minAvailable", s.MinAvailable}, {"maxUnavailable", s.MaxUnavailable}} {
 		if n.value != nil {
 			f.IntOrPercent(spec.Child(n.child), *n.value)
-			f.AtMostAll(spec.Child(n.child), *n.value)
+			f.NotMoreThan100Percent(spec.Child(n.child), *n.value)
 		}
 	}
-	f.Selector(spec.Child("selector"), s.Selector)
+	f.LabelSelector(spec.Child("selector"), s.Selector)
 	if p := s.UnhealthyPodEvictionPolicy; p != nil {
-		row.OneOf(&f, spec.Child("unhealthyPodEvictionPolicy"), *p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+		typed.Supported(&f, spec.Child("unhealthyPodEvictionPolicy"), *p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
 	}
 	return f.List()
 }
 
 func checkStatus(s *policyv1.PodDisruptionBudgetStatus) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	status := field.NewPath("status")
 	f.Add(metavalidation.ValidateConditions(s.Conditions, status.Child("conditions"))...)
 	f.NotNegative(status.Child("disruptionsAllowed"), int64(s.DisruptionsAllowed))

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
-	return []kind.Kind{roles(), clusterRoles(), roleBindings(), clusterRoleBindings()}
+func Kinds() []resourcedef.Kind {
+	return []resourcedef.Kind{roles(), clusterRoles(), roleBindings(), clusterRoleBindings()}
 }
 
 // rules are what the four kinds have in common.
-func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old runtime.Object) field.ErrorList) kind.Rules {
-	return kind.Rules{
+func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old runtime.Object) field.ErrorList) resourcedef.Rules {
+	return resourcedef.Rules{
 		Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validate(o) },
 		ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 			errs := validate(o)
@@ -30,52 +30,52 @@ func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old r
 			}
 			return errs
 		},
-		ValidateName:             kind.PathSegment,
+		ValidateName:             resourcedef.ValidatePathSegmentName,
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 	}
 }
 
-func roles() kind.Kind {
-	return kind.Kind{
+func roles() resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "roles", Singular: "role", Kind: "Role",
-		Types: kind.Types{
+		Types: resourcedef.Types{
 			New: func() runtime.Object { return &rbacv1.Role{} }, NewList: func() runtime.Object { return &rbacv1.RoleList{} },
 			Namespaced: true, NoGenerate: true,
 		},
 		Rules: rules(func(o runtime.Object) field.ErrorList { return validateRules(o.(*rbacv1.Role).Rules, true) }, nil),
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
-			Row: func(o runtime.Object, _ kind.RowOptions) []any {
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
+			Row: func(o runtime.Object, _ resourcedef.RowOptions) []any {
 				r := o.(*rbacv1.Role)
-				return []any{r.Name, column.Timestamp(r.CreationTimestamp)}
+				return []any{r.Name, printers.TimestampCell(r.CreationTimestamp)}
 			},
 		},
 	}
 }
 
-func clusterRoles() kind.Kind {
-	return kind.Kind{
+func clusterRoles() resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles", Singular: "clusterrole", Kind: "ClusterRole",
-		Types: kind.Types{
+		Types: resourcedef.Types{
 			New: func() runtime.Object { return &rbacv1.ClusterRole{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleList{} },
 			NoGenerate: true,
 		},
 		Rules: rules(func(o runtime.Object) field.ErrorList { return validateClusterRole(o.(*rbacv1.ClusterRole)) }, nil),
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
-			Row: func(o runtime.Object, _ kind.RowOptions) []any {
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
+			Row: func(o runtime.Object, _ resourcedef.RowOptions) []any {
 				r := o.(*rbacv1.ClusterRole)
-				return []any{r.Name, column.Timestamp(r.CreationTimestamp)}
+				return []any{r.Name, printers.TimestampCell(r.CreationTimestamp)}
 			},
 		},
 	}
 }
 
-func roleBindings() kind.Kind {
-	return kind.Kind{
+func roleBindings() resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "rolebindings", Singular: "rolebinding", Kind: "RoleBinding",
-		Types: kind.Types{
+		Types: resourcedef.Types{
 			New: func() runtime.Object { return &rbacv1.RoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.RoleBindingList{} },
 			Namespaced: true, NoGenerate: true,
 		},
@@ -98,10 +98,10 @@ func roleBindings() kind.Kind {
 	}
 }
 
-func clusterRoleBindings() kind.Kind {
-	return kind.Kind{
+func clusterRoleBindings() resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterrolebindings", Singular: "clusterrolebinding", Kind: "ClusterRoleBinding",
-		Types: kind.Types{
+		Types: resourcedef.Types{
 			New: func() runtime.Object { return &rbacv1.ClusterRoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleBindingList{} },
 			NoGenerate: true,
 		},
@@ -125,7 +125,7 @@ func clusterRoleBindings() kind.Kind {
 }
 
 // bindingRules adds the defaults of bindings: the group of roles, users and groups is RBAC's.
-func bindingRules(r kind.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject)) kind.Rules {
+func bindingRules(r resourcedef.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Rules {
 	r.Default = func(o runtime.Object) {
 		ref, subjects := parts(o)
 		if ref.APIGroup == "" {
@@ -140,12 +140,12 @@ func bindingRules(r kind.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []r
 	return r
 }
 
-func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) kind.Table {
-	defs := []metav1.TableColumnDefinition{column.Name(), column.Def("Role", refDoc), column.Age()}
-	defs = append(defs, column.Wide(column.Def("Users", "Users in the "+what), column.Def("Groups", "Groups in the "+what), column.Def("ServiceAccounts", "ServiceAccounts in the "+what))...)
-	return kind.Table{
+func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Table {
+	defs := []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Role", refDoc), printers.AgeColumn()}
+	defs = append(defs, printers.WideColumns(printers.StringColumn("Users", "Users in the "+what), printers.StringColumn("Groups", "Groups in the "+what), printers.StringColumn("ServiceAccounts", "ServiceAccounts in the "+what))...)
+	return resourcedef.Table{
 		Columns: defs,
-		Row: func(o runtime.Object, opt kind.RowOptions) []any {
+		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 			m, ref, subjects := parts(o)
 			var users, groups, accounts []string
 			for _, s := range subjects {
@@ -159,7 +159,7 @@ func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.Object
 				}
 			}
 			return []any{
-				m.Name, ref.Kind + "/" + ref.Name, column.Since(m.CreationTimestamp, opt.Now),
+				m.Name, ref.Kind + "/" + ref.Name, printers.TimestampSince(m.CreationTimestamp, opt.Now),
 				strings.Join(users, ", "), strings.Join(groups, ", "), strings.Join(accounts, ", "),
 			}
 		},

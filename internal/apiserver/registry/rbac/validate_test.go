@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func row(t *testing.T, name string) kind.Kind {
+func row(t *testing.T, name string) resourcedef.Kind {
 	t.Helper()
 	for _, k := range Kinds() {
 		if k.Kind == name {
@@ -20,7 +20,7 @@ func row(t *testing.T, name string) kind.Kind {
 		}
 	}
 	t.Fatalf("no row of %s", name)
-	return kind.Kind{}
+	return resourcedef.Kind{}
 }
 
 // What upstream v1.36.3 answered (recordings, validation/role*.json and clusterrole*.json).
@@ -61,7 +61,7 @@ func TestTextsAreUpstreams(t *testing.T) {
 	}
 }
 
-func decode(t *testing.T, k kind.Kind, body string) runtime.Object {
+func decode(t *testing.T, k resourcedef.Kind, body string) runtime.Object {
 	t.Helper()
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{})
 	gvk := rbacv1.SchemeGroupVersion.WithKind(k.Kind)
@@ -88,7 +88,7 @@ func TestARoleRefStays(t *testing.T) {
 func TestTableOfABinding(t *testing.T) {
 	k := row(t, "ClusterRoleBinding")
 	obj := decode(t, k, `"roleRef":{"kind":"ClusterRole","name":"view"},"subjects":[{"kind":"User","name":"u"},{"kind":"Group","name":"g"},{"kind":"ServiceAccount","namespace":"n","name":"s"}]`)
-	cells := k.Table.Row(obj, kind.RowOptions{Now: metav1.Now()})
+	cells := k.Table.Row(obj, resourcedef.RowOptions{Now: metav1.Now()})
 	want := []any{"x", "ClusterRole/view", "<unknown>", "u", "g", "n/s"}
 	if len(cells) != len(k.Table.Columns) {
 		t.Fatalf("%d cells for %d columns", len(cells), len(k.Table.Columns))

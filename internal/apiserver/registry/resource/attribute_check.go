@@ -1,21 +1,20 @@
 package resource
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func checkAttribute(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Path) {
-	n := 0
-	for _, set := range []bool{a.BoolValue != nil, a.IntValue != nil, a.StringValue != nil, a.VersionValue != nil} {
-		if set {
-			n++
-		}
-	}
+func checkAttribute(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Path) {
 	if s := a.StringValue; s != nil && len(*s) > resourcev1.DeviceAttributeMaxValueLength {
 		f.Add(field.TooLong(p.Child("string"), *s, resourcev1.DeviceAttributeMaxValueLength))
 	}
@@ -27,16 +26,45 @@ func checkAttribute(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Pat
 			f.Invalid(p.Child("version"), *v, "must be a string compatible with semver.org spec 2.0.0")
 		}
 	}
-	switch {
-	case n == 0:
-		f.Required(p, "exactly one value must be specified")
-	case n > 1:
-		f.Invalid(p, row.Bare(a), "exactly one value must be specified")
+}
+
+// checkValueKinds wants a value of one kind for each attribute. v1.37.2 declares this at the type: it is judged last.
+func checkValueKinds(f *typed.Errors, devices []resourcev1.Device) {
+	for i := range devices {
+		for _, name := range slices.Sorted(maps.Keys(devices[i].Attributes)) {
+			a := devices[i].Attributes[name]
+			at := spec().Child("devices").Index(i).Child("attributes").Key(string(name))
+			checkValueKind(f, &a, at)
+		}
+	}
+}
+
+func checkValueKind(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Path) {
+	var set []string
+	for _, v := range []struct {
+		child string
+		set   bool
+	}{
+		{"int", a.IntValue != nil}, {"bool", a.BoolValue != nil}, {"string", a.StringValue != nil},
+		{"version", a.VersionValue != nil}, {"ints", a.IntValues != nil}, {"bools", a.BoolValues != nil},
+		{"strings", a.StringValues != nil}, {"versions", a.VersionValues != nil},
+	} {
+		if v.set {
+			set = append(set, v.child)
+		}
+	}
+	const kinds = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
+	switch len(set) {
+	case 0:
+		f.Invalid(p, "", "must specify "+kinds)
+	case 1:
+	default:
+		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), "must specify exactly "+kinds)
 	}
 }
 
 // checkCapacity judges how much a device has and, when many claims share it, what each may ask for.
-func checkCapacity(f *row.Findings, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
+func checkCapacity(f *typed.Errors, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
 	r := c.RequestPolicy
 	if r == nil {
 		return
@@ -67,7 +95,7 @@ func checkCapacity(f *row.Findings, c *resourcev1.DeviceCapacity, shared bool, p
 	}
 }
 
-func checkValues(f *row.Findings, c *resourcev1.DeviceCapacity, at *field.Path) {
+func checkValues(f *typed.Errors, c *resourcev1.DeviceCapacity, at *field.Path) {
 	r, found := c.RequestPolicy, false
 	const most = 10
 	if len(r.ValidValues) > most {
@@ -88,7 +116,7 @@ func checkValues(f *row.Findings, c *resourcev1.DeviceCapacity, at *field.Path) 
 	}
 }
 
-func checkRange(f *row.Findings, c *resourcev1.DeviceCapacity, p *field.Path) {
+func checkRange(f *typed.Errors, c *resourcev1.DeviceCapacity, p *field.Path) {
 	r := c.RequestPolicy.ValidRange
 	if r.Min == nil {
 		f.Required(p.Child("min"), "required when validRange is defined")

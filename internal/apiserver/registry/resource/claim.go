@@ -12,41 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func claims(labels NamespaceLabels) kind.Kind {
-	k := names("resourceclaims", "ResourceClaim", row.InNamespace[resourcev1.ResourceClaim, resourcev1.ResourceClaimList]())
+func claims(labels NamespaceLabels) resourcedef.Kind {
+	k := newKind("resourceclaims", "ResourceClaim", typed.NewNamespacedTypes[resourcev1.ResourceClaim, resourcev1.ResourceClaimList]())
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
-	k.Rules = row.Rules[resourcev1.ResourceClaim]{
-		Default:       func(c *resourcev1.ResourceClaim) { defaultDevices(&c.Spec.Devices); defaultStatus(&c.Status) },
-		Create:        func(_ context.Context, c *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, nil) },
-		Update:        func(c, was *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, &was.Spec) },
-		Status:        func(c, was *resourcev1.ResourceClaim) { dropFromStatus(&c.Status, &was.Status) },
-		Check:         checkClaim,
-		CheckStatus:   checkStatus,
-		Unconditional: true,
-	}.Rules()
-	needNamespace(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {
+	k.Rules = typed.Rules[resourcev1.ResourceClaim]{
+		Default:                  func(c *resourcev1.ResourceClaim) { defaultDevices(&c.Spec.Devices); defaultStatus(&c.Status) },
+		PrepareForCreate:         func(_ context.Context, c *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, nil) },
+		PrepareForUpdate:         func(c, previous *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, &previous.Spec) },
+		PrepareForStatusUpdate:   func(c, previous *resourcev1.ResourceClaim) { dropFromStatus(&c.Status, &previous.Status) },
+		Validate:                 checkClaim,
+		ValidateStatus:           checkStatus,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	checkAdminAccess(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {
 		c := o.(*resourcev1.ResourceClaim)
 		return c.Namespace, &c.Spec
 	})
-	k.Table = kind.Table{
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("State", "A summary of the current state (allocated, pending, reserved, etc.)."), column.Age(),
+			printers.NameColumn(), printers.StringColumn("State", "A summary of the current state (allocated, pending, reserved, etc.)."), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(c *resourcev1.ResourceClaim, o kind.RowOptions) []any {
-			return []any{c.Name, state(c), column.Since(c.CreationTimestamp, o.Now)}
+		Row: typed.RowFunc(func(c *resourcev1.ResourceClaim, o resourcedef.RowOptions) []any {
+			return []any{c.Name, claimState(c), printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
-// state is what becomes of a claim, in the words of upstream's table.
-func state(c *resourcev1.ResourceClaim) string {
+// claimState is what becomes of a claim, in the words of upstream's table.
+func claimState(c *resourcev1.ResourceClaim) string {
 	var out []string
 	if c.DeletionTimestamp != nil {
 		out = append(out, "deleted")
@@ -62,43 +62,43 @@ func state(c *resourcev1.ResourceClaim) string {
 	return strings.Join(out, ",")
 }
 
-func templates(labels NamespaceLabels) kind.Kind {
-	k := names("resourceclaimtemplates", "ResourceClaimTemplate", row.InNamespace[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList]())
+func templates(labels NamespaceLabels) resourcedef.Kind {
+	k := newKind("resourceclaimtemplates", "ResourceClaimTemplate", typed.NewNamespacedTypes[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList]())
 	k.Types.NoGenerate = true
-	k.Rules = row.Rules[resourcev1.ResourceClaimTemplate]{
-		Default:       func(t *resourcev1.ResourceClaimTemplate) { defaultDevices(&t.Spec.Spec.Devices) },
-		Create:        func(_ context.Context, t *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, nil) },
-		Update:        func(t, was *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, &was.Spec.Spec) },
-		Check:         checkTemplate,
-		Unconditional: true,
-	}.Rules()
-	needNamespace(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {
+	k.Rules = typed.Rules[resourcev1.ResourceClaimTemplate]{
+		Default:                  func(t *resourcev1.ResourceClaimTemplate) { defaultDevices(&t.Spec.Spec.Devices) },
+		PrepareForCreate:         func(_ context.Context, t *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, nil) },
+		PrepareForUpdate:         func(t, previous *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, &previous.Spec.Spec) },
+		Validate:                 checkTemplate,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	checkAdminAccess(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {
 		t := o.(*resourcev1.ResourceClaimTemplate)
 		return t.Namespace, &t.Spec.Spec
 	})
-	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
-		Row: row.Cells(func(t *resourcev1.ResourceClaimTemplate, o kind.RowOptions) []any {
-			return []any{t.Name, column.Since(t.CreationTimestamp, o.Now)}
+	k.Table = resourcedef.Table{
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
+		Row: typed.RowFunc(func(t *resourcev1.ResourceClaimTemplate, o resourcedef.RowOptions) []any {
+			return []any{t.Name, printers.TimestampSince(t.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
-// needNamespace lets claims with admin access be made only in namespaces whose label allows it. KEP-5018.
-func needNamespace(k *kind.Kind, labels NamespaceLabels, of func(runtime.Object) (string, *resourcev1.ResourceClaimSpec)) {
+// checkAdminAccess lets claims with admin access be made only in namespaces whose label allows it. KEP-5018.
+func checkAdminAccess(k *resourcedef.Kind, labels NamespaceLabels, of func(runtime.Object) (string, *resourcev1.ResourceClaimSpec)) {
 	check := k.Rules.Validate
 	k.Rules.Validate = func(ctx context.Context, o runtime.Object) field.ErrorList {
 		errs := check(ctx, o)
 		namespace, s := of(o)
-		return append(errs, mayAdministrate(ctx, s, namespace, labels)...)
+		return append(errs, adminAccessAllowed(ctx, s, namespace, labels)...)
 	}
 }
 
-func mayAdministrate(ctx context.Context, s *resourcev1.ResourceClaimSpec, namespace string, labels NamespaceLabels) field.ErrorList {
+func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, namespace string, labels NamespaceLabels) field.ErrorList {
 	at := spec().Child("devices", "requests", "adminAccess")
 	for _, r := range s.Devices.Requests {
-		if r.Exactly == nil || !row.Value(r.Exactly.AdminAccess) {
+		if r.Exactly == nil || !typed.Deref(r.Exactly.AdminAccess) {
 			continue
 		}
 		have, err := labels(ctx, namespace)
@@ -112,30 +112,27 @@ func mayAdministrate(ctx context.Context, s *resourcev1.ResourceClaimSpec, names
 	return nil
 }
 
-func checkClaim(c, was *resourcev1.ResourceClaim) field.ErrorList {
-	var f row.Findings
-	if was != nil {
-		sameSpec(&f, spec(), &c.Spec, &was.Spec)
+func checkClaim(c, previous *resourcev1.ResourceClaim) field.ErrorList {
+	var f typed.Errors
+	if previous != nil {
+		sameSpec(&f, spec(), &c.Spec, &previous.Spec)
 		return f.List()
 	}
 	checkDevices(&f, &c.Spec.Devices, spec().Child("devices"), false)
 	return f.List()
 }
 
-func checkTemplate(t, was *resourcev1.ResourceClaimTemplate) field.ErrorList {
-	var f row.Findings
+func checkTemplate(t, previous *resourcev1.ResourceClaimTemplate) field.ErrorList {
+	var f typed.Errors
 	meta := &t.Spec.ObjectMeta
-	f.Add(template.ValidateClaimMeta(meta, spec().Child("metadata"))...)
-	if was != nil {
-		if !apiequality.Semantic.DeepEqual(t.Spec, was.Spec) {
-			f.Invalid(spec(), row.Bare(t.Spec), apivalidation.FieldImmutableErrorMsg)
-		}
-		return f.List()
-	}
+	f.Add(podspec.ValidateClaimMeta(meta, spec().Child("metadata"))...)
 	checkDevices(&f, &t.Spec.Spec.Devices, spec().Child("spec", "devices"), false)
+	if previous != nil && !apiequality.Semantic.DeepEqual(t.Spec, previous.Spec) {
+		f.Invalid(spec(), typed.GoFields(t.Spec), apivalidation.FieldImmutableErrorMsg)
+	}
 	return f.List()
 }
 
-func sameSpec(f *row.Findings, p *field.Path, s, was *resourcev1.ResourceClaimSpec) {
-	f.SameUnshown(p, s, was)
+func sameSpec(f *typed.Errors, p *field.Path, s, previous *resourcev1.ResourceClaimSpec) {
+	f.ImmutableWithoutValue(p, s, previous)
 }

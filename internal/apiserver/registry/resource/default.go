@@ -6,7 +6,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func defaultDevices(d *resourcev1.DeviceClaim) {
@@ -26,7 +26,7 @@ func defaultDevices(d *resourcev1.DeviceClaim) {
 
 // defaultMode asks for one device where a request does not say how many.
 func defaultMode(mode *resourcev1.DeviceAllocationMode, count *int64) {
-	row.OrText(mode, resourcev1.DeviceAllocationModeExactCount)
+	typed.SetDefaultString(mode, resourcev1.DeviceAllocationModeExactCount)
 	if *mode == resourcev1.DeviceAllocationModeExactCount && *count == 0 {
 		*count = 1
 	}
@@ -34,7 +34,7 @@ func defaultMode(mode *resourcev1.DeviceAllocationMode, count *int64) {
 
 func defaultTolerations(list []resourcev1.DeviceToleration) {
 	for i := range list {
-		row.OrText(&list[i].Operator, resourcev1.DeviceTolerationOpEqual)
+		typed.SetDefaultString(&list[i].Operator, resourcev1.DeviceTolerationOpEqual)
 	}
 }
 

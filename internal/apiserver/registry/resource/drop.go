@@ -5,8 +5,8 @@ import (
 )
 
 // dropFromClaim removes DerivedAttributes (gate DRADerivedAttributes, alpha), unless the stored claim has them already.
-func dropFromClaim(s, was *resourcev1.ResourceClaimSpec) {
-	if was != nil && derives(was) {
+func dropFromClaim(s, previous *resourcev1.ResourceClaimSpec) {
+	if previous != nil && isDerived(previous) {
 		return
 	}
 	for i := range s.Devices.Requests {
@@ -20,7 +20,7 @@ func dropFromClaim(s, was *resourcev1.ResourceClaimSpec) {
 	}
 }
 
-func derives(s *resourcev1.ResourceClaimSpec) bool {
+func isDerived(s *resourcev1.ResourceClaimSpec) bool {
 	for i := range s.Devices.Requests {
 		r := &s.Devices.Requests[i]
 		if r.Exactly != nil && len(r.Exactly.DerivedAttributes) > 0 {
@@ -36,8 +36,8 @@ func derives(s *resourcev1.ResourceClaimSpec) bool {
 }
 
 // dropFromStatus removes SkipNodeOperations (gate DRAOptionalNodeOperations, alpha), unless the stored allocation has them already.
-func dropFromStatus(s, was *resourcev1.ResourceClaimStatus) {
-	if s.Allocation == nil || skips(was) {
+func dropFromStatus(s, previous *resourcev1.ResourceClaimStatus) {
+	if s.Allocation == nil || skipsAllocation(previous) {
 		return
 	}
 	for i := range s.Allocation.Devices.Results {
@@ -45,7 +45,7 @@ func dropFromStatus(s, was *resourcev1.ResourceClaimStatus) {
 	}
 }
 
-func skips(s *resourcev1.ResourceClaimStatus) bool {
+func skipsAllocation(s *resourcev1.ResourceClaimStatus) bool {
 	if s.Allocation == nil {
 		return false
 	}
@@ -57,16 +57,16 @@ func skips(s *resourcev1.ResourceClaimStatus) bool {
 	return false
 }
 
-// gate is one alpha field of a slice: whether it is used, and its removal.
-type gate struct {
-	used func(*resourcev1.ResourceSliceSpec) bool
-	drop func(*resourcev1.ResourceSliceSpec)
+// disabledField is one alpha field of a slice: whether it is used, and its removal.
+type disabledField struct {
+	isUsed func(*resourcev1.ResourceSliceSpec) bool
+	drop   func(*resourcev1.ResourceSliceSpec)
 }
 
-// gates are the fields that v1.37 drops: DRAPartitionableDevicesType, DRAOptionalNodeOperations, DRANodeAllocatableResources,
+// disabledFields are the fields that v1.37 drops: DRAPartitionableDevicesType, DRAOptionalNodeOperations, DRANodeAllocatableResources,
 // DRADeviceCompatibilityGroups, DRAListTypeAttributes.
-func gates() []gate {
-	return []gate{
+func disabledFields() []disabledField {
+	return []disabledField{
 		{
 			func(s *resourcev1.ResourceSliceSpec) bool { return s.PartitionTypeAttribute != nil },
 			func(s *resourcev1.ResourceSliceSpec) { s.PartitionTypeAttribute = nil },
@@ -98,8 +98,8 @@ func gates() []gate {
 	}
 }
 
-func ofDevice(used func(*resourcev1.Device) bool, drop func(*resourcev1.Device)) gate {
-	return gate{
+func ofDevice(used func(*resourcev1.Device) bool, drop func(*resourcev1.Device)) disabledField {
+	return disabledField{
 		func(s *resourcev1.ResourceSliceSpec) bool {
 			for i := range s.Devices {
 				if used(&s.Devices[i]) {
@@ -138,9 +138,9 @@ func dropListAttributes(d *resourcev1.Device) {
 	}
 }
 
-func dropFromSlice(s, was *resourcev1.ResourceSliceSpec) {
-	for _, g := range gates() {
-		if was == nil || !g.used(was) {
+func dropFromSlice(s, previous *resourcev1.ResourceSliceSpec) {
+	for _, g := range disabledFields() {
+		if previous == nil || !g.isUsed(previous) {
 			g.drop(s)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/dynamic-resource-allocation/cel"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func checkSelectors(f *row.Findings, list []resourcev1.DeviceSelector, p *field.Path, stored bool) {
-	each(f, of(p, list, resourcev1.DeviceSelectorsMaxSize), func(s *resourcev1.DeviceSelector, at *field.Path) {
+func checkSelectors(f *typed.Errors, list []resourcev1.DeviceSelector, p *field.Path, stored bool) {
+	checkEach(f, newListChecker(p, list, resourcev1.DeviceSelectorsMaxSize), func(s *resourcev1.DeviceSelector, at *field.Path) {
 		if s.CEL == nil {
 			f.Required(at.Child("cel"), "")
 			return
@@ -25,7 +25,7 @@ func checkSelectors(f *row.Findings, list []resourcev1.DeviceSelector, p *field.
 }
 
 // checkExpression compiles a selector by the functions known for new expressions, or all for those stored already.
-func checkExpression(f *row.Findings, text string, p *field.Path, stored bool) {
+func checkExpression(f *typed.Errors, text string, p *field.Path, stored bool) {
 	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
 		f.Add(field.TooLong(p, "", resourcev1.CELSelectorExpressionMaxLength))
 		return
@@ -48,29 +48,29 @@ func checkExpression(f *row.Findings, text string, p *field.Path, stored bool) {
 	}
 }
 
-func checkConfiguration(f *row.Findings, c *resourcev1.DeviceConfiguration, p *field.Path, stored bool) {
+func checkConfiguration(f *typed.Errors, c *resourcev1.DeviceConfiguration, p *field.Path, stored bool) {
 	if c.Opaque == nil {
 		f.Required(p.Child("opaque"), "")
 		return
 	}
-	checkDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
-	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"), rawRule{resourcev1.OpaqueParametersMaxLength, stored})
+	checkDeclaredDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
+	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"), rawExtensionLimits{resourcev1.OpaqueParametersMaxLength, stored})
 }
 
-// rawRule is the most bytes a driver's own object may have, unless it is stored already.
-type rawRule struct {
-	most   int
-	stored bool
+// rawExtensionLimits is the most bytes a driver's own object may have, unless it is stored already.
+type rawExtensionLimits struct {
+	maxBytes int
+	stored   bool
 }
 
 // checkRaw wants a JSON object.
-func checkRaw(f *row.Findings, raw runtime.RawExtension, p *field.Path, rule rawRule) {
+func checkRaw(f *typed.Errors, raw runtime.RawExtension, p *field.Path, rule rawExtensionLimits) {
 	if len(raw.Raw) == 0 {
 		f.Required(p, "")
 		return
 	}
-	if !rule.stored && len(raw.Raw) > rule.most {
-		f.Add(field.TooLong(p, "", rule.most)) // no use in parsing what is too long
+	if !rule.stored && len(raw.Raw) > rule.maxBytes {
+		f.Add(field.TooLong(p, "", rule.maxBytes)) // no use in parsing what is too long
 		return
 	}
 	var v any

@@ -12,49 +12,51 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // NamespaceLabels reads the labels of a namespace.
 type NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 
 // Kinds are the rows of this package.
-func Kinds(labels NamespaceLabels) []kind.Kind {
-	return []kind.Kind{claims(labels), templates(labels), classes(), resourceSlices(), taintRules()}
+func Kinds(labels NamespaceLabels) []resourcedef.Kind {
+	return []resourcedef.Kind{claims(labels), templates(labels), classes(), resourceSlices(), taintRules()}
 }
 
-func names(resource, kindName string, t kind.Types) kind.Kind {
-	return kind.Kind{
+func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: resourcev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
 	}
 }
 
 func spec() *field.Path { return field.NewPath("spec") }
 
-// items is a list at a path that may have so many items.
-type items[T any] struct {
-	at   *field.Path
-	list []T
-	most int
+// listChecker is a list at a path that may have so many items.
+type listChecker[T any] struct {
+	at       *field.Path
+	list     []T
+	maxItems int
 }
 
-func of[T any](at *field.Path, list []T, most int) items[T] { return items[T]{at, list, most} }
+func newListChecker[T any](at *field.Path, list []T, most int) listChecker[T] {
+	return listChecker[T]{at, list, most}
+}
 
-// each judges the items of a list, and their number.
-func each[T any](f *row.Findings, l items[T], check func(item *T, at *field.Path)) {
+// checkEach judges the items of a list, and their number.
+func checkEach[T any](f *typed.Errors, l listChecker[T], check func(item *T, at *field.Path)) {
 	for i := range l.list {
 		check(&l.list[i], l.at.Index(i))
 	}
-	if len(l.list) > l.most {
-		f.Add(field.TooMany(l.at, len(l.list), l.most))
+	if len(l.list) > l.maxItems {
+		f.Add(field.TooMany(l.at, len(l.list), l.maxItems))
 	}
 }
 
-// once is each over a list whose items have keys that must differ.
-func once[T any](f *row.Findings, l items[T], key func(*T) string, check func(item *T, at *field.Path)) {
+// checkUnique is each over a list whose items have keys that must differ.
+func checkUnique[T any](f *typed.Errors, l listChecker[T], key func(*T) string, check func(item *T, at *field.Path)) {
 	seen := map[string]bool{}
-	each(f, l, func(item *T, at *field.Path) {
+	checkEach(f, l, func(item *T, at *field.Path) {
 		check(item, at)
 		if k := key(item); seen[k] {
 			f.Add(field.Duplicate(at, k))
@@ -64,4 +66,4 @@ func once[T any](f *row.Findings, l items[T], key func(*T) string, check func(it
 	})
 }
 
-func itself(s *string) string { return *s }
+func identity(s *string) string { return *s }

@@ -17,34 +17,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
-	oneKindOfRequest = "exactly one of `exactly` or `firstAvailable` is required"
-	badReference     = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+	exactlyOneRequestKind = "exactly one of `exactly` or `firstAvailable` is required"
+	// noAttribute is v1.37.2's word for a constraint without an attribute.
+	noAttribute = `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`
+
+	unknownReference = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
 
 // checkDevices judges what a claim asks for. stored says that its expressions were accepted before.
-func checkDevices(f *row.Findings, d *resourcev1.DeviceClaim, p *field.Path, stored bool) {
+func checkDevices(f *typed.Errors, d *resourcev1.DeviceClaim, p *field.Path, stored bool) {
 	known := requestNames(d)
-	once(f, of(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize), func(r *resourcev1.DeviceRequest) string { return r.Name },
+	checkUnique(f, newListChecker(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize), func(r *resourcev1.DeviceRequest) string { return r.Name },
 		func(r *resourcev1.DeviceRequest, at *field.Path) { checkRequest(f, r, at, stored) })
-	each(f, of(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize), func(c *resourcev1.DeviceConstraint, at *field.Path) {
+	checkEach(f, newListChecker(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize), func(c *resourcev1.DeviceConstraint, at *field.Path) {
 		checkReferences(f, c.Requests, known, at.Child("requests"))
 		switch {
-		case c.MatchAttribute != nil && c.DistinctAttribute != nil:
-			f.Invalid(at, nil, "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set")
 		case c.MatchAttribute != nil:
 			checkFullName(f, *c.MatchAttribute, at.Child("matchAttribute"))
 		case c.DistinctAttribute != nil:
 			checkFullName(f, *c.DistinctAttribute, at.Child("distinctAttribute"))
 		default:
-			f.Required(at, "exactly one of `matchAttribute` or `distinctAttribute` is required")
+			f.Required(at, noAttribute)
 		}
 	})
-	each(f, of(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize), func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
+	checkEach(f, newListChecker(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize), func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
 		checkReferences(f, c.Requests, known, at.Child("requests"))
 		checkConfiguration(f, &c.DeviceConfiguration, at, stored)
 	})
@@ -62,35 +63,35 @@ func requestNames(d *resourcev1.DeviceClaim) sets.Set[string] {
 	return out
 }
 
-func checkReferences(f *row.Findings, list []string, known sets.Set[string], p *field.Path) {
-	once(f, of(p, list, resourcev1.DeviceRequestsMaxSize), itself, func(s *string, at *field.Path) { checkReference(f, *s, known, at) })
+func checkReferences(f *typed.Errors, list []string, known sets.Set[string], p *field.Path) {
+	checkUnique(f, newListChecker(p, list, resourcev1.DeviceRequestsMaxSize), identity, func(s *string, at *field.Path) { checkReference(f, *s, known, at) })
 }
 
-func checkReference(f *row.Findings, name string, known sets.Set[string], p *field.Path) {
+func checkReference(f *typed.Errors, name string, known sets.Set[string], p *field.Path) {
 	parts := strings.Split(name, "/")
 	if len(parts) > 2 {
-		f.Invalid(p, name, badReference)
+		f.Invalid(p, name, unknownReference)
 		return
 	}
 	for _, part := range parts {
-		checkLabel(f, part, p)
+		f.DNSLabel(p, part)
 	}
 	if !known.Has(name) {
-		f.Invalid(p, name, badReference)
+		f.Invalid(p, name, unknownReference)
 	}
 }
 
 // checkLabel wants a DNS label.
-func checkLabel(f *row.Findings, name string, p *field.Path) {
+func checkLabel(f *typed.Errors, name string, p *field.Path) {
 	if name == "" {
 		f.Required(p, "")
 		return
 	}
-	f.Label(p, name)
+	f.DNSLabel(p, name)
 }
 
-// ask is what an exact request and a subrequest have in common.
-type ask struct {
+// deviceRequestCommon is what an exact request and a subrequest have in common.
+type deviceRequestCommon struct {
 	class       string
 	selectors   []resourcev1.DeviceSelector
 	mode        resourcev1.DeviceAllocationMode
@@ -99,29 +100,31 @@ type ask struct {
 	capacity    *resourcev1.CapacityRequirements
 }
 
-func checkRequest(f *row.Findings, r *resourcev1.DeviceRequest, p *field.Path, stored bool) {
-	checkLabel(f, r.Name, p.Child("name"))
-	once(f, of(p.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize), func(s *resourcev1.DeviceSubRequest) string { return s.Name },
+func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, stored bool) {
+	f.DNSLabel(p.Child("name"), r.Name)
+	switch e := r.Exactly; {
+	case e == nil && len(r.FirstAvailable) == 0:
+		f.Required(p, exactlyOneRequestKind)
+	case e != nil && len(r.FirstAvailable) > 0:
+		f.Invalid(p, nil, exactlyOneRequestKind+", but multiple fields are set")
+	case e != nil:
+		asked := deviceRequestCommon{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}
+		checkDeviceRequestCommon(f, asked, p.Child("exactly"), stored)
+		return
+	}
+	list := newListChecker(p.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize)
+	checkUnique(f, list, func(s *resourcev1.DeviceSubRequest) string { return s.Name },
 		func(s *resourcev1.DeviceSubRequest, at *field.Path) {
-			checkLabel(f, s.Name, at.Child("name"))
-			checkAsk(f, ask{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, s.Capacity}, at, stored)
+			f.DNSLabel(at.Child("name"), s.Name)
+			checkDeviceRequestCommon(f, deviceRequestCommon{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, s.Capacity}, at, stored)
 		})
-	if e := r.Exactly; e != nil {
-		checkAsk(f, ask{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}, p.Child("exactly"), stored)
-	}
-	switch {
-	case r.Exactly == nil && len(r.FirstAvailable) == 0:
-		f.Required(p, oneKindOfRequest)
-	case r.Exactly != nil && len(r.FirstAvailable) > 0:
-		f.Invalid(p, nil, oneKindOfRequest+", but multiple fields are set")
-	}
 }
 
-func checkAsk(f *row.Findings, a ask, p *field.Path, stored bool) {
+func checkDeviceRequestCommon(f *typed.Errors, a deviceRequestCommon, p *field.Path, stored bool) {
 	if a.class == "" {
 		f.Required(p.Child("deviceClassName"), "")
 	} else {
-		f.Subdomain(p.Child("deviceClassName"), a.class)
+		f.DNSSubdomain(p.Child("deviceClassName"), a.class)
 	}
 	checkSelectors(f, a.selectors, p.Child("selectors"), stored)
 	switch a.mode {
@@ -134,9 +137,9 @@ func checkAsk(f *row.Findings, a ask, p *field.Path, stored bool) {
 			f.Invalid(p.Child("count"), a.count, "must be greater than zero")
 		}
 	default:
-		row.OneOf(f, p.Child("allocationMode"), a.mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+		typed.Supported(f, p.Child("allocationMode"), a.mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
 	}
-	each(f, of(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength), func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
+	checkEach(f, newListChecker(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength), func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
 	if a.capacity == nil {
 		return
 	}
@@ -147,13 +150,13 @@ func checkAsk(f *row.Findings, a ask, p *field.Path, stored bool) {
 	}
 }
 
-func checkAmount(f *row.Findings, q resource.Quantity, p *field.Path) {
+func checkAmount(f *typed.Errors, q resource.Quantity, p *field.Path) {
 	if q.Sign() < 0 {
 		f.Invalid(p, q.String(), apivalidation.IsNegativeErrorMsg)
 	}
 }
 
-func checkToleration(f *row.Findings, t *resourcev1.DeviceToleration, p *field.Path) {
+func checkToleration(f *typed.Errors, t *resourcev1.DeviceToleration, p *field.Path) {
 	if t.Key != "" {
 		f.Add(metavalidation.ValidateLabelName(t.Key, p.Child("key"))...)
 	}
@@ -163,23 +166,23 @@ func checkToleration(f *row.Findings, t *resourcev1.DeviceToleration, p *field.P
 			f.Invalid(p.Child("value"), t.Value, "must be empty for operator `Exists`")
 		}
 	case resourcev1.DeviceTolerationOpEqual:
-		f.Each(p.Child("value"), t.Value, content.IsLabelValue(t.Value))
+		f.InvalidEach(p.Child("value"), t.Value, content.IsLabelValue(t.Value))
 	case "":
 		f.Required(p.Child("operator"), "")
 	default:
-		row.OneOf(f, p.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
+		typed.Supported(f, p.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
 	}
 	if t.Effect != "" {
 		checkEffect(f, t.Effect, p.Child("effect"))
 	}
 }
 
-func checkEffect(f *row.Findings, e resourcev1.DeviceTaintEffect, p *field.Path) {
-	row.OneOf(f, p, e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
+func checkEffect(f *typed.Errors, e resourcev1.DeviceTaintEffect, p *field.Path) {
+	typed.Supported(f, p, e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
 }
 
 // checkFullName wants the name of an attribute with the domain it belongs to.
-func checkFullName(f *row.Findings, name resourcev1.FullyQualifiedName, p *field.Path) {
+func checkFullName(f *typed.Errors, name resourcev1.FullyQualifiedName, p *field.Path) {
 	if name == "" {
 		f.Required(p, "name required")
 	}
@@ -187,7 +190,7 @@ func checkFullName(f *row.Findings, name resourcev1.FullyQualifiedName, p *field
 }
 
 // checkName wants the name of an attribute or a capacity, with or without a domain.
-func checkName(f *row.Findings, name resourcev1.QualifiedName, p *field.Path) {
+func checkName(f *typed.Errors, name resourcev1.QualifiedName, p *field.Path) {
 	switch s := string(name); {
 	case s == "":
 		f.Required(p, "name required")
@@ -197,12 +200,12 @@ func checkName(f *row.Findings, name resourcev1.QualifiedName, p *field.Path) {
 		if len(s) > resourcev1.DeviceMaxIDLength {
 			f.Add(field.TooLong(p, s, resourcev1.DeviceMaxIDLength))
 		}
-		f.Each(p, s, content.IsCIdentifier(s))
+		f.InvalidEach(p, s, content.IsCIdentifier(s))
 	}
 }
 
 // checkPool wants the name of a pool: subdomains with slashes between them.
-func checkPool(f *row.Findings, name string, p *field.Path) {
+func checkPool(f *typed.Errors, name string, p *field.Path) {
 	if name == "" {
 		f.Required(p, "")
 		return
@@ -211,11 +214,23 @@ func checkPool(f *row.Findings, name string, p *field.Path) {
 		f.Add(field.TooLong(p, name, resourcev1.PoolNameMaxLength))
 	}
 	for _, part := range strings.Split(name, "/") {
-		f.Subdomain(p, part)
+		f.DNSSubdomain(p, part)
+	}
+}
+
+// checkDeclaredDriver is checkDriver where v1.37.2 declares it at the type, in other words.
+func checkDeclaredDriver(f *typed.Errors, name string, p *field.Path) {
+	switch {
+	case name == "":
+		f.Required(p, "")
+	case len(name) > resourcev1.DriverNameMaxLength:
+		f.Add(field.TooLong(p, name, resourcev1.DriverNameMaxLength))
+	default:
+		f.Add(validate.LongNameCaseless(context.Background(), operation.Operation{}, p, &name, nil)...)
 	}
 }
 
 // checkDriver wants the name of a driver, by the rules of CSI drivers.
-func checkDriver(f *row.Findings, name string, p *field.Path) {
-	f.Add(template.ValidateDriverName(name, p)...)
+func checkDriver(f *typed.Errors, name string, p *field.Path) {
+	f.Add(podspec.ValidateDriverName(name, p)...)
 }

@@ -9,78 +9,78 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func resourceSlices() kind.Kind {
-	k := names("resourceslices", "ResourceSlice", row.Types[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
-	k.Rules = row.Rules[resourcev1.ResourceSlice]{
-		Default: defaultSlice,
-		Create:  func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
-		Update:  func(s, was *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, &was.Spec) },
-		Check:   checkSlice,
-		Fields: func(s *resourcev1.ResourceSlice) fields.Set {
+func resourceSlices() resourcedef.Kind {
+	k := newKind("resourceslices", "ResourceSlice", typed.NewTypes[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
+	k.Rules = typed.Rules[resourcev1.ResourceSlice]{
+		Default:          defaultSlice,
+		PrepareForCreate: func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
+		PrepareForUpdate: func(s, previous *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, &previous.Spec) },
+		Validate:         checkSlice,
+		SelectableFields: func(s *resourcev1.ResourceSlice) fields.Set {
 			return fields.Set{
-				resourcev1.ResourceSliceSelectorNodeName: row.Value(s.Spec.NodeName), resourcev1.ResourceSliceSelectorDriver: s.Spec.Driver,
+				resourcev1.ResourceSliceSelectorNodeName: typed.Deref(s.Spec.NodeName), resourcev1.ResourceSliceSelectorDriver: s.Spec.Driver,
 				resourcev1.ResourceSliceSelectorPoolName: s.Spec.Pool.Name,
 			}
 		},
-		Unconditional: true,
-	}.Rules()
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
 	doc, pool := resourcev1.ResourceSliceSpec{}.SwaggerDoc(), resourcev1.ResourcePool{}.SwaggerDoc()
-	k.Table = kind.Table{
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Node", doc["nodeName"]), column.Def("Driver", doc["driver"]), column.Def("Pool", pool["name"]), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Node", doc["nodeName"]), printers.StringColumn("Driver", doc["driver"]), printers.StringColumn("Pool", pool["name"]), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(s *resourcev1.ResourceSlice, o kind.RowOptions) []any {
-			return []any{s.Name, row.Value(s.Spec.NodeName), s.Spec.Driver, s.Spec.Pool.Name, column.Since(s.CreationTimestamp, o.Now)}
+		Row: typed.RowFunc(func(s *resourcev1.ResourceSlice, o resourcedef.RowOptions) []any {
+			return []any{s.Name, typed.Deref(s.Spec.NodeName), s.Spec.Driver, s.Spec.Pool.Name, printers.TimestampSince(s.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
-func classes() kind.Kind {
-	k := names("deviceclasses", "DeviceClass", row.Types[resourcev1.DeviceClass, resourcev1.DeviceClassList]())
-	k.Rules = row.Rules[resourcev1.DeviceClass]{Check: checkClass, Unconditional: true}.Rules()
-	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
-		Row: row.Cells(func(c *resourcev1.DeviceClass, o kind.RowOptions) []any {
-			return []any{c.Name, column.Since(c.CreationTimestamp, o.Now)}
+func classes() resourcedef.Kind {
+	k := newKind("deviceclasses", "DeviceClass", typed.NewTypes[resourcev1.DeviceClass, resourcev1.DeviceClassList]())
+	k.Rules = typed.Rules[resourcev1.DeviceClass]{Validate: checkClass, AllowUnconditionalUpdate: true}.Untyped()
+	k.Table = resourcedef.Table{
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
+		Row: typed.RowFunc(func(c *resourcev1.DeviceClass, o resourcedef.RowOptions) []any {
+			return []any{c.Name, printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
-func taintRules() kind.Kind {
+func taintRules() resourcedef.Kind {
 	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
-	k := names("devicetaintrules", "DeviceTaintRule", row.Types[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
+	k := newKind("devicetaintrules", "DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[resourcev1.DeviceTaintRule]{
-		Default:       func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
-		Check:         checkTaintRule,
-		CheckStatus:   checkTaintRuleStatus,
-		Unconditional: true,
-	}.Rules()
-	k.Table = kind.Table{
+	k.Rules = typed.Rules[resourcev1.DeviceTaintRule]{
+		Default:                  func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		Validate:                 checkTaintRule,
+		ValidateStatus:           checkTaintRuleStatus,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("Key", doc["key"]), column.Def("Value", doc["value"]), column.Def("Effect", doc["effect"]),
-			column.Def("TimeAdded", doc["timeAdded"]), column.Age(),
+			printers.NameColumn(), printers.StringColumn("Key", doc["key"]), printers.StringColumn("Value", doc["value"]), printers.StringColumn("Effect", doc["effect"]),
+			printers.StringColumn("TimeAdded", doc["timeAdded"]), printers.AgeColumn(),
 		},
-		Row: row.Cells(func(r *resourcev1.DeviceTaintRule, o kind.RowOptions) []any {
+		Row: typed.RowFunc(func(r *resourcev1.DeviceTaintRule, o resourcedef.RowOptions) []any {
 			t, added := &r.Spec.Taint, ""
 			if t.TimeAdded != nil {
-				added = column.Since(*t.TimeAdded, o.Now)
+				added = printers.TimestampSince(*t.TimeAdded, o.Now)
 			}
-			return []any{r.Name, t.Key, t.Value, string(t.Effect), added, column.Since(r.CreationTimestamp, o.Now)}
+			return []any{r.Name, t.Key, t.Value, string(t.Effect), added, printers.TimestampSince(r.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
 }
 
 func checkTaintRule(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	if s, at := r.Spec.DeviceSelector, spec().Child("deviceSelector"); s != nil {
 		if s.Driver != nil {
 			checkDriver(&f, *s.Driver, at.Child("driver"))
@@ -97,7 +97,7 @@ func checkTaintRule(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
 }
 
 func checkTaintRuleStatus(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	p := field.NewPath("status", "conditions")
 	if n := len(r.Status.Conditions); n > resourcev1.DeviceTaintRuleStatusMaxConditions {
 		f.Add(field.TooMany(p, n, resourcev1.DeviceTaintRuleStatusMaxConditions))

@@ -10,46 +10,48 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validate"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const oneNodeChoice = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+const exactlyOneNodeSelection = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 
-func checkSlice(s, was *resourcev1.ResourceSlice) field.ErrorList {
-	var f row.Findings
+func checkSlice(s, previous *resourcev1.ResourceSlice) field.ErrorList {
+	var f typed.Errors
 	x := &s.Spec
 	checkDriver(&f, x.Driver, spec().Child("driver"))
 	checkSlicePool(&f, &x.Pool)
-	if was != nil {
-		f.Same(spec().Child("pool", "name"), x.Pool.Name, was.Spec.Pool.Name)
-		f.Same(spec().Child("driver"), x.Driver, was.Spec.Driver)
-		f.Same(spec().Child("nodeName"), x.NodeName, was.Spec.NodeName)
+	if previous != nil {
+		f.Immutable(spec().Child("pool", "name"), x.Pool.Name, previous.Spec.Pool.Name)
+		f.Immutable(spec().Child("driver"), x.Driver, previous.Spec.Driver)
+		f.Immutable(spec().Child("nodeName"), x.NodeName, previous.Spec.NodeName)
 	}
-	checkNodeChoice(&f, x)
+	checkNodeSelection(&f, x)
+	if x.Devices != nil && x.SharedCounters != nil {
+		f.Invalid(spec(), "", "only one of `sharedCounters` or `devices` is allowed")
+	}
 	most := resourcev1.ResourceSliceMaxDevices
 	for i := range x.Devices {
 		if d := &x.Devices[i]; len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
 			most = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
 		}
 	}
-	perDevice := row.Value(x.PerDeviceNodeSelection)
-	once(&f, of(spec().Child("devices"), x.Devices, most), func(d *resourcev1.Device) string { return d.Name },
+	perDevice := typed.Deref(x.PerDeviceNodeSelection)
+	checkUnique(&f, newListChecker(spec().Child("devices"), x.Devices, most), func(d *resourcev1.Device) string { return d.Name },
 		func(d *resourcev1.Device, at *field.Path) { checkDevice(&f, d, at, perDevice) })
-	if len(x.Devices) > 0 && len(x.SharedCounters) > 0 {
-		f.Invalid(spec(), fmt.Sprintf("{%s}", "`devices`, `sharedCounters`"), "only one of `sharedCounters` or `devices` is allowed")
-	}
-	once(&f, of(spec().Child("sharedCounters"), x.SharedCounters, resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
+	checkUnique(&f, newListChecker(spec().Child("sharedCounters"), x.SharedCounters, resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
 		func(c *resourcev1.CounterSet, at *field.Path) {
 			checkLabel(&f, c.Name, at.Child("name"))
 			checkCounters(&f, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))
 		})
+	checkValueKinds(&f, x.Devices)
 	return f.List()
 }
 
-func checkSlicePool(f *row.Findings, p *resourcev1.ResourcePool) {
+func checkSlicePool(f *typed.Errors, p *resourcev1.ResourcePool) {
 	at := spec().Child("pool")
 	checkPool(f, p.Name, at.Child("name"))
 	if p.ResourceSliceCount <= 0 {
@@ -60,22 +62,22 @@ func checkSlicePool(f *row.Findings, p *resourcev1.ResourcePool) {
 	}
 }
 
-// checkNodeChoice wants one way to say which nodes can use the devices.
-func checkNodeChoice(f *row.Findings, x *resourcev1.ResourceSliceSpec) {
+// checkNodeSelection wants one way to say which nodes can use the devices.
+func checkNodeSelection(f *typed.Errors, x *resourcev1.ResourceSliceSpec) {
 	var set []string
 	if x.NodeName != nil {
 		set = append(set, "`nodeName`")
 		if *x.NodeName == "" {
 			f.Invalid(spec().Child("nodeName"), "", "must be either unset or set to a non-empty string")
 		} else {
-			f.Subdomain(spec().Child("nodeName"), *x.NodeName)
+			f.DNSSubdomain(spec().Child("nodeName"), *x.NodeName)
 		}
 	}
 	if s := x.NodeSelector; s != nil {
 		set = append(set, "`nodeSelector`")
-		f.Add(template.ValidateNodeSelector(s, spec().Child("nodeSelector"))...)
+		f.Add(podspec.ValidateNodeSelector(s, spec().Child("nodeSelector"))...)
 		if len(s.NodeSelectorTerms) != 1 {
-			f.Invalid(spec().Child("nodeSelector", "nodeSelectorTerms"), row.Bare(s.NodeSelectorTerms), "must have exactly one node selector term")
+			f.Invalid(spec().Child("nodeSelector", "nodeSelectorTerms"), typed.GoFields(s.NodeSelectorTerms), "must have exactly one node selector term")
 		}
 	}
 	for _, b := range []struct {
@@ -92,14 +94,14 @@ func checkNodeChoice(f *row.Findings, x *resourcev1.ResourceSliceSpec) {
 	}
 	switch {
 	case len(set) == 0:
-		f.Required(spec(), oneNodeChoice)
+		f.Required(spec(), exactlyOneNodeSelection)
 	case len(set) > 1:
-		f.Invalid(spec(), fmt.Sprintf("{%s}", strings.Join(set, ", ")), oneNodeChoice+", but multiple fields are set")
+		f.Invalid(spec(), fmt.Sprintf("{%s}", strings.Join(set, ", ")), exactlyOneNodeSelection+", but multiple fields are set")
 	}
 }
 
-func checkDevice(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
-	checkLabel(f, d.Name, p.Child("name"))
+func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice bool) {
+	f.DNSLabel(p.Child("name"), d.Name)
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		f.Invalid(p, n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
 	}
@@ -113,54 +115,60 @@ func checkDevice(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice
 		at := p.Child("capacity").Key(string(name))
 		checkName(f, name, at)
 		c := d.Capacity[name]
-		checkCapacity(f, &c, row.Value(d.AllowMultipleAllocations), at)
+		checkCapacity(f, &c, typed.Deref(d.AllowMultipleAllocations), at)
 	}
-	each(f, of(p.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength), func(t *resourcev1.DeviceTaint, at *field.Path) { checkTaint(f, t, at) })
-	once(f, of(p.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
+	checkEach(f, newListChecker(p.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength), func(t *resourcev1.DeviceTaint, at *field.Path) { checkTaint(f, t, at) })
+	checkUnique(f, newListChecker(p.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
 		func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet }, func(c *resourcev1.DeviceCounterConsumption, at *field.Path) {
 			checkLabel(f, c.CounterSet, at.Child("counterSet"))
 			checkCounters(f, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, at.Child("counters"))
 		})
 	checkDeviceNodes(f, d, p, perDevice)
-	if row.Value(d.BindsToNode) || len(d.BindingConditions)+len(d.BindingFailureConditions) > 0 {
+	if typed.Deref(d.BindsToNode) || len(d.BindingConditions)+len(d.BindingFailureConditions) > 0 {
 		checkBinding(f, d.BindingConditions, d.BindingFailureConditions, p)
 	}
 }
 
 // checkDeviceNodes wants a device to say which nodes reach it when, and only when, its slice leaves that to devices.
-func checkDeviceNodes(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
+func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice bool) {
+	if !perDevice {
+		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
+			f.Invalid(p, nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set "+
+				"if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")
+		}
+		return
+	}
 	var set []string
-	if d.NodeName != nil {
+	switch at := p.Child("nodeName"); {
+	case d.NodeName == nil:
+	case *d.NodeName == "":
+		f.Invalid(at, "", "must not be empty")
+	default:
 		set = append(set, "`nodeName`")
-		f.Subdomain(p.Child("nodeName"), *d.NodeName)
+		f.DNSSubdomain(at, *d.NodeName)
 	}
 	if s := d.NodeSelector; s != nil {
 		set = append(set, "`nodeSelector`")
-		f.Add(template.ValidateNodeSelector(s, p.Child("nodeSelector"))...)
-		if len(s.NodeSelectorTerms) != 1 {
-			f.Invalid(p.Child("nodeSelector", "nodeSelectorTerms"), row.Bare(s.NodeSelectorTerms), "must have exactly one node selector term")
-		}
+		f.Add(podspec.ValidateNodeSelector(s, p.Child("nodeSelector"))...)
 	}
-	if d.AllNodes != nil {
+	switch at := p.Child("allNodes"); {
+	case d.AllNodes == nil:
+	case *d.AllNodes:
 		set = append(set, "`allNodes`")
-		if !*d.AllNodes {
-			f.Invalid(p.Child("allNodes"), false, "must be either unset or set to true")
-		}
+	default:
+		f.Invalid(at, false, "must be either unset or set to true")
 	}
-	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required " +
+		"when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
 	switch {
-	case perDevice && len(set) == 0:
+	case len(set) == 0:
 		f.Required(p, one)
-	case perDevice && len(set) > 1:
-		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), one+" in the ResourceSlice spec")
-	case !perDevice && len(set) > 0:
-		for _, s := range set {
-			f.Invalid(p.Child(strings.Trim(s, "`")), nil, "`perDeviceNodeSelection` must be set to true in the ResourceSlice spec to use it")
-		}
+	case len(set) > 1:
+		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), one)
 	}
 }
 
-func checkCounters(f *row.Findings, m map[string]resourcev1.Counter, most int, p *field.Path) {
+func checkCounters(f *typed.Errors, m map[string]resourcev1.Counter, most int, p *field.Path) {
 	if len(m) == 0 {
 		f.Required(p, "")
 	}
@@ -173,12 +181,8 @@ func checkCounters(f *row.Findings, m map[string]resourcev1.Counter, most int, p
 	}
 }
 
-func checkTaint(f *row.Findings, t *resourcev1.DeviceTaint, p *field.Path) {
-	if t.Key == "" {
-		f.Required(p.Child("key"), "")
-	} else {
-		f.Add(validate.LabelKey(context.Background(), operation.Operation{}, p.Child("key"), &t.Key, nil)...)
-	}
+func checkTaint(f *typed.Errors, t *resourcev1.DeviceTaint, p *field.Path) {
+	f.Add(metavalidation.ValidateLabelName(t.Key, p.Child("key"))...)
 	if t.Value != "" {
 		f.Add(validate.LabelValue(context.Background(), operation.Operation{}, p.Child("value"), &t.Value, nil)...)
 	}
@@ -190,9 +194,9 @@ func checkTaint(f *row.Findings, t *resourcev1.DeviceTaint, p *field.Path) {
 }
 
 func checkClass(c, _ *resourcev1.DeviceClass) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	checkSelectors(&f, c.Spec.Selectors, spec().Child("selectors"), false)
-	each(&f, of(spec().Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize), func(x *resourcev1.DeviceClassConfiguration, at *field.Path) {
+	checkEach(&f, newListChecker(spec().Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize), func(x *resourcev1.DeviceClassConfiguration, at *field.Path) {
 		checkConfiguration(&f, &x.DeviceConfiguration, at, false)
 	})
 	if n := c.Spec.ExtendedResourceName; n != nil {

@@ -12,54 +12,54 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const mostAllocationConfigs = resourcev1.DeviceConfigMaxSize * 2 // from the class and from the claim
+const maxAllocationConfigs = resourcev1.DeviceConfigMaxSize * 2 // from the class and from the claim
 
-func checkStatus(c, was *resourcev1.ResourceClaim) field.ErrorList {
-	var f row.Findings
+func checkStatus(c, previous *resourcev1.ResourceClaim) field.ErrorList {
+	var f typed.Errors
 	s, p := &c.Status, field.NewPath("status")
-	checkReserved(&f, c, was)
+	checkReserved(&f, c, previous)
 	switch a := s.Allocation; {
-	case a != nil && was.Status.Allocation != nil:
-		if !apiequality.Semantic.DeepEqual(a, was.Status.Allocation) {
+	case a != nil && previous.Status.Allocation != nil:
+		if !apiequality.Semantic.DeepEqual(a, previous.Status.Allocation) {
 			f.Invalid(p.Child("allocation"), nil, "field cannot be modified once set")
 		}
 	case a != nil:
 		checkAllocation(&f, a, requestNames(&c.Spec.Devices), p.Child("allocation"))
 	}
-	given := sets.New[share]()
+	given := sets.New[deviceShare]()
 	if s.Allocation != nil {
 		for _, r := range s.Allocation.Devices.Results {
-			given.Insert(share{r.Driver, r.Pool, r.Device, string(row.Value(r.ShareID))})
+			given.Insert(deviceShare{r.Driver, r.Pool, r.Device, string(typed.Deref(r.ShareID))})
 		}
 	}
 	stored := sets.New[string]()
-	for i := range was.Status.Devices {
-		stored.Insert(shareOf(&was.Status.Devices[i]).String())
+	for i := range previous.Status.Devices {
+		stored.Insert(deviceShareOf(&previous.Status.Devices[i]).String())
 	}
-	seen := sets.New[share]()
+	seen := sets.New[deviceShare]()
 	for i := range s.Devices {
 		d, at := &s.Devices[i], p.Child("devices").Index(i)
-		id := shareOf(d)
+		id := deviceShareOf(d)
 		checkDeviceStatus(&f, d, at, stored.Has(id.String()))
 		if seen.Has(id) {
 			f.Add(field.Duplicate(at, id.String()))
 		}
 		seen.Insert(id)
 		if !given.Has(id) {
-			f.Invalid(at, id.String(), "must be an allocated device in the claim")
+			f.Invalid(at, sharedDevice(id), "must be an allocated device in the claim")
 		}
 	}
 	return f.List()
 }
 
 // checkReserved judges who uses a claim: nobody before it is allocated, nobody new once it is being deleted.
-func checkReserved(f *row.Findings, c, was *resourcev1.ResourceClaim) {
+func checkReserved(f *typed.Errors, c, previous *resourcev1.ResourceClaim) {
 	p := field.NewPath("status", "reservedFor")
-	once(f, of(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize), func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) },
+	checkUnique(f, newListChecker(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize), func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) },
 		func(r *resourcev1.ResourceClaimConsumerReference, at *field.Path) {
 			for _, x := range []struct{ child, value string }{{"resource", r.Resource}, {"name", r.Name}, {"uid", string(r.UID)}} {
 				if x.value == "" {
@@ -71,21 +71,21 @@ func checkReserved(f *row.Findings, c, was *resourcev1.ResourceClaim) {
 	case len(c.Status.ReservedFor) == 0:
 	case c.Status.Allocation == nil:
 		f.Forbidden(p, "may not be specified when `allocated` is not set")
-	case c.DeletionTimestamp != nil && len(sets.New(c.Status.ReservedFor...).Difference(sets.New(was.Status.ReservedFor...))) > 0:
+	case c.DeletionTimestamp != nil && len(sets.New(c.Status.ReservedFor...).Difference(sets.New(previous.Status.ReservedFor...))) > 0:
 		f.Forbidden(p, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
 	}
 }
 
-func checkAllocation(f *row.Findings, a *resourcev1.AllocationResult, known sets.Set[string], p *field.Path) {
+func checkAllocation(f *typed.Errors, a *resourcev1.AllocationResult, known sets.Set[string], p *field.Path) {
 	at := p.Child("devices")
-	each(f, of(at.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize), func(r *resourcev1.DeviceRequestAllocationResult, at *field.Path) {
+	checkEach(f, newListChecker(at.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize), func(r *resourcev1.DeviceRequestAllocationResult, at *field.Path) {
 		checkResult(f, r, known, at)
 	})
-	each(f, of(at.Child("config"), a.Devices.Config, mostAllocationConfigs), func(c *resourcev1.DeviceAllocationConfiguration, at *field.Path) {
+	checkEach(f, newListChecker(at.Child("config"), a.Devices.Config, maxAllocationConfigs), func(c *resourcev1.DeviceAllocationConfiguration, at *field.Path) {
 		if c.Source == "" {
 			f.Required(at.Child("source"), "")
 		} else {
-			row.OneOf(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+			typed.Supported(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
 		}
 		names := known
 		if c.Source == resourcev1.AllocationConfigSourceClass {
@@ -95,15 +95,15 @@ func checkAllocation(f *row.Findings, a *resourcev1.AllocationResult, known sets
 		checkConfiguration(f, &c.DeviceConfiguration, at, true)
 	})
 	if a.NodeSelector != nil {
-		f.Add(template.ValidateNodeSelector(a.NodeSelector, p.Child("nodeSelector"))...)
+		f.Add(podspec.ValidateNodeSelector(a.NodeSelector, p.Child("nodeSelector"))...)
 	}
 }
 
-func checkResult(f *row.Findings, r *resourcev1.DeviceRequestAllocationResult, known sets.Set[string], p *field.Path) {
+func checkResult(f *typed.Errors, r *resourcev1.DeviceRequestAllocationResult, known sets.Set[string], p *field.Path) {
 	checkReference(f, r.Request, known, p.Child("request"))
-	checkDriver(f, r.Driver, p.Child("driver"))
+	checkDeclaredDriver(f, r.Driver, p.Child("driver"))
 	checkPool(f, r.Pool, p.Child("pool"))
-	checkLabel(f, r.Device, p.Child("device"))
+	f.DNSLabel(p.Child("device"), r.Device)
 	checkBinding(f, r.BindingConditions, r.BindingFailureConditions, p)
 	if r.ShareID != nil {
 		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), r.ShareID, nil)...)
@@ -111,13 +111,13 @@ func checkResult(f *row.Findings, r *resourcev1.DeviceRequestAllocationResult, k
 }
 
 // checkBinding judges the conditions a driver sets before a Pod may be bound, and those that say it never can.
-func checkBinding(f *row.Findings, good, bad []string, p *field.Path) {
+func checkBinding(f *typed.Errors, good, bad []string, p *field.Path) {
 	for _, l := range []struct {
 		child string
 		list  []string
 		most  int
 	}{{"bindingConditions", good, resourcev1.BindingConditionsMaxSize}, {"bindingFailureConditions", bad, resourcev1.BindingFailureConditionsMaxSize}} {
-		once(f, of(p.Child(l.child), l.list, l.most), itself, func(s *string, at *field.Path) { f.LabelKey(at, *s) })
+		checkUnique(f, newListChecker(p.Child(l.child), l.list, l.most), identity, func(s *string, at *field.Path) { f.QualifiedName(at, *s) })
 	}
 	if both := sets.New(good...).Intersection(sets.New(bad...)); len(both) > 0 {
 		f.Invalid(p.Child("bindingFailureConditions"), sets.List(both), "must not overlap with bindingConditions")
@@ -130,22 +130,25 @@ func checkBinding(f *row.Findings, good, bad []string, p *field.Path) {
 	}
 }
 
-// share is one device, or a part of it, that a claim was given.
-type share struct{ driver, pool, device, id string }
+// deviceShare is one device, or a part of it, that a claim was given.
+type deviceShare struct{ Driver, Pool, Device, ShareID string }
 
-func shareOf(d *resourcev1.AllocatedDeviceStatus) share {
-	return share{d.Driver, d.Pool, d.Device, row.Value(d.ShareID)}
+func deviceShareOf(d *resourcev1.AllocatedDeviceStatus) deviceShare {
+	return deviceShare{d.Driver, d.Pool, d.Device, typed.Deref(d.ShareID)}
 }
 
-func (s share) String() string {
-	out := s.driver + "/" + s.pool + "/" + s.device
-	if s.id != "" {
-		out += "/" + s.id
+// sharedDevice is a share as refusals print it.
+type sharedDevice struct{ Driver, Pool, Device, ShareID string }
+
+func (s deviceShare) String() string {
+	out := s.Driver + "/" + s.Pool + "/" + s.Device
+	if s.ShareID != "" {
+		out += "/" + s.ShareID
 	}
 	return out
 }
 
-func checkDeviceStatus(f *row.Findings, d *resourcev1.AllocatedDeviceStatus, p *field.Path, stored bool) {
+func checkDeviceStatus(f *typed.Errors, d *resourcev1.AllocatedDeviceStatus, p *field.Path, stored bool) {
 	checkDriver(f, d.Driver, p.Child("driver"))
 	checkPool(f, d.Pool, p.Child("pool"))
 	checkLabel(f, d.Device, p.Child("device"))
@@ -157,14 +160,14 @@ func checkDeviceStatus(f *row.Findings, d *resourcev1.AllocatedDeviceStatus, p *
 	}
 	f.Add(metavalidation.ValidateConditions(d.Conditions, p.Child("conditions"))...)
 	if d.Data != nil && len(d.Data.Raw) > 0 {
-		checkRaw(f, *d.Data, p.Child("data"), rawRule{resourcev1.AllocatedDeviceStatusDataMaxLength, stored})
+		checkRaw(f, *d.Data, p.Child("data"), rawExtensionLimits{resourcev1.AllocatedDeviceStatusDataMaxLength, stored})
 	}
 	if d.NetworkData != nil {
 		checkNetwork(f, d.NetworkData, p.Child("networkData"))
 	}
 }
 
-func checkNetwork(f *row.Findings, n *resourcev1.NetworkDeviceData, p *field.Path) {
+func checkNetwork(f *typed.Errors, n *resourcev1.NetworkDeviceData, p *field.Path) {
 	for _, x := range []struct {
 		child, value string
 		most         int
@@ -176,7 +179,7 @@ func checkNetwork(f *row.Findings, n *resourcev1.NetworkDeviceData, p *field.Pat
 			f.Add(field.TooLong(p.Child(x.child), "", x.most))
 		}
 	}
-	once(f, of(p.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs), itself, func(s *string, at *field.Path) {
+	checkUnique(f, newListChecker(p.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs), identity, func(s *string, at *field.Path) {
 		f.Add(validation.IsValidInterfaceAddress(at, *s)...)
 	})
 }

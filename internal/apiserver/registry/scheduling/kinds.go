@@ -14,40 +14,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{priorityClasses()} }
+func Kinds() []resourcedef.Kind { return []resourcedef.Kind{priorityClasses()} }
 
-// highest is the highest priority a user may give; what lies above is the system's.
-const highest = 1000000000
+// maxUserPriority is the highest priority a user may give; what lies above is the system's.
+const maxUserPriority = 1000000000
 
-func priorityClasses() kind.Kind {
+func priorityClasses() resourcedef.Kind {
 	doc := schedulingv1.PriorityClass{}.SwaggerDoc()
-	k := kind.Kind{
+	k := resourcedef.Kind{
 		Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses", Singular: "priorityclass", Kind: "PriorityClass",
-		Names: kind.Names{Short: []string{"pc"}},
-		Types: row.Types[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](),
-		Rules: row.Rules[schedulingv1.PriorityClass]{
-			Default:       func(p *schedulingv1.PriorityClass) { row.OrElse(&p.PreemptionPolicy, corev1.PreemptLowerPriority) },
-			Create:        func(_ context.Context, p *schedulingv1.PriorityClass) { p.Generation = 1 },
-			Check:         checkPriority,
-			Unconditional: true,
-		}.Rules(),
-		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{
-				column.Name(), column.Int("Value", doc["value"]), {Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
-				column.Age(), column.Def("PreemptionPolicy", doc["preemptionPolicy"]),
+		Names: resourcedef.Names{Short: []string{"pc"}},
+		Types: typed.NewTypes[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](),
+		Rules: typed.Rules[schedulingv1.PriorityClass]{
+			Default: func(p *schedulingv1.PriorityClass) {
+				typed.SetDefault(&p.PreemptionPolicy, corev1.PreemptLowerPriority)
 			},
-			Row: row.Cells(func(p *schedulingv1.PriorityClass, o kind.RowOptions) []any {
+			PrepareForCreate:         func(_ context.Context, p *schedulingv1.PriorityClass) { p.Generation = 1 },
+			Validate:                 checkPriority,
+			AllowUnconditionalUpdate: true,
+		}.Untyped(),
+		Table: resourcedef.Table{
+			Columns: []metav1.TableColumnDefinition{
+				printers.NameColumn(), printers.IntColumn("Value", doc["value"]), {Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
+				printers.AgeColumn(), printers.StringColumn("PreemptionPolicy", doc["preemptionPolicy"]),
+			},
+			Row: typed.RowFunc(func(p *schedulingv1.PriorityClass, o resourcedef.RowOptions) []any {
 				policy := corev1.PreemptLowerPriority
 				if p.PreemptionPolicy != nil {
 					policy = *p.PreemptionPolicy
 				}
-				return []any{p.Name, int64(p.Value), p.GlobalDefault, column.Since(p.CreationTimestamp, o.Now), string(policy)}
+				return []any{p.Name, int64(p.Value), p.GlobalDefault, printers.TimestampSince(p.CreationTimestamp, o.Now), string(policy)}
 			}),
 		},
 	}
@@ -55,34 +57,34 @@ func priorityClasses() kind.Kind {
 	return k
 }
 
-func checkPriority(p, was *schedulingv1.PriorityClass) field.ErrorList {
-	var f row.Findings
+func checkPriority(p, previous *schedulingv1.PriorityClass) field.ErrorList {
+	var f typed.Errors
 	value, policy := field.NewPath("value"), field.NewPath("preemptionPolicy")
-	if was != nil {
-		if p.Value != was.Value {
+	if previous != nil {
+		if p.Value != previous.Value {
 			f.Forbidden(value, "may not be changed in an update.")
 		}
-		f.Same(policy, p.PreemptionPolicy, was.PreemptionPolicy)
+		f.Immutable(policy, p.PreemptionPolicy, previous.PreemptionPolicy)
 		return f.List()
 	}
 	if strings.HasPrefix(p.Name, "system-") {
 		if problem := system(p); problem != "" {
 			f.Forbidden(field.NewPath("metadata", "name"), "priority class names with 'system-' prefix are reserved for system use only. error: "+problem)
 		}
-	} else if p.Value > highest {
-		f.Forbidden(value, fmt.Sprintf("maximum allowed value of a user defined priority is %d", highest))
+	} else if p.Value > maxUserPriority {
+		f.Forbidden(value, fmt.Sprintf("maximum allowed value of a user defined priority is %d", maxUserPriority))
 	}
 	if p.PreemptionPolicy == nil || *p.PreemptionPolicy == "" {
 		f.Required(policy, "")
 	} else {
-		row.OneOf(&f, policy, *p.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+		typed.Supported(&f, policy, *p.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 	return f.List()
 }
 
 // system says what is wrong with a class that calls itself the system's; "" when it is one.
 func system(p *schedulingv1.PriorityClass) string {
-	value := map[string]int32{"system-cluster-critical": 2 * highest, "system-node-critical": 2*highest + 1000}
+	value := map[string]int32{"system-cluster-critical": 2 * maxUserPriority, "system-node-critical": 2*maxUserPriority + 1000}
 	switch want, ok := value[p.Name]; {
 	case !ok:
 		return p.Name + " is not a known system priority class"

@@ -11,28 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func podGroups() kind.Kind {
-	k := beta("podgroups", "PodGroup", row.InNamespace[schedulingv1beta1.PodGroup, schedulingv1beta1.PodGroupList]())
+func podGroups() resourcedef.Kind {
+	k := beta("podgroups", "PodGroup", typed.NewNamespacedTypes[schedulingv1beta1.PodGroup, schedulingv1beta1.PodGroupList]())
 	k.Types.HasStatus = true
-	k.Rules = row.Rules[schedulingv1beta1.PodGroup]{
+	k.Rules = typed.Rules[schedulingv1beta1.PodGroup]{
 		Default: func(g *schedulingv1beta1.PodGroup) {
-			row.OrElse(&g.Spec.DisruptionMode, schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
+			typed.SetDefault(&g.Spec.DisruptionMode, schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
 		},
-		Create:      func(_ context.Context, g *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
-		Update:      func(g, _ *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
-		Check:       checkGroup,
-		Status:      func(g, _ *schedulingv1beta1.PodGroup) { g.Status.ResourceClaimStatuses = nil },
-		CheckStatus: checkGroupStatus,
-	}.Rules()
-	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
-		Row: row.Cells(func(g *schedulingv1beta1.PodGroup, o kind.RowOptions) []any {
-			return []any{g.Name, column.Since(g.CreationTimestamp, o.Now)}
+		PrepareForCreate:       func(_ context.Context, g *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
+		PrepareForUpdate:       func(g, _ *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
+		Validate:               checkGroup,
+		PrepareForStatusUpdate: func(g, _ *schedulingv1beta1.PodGroup) { g.Status.ResourceClaimStatuses = nil },
+		ValidateStatus:         checkGroupStatus,
+	}.Untyped()
+	k.Table = resourcedef.Table{
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
+		Row: typed.RowFunc(func(g *schedulingv1beta1.PodGroup, o resourcedef.RowOptions) []any {
+			return []any{g.Name, printers.TimestampSince(g.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -43,12 +43,12 @@ func dropFromGroup(s *schedulingv1beta1.PodGroupSpec) {
 	s.ParentCompositePodGroupName, s.SchedulingConstraints, s.ResourceClaims, s.PreemptionPolicy = nil, nil, nil, nil
 }
 
-func checkGroup(g, was *schedulingv1beta1.PodGroup) field.ErrorList {
-	var f row.Findings
+func checkGroup(g, previous *schedulingv1beta1.PodGroup) field.ErrorList {
+	var f typed.Errors
 	s, at := &g.Spec, field.NewPath("spec")
 	var policy *schedulingv1beta1.PodGroupSchedulingPolicy
-	if was != nil {
-		old := &was.Spec
+	if previous != nil {
+		old := &previous.Spec
 		policy = &old.SchedulingPolicy
 		immutable(&f, at.Child("workloadRef"), s.WorkloadRef, old.WorkloadRef)
 		immutable(&f, at.Child("disruptionMode"), s.DisruptionMode, old.DisruptionMode)
@@ -70,14 +70,14 @@ func checkGroup(g, was *schedulingv1beta1.PodGroup) field.ErrorList {
 }
 
 func checkGroupStatus(g, _ *schedulingv1beta1.PodGroup) field.ErrorList {
-	var f row.Findings
+	var f typed.Errors
 	at := field.NewPath("status", "conditions")
 	f.Add(metavalidation.ValidateConditions(g.Status.Conditions, at)...)
 	return f.List()
 }
 
 // checkPolicy judges which policy is chosen, and that the choice stays; minCount may change.
-func checkPolicy(f *row.Findings, at *field.Path, p, was *schedulingv1beta1.PodGroupSchedulingPolicy) {
+func checkPolicy(f *typed.Errors, at *field.Path, p, previous *schedulingv1beta1.PodGroupSchedulingPolicy) {
 	const members = "`basic`, `gang`"
 	switch {
 	case p.Basic == nil && p.Gang == nil:
@@ -85,12 +85,12 @@ func checkPolicy(f *row.Findings, at *field.Path, p, was *schedulingv1beta1.PodG
 	case p.Basic != nil && p.Gang != nil:
 		f.Invalid(at, "{basic, gang}", "must specify exactly one of: "+members)
 	}
-	if was != nil {
-		immutable(f, at.Child("basic"), p.Basic, was.Basic)
-		if was.Gang == nil && p.Gang != nil {
+	if previous != nil {
+		immutable(f, at.Child("basic"), p.Basic, previous.Basic)
+		if previous.Gang == nil && p.Gang != nil {
 			f.Invalid(at.Child("gang"), nil, "field cannot be set once created")
 		}
-		if was.Gang != nil && p.Gang == nil {
+		if previous.Gang != nil && p.Gang == nil {
 			f.Invalid(at.Child("gang"), nil, "field cannot be cleared once set")
 		}
 	}
@@ -104,7 +104,7 @@ func checkPolicy(f *row.Findings, at *field.Path, p, was *schedulingv1beta1.PodG
 	}
 }
 
-func checkDisruption(f *row.Findings, at *field.Path, d *schedulingv1beta1.DisruptionMode) {
+func checkDisruption(f *typed.Errors, at *field.Path, d *schedulingv1beta1.DisruptionMode) {
 	const members = "`single`, `all`"
 	switch {
 	case d == nil:
@@ -116,20 +116,20 @@ func checkDisruption(f *row.Findings, at *field.Path, d *schedulingv1beta1.Disru
 }
 
 // checkNumber judges a priority: what lies above the highest of users is the system's.
-func checkNumber(f *row.Findings, at *field.Path, n *int32) {
-	if n != nil && *n > highest {
-		f.Invalid(at, *n, content.MaxError(int32(highest)))
+func checkNumber(f *typed.Errors, at *field.Path, n *int32) {
+	if n != nil && *n > maxUserPriority {
+		f.Invalid(at, *n, content.MaxError(int32(maxUserPriority)))
 	}
 }
 
 // immutable refuses any change of a field, in the words of upstream's declarative validation.
-func immutable(f *row.Findings, at *field.Path, value, was any) {
-	if !equality.Semantic.DeepEqual(value, was) {
+func immutable(f *typed.Errors, at *field.Path, value, previous any) {
+	if !equality.Semantic.DeepEqual(value, previous) {
 		f.Invalid(at, nil, "field is immutable")
 	}
 }
 
-func required(f *row.Findings, at *field.Path, s string, check func(*row.Findings, *field.Path, string)) {
+func required(f *typed.Errors, at *field.Path, s string, check func(*typed.Errors, *field.Path, string)) {
 	if s == "" {
 		f.Required(at, "")
 		return
@@ -137,22 +137,22 @@ func required(f *row.Findings, at *field.Path, s string, check func(*row.Finding
 	check(f, at, s)
 }
 
-func longName(f *row.Findings, at *field.Path, s string) {
-	f.Each(at, s, validation.IsDNS1123Subdomain(s))
+func longName(f *typed.Errors, at *field.Path, s string) {
+	f.InvalidEach(at, s, validation.IsDNS1123Subdomain(s))
 }
 
-func shortName(f *row.Findings, at *field.Path, s string) {
+func shortName(f *typed.Errors, at *field.Path, s string) {
 	if s == "" {
 		f.Required(at, "")
 		return
 	}
-	f.Each(at, s, validation.IsDNS1123Label(s))
+	f.InvalidEach(at, s, validation.IsDNS1123Label(s))
 }
 
-func segment(f *row.Findings, at *field.Path, s string) {
+func segment(f *typed.Errors, at *field.Path, s string) {
 	if s == "" {
 		f.Required(at, "")
 		return
 	}
-	f.Each(at, s, content.IsPathSegmentName(s))
+	f.InvalidEach(at, s, content.IsPathSegmentName(s))
 }

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// Beta are the rows of scheduling.k8s.io/v1beta1, which upstream serves with the gate GenericWorkload only (KEP-4671): Workload, PodGroup.
-func Beta() []kind.Kind { return []kind.Kind{workloads(), podGroups()} }
+// BetaKinds are the rows of scheduling.k8s.io/v1beta1, which upstream serves with the gate GenericWorkload only (KEP-4671): Workload, PodGroup.
+func BetaKinds() []resourcedef.Kind { return []resourcedef.Kind{workloads(), podGroups()} }
 
 // AddBeta makes their types known.
 func AddBeta(s *runtime.Scheme) error {
@@ -25,23 +25,23 @@ func AddBeta(s *runtime.Scheme) error {
 	return nil
 }
 
-func beta(resource, kindName string, t kind.Types) kind.Kind {
-	return kind.Kind{
+func beta(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
+	return resourcedef.Kind{
 		Group: schedulingv1beta1.GroupName, Version: "v1beta1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
 	}
 }
 
-func workloads() kind.Kind {
-	k := beta("workloads", "Workload", row.InNamespace[schedulingv1beta1.Workload, schedulingv1beta1.WorkloadList]())
-	k.Rules = row.Rules[schedulingv1beta1.Workload]{
-		Create: func(_ context.Context, w *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
-		Update: func(w, _ *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
-		Check:  checkWorkload,
-	}.Rules()
-	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
-		Row: row.Cells(func(w *schedulingv1beta1.Workload, o kind.RowOptions) []any {
-			return []any{w.Name, column.Since(w.CreationTimestamp, o.Now)}
+func workloads() resourcedef.Kind {
+	k := beta("workloads", "Workload", typed.NewNamespacedTypes[schedulingv1beta1.Workload, schedulingv1beta1.WorkloadList]())
+	k.Rules = typed.Rules[schedulingv1beta1.Workload]{
+		PrepareForCreate: func(_ context.Context, w *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
+		PrepareForUpdate: func(w, _ *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
+		Validate:         checkWorkload,
+	}.Untyped()
+	k.Table = resourcedef.Table{
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
+		Row: typed.RowFunc(func(w *schedulingv1beta1.Workload, o resourcedef.RowOptions) []any {
+			return []any{w.Name, printers.TimestampSince(w.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -57,11 +57,11 @@ func dropFromWorkload(s *schedulingv1beta1.WorkloadSpec) {
 	}
 }
 
-func checkWorkload(w, was *schedulingv1beta1.Workload) field.ErrorList {
-	var f row.Findings
+func checkWorkload(w, previous *schedulingv1beta1.Workload) field.ErrorList {
+	var f typed.Errors
 	spec, old := field.NewPath("spec"), (*schedulingv1beta1.WorkloadSpec)(nil)
-	if was != nil {
-		old = &was.Spec
+	if previous != nil {
+		old = &previous.Spec
 		immutable(&f, spec.Child("controllerRef"), w.Spec.ControllerRef, old.ControllerRef)
 	}
 	if c := w.Spec.ControllerRef; c != nil {
@@ -76,7 +76,7 @@ func checkWorkload(w, was *schedulingv1beta1.Workload) field.ErrorList {
 	return f.List()
 }
 
-func checkTemplates(f *row.Findings, list []schedulingv1beta1.PodGroupTemplate, old *schedulingv1beta1.WorkloadSpec) {
+func checkTemplates(f *typed.Errors, list []schedulingv1beta1.PodGroupTemplate, old *schedulingv1beta1.WorkloadSpec) {
 	at := field.NewPath("spec", "podGroupTemplates")
 	if len(list) == 0 {
 		f.Invalid(field.NewPath("spec"), "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
@@ -88,9 +88,9 @@ func checkTemplates(f *row.Findings, list []schedulingv1beta1.PodGroupTemplate, 
 	seen := map[string]bool{}
 	for i := range list {
 		t := &list[i]
-		var was *schedulingv1beta1.PodGroupTemplate
+		var previous *schedulingv1beta1.PodGroupTemplate
 		if old != nil {
-			if was = template(old.PodGroupTemplates, t.Name); was == nil {
+			if previous = template(old.PodGroupTemplates, t.Name); previous == nil {
 				f.Forbidden(at.Index(i), "item may not be added")
 			}
 		}
@@ -98,7 +98,7 @@ func checkTemplates(f *row.Findings, list []schedulingv1beta1.PodGroupTemplate, 
 			f.Add(field.Duplicate(at.Index(i), t.Name))
 		}
 		seen[t.Name] = true
-		checkTemplate(f, at.Index(i), t, was)
+		checkTemplate(f, at.Index(i), t, previous)
 	}
 	if old == nil {
 		return
@@ -119,14 +119,14 @@ func template(list []schedulingv1beta1.PodGroupTemplate, name string) *schedulin
 	return nil
 }
 
-func checkTemplate(f *row.Findings, at *field.Path, t, was *schedulingv1beta1.PodGroupTemplate) {
+func checkTemplate(f *typed.Errors, at *field.Path, t, previous *schedulingv1beta1.PodGroupTemplate) {
 	shortName(f, at.Child("name"), t.Name)
 	var policy *schedulingv1beta1.PodGroupSchedulingPolicy
-	if was != nil {
-		policy = &was.SchedulingPolicy
-		immutable(f, at.Child("disruptionMode"), t.DisruptionMode, was.DisruptionMode)
-		immutable(f, at.Child("priorityClassName"), t.PriorityClassName, was.PriorityClassName)
-		immutable(f, at.Child("priority"), t.Priority, was.Priority)
+	if previous != nil {
+		policy = &previous.SchedulingPolicy
+		immutable(f, at.Child("disruptionMode"), t.DisruptionMode, previous.DisruptionMode)
+		immutable(f, at.Child("priorityClassName"), t.PriorityClassName, previous.PriorityClassName)
+		immutable(f, at.Child("priority"), t.Priority, previous.Priority)
 	}
 	checkPolicy(f, at.Child("schedulingPolicy"), &t.SchedulingPolicy, policy)
 	checkDisruption(f, at.Child("disruptionMode"), t.DisruptionMode)

@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	defaultLife = 3600
-	// podLife is what the projected token volumes of Pods ask for. Such a token is good for a year (extendedLife), and warned about after
-	// podLife: clients that never read the file again keep working. Upstream's rule.
-	podLife      = 3607
-	extendedLife = 365 * 24 * time.Hour
+	defaultLifetime = 3600
+	// podLifetime is what the projected token volumes of Pods ask for. Such a token is good for a year (extendedLifetime), and warned about after
+	// podLifetime: clients that never read the file again keep working. Upstream's rule.
+	podLifetime      = 3607
+	extendedLifetime = 365 * 24 * time.Hour
 )
 
 // Issuer signs tokens.
 type Issuer interface {
-	Issue(w token.Wish, now time.Time) (string, error)
+	Issue(w token.TokenRequest, now time.Time) (string, error)
 }
 
 // Deps are what the endpoint needs.
@@ -44,36 +44,36 @@ type Deps struct {
 	Now       func() time.Time        // default time.Now
 }
 
-// Token is the endpoint serviceaccounts/token.
-type Token struct{ deps Deps }
+// TokenREST is the endpoint serviceaccounts/token.
+type TokenREST struct{ deps Deps }
 
-// NewToken makes the endpoint.
-func NewToken(d Deps) *Token {
+// NewTokenREST makes the endpoint.
+func NewTokenREST(d Deps) *TokenREST {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Token{d}
+	return &TokenREST{d}
 }
 
 // New implements rest.Storage.
-func (t *Token) New() runtime.Object { return &authenticationv1.TokenRequest{} }
+func (t *TokenREST) New() runtime.Object { return &authenticationv1.TokenRequest{} }
 
 // Destroy implements rest.Storage.
-func (t *Token) Destroy() {}
+func (t *TokenREST) Destroy() {}
 
 // NamespaceScoped implements rest.Scoper.
-func (t *Token) NamespaceScoped() bool { return true }
+func (t *TokenREST) NamespaceScoped() bool { return true }
 
 // GroupVersionKind implements rest.GroupVersionKindProvider: the object is another group's.
-func (t *Token) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+func (t *TokenREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 }
 
 // PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID of the request: it is a precondition on the account.
-func (t *Token) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+func (t *TokenREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Create implements rest.NamedCreater. A dry run is answered like any other, as upstream does: nothing is stored either way.
-func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	req, ok := obj.(*authenticationv1.TokenRequest)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
@@ -86,7 +86,7 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 	if req.Namespace != "" && req.Namespace != namespace {
 		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "namespace"), req.Namespace, "must match the service account namespace if specified"))
 	}
-	found, err := recent(ctx, t.deps.Lookup("", "serviceaccounts"), name, nil)
+	found, err := deletedRecently(ctx, t.deps.Lookup("", "serviceaccounts"), name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 	}
 	now := t.deps.Now()
 	t.fill(req, account, now)
-	if err := checkLife(*req.Spec.ExpirationSeconds); err != nil {
+	if err := validateLifetime(*req.Spec.ExpirationSeconds); err != nil {
 		return nil, err
 	}
 	if validate != nil {
@@ -108,18 +108,18 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 			return nil, err
 		}
 	}
-	wish := token.Wish{Account: account, Audiences: req.Spec.Audiences, Life: seconds(*req.Spec.ExpirationSeconds), ID: string(uuid.NewUUID())}
-	if err := t.bind(ctx, req.Spec.BoundObjectRef, &wish); err != nil {
+	request := token.TokenRequest{Account: account, Audiences: req.Spec.Audiences, Lifetime: seconds(*req.Spec.ExpirationSeconds), ID: string(uuid.NewUUID())}
+	if err := t.bindToObject(ctx, req.Spec.BoundObjectRef, &request); err != nil {
 		return nil, err
 	}
-	if wish.Pod != nil && *req.Spec.ExpirationSeconds == podLife && t.own(req.Spec.Audiences) {
-		wish.WarnAfter, wish.Life = wish.Life, extendedLife
+	if request.Pod != nil && *req.Spec.ExpirationSeconds == podLifetime && t.isOwnAudience(req.Spec.Audiences) {
+		request.WarnAfter, request.Lifetime = request.Lifetime, extendedLifetime
 	}
-	raw, err := t.deps.Issuer.Issue(wish, now)
+	raw, err := t.deps.Issuer.Issue(request, now)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(wish.ID))
+	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(request.ID))
 	req.Status = authenticationv1.TokenRequestStatus{
 		Token: raw, ExpirationTimestamp: metav1.NewTime(now.Add(seconds(*req.Spec.ExpirationSeconds))),
 	}
@@ -127,7 +127,7 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 }
 
 // fill writes what the request left out.
-func (t *Token) fill(req *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) {
+func (t *TokenREST) fill(req *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) {
 	req.Name, req.Namespace, req.UID = account.Name, account.Namespace, account.UID
 	req.CreationTimestamp = metav1.NewTime(now)
 	req.Status = authenticationv1.TokenRequestStatus{}
@@ -135,19 +135,19 @@ func (t *Token) fill(req *authenticationv1.TokenRequest, account *corev1.Service
 		req.Spec.Audiences = t.deps.Audiences
 	}
 	if req.Spec.ExpirationSeconds == nil {
-		life := int64(defaultLife)
+		life := int64(defaultLifetime)
 		req.Spec.ExpirationSeconds = &life
 	}
 }
 
-// own tells that a token is for this server alone.
-func (t *Token) own(audiences []string) bool {
+// isOwnAudience tells that a token is for this server alone.
+func (t *TokenREST) isOwnAudience(audiences []string) bool {
 	return len(audiences) > 0 && len(t.deps.Audiences.Intersect(audiences)) == len(audiences)
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-func checkLife(n int64) error {
+func validateLifetime(n int64) error {
 	at := field.NewPath("spec", "expirationSeconds")
 	switch {
 	case n < 10*60:

@@ -19,29 +19,29 @@ import (
 
 const api = "https://api"
 
-// shelf is a store of one object per name.
-type shelf struct {
+// fakeStorage is a store of one object per name.
+type fakeStorage struct {
 	rest.StandardStorage
 	resource string
 	objects  map[string]runtime.Object
 }
 
-func (s shelf) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+func (s fakeStorage) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	if o, ok := s.objects[name]; ok {
 		return o, nil
 	}
 	return nil, apierrors.NewNotFound(corev1.Resource(s.resource), name)
 }
 
-// pen remembers the last wish.
-type pen struct{ last token.Wish }
+// fakeIssuer remembers the last wish.
+type fakeIssuer struct{ lastRequest token.TokenRequest }
 
-func (p *pen) Issue(w token.Wish, _ time.Time) (string, error) {
-	p.last = w
+func (p *fakeIssuer) Issue(w token.TokenRequest, _ time.Time) (string, error) {
+	p.lastRequest = w
 	return "signed", nil
 }
 
-func endpoint(p *pen) *Token {
+func endpoint(p *fakeIssuer) *TokenREST {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-1"}
 	}
@@ -54,9 +54,9 @@ func endpoint(p *pen) *Token {
 		"secrets": {"s": &corev1.Secret{ObjectMeta: meta("s")}},
 		"nodes":   {"n": &corev1.Node{ObjectMeta: meta("n")}},
 	}
-	return NewToken(Deps{
+	return NewTokenREST(Deps{
 		Lookup: func(_, resource string) rest.StandardStorage {
-			return shelf{resource: resource, objects: world[resource]}
+			return fakeStorage{resource: resource, objects: world[resource]}
 		},
 		Issuer:    p,
 		Audiences: []string{api},
@@ -82,7 +82,7 @@ func TestTokenRequests(t *testing.T) {
 		"ten minutes":              {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(600)}, life: 10 * time.Minute, seconds: 600},
 		"too short":                {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(599)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes`},
 		"too long":                 {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(4294967297)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
-		"a Pod's volume":           {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", "")}, life: extendedLife, warn: 3607 * time.Second, seconds: 3607},
+		"a Pod's volume":           {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", "")}, life: extendedLifetime, warn: 3607 * time.Second, seconds: 3607},
 		"3607 without Pod":         {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607)}, life: 3607 * time.Second, seconds: 3607},
 		"3607 for others too":      {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", ""), Audiences: []string{api, "vault"}}, life: 3607 * time.Second, seconds: 3607},
 		"absent Pod":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "absent", "")}, want: `pods "absent" not found`},
@@ -98,7 +98,7 @@ func TestTokenRequests(t *testing.T) {
 		"other name":               {meta: metav1.ObjectMeta{Name: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.name: Invalid value: "other": must match the service account name if specified`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &pen{}
+			p := &fakeIssuer{}
 			if c.account == "" {
 				c.account = "sa"
 			}
@@ -114,8 +114,8 @@ func TestTokenRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := out.(*authenticationv1.TokenRequest)
-			if p.last.Life != c.life || p.last.WarnAfter != c.warn || *r.Spec.ExpirationSeconds != c.seconds || r.Status.Token != "signed" {
-				t.Errorf("life %v, warn %v, answered %d", p.last.Life, p.last.WarnAfter, *r.Spec.ExpirationSeconds)
+			if p.lastRequest.Lifetime != c.life || p.lastRequest.WarnAfter != c.warn || *r.Spec.ExpirationSeconds != c.seconds || r.Status.Token != "signed" {
+				t.Errorf("life %v, warn %v, answered %d", p.lastRequest.Lifetime, p.lastRequest.WarnAfter, *r.Spec.ExpirationSeconds)
 			}
 			if got := r.Status.ExpirationTimestamp.Sub(r.CreationTimestamp.Time); got != time.Duration(c.seconds)*time.Second {
 				t.Errorf("expires after %v", got)

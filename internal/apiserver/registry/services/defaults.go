@@ -31,7 +31,7 @@ func Default(s *v1.Service) {
 			port.TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
-	if external(s) && p.ExternalTrafficPolicy == "" {
+	if externallyAccessible(s) && p.ExternalTrafficPolicy == "" {
 		p.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyCluster
 	}
 	if p.InternalTrafficPolicy == nil && needsClusterIP(s) {
@@ -74,8 +74,8 @@ func needsHealthPort(s *v1.Service) bool {
 	return s.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal
 }
 
-// external says that traffic may come from outside, so that externalTrafficPolicy means something.
-func external(s *v1.Service) bool {
+// externallyAccessible says that traffic may come from outside, so that externalTrafficPolicy means something.
+func externallyAccessible(s *v1.Service) bool {
 	return needsNodePort(s) || s.Spec.Type == v1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 

@@ -9,24 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package: Services that draw on the allocator's pools. c carries proxy requests.
-func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
-	return []kind.Kind{{
+func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
+	return []resourcedef.Kind{{
 		Version: "v1", Resource: "services", Singular: "service", Kind: "Service",
-		Names: kind.Names{Short: []string{"svc"}, Categories: []string{"all"}},
-		Types: kind.Types{
+		Names: resourcedef.Names{Short: []string{"svc"}, Categories: []string{"all"}},
+		Types: resourcedef.Types{
 			New:        func() runtime.Object { return &v1.Service{} },
 			NewList:    func() runtime.Object { return &v1.ServiceList{} },
 			Namespaced: true, HasStatus: true, NoGenerate: true,
 		},
-		Rules: kind.Rules{
-			Default:       func(o runtime.Object) { Default(o.(*v1.Service)) },
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { dropUseless(o.(*v1.Service), old.(*v1.Service)) },
-			Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Service), nil) },
+		Rules: resourcedef.Rules{
+			Default: func(o runtime.Object) { Default(o.(*v1.Service)) },
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
+				dropTypeDependentFields(o.(*v1.Service), old.(*v1.Service))
+			},
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Service), nil) },
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))
 			},
@@ -44,9 +46,9 @@ func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
 			BeginUpdate: func(ctx context.Context, o, old runtime.Object, dryRun bool) (func(bool), error) {
 				return a.begin(ctx, o.(*v1.Service), old.(*v1.Service), dryRun)
 			},
-			AfterDelete: func(o runtime.Object) { a.release(o.(*v1.Service)) },
+			AfterDelete: func(o runtime.Object) { a.releaseAll(o.(*v1.Service)) },
 		},
 		Table:        table(),
-		Subresources: func(d kind.Deps) map[string]rest.Storage { return proxyOf(a, c, d) },
+		Subresources: func(d resourcedef.Deps) map[string]rest.Storage { return proxySubresource(a, c, d) },
 	}}
 }

@@ -94,18 +94,18 @@ type attempt struct {
 	took   time.Duration
 }
 
-// tried notes an attempt.
-func (t *taking) tried(cidr, scope string, begun time.Time, err error) {
-	t.attempts = append(t.attempts, attempt{cidr: cidr, scope: scope, failed: err != nil, took: time.Since(begun)})
+// recordIP notes an attempt.
+func (t *allocationTransaction) recordIP(cidr, scope string, started time.Time, err error) {
+	t.attempts = append(t.attempts, attempt{cidr: cidr, scope: scope, failed: err != nil, took: time.Since(started)})
 }
 
-// triedPort notes an attempt at a node port.
-func (t *taking) triedPort(scope string, err error) {
+// recordPort notes an attempt at a node port.
+func (t *allocationTransaction) recordPort(scope string, err error) {
 	t.attempts = append(t.attempts, attempt{port: true, scope: scope, failed: err != nil})
 }
 
-// counted counts what the write tried.
-func (t *taking) counted() {
+// countAttempts counts what the write tried.
+func (t *allocationTransaction) countAttempts() {
 	for _, a := range t.attempts {
 		switch {
 		case a.port && a.failed:
@@ -121,8 +121,8 @@ func (t *taking) counted() {
 	}
 }
 
-// measure says how much of each range is taken. The caller holds the lock.
-func (a *Allocator) measure() {
+// updateMetrics says how much of each range is taken. The caller holds the lock.
+func (a *Allocator) updateMetrics() {
 	for _, p := range a.pools {
 		cidr := p.prefix.String()
 		if p.closed {
@@ -130,17 +130,17 @@ func (a *Allocator) measure() {
 			ipsAvailable.DeleteLabelValues(cidr)
 			continue
 		}
-		n := p.taken.count()
+		n := p.allocated.count()
 		ipsAllocated.WithLabelValues(cidr).Set(float64(n))
 		ipsAvailable.WithLabelValues(cidr).Set(float64(p.size - n))
 	}
-	n := a.ports.taken.count()
+	n := a.ports.allocated.count()
 	portsAllocated.Set(float64(n))
 	portsAvailable.Set(float64(a.ports.high - a.ports.low + 1 - n))
 }
 
 // count is how many bits are set.
-func (b bits) count() (n int) {
+func (b bitmap) count() (n int) {
 	for _, w := range b {
 		n += mathbits.OnesCount64(w)
 	}

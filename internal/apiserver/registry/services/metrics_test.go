@@ -9,8 +9,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// figures are the samples of the allocators' families by name and labels.
-func figures(t *testing.T) map[string]float64 {
+// metricValues are the samples of the allocators' families by name and labels.
+func metricValues(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -38,7 +38,7 @@ func TestAllocationsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := figures(t)
+	before := metricValues(t)
 	service := func(s v1.ServiceSpec) *v1.Service {
 		s.Ports = []v1.ServicePort{{Port: 80, Protocol: v1.ProtocolTCP}}
 		out := &v1.Service{Spec: s}
@@ -54,15 +54,15 @@ func TestAllocationsAreCounted(t *testing.T) {
 		return finish
 	}
 	try(service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort}), true)(true)
-	kept := service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort})
-	try(kept, false)(true)
+	remaining := service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort})
+	try(remaining, false)(true)
 	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.211.0.3", ClusterIPs: []string{"10.211.0.3"}}), false)(true)
 	for range 2 {
-		if ip := kept.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}), false) != nil {
+		if ip := remaining.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}), false) != nil {
 			t.Error("an address was given twice")
 		}
 	}
-	after := figures(t)
+	after := metricValues(t)
 	for name, want := range map[string]float64{
 		"kube_apiserver_clusterip_allocator_allocation_total " + cidr + " dynamic":       1,
 		"kube_apiserver_clusterip_allocator_allocation_total " + cidr + " static":        1,
@@ -74,8 +74,8 @@ func TestAllocationsAreCounted(t *testing.T) {
 			t.Errorf("%s grew by %v, want %v", name, got, want)
 		}
 	}
-	a.release(kept)
-	now := figures(t)
+	a.releaseAll(remaining)
+	now := metricValues(t)
 	for name, want := range map[string]float64{
 		"kube_apiserver_clusterip_allocator_allocated_ips " + cidr: 1, "kube_apiserver_clusterip_allocator_available_ips " + cidr: 13,
 		"kube_apiserver_nodeport_allocator_allocated_ports": 0, "kube_apiserver_nodeport_allocator_available_ports": 2,
@@ -88,11 +88,11 @@ func TestAllocationsAreCounted(t *testing.T) {
 
 // What a repair finds is counted by upstream's types, every reason that it can give.
 func TestRepairsAreCounted(t *testing.T) {
-	before := figures(t)
+	before := metricValues(t)
 	CountIPRepair([]Finding{{Reason: "ClusterIPNotAllocated"}, {Reason: "IPAddressNotAllocated"}, {Reason: "of tomorrow"}}, nil)
 	CountIPRepair(nil, errFull)
 	CountPortRepair([]Finding{{Reason: "PortAlreadyAllocated"}}, errFull)
-	after := figures(t)
+	after := metricValues(t)
 	for _, name := range []string{
 		"apiserver_clusterip_repair_ip_errors_total repair", "apiserver_clusterip_repair_ip_errors_total leak", "apiserver_clusterip_repair_ip_errors_total unknown",
 		"apiserver_clusterip_repair_reconcile_errors_total", "apiserver_nodeport_repair_port_errors_total duplicate", "apiserver_nodeport_repair_reconcile_errors_total",

@@ -19,16 +19,16 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/proxy"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func proxyOf(a *Allocator, c pods.Connections, d kind.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(), prefer: a.family()}}
+func proxySubresource(a *Allocator, c pods.Connections, d resourcedef.Deps) map[string]rest.Storage {
+	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(), preferredFamily: a.defaultFamily()}}
 }
 
-// family is the cluster's default address family.
-func (a *Allocator) family() v1.IPFamily {
+// defaultFamily is the cluster's default address family.
+func (a *Allocator) defaultFamily() v1.IPFamily {
 	if a == nil {
 		return v1.IPv4Protocol
 	}
@@ -37,9 +37,9 @@ func (a *Allocator) family() v1.IPFamily {
 
 // proxyREST is services/proxy: HTTP to one ready endpoint of the Service.
 type proxyREST struct {
-	deps      kind.Deps
-	transport http.RoundTripper
-	prefer    v1.IPFamily
+	deps            resourcedef.Deps
+	transport       http.RoundTripper
+	preferredFamily v1.IPFamily
 }
 
 var _ rest.Connecter = &proxyREST{}
@@ -69,7 +69,7 @@ func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if err != nil {
 		return nil, err
 	}
-	host, err := proxy.RandomEndpoint(name, slices, port, r.prefer, func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
+	host, err := proxy.RandomEndpoint(name, slices, port, r.preferredFamily, func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
 	if err != nil {
 		return nil, err
 	}

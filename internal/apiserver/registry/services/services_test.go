@@ -52,7 +52,7 @@ func TestUnique(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if len(live) > 0 && rapid.Bool().Draw(t, "delete") {
 				i := rapid.IntRange(0, len(live)-1).Draw(t, "which")
-				a.release(live[i])
+				a.releaseAll(live[i])
 				live = slices.Delete(live, i, i+1)
 				continue
 			}
@@ -84,7 +84,7 @@ func TestUnique(t *testing.T) {
 			}
 		}
 		for _, s := range live {
-			a.release(s)
+			a.releaseAll(s)
 		}
 		for range 14 {
 			if err := create(a, service()); err != nil {
@@ -139,7 +139,7 @@ func TestUpdate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dropUseless(s, old)
+		dropTypeDependentFields(s, old)
 		if errs := ValidateUpdate(s, old); len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -157,7 +157,7 @@ func TestUpdate(t *testing.T) {
 	if update(plain); plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" || plain.Spec.ClusterIP != old.Spec.ClusterIP {
 		t.Errorf("%+v", plain.Spec)
 	}
-	if err := a.ports.take(int(old.Spec.Ports[0].NodePort)); err != nil {
+	if err := a.ports.allocate(int(old.Spec.Ports[0].NodePort)); err != nil {
 		t.Errorf("the node port was not given back: %v", err)
 	}
 	old = plain
@@ -171,7 +171,7 @@ func TestUpdate(t *testing.T) {
 		t.Error(errs)
 	}
 	done(false)
-	if err := a.pools[0].take("10.96.9.9"); err != nil {
+	if err := a.pools[0].allocate("10.96.9.9"); err != nil {
 		t.Error("a refused update kept its address")
 	}
 }
@@ -204,17 +204,17 @@ func TestDryRunAndFailedList(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
-	p := newPool(netip.MustParsePrefix("10.96.0.0/16"), func(int) int { return 0 })
-	if got, _ := p.next(); got != "10.96.1.1" {
+	p := newIPPool(netip.MustParsePrefix("10.96.0.0/16"), func(int) int { return 0 })
+	if got, _ := p.allocateNext(); got != "10.96.1.1" {
 		t.Errorf("the low band is for people: got %s", got)
 	}
 	for text, want := range map[string]error{"10.96.0.0": errNotInRange, "10.96.255.255": errNotInRange, "10.96.255.254": nil, "10.96.1.1": errAllocated} {
-		if err := p.take(text); !errors.Is(err, want) {
+		if err := p.allocate(text); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)
 		}
 	}
-	six := newPool(netip.MustParsePrefix("fd00::/108"), func(int) int { return 0 })
-	if got, err := six.next(); err != nil || netip.MustParseAddr(got).Is4() {
+	six := newIPPool(netip.MustParsePrefix("fd00::/108"), func(int) int { return 0 })
+	if got, err := six.allocateNext(); err != nil || netip.MustParseAddr(got).Is4() {
 		t.Error(got, err)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func table() kind.Table {
+func table() resourcedef.Table {
 	spec := v1.ServiceSpec{}.SwaggerDoc()
-	return kind.Table{
+	return resourcedef.Table{
 		Columns: append([]metav1.TableColumnDefinition{
-			column.Name(), column.Def("Type", spec["type"]), column.Def("Cluster-IP", spec["clusterIP"]), column.Def("External-IP", spec["externalIPs"]),
-			column.Def("Port(s)", spec["ports"]), column.Age(),
-		}, column.Wide(column.Def("Selector", spec["selector"]))...),
-		Row: func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Service), opt.Now) },
+			printers.NameColumn(), printers.StringColumn("Type", spec["type"]), printers.StringColumn("Cluster-IP", spec["clusterIP"]), printers.StringColumn("External-IP", spec["externalIPs"]),
+			printers.StringColumn("Port(s)", spec["ports"]), printers.AgeColumn(),
+		}, printers.WideColumns(printers.StringColumn("Selector", spec["selector"]))...),
+		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any { return Row(o.(*v1.Service), opt.Now) },
 	}
 }
 
@@ -31,7 +31,7 @@ func Row(s *v1.Service, now metav1.Time) []any {
 	if len(s.Spec.ClusterIPs) > 0 {
 		ip = s.Spec.ClusterIPs[0]
 	}
-	return []any{s.Name, string(s.Spec.Type), ip, externalCell(s), portsCell(s.Spec.Ports), column.Since(s.CreationTimestamp, now), column.Labels(s.Spec.Selector)}
+	return []any{s.Name, string(s.Spec.Type), ip, externalCell(s), portsCell(s.Spec.Ports), printers.TimestampSince(s.CreationTimestamp, now), printers.FormatLabels(s.Spec.Selector)}
 }
 
 func portsCell(ports []v1.ServicePort) string {
@@ -42,13 +42,13 @@ func portsCell(ports []v1.ServicePort) string {
 			out[i] = fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol)
 		}
 	}
-	return column.OrNone(strings.Join(out, ","))
+	return printers.ValueOrNone(strings.Join(out, ","))
 }
 
 func externalCell(s *v1.Service) string {
 	switch s.Spec.Type {
 	case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort:
-		return column.OrNone(strings.Join(s.Spec.ExternalIPs, ","))
+		return printers.ValueOrNone(strings.Join(s.Spec.ExternalIPs, ","))
 	case v1.ServiceTypeLoadBalancer:
 		set := map[string]bool{}
 		for _, in := range s.Status.LoadBalancer.Ingress {

@@ -12,7 +12,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 const (
@@ -41,10 +41,10 @@ func Validate(s, old *v1.Service) field.ErrorList {
 	errs = append(errs, validateClusterIPs(s)...)
 	for i, ip := range s.Spec.ExternalIPs {
 		p := spec.Child("externalIPs").Index(i)
-		if e := legacyIP(p, ip, oldIPs(old)); len(e) > 0 {
+		if e := validateLegacyIP(p, ip, storedIPs(old)); len(e) > 0 {
 			errs = append(errs, e...)
 		} else {
-			errs = append(errs, template.ValidateNonSpecialIP(p, ip)...)
+			errs = append(errs, podspec.ValidateNonSpecialIP(p, ip)...)
 		}
 	}
 	errs = append(errs, validateKnownType(&s.Spec, spec)...)
@@ -54,14 +54,14 @@ func Validate(s, old *v1.Service) field.ErrorList {
 	return append(errs, validatePolicies(s)...)
 }
 
-func oldIPs(old *v1.Service) []string {
+func storedIPs(old *v1.Service) []string {
 	if old == nil {
 		return nil
 	}
 	return append(slices.Clone(old.Spec.ExternalIPs), old.Spec.ClusterIPs...)
 }
 
-func legacyIP(path *field.Path, ip string, old []string) field.ErrorList {
+func validateLegacyIP(path *field.Path, ip string, old []string) field.ErrorList {
 	return utilvalidation.IsValidIPForLegacyField(path, ip, true, old)
 }
 
@@ -268,7 +268,7 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 	p, path := &s.Spec, field.NewPath("spec")
 	etp := path.Child("externalTrafficPolicy")
 	switch {
-	case !external(s):
+	case !externallyAccessible(s):
 		if p.ExternalTrafficPolicy != "" {
 			errs = append(errs, field.Invalid(etp, p.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 		}

@@ -34,7 +34,7 @@ func validateClusterIPs(s *v1.Service) field.ErrorList {
 			}
 			continue
 		}
-		if e := legacyIP(ips.Index(i), ip, nil); len(e) > 0 {
+		if e := validateLegacyIP(ips.Index(i), ip, nil); len(e) > 0 {
 			broken, errs = true, append(errs, e...)
 		}
 	}
@@ -83,9 +83,9 @@ func validateFamilies(p *v1.ServiceSpec, path *field.Path) field.ErrorList {
 
 // ValidateUpdate judges a change: addresses once given stay.
 func ValidateUpdate(s, old *v1.Service) field.ErrorList {
-	errs := keptClusterIPs(s, old)
-	errs = append(errs, keptFamilies(s, old)...)
-	if old.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.Type == v1.ServiceTypeLoadBalancer && !same(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+	errs := validateClusterIPsUnchanged(s, old)
+	errs = append(errs, validateFamiliesUnchanged(s, old)...)
+	if old.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.Type == v1.ServiceTypeLoadBalancer && !equalPtr(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
 	if needsHealthPort(s) && needsHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
@@ -94,56 +94,56 @@ func ValidateUpdate(s, old *v1.Service) field.ErrorList {
 	return append(errs, Validate(s, old)...)
 }
 
-func keptClusterIPs(s, old *v1.Service) field.ErrorList {
+func validateClusterIPsUnchanged(s, old *v1.Service) field.ErrorList {
 	if !needsClusterIP(s) || !needsClusterIP(old) {
 		return nil
 	}
 	var errs field.ErrorList
-	path, now, was := field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs, old.Spec.ClusterIPs
+	path, now, previous := field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs, old.Spec.ClusterIPs
 	changed := func(i int) {
 		errs = append(errs, field.Invalid(path.Index(i), now, "may not change once set"))
 	}
 	switch {
-	case len(was) == len(now):
-		for i := range was {
-			if was[i] != now[i] {
+	case len(previous) == len(now):
+		for i := range previous {
+			if previous[i] != now[i] {
 				changed(i)
 			}
 		}
 	case len(now) == 0:
 		errs = append(errs, field.Invalid(path.Index(0), now, "primary clusterIP can not be unset"))
-	case len(was) > 0 && was[0] != now[0]:
+	case len(previous) > 0 && previous[0] != now[0]:
 		changed(0)
 	}
-	if len(was) > len(now) && len(now) == 1 && (s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
+	if len(previous) > len(now) && len(now) == 1 && (s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary clusterIP"))
 	}
 	return errs
 }
 
-// keptFamilies: families stay, but that a second one may come, or go with the address of that family. Headless Services may change theirs.
-func keptFamilies(s, old *v1.Service) field.ErrorList {
+// validateFamiliesUnchanged: families stay, but that a second one may come, or go with the address of that family. Headless Services may change theirs.
+func validateFamiliesUnchanged(s, old *v1.Service) field.ErrorList {
 	if !needsClusterIP(s) || !needsClusterIP(old) || headless(s) || headless(old) {
 		return nil
 	}
 	var errs field.ErrorList
-	path, now, was := field.NewPath("spec", "ipFamilies"), s.Spec.IPFamilies, old.Spec.IPFamilies
-	if len(was) == len(now) {
-		for i := range was {
-			if was[i] != now[i] {
+	path, now, previous := field.NewPath("spec", "ipFamilies"), s.Spec.IPFamilies, old.Spec.IPFamilies
+	if len(previous) == len(now) {
+		for i := range previous {
+			if previous[i] != now[i] {
 				errs = append(errs, field.Invalid(path.Index(0), now, "may not change once set"))
 			}
 		}
 		return errs
 	}
-	if len(was) > len(now) && len(s.Spec.ClusterIPs) == 0 {
+	if len(previous) > len(now) && len(s.Spec.ClusterIPs) == 0 {
 		errs = append(errs, field.Invalid(path.Index(0), now, "primary ipFamily can not be unset"))
 	}
-	if len(now) > 0 && len(was) > 0 && was[0] != now[0] {
+	if len(now) > 0 && len(previous) > 0 && previous[0] != now[0] {
 		// Upstream shows the addresses here, not the families.
 		errs = append(errs, field.Invalid(path.Index(0), s.Spec.ClusterIPs, "may not change once set"))
 	}
-	if policy := s.Spec.IPFamilyPolicy; len(was) > len(now) && len(now) == 1 && (policy == nil || *policy != v1.IPFamilyPolicySingleStack) {
+	if policy := s.Spec.IPFamilyPolicy; len(previous) > len(now) && len(now) == 1 && (policy == nil || *policy != v1.IPFamilyPolicySingleStack) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), policy, "must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
@@ -160,7 +160,7 @@ func validateStatus(s *v1.Service) field.ErrorList {
 	for i, in := range ingress {
 		at := path.Index(i)
 		if in.IP != "" {
-			errs = append(errs, legacyIP(at.Child("ip"), in.IP, nil)...)
+			errs = append(errs, validateLegacyIP(at.Child("ip"), in.IP, nil)...)
 		}
 		switch {
 		case in.IP != "" && in.IPMode == nil:

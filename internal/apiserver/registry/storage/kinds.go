@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind {
-	return []kind.Kind{classes(), attributesClasses(), attachments(), drivers(), nodes(), capacities()}
+func Kinds() []resourcedef.Kind {
+	return []resourcedef.Kind{storageClasses(), attributesClasses(), volumeAttachments(), csiDrivers(), csiNodes(), csiStorageCapacities()}
 }
 
-func names(resource, kindName string, t kind.Types, short ...string) kind.Kind {
+func newKind(resource, kindName string, t resourcedef.Types, short ...string) resourcedef.Kind {
 	t.NoGenerate = true
-	return kind.Kind{
+	return resourcedef.Kind{
 		Group: storagev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
-		Names: kind.Names{Short: short}, Types: t,
+		Names: resourcedef.Names{Short: short}, Types: t,
 	}
 }
 

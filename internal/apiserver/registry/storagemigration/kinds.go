@@ -17,23 +17,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Kinds are the rows of this package. made is called after a migration was stored.
-func Kinds(made func()) []kind.Kind {
-	k := kind.Kind{
+func Kinds(made func()) []resourcedef.Kind {
+	k := resourcedef.Kind{
 		Group: migrationv1.GroupName, Version: "v1", Resource: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
-		Types: row.Types[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](),
-		Rules: row.Rules[migrationv1.StorageVersionMigration]{Check: check, CheckStatus: checkStatus}.Rules(),
-		Table: kind.Table{
+		Types: typed.NewTypes[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](),
+		Rules: typed.Rules[migrationv1.StorageVersionMigration]{Validate: check, ValidateStatus: checkStatus}.Untyped(),
+		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				column.Def("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]), column.Def("Resource", "GroupResource to migrate"),
-				column.Def("Status", "Status of the migration"),
+				printers.StringColumn("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]), printers.StringColumn("Resource", "GroupResource to migrate"),
+				printers.StringColumn("Status", "Status of the migration"),
 			},
-			Row: row.Cells(func(m *migrationv1.StorageVersionMigration, _ kind.RowOptions) []any {
+			Row: typed.RowFunc(func(m *migrationv1.StorageVersionMigration, _ resourcedef.RowOptions) []any {
 				return []any{m.Name, m.Spec.Resource.String(), progress(m)}
 			}),
 		},
@@ -46,11 +46,11 @@ func Kinds(made func()) []kind.Kind {
 			}
 		}, nil
 	}
-	return []kind.Kind{k}
+	return []resourcedef.Kind{k}
 }
 
-func check(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
-	var f row.Findings
+func check(m, previous *migrationv1.StorageVersionMigration) field.ErrorList {
+	var f typed.Errors
 	at, r := field.NewPath("spec", "resource"), m.Spec.Resource
 	if r.Resource == "" {
 		f.Required(at.Child("resource"), "resource is required to be set")
@@ -62,14 +62,14 @@ func check(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
 			f.Invalid(at.Child("group"), r.Group, strings.Join(bad, ","))
 		}
 	}
-	if was != nil {
-		f.Same(field.NewPath("spec"), m.Spec, was.Spec)
+	if previous != nil {
+		f.Immutable(field.NewPath("spec"), m.Spec, previous.Spec)
 	}
 	return f.List()
 }
 
-func checkStatus(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
-	var f row.Findings
+func checkStatus(m, previous *migrationv1.StorageVersionMigration) field.ErrorList {
+	var f typed.Errors
 	status := field.NewPath("status")
 	version, conditions := status.Child("resourceVersion"), status.Child("conditions")
 	if v := m.Status.ResourceVersion; v != "" {
@@ -78,7 +78,7 @@ func checkStatus(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
 		}
 	}
 	f.Add(metavalidation.ValidateConditions(m.Status.Conditions, conditions)...)
-	if was.Status.ResourceVersion != "" && was.Status.ResourceVersion != m.Status.ResourceVersion {
+	if previous.Status.ResourceVersion != "" && previous.Status.ResourceVersion != m.Status.ResourceVersion {
 		f.Invalid(version, m.Status.ResourceVersion, "field is immutable")
 	}
 	is := func(t migrationv1.MigrationConditionType) bool {
@@ -92,8 +92,8 @@ func checkStatus(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
 		{done && failed, "Both success and failed conditions cannot be true at the same time"},
 		{done && ran, "Running condition cannot be true when success condition is true"},
 		{failed && ran, "Running condition cannot be true when failed condition is true"},
-		{!done && meta.IsStatusConditionTrue(was.Status.Conditions, string(migrationv1.MigrationSucceeded)), "Success condition cannot be set to false once it is true"},
-		{!failed && meta.IsStatusConditionTrue(was.Status.Conditions, string(migrationv1.MigrationFailed)), "Failed condition cannot be set to false once it is true"},
+		{!done && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationSucceeded)), "Success condition cannot be set to false once it is true"},
+		{!failed && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationFailed)), "Failed condition cannot be set to false once it is true"},
 	} {
 		if rule.broken {
 			f.Invalid(conditions, m.Status.Conditions, rule.text)

@@ -24,26 +24,26 @@ type Runtime interface {
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
-// Asker asks through the runtime.
-type Asker struct{ Runtime Runtime }
+// Prober asks through the runtime.
+type Prober struct{ Runtime Runtime }
 
-// Ask runs the command.
-func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+// Probe runs the command.
+func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	command := probe.ExpandStatic(t.Probe.Exec.Command, t.Container.Env)
 	stdout, stderr, err := a.Runtime.ExecSync(ctx, t.ContainerID, command, t.Timeout)
-	said := string(append(stdout, stderr...))
-	if len(said) > maxOutput {
-		said = said[:maxOutput]
+	message := string(append(stdout, stderr...))
+	if len(message) > maxOutput {
+		message = message[:maxOutput]
 	}
 	var exit utilexec.ExitError
 	switch {
 	case err == nil:
-		return probe.Outcome{Result: probe.Success, Output: said}
+		return probe.Outcome{Result: probe.Success, Output: message}
 	case errors.As(err, &exit) && exit.Exited():
 		if exit.ExitStatus() == 0 {
-			return probe.Outcome{Result: probe.Success, Output: said}
+			return probe.Outcome{Result: probe.Success, Output: message}
 		}
-		return probe.Outcome{Result: probe.Failure, Output: said}
+		return probe.Outcome{Result: probe.Failure, Output: message}
 	case ctx.Err() == nil && timedOut(err):
 		text := fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(command, " "), t.Timeout)
 		return probe.Outcome{Result: probe.Failure, Output: text}

@@ -19,10 +19,10 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
 )
 
-// runtime answers by the command's first word, as CRI's client does.
-type runtime struct{}
+// fakeRuntime answers by the command's first word, as CRI's client does.
+type fakeRuntime struct{}
 
-func (runtime) ExecSync(ctx context.Context, _ string, cmd []string, timeout time.Duration) ([]byte, []byte, error) {
+func (fakeRuntime) ExecSync(ctx context.Context, _ string, cmd []string, timeout time.Duration) ([]byte, []byte, error) {
 	switch word := cmd[0]; word {
 	case "healthy":
 		return []byte("fine"), nil, nil
@@ -57,9 +57,9 @@ func target(word ...string) probe.Target {
 
 func TestConformance(t *testing.T) {
 	probetest.Run(t, probetest.Subject{
-		Asker: exec.Asker{Runtime: runtime{}},
+		Prober: exec.Prober{Runtime: fakeRuntime{}},
 		Target: func(_ *testing.T, c probetest.Condition) probe.Target {
-			if c == probetest.Sick {
+			if c == probetest.Failing {
 				return target("exit-1")
 			}
 			return target(string(c))
@@ -84,11 +84,11 @@ func TestResults(t *testing.T) {
 	} {
 		to := target(tc.word, "-c")
 		to.Timeout = 10 * time.Millisecond
-		if got := (exec.Asker{Runtime: runtime{}}).Ask(t.Context(), to); got != tc.want {
+		if got := (exec.Prober{Runtime: fakeRuntime{}}).Probe(t.Context(), to); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.word, got, tc.want)
 		}
 	}
-	if got := (exec.Asker{Runtime: runtime{}}).Ask(t.Context(), target("absent")); got.Err == nil {
+	if got := (exec.Prober{Runtime: fakeRuntime{}}).Probe(t.Context(), target("absent")); got.Err == nil {
 		t.Errorf("a runtime error is no answer, got %+v", got)
 	}
 }

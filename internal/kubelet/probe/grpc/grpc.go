@@ -21,14 +21,14 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 )
 
-// Asker asks over gRPC, without TLS.
-type Asker struct {
+// Prober asks over gRPC, without TLS.
+type Prober struct {
 	UserAgent string    // kube-probe/1.37
 	Dial      dial.Func // nil dials the network
 }
 
-// Ask connects, asks for the service's health and hangs up.
-func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+// Probe connects, asks for the service's health and hangs up.
+func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(t.Probe.GRPC.Port)))

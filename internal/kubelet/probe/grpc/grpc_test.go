@@ -48,18 +48,18 @@ func target(port int32, service string) probe.Target {
 
 func TestConformance(t *testing.T) {
 	probetest.Run(t, probetest.Subject{
-		Asker: probegrpc.Asker{UserAgent: "kube-probe/1.37"},
+		Prober: probegrpc.Prober{UserAgent: "kube-probe/1.37"},
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
 			switch c {
 			case probetest.Absent:
 				return target(int32(ports.Closed(t)), "")
-			case probetest.Mute:
+			case probetest.Unresponsive:
 				_, port := listen(t) // the kernel takes the connection, nobody speaks
 				return target(port, "")
 			}
 			return target(serve(t, func(s *grpc.Server) {
 				h := health.NewServer()
-				if c == probetest.Sick {
+				if c == probetest.Failing {
 					h.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 				}
 				grpc_health_v1.RegisterHealthServer(s, h)
@@ -70,7 +70,7 @@ func TestConformance(t *testing.T) {
 
 // row: PRB-12
 func TestTexts(t *testing.T) {
-	a := probegrpc.Asker{}
+	a := probegrpc.Prober{}
 	healthy := serve(t, func(s *grpc.Server) {
 		h := health.NewServer()
 		h.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -92,11 +92,11 @@ func TestTexts(t *testing.T) {
 		{target(bare, ""), probe.Failure, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service grpc.health.v1.Health"},
 		{away, probe.Failure, `timeout: failed to connect service "127.0.0.1:`}, // recordings/pods/readiness-grpc-ok
 	} {
-		if got := a.Ask(t.Context(), tc.to); got.Result != tc.result || got.Err != nil || !strings.HasPrefix(got.Output, tc.text) {
+		if got := a.Probe(t.Context(), tc.to); got.Result != tc.result || got.Err != nil || !strings.HasPrefix(got.Output, tc.text) {
 			t.Errorf("got %+v, want %v %q", got, tc.result, tc.text)
 		}
 	}
-	if got := a.Ask(t.Context(), away); !strings.HasSuffix(got.Output, " within 200ms: context deadline exceeded") {
+	if got := a.Probe(t.Context(), away); !strings.HasSuffix(got.Output, " within 200ms: context deadline exceeded") {
 		t.Error(got.Output)
 	}
 }

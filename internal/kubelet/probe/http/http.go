@@ -26,14 +26,14 @@ const (
 	maxRedirects = 10
 )
 
-// Asker asks over HTTP and HTTPS. Certificates are not verified: the Pod's address is in none.
-type Asker struct {
+// Prober asks over HTTP and HTTPS. Certificates are not verified: the Pod's address is in none.
+type Prober struct {
 	UserAgent string    // kube-probe/1.37
 	Dial      dial.Func // nil dials the network
 }
 
-// Ask sends one GET on a connection of its own.
-func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+// Probe sends one GET on a connection of its own.
+func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	req, err := a.request(ctx, t)
 	if err != nil {
 		return probe.Outcome{Err: err}
@@ -42,7 +42,7 @@ func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 		Timeout:       t.Timeout, // from the connection to the last byte
 		CheckRedirect: sameHost,
 		Transport: &http.Transport{
-			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see Asker
+			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see Prober
 			DisableKeepAlives:  true,
 			DisableCompression: true, // no Accept-Encoding of our own
 			DialContext:        a.Dial.Or(t.Timeout),
@@ -67,7 +67,7 @@ func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 	}
 }
 
-func (a Asker) request(ctx context.Context, t probe.Target) (*http.Request, error) {
+func (a Prober) request(ctx context.Context, t probe.Target) (*http.Request, error) {
 	get := t.Probe.HTTPGet
 	port, err := probe.Port(get.Port, t.Container)
 	if err != nil {
@@ -81,13 +81,13 @@ func (a Asker) request(ctx context.Context, t probe.Target) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
-	req.URL = location(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
+	req.URL = urlFor(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
 	a.headers(req, get.HTTPHeaders)
 	return req, nil
 }
 
-// location keeps the query of a path that has one; a path that is no URL is taken literally.
-func location(scheme, host, path string) *url.URL {
+// urlFor keeps the query of a path that has one; a path that is no URL is taken literally.
+func urlFor(scheme, host, path string) *url.URL {
 	u, err := url.Parse(path)
 	if err != nil {
 		u = &url.URL{Path: path}
@@ -100,7 +100,7 @@ func location(scheme, host, path string) *url.URL {
 }
 
 // headers sets the probe's own, and ours unless it has them. An empty User-Agent or Accept is not sent at all.
-func (a Asker) headers(req *http.Request, own []v1.HTTPHeader) {
+func (a Prober) headers(req *http.Request, own []v1.HTTPHeader) {
 	for _, h := range own {
 		req.Header.Add(h.Name, h.Value)
 		if http.CanonicalHeaderKey(h.Name) == "Host" {

@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-var asker = probehttp.Asker{UserAgent: "kube-probe/1.37"}
+var prober = probehttp.Prober{UserAgent: "kube-probe/1.37"}
 
 func target(t *testing.T, server, path string) probe.Target {
 	u, err := url.Parse(server)
@@ -44,12 +44,12 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 
 func TestConformance(t *testing.T) {
 	probetest.Run(t, probetest.Subject{
-		Asker: asker,
+		Prober: prober,
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
 			if c == probetest.Absent {
 				return target(t, fmt.Sprintf("http://127.0.0.1:%d", ports.Closed(t)), "/")
 			}
-			if c == probetest.Mute {
+			if c == probetest.Unresponsive {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
@@ -58,7 +58,7 @@ func TestConformance(t *testing.T) {
 				return target(t, "http://"+l.Addr().String(), "/")
 			}
 			return target(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				if c == probetest.Sick {
+				if c == probetest.Failing {
 					w.WriteHeader(http.StatusInternalServerError)
 				}
 			}), "/")
@@ -84,7 +84,7 @@ func TestStatus(t *testing.T) {
 		{400, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 400"}}, // recordings/pods/liveness-http-500
 		{500, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 500"}},
 	} {
-		got := asker.Ask(t.Context(), target(t, server, "/"+strconv.Itoa(tc.code)))
+		got := prober.Probe(t.Context(), target(t, server, "/"+strconv.Itoa(tc.code)))
 		if got.Err != nil && tc.code == 302 { // a 302 without a Location cannot be followed
 			continue
 		}
@@ -101,7 +101,7 @@ func TestRequest(t *testing.T) {
 	var seen *http.Request
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = r })
 	to := target(t, server, "/healthz?deep=1")
-	if o := asker.Ask(t.Context(), to); o.Result != probe.Success {
+	if o := prober.Probe(t.Context(), to); o.Result != probe.Success {
 		t.Fatal(o)
 	}
 	host := strings.TrimPrefix(server, "http://")
@@ -112,12 +112,12 @@ func TestRequest(t *testing.T) {
 	get := to.Probe.HTTPGet
 	get.HTTPHeaders = []v1.HTTPHeader{{Name: "Host", Value: "web.example"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}, {Name: "user-agent", Value: "me"}, {Name: "Accept", Value: ""}}
 	get.Scheme = ""
-	asker.Ask(t.Context(), to)
+	prober.Probe(t.Context(), to)
 	if _, accept := seen.Header["Accept"]; seen.Host != "web.example" || fmt.Sprint(seen.Header["X-A"]) != "[1 2]" || seen.UserAgent() != "me" || accept {
 		t.Errorf("sent to %s with %v", seen.Host, seen.Header)
 	}
 	to.PodIP, get.Host = "192.0.2.1", "127.0.0.1"
-	if o := asker.Ask(t.Context(), to); o.Result != probe.Success {
+	if o := prober.Probe(t.Context(), to); o.Result != probe.Success {
 		t.Errorf("httpGet.host is not used: %+v", o)
 	}
 }
@@ -140,14 +140,14 @@ func TestRedirects(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	if o := asker.Ask(t.Context(), target(t, server, "/away")); o.Result != probe.Warning || !strings.HasPrefix(o.Output, "Probe terminated redirects, Response body: <a href=\"http://other.invalid/\">Found</a>.") {
+	if o := prober.Probe(t.Context(), target(t, server, "/away")); o.Result != probe.Warning || !strings.HasPrefix(o.Output, "Probe terminated redirects, Response body: <a href=\"http://other.invalid/\">Found</a>.") {
 		t.Errorf("to another host: %+v", o)
 	}
-	if o := asker.Ask(t.Context(), target(t, server, "/here")); o.Result != probe.Failure || o.Output != "HTTP probe failed with statuscode: 503" {
+	if o := prober.Probe(t.Context(), target(t, server, "/here")); o.Result != probe.Failure || o.Output != "HTTP probe failed with statuscode: 503" {
 		t.Errorf("to a sick page here: %+v", o)
 	}
 	asked = 0
-	if o := asker.Ask(t.Context(), target(t, server, "/round")); o.Result != probe.Failure || asked != 10 || !strings.HasSuffix(o.Output, "stopped after 10 redirects") {
+	if o := prober.Probe(t.Context(), target(t, server, "/round")); o.Result != probe.Failure || asked != 10 || !strings.HasSuffix(o.Output, "stopped after 10 redirects") {
 		t.Errorf("in a circle, %d asked: %+v", asked, o)
 	}
 }
@@ -156,13 +156,13 @@ func TestRedirects(t *testing.T) {
 func TestTLS(t *testing.T) {
 	self := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer self.Close()
-	if o := asker.Ask(t.Context(), target(t, self.URL, "/")); o.Result != probe.Success {
+	if o := prober.Probe(t.Context(), target(t, self.URL, "/")); o.Result != probe.Success {
 		t.Errorf("self-signed: %+v", o)
 	}
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
 	to := target(t, strings.Replace(plain, "http:", "https:", 1), "/hostname")
 	want := fmt.Sprintf("Get %q: http: server gave HTTP response to HTTPS client", strings.Replace(plain, "http:", "https:", 1)+"/hostname")
-	if o := asker.Ask(t.Context(), to); o.Result != probe.Failure || o.Output != want { // recordings/pods/readiness-https
+	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want { // recordings/pods/readiness-https
 		t.Errorf("got %+v, want %s", o, want)
 	}
 }
@@ -181,7 +181,7 @@ func TestTimeout(t *testing.T) {
 	to.Timeout = 50 * time.Millisecond
 	// recordings/pods/liveness-http-timeout
 	want := fmt.Sprintf("Get %q: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", server+"/shell?cmd=sleep%208")
-	if o := asker.Ask(t.Context(), to); o.Result != probe.Failure || o.Output != want {
+	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want {
 		t.Errorf("got %+v, want %s", o, want)
 	}
 }

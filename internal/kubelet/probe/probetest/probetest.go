@@ -19,48 +19,48 @@ type Condition string
 
 // The conditions.
 const (
-	Healthy Condition = "healthy" // answers well, at once
-	Sick    Condition = "sick"    // answers, but not well
-	Absent  Condition = "absent"  // nobody answers: the port is closed, the command is missing
-	Mute    Condition = "mute"    // takes the question and never answers
+	Healthy      Condition = "healthy" // answers well, at once
+	Failing      Condition = "sick"    // answers, but not well
+	Absent       Condition = "absent"  // nobody answers: the port is closed, the command is missing
+	Unresponsive Condition = "mute"    // takes the question and never answers
 )
 
 // Subject is a kind under test.
 type Subject struct {
-	Asker probe.Asker
+	Prober probe.Prober
 	// Target returns whom to ask so that the condition holds; the suite sets the timeout.
 	Target func(t *testing.T, c Condition) probe.Target
-	// Not lists conditions the kind cannot tell from Healthy, such as Sick for a kind that only connects.
-	Not []Condition
+	// Skip lists conditions the kind cannot tell from Healthy, such as Failing for a kind that only connects.
+	Skip []Condition
 }
 
 // patience is the timeout of questions that nobody answers, enough that of the others;
 // slack is how much later an answer may come on a busy machine.
 const (
-	patience = 300 * time.Millisecond
-	enough   = 20 * time.Second
-	slack    = 10 * time.Second
+	probeTimeout = 300 * time.Millisecond
+	deadline     = 20 * time.Second
+	slack        = 10 * time.Second
 )
 
 // Run proves what all kinds promise: the right result for each condition, the timeout kept, an end when the context ends, no confusion when asked side by side.
 func Run(t *testing.T, s Subject) {
-	for _, c := range []Condition{Healthy, Sick, Absent, Mute} {
+	for _, c := range []Condition{Healthy, Failing, Absent, Unresponsive} {
 		t.Run(string(c), func(t *testing.T) {
 			target := s.target(t, c)
-			begun := time.Now()
-			o := s.Asker.Ask(t.Context(), target)
-			if took := time.Since(begun); took > patience+slack {
+			startedAt := time.Now()
+			o := s.Prober.Probe(t.Context(), target)
+			if took := time.Since(startedAt); took > probeTimeout+slack {
 				t.Errorf("took %v", took)
 			}
-			s.judge(t, c, o)
+			s.check(t, c, o)
 		})
 	}
 	t.Run("cancelled", func(t *testing.T) {
-		target := s.target(t, Mute)
+		target := s.target(t, Unresponsive)
 		target.Timeout = time.Hour
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan probe.Outcome, 1)
-		go func() { done <- s.Asker.Ask(ctx, target) }()
+		go func() { done <- s.Prober.Probe(ctx, target) }()
 		cancel()
 		select {
 		case <-done:
@@ -72,8 +72,8 @@ func Run(t *testing.T, s Subject) {
 		healthy, absent := s.target(t, Healthy), s.target(t, Absent)
 		var wg sync.WaitGroup
 		for range 20 {
-			wg.Go(func() { s.judge(t, Healthy, s.Asker.Ask(t.Context(), healthy)) })
-			wg.Go(func() { s.judge(t, Absent, s.Asker.Ask(t.Context(), absent)) })
+			wg.Go(func() { s.check(t, Healthy, s.Prober.Probe(t.Context(), healthy)) })
+			wg.Go(func() { s.check(t, Absent, s.Prober.Probe(t.Context(), absent)) })
 		}
 		wg.Wait()
 	})
@@ -81,9 +81,9 @@ func Run(t *testing.T, s Subject) {
 
 func (s Subject) target(t *testing.T, c Condition) probe.Target {
 	target := s.Target(t, c)
-	target.Timeout = patience
-	if c == Healthy || c == Sick {
-		target.Timeout = enough
+	target.Timeout = probeTimeout
+	if c == Healthy || c == Failing {
+		target.Timeout = deadline
 	}
 	if target.Pod == nil {
 		target.Pod = &v1.Pod{}
@@ -94,9 +94,9 @@ func (s Subject) target(t *testing.T, c Condition) probe.Target {
 	return target
 }
 
-func (s Subject) judge(t *testing.T, c Condition, o probe.Outcome) {
+func (s Subject) check(t *testing.T, c Condition, o probe.Outcome) {
 	t.Helper()
-	for _, not := range s.Not {
+	for _, not := range s.Skip {
 		if not == c {
 			c = Healthy
 		}
@@ -106,7 +106,7 @@ func (s Subject) judge(t *testing.T, c Condition, o probe.Outcome) {
 		t.Errorf("a healthy container gives %+v", o)
 	case c == Absent && o.Err == nil && o.Result != probe.Failure, c != Healthy && c != Absent && (o.Err != nil || o.Result != probe.Failure):
 		t.Errorf("%s gives %+v, want a failure", c, o)
-	case c != Healthy && o.Err == nil && o.Output == "" && c != Sick:
+	case c != Healthy && o.Err == nil && o.Output == "" && c != Failing:
 		t.Errorf("%s gives a failure that says nothing", c)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 )
 
-// Asker asks over TCP.
-type Asker struct {
+// Prober asks over TCP.
+type Prober struct {
 	Dial dial.Func // nil dials the network
 }
 
-// Ask connects and hangs up.
-func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+// Probe connects and hangs up.
+func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	port, err := probe.Port(t.Probe.TCPSocket.Port, t.Container)
 	if err != nil {
 		return probe.Outcome{Err: err}

@@ -18,8 +18,8 @@ import (
 // row: PRB-10
 func TestConformance(t *testing.T) {
 	probetest.Run(t, probetest.Subject{
-		Asker: tcp.Asker{},
-		Not:   []probetest.Condition{probetest.Sick, probetest.Mute},
+		Prober: tcp.Prober{},
+		Skip:   []probetest.Condition{probetest.Failing, probetest.Unresponsive},
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
 			at := func(port int) probe.Target {
 				return probe.Target{PodIP: "127.0.0.1", Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 					if err != nil {
 						return
 					}
-					if c != probetest.Mute {
+					if c != probetest.Unresponsive {
 						conn.Close()
 					}
 				}

@@ -14,43 +14,45 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Type is persistentVolumeClaim and ephemeral.
-type Type struct {
+// Plugin is persistentVolumeClaim and ephemeral.
+type Plugin struct {
 	Claims volume.Claims
-	Mounts volume.Mounts
+	Mounts volume.Mounter
 	Labels func() (map[string]string, bool) // of this node; false while it has no Node object. Nil checks no affinity
 }
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "persistentVolumeClaim" }
+func (Plugin) Name() string { return "persistentVolumeClaim" }
 
 // Dir is the directory of volumes that are mounted; paths of the node stay where they are.
-func (Type) Dir() string { return nfs.Dir }
+func (Plugin) Dir() string { return nfs.Dir }
 
-// Owns tells whether the volume is a claim, or makes one.
-func (Type) Owns(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
+// CanSupport tells whether the volume is a claim, or makes one.
+func (Plugin) CanSupport(v *v1.Volume) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+}
 
-// Refreshes is false.
-func (Type) Refreshes() bool { return false }
+// RequiresRemount is false.
+func (Plugin) RequiresRemount() bool { return false }
 
 // SetUp finds the volume behind the claim.
-func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	name, readOnly := a.Pod.Name+"-"+a.Volume.Name, false
 	if c := a.Volume.PersistentVolumeClaim; c != nil {
 		name, readOnly = c.ClaimName, c.ReadOnly
 	}
-	pv, err := t.bound(ctx, a, name)
+	pv, err := t.boundVolume(ctx, a, name)
 	if err != nil {
 		return volume.Mounted{}, volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", a.Pod.Namespace, name, err)}
 	}
 	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), ReadOnly: readOnly, Device: pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock}
-	if err := uses(a.Pod, a.Volume.Name, m.Device); err != nil {
+	if err := checkMode(a.Pod, a.Volume.Name, m.Device); err != nil {
 		return volume.Mounted{}, volume.Unprocessed{Err: err}
 	}
-	if err := t.reachable(pv); err != nil {
+	if err := t.checkNodeAffinity(pv); err != nil {
 		return volume.Mounted{}, err
 	}
 	switch {
@@ -62,18 +64,18 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 		if m.Device {
 			m.Size = volume.SizeOfBlock
 		}
-		return m, local(a, m, pv.Name)
+		return m, setUpLocal(a, m, pv.Name)
 	case pv.Spec.NFS != nil:
 		n := pv.Spec.NFS
 		m.Path, m.Size = a.Dir, volume.SizeOfMount
 		m.ReadOnly = m.ReadOnly || n.ReadOnly
 		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly, Options: pv.Spec.MountOptions})
 	}
-	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name, volume.UnservedSource(&pv.Spec.PersistentVolumeSource))
+	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name, volume.CheckSourceSupported(&pv.Spec.PersistentVolumeSource))
 }
 
-// uses compares how containers use the volume with its mode.
-func uses(pod *v1.Pod, name string, block bool) error {
+// checkMode compares how containers use the volume with its mode.
+func checkMode(pod *v1.Pod, name string, block bool) error {
 	mounts, devices := volume.Uses(pod, name)
 	if block && mounts {
 		return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", name)
@@ -84,8 +86,8 @@ func uses(pod *v1.Pod, name string, block bool) error {
 	return nil
 }
 
-// reachable checks the volume's node affinity against this node's labels.
-func (t Type) reachable(pv *v1.PersistentVolume) error {
+// checkNodeAffinity checks the volume's node affinity against this node's labels.
+func (t Plugin) checkNodeAffinity(pv *v1.PersistentVolume) error {
 	if t.Labels == nil {
 		return nil
 	}
@@ -100,9 +102,9 @@ func (t Type) reachable(pv *v1.PersistentVolume) error {
 }
 
 // TearDown unmounts what was mounted for the Pod; paths of the node outlive it.
-func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
 
-func (t Type) bound(ctx context.Context, a volume.Ask, name string) (*v1.PersistentVolume, error) {
+func (t Plugin) boundVolume(ctx context.Context, a volume.MounterArgs, name string) (*v1.PersistentVolume, error) {
 	c, err := t.Claims.GetClaim(ctx, a.Pod.Namespace, name)
 	if err != nil {
 		return nil, fmt.Errorf("failed to fetch PVC from API server: %w", err)

@@ -27,13 +27,13 @@ func bound(change func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)) *volume
 	return o
 }
 
-// server notes what is mounted.
-type server struct {
-	mount.Plain
+// fakeNFS notes what is mounted.
+type fakeNFS struct {
+	mount.DirMounter
 	asked []string
 }
 
-func (s *server) Mount(source, target, kind string, options []string) error {
+func (s *fakeNFS) Mount(source, target, kind string, options []string) error {
 	s.asked = append(s.asked, strings.Join(append([]string{kind, source}, options...), " "))
 	return nil
 }
@@ -94,9 +94,9 @@ func TestVolumes(t *testing.T) {
 			pod.Spec.Containers[0].VolumeMounts, pod.Spec.Containers[0].VolumeDevices = nil, []v1.VolumeDevice{{Name: "v"}}
 		}
 		o := bound(c.change)
-		typ := Type{Claims: o, Mounts: mount.Plain{}, Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
+		typ := Plugin{Claims: o, Mounts: mount.DirMounter{}, Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
 		v := &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
-		_, err := typ.SetUp(t.Context(), volume.Ask{Pod: pod, Volume: v, Dir: filepath.Join(t.TempDir(), "v")})
+		_, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: pod, Volume: v, Dir: filepath.Join(t.TempDir(), "v")})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -107,11 +107,11 @@ func TestServersDirectoryIsMountedWithItsOptions(t *testing.T) {
 	o := bound(func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 		pv.Spec.NFS, pv.Spec.MountOptions = &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export"}, []string{"hard", "nfsvers=4.2"}
 	})
-	s := &server{}
-	typ := Type{Claims: o, Mounts: s}
+	s := &fakeNFS{}
+	typ := Plugin{Claims: o, Mounts: s}
 	v := &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: true}}}
 	dir := filepath.Join(t.TempDir(), "v")
-	m, err := typ.SetUp(t.Context(), volume.Ask{Pod: volumetest.Pod(), Volume: v, Dir: dir})
+	m, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: v, Dir: dir})
 	if err != nil || m.Path != dir || !m.ReadOnly {
 		t.Errorf("%+v %v", m, err)
 	}

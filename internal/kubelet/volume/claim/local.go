@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/keymutex"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 )
 
-// locks has one lock per path of a local volume: what two Pods do to its group follows each other.
-var locks = keymutex.NewHashed(0)
+// pathLocks has one lock per path of a local volume: what two Pods do to its group follows each other.
+var pathLocks = keymutex.NewHashed(0)
 
 // pathFile, in a volume's Meta, holds the path of a local volume that a Pod uses.
 const pathFile = "path"
 
-// local checks a path of this node, and gives a directory to the Pod's group. name is the PersistentVolume's.
-func local(a volume.Ask, m volume.Mounted, name string) error {
+// setUpLocal checks a path of this node, and gives a directory to the Pod's group. name is the PersistentVolume's.
+func setUpLocal(a volume.MounterArgs, m volume.Mounted, name string) error {
 	info, err := os.Stat(m.Path)
 	switch {
 	case err != nil:
@@ -33,48 +33,48 @@ func local(a volume.Ask, m volume.Mounted, name string) error {
 	case !info.IsDir():
 		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
 	}
-	locks.LockKey(m.Path)
-	defer func() { _ = locks.UnlockKey(m.Path) }() // never an error: this goroutine holds it
-	return first(a, m, name)
+	pathLocks.LockKey(m.Path)
+	defer func() { _ = pathLocks.UnlockKey(m.Path) }() // never an error: this goroutine holds it
+	return chownIfUnused(a, m, name)
 }
 
-// first gives the directory to the Pod's group if no other Pod of this node uses it: group and modes are not changed
+// chownIfUnused gives the directory to the Pod's group if no other Pod of this node uses it: group and modes are not changed
 // under a Pod that runs. A Pod that comes later and wants another group is told so by an event.
-func first(a volume.Ask, m volume.Mounted, name string) error {
-	if a.Meta == "" {
-		return give(a, m)
+func chownIfUnused(a volume.MounterArgs, m volume.Mounted, name string) error {
+	if a.MetaDir == "" {
+		return setOwnership(a, m)
 	}
-	mark := filepath.Join(a.Meta, pathFile)
+	mark := filepath.Join(a.MetaDir, pathFile)
 	if path, err := os.ReadFile(mark); err == nil && string(path) == m.Path {
 		return nil // set up before the kubelet was started anew
 	}
-	shared, err := used(a.Meta, m.Path)
+	shared, err := usedByOther(a.MetaDir, m.Path)
 	if err != nil {
 		return err
 	}
 	if shared {
-		err = warn(a, m, name)
+		err = warnGroupKept(a, m, name)
 	} else {
-		err = give(a, m)
+		err = setOwnership(a, m)
 	}
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(a.Meta, 0o750); err != nil {
+	if err := os.MkdirAll(a.MetaDir, 0o750); err != nil {
 		return err
 	}
 	return os.WriteFile(mark, []byte(m.Path), 0o600)
 }
 
-func give(a volume.Ask, m volume.Mounted) error {
+func setOwnership(a volume.MounterArgs, m volume.Mounted) error {
 	if m.ReadOnly {
 		return nil
 	}
-	return own.Volume(a, m.Path, false)
+	return fsgroup.SetVolumeOwnership(a, m.Path, false)
 }
 
-// used tells whether another volume of a Pod on this node is the local path. meta is <root>/pods/<uid>/plugins/<plugin>/<name>.
-func used(meta, path string) (bool, error) {
+// usedByOther tells whether another volume of a Pod on this node is the local path. meta is <root>/pods/<uid>/plugins/<plugin>/<name>.
+func usedByOther(meta, path string) (bool, error) {
 	plugin := filepath.Dir(meta)
 	pods := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	marks, err := fs.Glob(os.DirFS(pods), "*/plugins/"+filepath.Base(plugin)+"/*/"+pathFile)
@@ -93,9 +93,9 @@ func used(meta, path string) (bool, error) {
 	return false, nil
 }
 
-// warn tells that the volume keeps another group than the Pod asks for.
-func warn(a volume.Ask, m volume.Mounted, name string) error {
-	want := own.Group(a.Pod)
+// warnGroupKept tells that the volume keeps another group than the Pod asks for.
+func warnGroupKept(a volume.MounterArgs, m volume.Mounted, name string) error {
+	want := fsgroup.FSGroup(a.Pod)
 	if want == nil {
 		return nil
 	}
@@ -104,8 +104,8 @@ func warn(a volume.Ask, m volume.Mounted, name string) error {
 		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if ok && int64(st.Gid) != *want && a.Say != nil {
-		a.Say("AlreadyMountedVolume", fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", *want, name, st.Gid))
+	if ok && int64(st.Gid) != *want && a.Event != nil {
+		a.Event("AlreadyMountedVolume", fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", *want, name, st.Gid))
 	}
 	return nil
 }

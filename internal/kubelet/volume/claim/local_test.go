@@ -29,18 +29,18 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 	o := bound(func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 		pv.Spec.Local = &v1.LocalVolumeSource{Path: disk}
 	})
-	typ := Type{Claims: o, Mounts: mount.Plain{}}
+	typ := Plugin{Claims: o, Mounts: mount.DirMounter{}}
 	use := func(uid string, group int64, readOnly bool, want, says string) {
 		t.Helper()
 		pod := volumetest.Pod()
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
-		said := ""
-		_, err := typ.SetUp(t.Context(), volume.Ask{
-			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"), Meta: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
+		messages := ""
+		_, err := typ.SetUp(t.Context(), volume.MounterArgs{
+			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"), MetaDir: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
 			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
 				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: readOnly},
 			}},
-			Say: func(why, message string) { said = why + " " + message },
+			Event: func(why, message string) { messages = why + " " + message },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -50,8 +50,8 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fmt.Sprintf("%d %o", st.Sys().(*syscall.Stat_t).Gid, st.Mode().Perm())
-		if got != want || said != says {
-			t.Errorf("pod %s of group %d: the file is %q, said %q; want %q, %q", uid, group, got, said, want, says)
+		if got != want || messages != says {
+			t.Errorf("pod %s of group %d: the file is %q, said %q; want %q, %q", uid, group, got, messages, want, says)
 		}
 	}
 	ends := func(uid string) {

@@ -13,27 +13,29 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Type is emptyDir.
-type Type struct{ Mounts volume.Mounts }
+// Plugin is emptyDir.
+type Plugin struct{ Mounts volume.Mounter }
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "emptyDir" }
+func (Plugin) Name() string { return "emptyDir" }
 
 // Dir is the plugin's directory.
-func (Type) Dir() string { return "kubernetes.io~empty-dir" }
+func (Plugin) Dir() string { return "kubernetes.io~empty-dir" }
 
-// Owns tells whether the volume is an emptyDir. A volume without any source is one too.
-func (Type) Owns(v *v1.Volume) bool { return v.EmptyDir != nil || v.VolumeSource == v1.VolumeSource{} }
+// CanSupport tells whether the volume is an emptyDir. A volume without any source is one too.
+func (Plugin) CanSupport(v *v1.Volume) bool {
+	return v.EmptyDir != nil || v.VolumeSource == v1.VolumeSource{}
+}
 
-// Refreshes is false: what is in the volume is the Pod's.
-func (Type) Refreshes() bool { return false }
+// RequiresRemount is false: what is in the volume is the Pod's.
+func (Plugin) RequiresRemount() bool { return false }
 
 // SetUp makes the directory.
-func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	e := a.Volume.EmptyDir
 	if e == nil {
 		e = &v1.EmptyDirVolumeSource{}
@@ -45,11 +47,11 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	var err error
 	switch {
 	case e.Medium == v1.StorageMediumDefault, e.Medium == v1.StorageMediumMemory:
-		err = tidy.Dir(t.Mounts, a.Dir, e.Medium == v1.StorageMediumMemory, volume.MemoryBound(a.Pod, e.SizeLimit, a.Node.Allocatable))
+		err = volumedir.Make(t.Mounts, a.Dir, e.Medium == v1.StorageMediumMemory, volume.MemoryLimit(a.Pod, e.SizeLimit, a.Node.Allocatable))
 	case strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages)):
 		var size string
 		if size, err = volume.HugePage(a.Pod, e.Medium); err == nil {
-			err = tidy.Huge(t.Mounts, a.Dir, size)
+			err = volumedir.MakeHugetlbfs(t.Mounts, a.Dir, size)
 		}
 	default:
 		err = fmt.Errorf("unknown storage medium %q: use \"\", %q, %q or %s<size>", e.Medium, v1.StorageMediumMemory, v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix)
@@ -58,7 +60,7 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 		return volume.Mounted{}, err
 	}
 	// The volume is new: fsGroupChangePolicy has no say.
-	if err := own.Apply(a.Dir, own.Group(a.Pod), false); err != nil {
+	if err := fsgroup.ChangeOwnership(a.Dir, fsgroup.FSGroup(a.Pod), false); err != nil {
 		return volume.Mounted{}, err
 	}
 	return out, markReady(a)
@@ -68,11 +70,11 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 const readyFile = "ready"
 
 // ready tells whether an earlier kubelet has set the volume up, and it is still there.
-func (t Type) ready(a volume.Ask, medium v1.StorageMedium) (bool, error) {
-	if a.Meta == "" {
+func (t Plugin) ready(a volume.MounterArgs, medium v1.StorageMedium) (bool, error) {
+	if a.MetaDir == "" {
 		return false, nil
 	}
-	if _, err := os.Stat(filepath.Join(a.Meta, readyFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(a.MetaDir, readyFile)); err != nil {
 		return false, nil
 	}
 	if medium != v1.StorageMediumDefault {
@@ -82,15 +84,15 @@ func (t Type) ready(a volume.Ask, medium v1.StorageMedium) (bool, error) {
 	return err == nil, nil
 }
 
-func markReady(a volume.Ask) error {
-	if a.Meta == "" {
+func markReady(a volume.MounterArgs) error {
+	if a.MetaDir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(a.Meta, 0o750); err != nil {
+	if err := os.MkdirAll(a.MetaDir, 0o750); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(a.Meta, readyFile), nil, 0o600)
+	return os.WriteFile(filepath.Join(a.MetaDir, readyFile), nil, 0o600)
 }
 
 // TearDown removes the directory with all it holds.
-func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }

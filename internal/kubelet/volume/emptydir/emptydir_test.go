@@ -26,11 +26,11 @@ func TestAnEmptyDirIsGivenToTheGroupOnce(t *testing.T) {
 		root, group, policy := t.TempDir(), int64(2345), v1.FSGroupChangeOnRootMismatch
 		pod := volumetest.Pod()
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy}
-		a := volume.Ask{
-			Pod: pod, Dir: filepath.Join(root, "v"), Meta: filepath.Join(root, "meta"),
+		a := volume.MounterArgs{
+			Pod: pod, Dir: filepath.Join(root, "v"), MetaDir: filepath.Join(root, "meta"),
 			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}},
 		}
-		typ := Type{Mounts: mount.Mounter{}}
+		typ := Plugin{Mounts: mount.Mounter{}}
 		setUp := func(want string) {
 			t.Helper()
 			if _, err := typ.SetUp(t.Context(), a); err != nil {

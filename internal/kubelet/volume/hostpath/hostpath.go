@@ -17,23 +17,23 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
-// Type is hostPath.
-type Type struct{}
+// Plugin is hostPath.
+type Plugin struct{}
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "hostPath" }
+func (Plugin) Name() string { return "hostPath" }
 
 // Dir is empty: the volume is not below the Pod's directory.
-func (Type) Dir() string { return "" }
+func (Plugin) Dir() string { return "" }
 
-// Owns tells whether the volume is a hostPath.
-func (Type) Owns(v *v1.Volume) bool { return v.HostPath != nil }
+// CanSupport tells whether the volume is a hostPath.
+func (Plugin) CanSupport(v *v1.Volume) bool { return v.HostPath != nil }
 
-// Refreshes is false.
-func (Type) Refreshes() bool { return false }
+// RequiresRemount is false.
+func (Plugin) RequiresRemount() bool { return false }
 
 // SetUp checks the path, and makes it for the two types that ask for that.
-func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	h := a.Volume.HostPath
 	if err := Check(h.Path, h.Type); err != nil {
 		return volume.Mounted{}, err
@@ -42,7 +42,7 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 }
 
 // TearDown does nothing: the path is the node's.
-func (Type) TearDown(context.Context, string) error { return nil }
+func (Plugin) TearDown(context.Context, string) error { return nil }
 
 // Check verifies that the path is of the type, or makes it. A nil or empty type takes anything, also a path that is not there.
 func Check(path string, kind *v1.HostPathType) error {
@@ -61,25 +61,25 @@ func Check(path string, kind *v1.HostPathType) error {
 		}
 		fallthrough
 	case v1.HostPathDirectory:
-		return want(path, "a directory", err == nil && info.IsDir())
+		return checkType(path, "a directory", err == nil && info.IsDir())
 	case v1.HostPathFileOrCreate:
 		if absent {
 			return touch(path)
 		}
 		fallthrough
 	case v1.HostPathFile:
-		return want(path, "a file", err == nil && info.Mode().IsRegular())
+		return checkType(path, "a file", err == nil && info.Mode().IsRegular())
 	case v1.HostPathSocket:
-		return want(path, "a socket file", err == nil && info.Mode()&fs.ModeSocket != 0)
+		return checkType(path, "a socket file", err == nil && info.Mode()&fs.ModeSocket != 0)
 	case v1.HostPathCharDev:
-		return want(path, "a character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
+		return checkType(path, "a character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
 	case v1.HostPathBlockDev:
-		return want(path, "a block device", err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
+		return checkType(path, "a block device", err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
 	}
 	return fmt.Errorf("%s is an invalid volume type", *kind)
 }
 
-func want(path, what string, is bool) error {
+func checkType(path, what string, is bool) error {
 	if is {
 		return nil
 	}

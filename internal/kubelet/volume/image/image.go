@@ -11,26 +11,26 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
-// Type is image.
-type Type struct{}
+// Plugin is image.
+type Plugin struct{}
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "image" }
+func (Plugin) Name() string { return "image" }
 
 // Dir is empty.
-func (Type) Dir() string { return "" }
+func (Plugin) Dir() string { return "" }
 
-// Owns tells whether the volume is an image.
-func (Type) Owns(v *v1.Volume) bool { return v.Image != nil }
+// CanSupport tells whether the volume is an image.
+func (Plugin) CanSupport(v *v1.Volume) bool { return v.Image != nil }
 
-// Refreshes is false: an image volume keeps its content for the life of the container.
-func (Type) Refreshes() bool { return false }
+// RequiresRemount is false: an image volume keeps its content for the life of the container.
+func (Plugin) RequiresRemount() bool { return false }
 
 // SetUp names the image; pulling it is image/pull's part.
-func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	i := a.Volume.Image
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Image: i.Reference, Pull: i.PullPolicy, ReadOnly: true}, nil
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Image: i.Reference, PullPolicy: i.PullPolicy, ReadOnly: true}, nil
 }
 
 // TearDown does nothing.
-func (Type) TearDown(context.Context, string) error { return nil }
+func (Plugin) TearDown(context.Context, string) error { return nil }

@@ -13,36 +13,36 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
 // Dir is the plugin's directory.
 const Dir = "kubernetes.io~nfs"
 
-// Type is nfs.
-type Type struct{ Mounts volume.Mounts }
+// Plugin is nfs.
+type Plugin struct{ Mounts volume.Mounter }
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "nfs" }
+func (Plugin) Name() string { return "nfs" }
 
 // Dir is the plugin's directory.
-func (Type) Dir() string { return Dir }
+func (Plugin) Dir() string { return Dir }
 
-// Owns tells whether the volume is of a server.
-func (Type) Owns(v *v1.Volume) bool { return v.NFS != nil }
+// CanSupport tells whether the volume is of a server.
+func (Plugin) CanSupport(v *v1.Volume) bool { return v.NFS != nil }
 
-// Refreshes is false.
-func (Type) Refreshes() bool { return false }
+// RequiresRemount is false.
+func (Plugin) RequiresRemount() bool { return false }
 
 // SetUp mounts the volume.
-func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	n := a.Volume.NFS
 	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly, Size: volume.SizeOfMount}
 	return m, Mount(t.Mounts, a.Dir, Export{Server: n.Server, Path: n.Path, ReadOnly: n.ReadOnly})
 }
 
 // TearDown unmounts the volume and removes the directory it was mounted on.
-func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
 
 // Export is a directory of a server.
 type Export struct {
@@ -61,7 +61,7 @@ func (e Export) source() string {
 }
 
 // Mount mounts the export on dir. It can be repeated. The server owns the files: no fsGroup is applied.
-func Mount(m volume.Mounts, dir string, e Export) error {
+func Mount(m volume.Mounter, dir string, e Export) error {
 	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
 		return err
 	}
@@ -73,7 +73,7 @@ func Mount(m volume.Mounts, dir string, e Export) error {
 		options = append(options[:len(options):len(options)], "ro")
 	}
 	if err := m.Mount(e.source(), dir, "nfs", options); err != nil {
-		return fmt.Errorf("%w", errors.Join(err, tidy.Empty(m, dir)))
+		return fmt.Errorf("%w", errors.Join(err, volumedir.Empty(m, dir)))
 	}
 	return nil
 }

@@ -16,75 +16,75 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/atomic"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/downward"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/downwardapi"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Type is projected. Make it with New.
-type Type struct {
-	mounts  volume.Mounts
+// Plugin is projected. Make it with New.
+type Plugin struct {
+	mounts  volume.Mounter
 	objects volume.Objects
-	tokens  *cache
+	tokens  *tokenCache
 	bundles volume.Bundles
 	certs   volume.Certificates
 }
 
 // New returns the type. Without more, projections of ClusterTrustBundles and of certificates are refused.
-func New(m volume.Mounts, o volume.Objects, t volume.Tokens) Type {
-	return Type{mounts: m, objects: o, tokens: &cache{api: t, held: map[place]held{}}}
+func New(m volume.Mounter, o volume.Objects, t volume.Tokens) Plugin {
+	return Plugin{mounts: m, objects: o, tokens: &tokenCache{api: t, tokens: map[tokenKey]cachedToken{}}}
 }
 
-// With returns the type with bundles and certificates.
-func (t Type) With(b volume.Bundles, c volume.Certificates) Type {
+// WithSources returns the type with bundles and certificates.
+func (t Plugin) WithSources(b volume.Bundles, c volume.Certificates) Plugin {
 	t.bundles, t.certs = b, c
 	return t
 }
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "projected" }
+func (Plugin) Name() string { return "projected" }
 
 // Dir is the plugin's directory.
-func (Type) Dir() string { return "kubernetes.io~projected" }
+func (Plugin) Dir() string { return "kubernetes.io~projected" }
 
-// Owns tells whether the volume is projected.
-func (Type) Owns(v *v1.Volume) bool { return v.Projected != nil }
+// CanSupport tells whether the volume is projected.
+func (Plugin) CanSupport(v *v1.Volume) bool { return v.Projected != nil }
 
-// Refreshes is true.
-func (Type) Refreshes() bool { return true }
+// RequiresRemount is true.
+func (Plugin) RequiresRemount() bool { return true }
 
 // SetUp writes the files. Sources are read in order, so a later one wins a path.
-func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}
 	p := volume.Payload{}
 	var bad []error
 	for i := range a.Volume.Projected.Sources {
-		files, again, err := t.source(ctx, a, &a.Volume.Projected.Sources[i])
+		files, refreshAt, err := t.source(ctx, a, &a.Volume.Projected.Sources[i])
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
 		maps.Copy(p, files)
-		if !again.IsZero() && (out.Again.IsZero() || again.Before(out.Again)) {
-			out.Again = again
+		if !refreshAt.IsZero() && (out.RefreshAt.IsZero() || refreshAt.Before(out.RefreshAt)) {
+			out.RefreshAt = refreshAt
 		}
 	}
 	if err := utilerrors.NewAggregate(bad); err != nil {
 		return volume.Mounted{}, err
 	}
-	return out, atomic.Fill(t.mounts, a, true, p)
+	return out, atomicwriter.WriteVolume(t.mounts, a, true, p)
 }
 
 // TearDown removes the directory and forgets its tokens.
-func (t Type) TearDown(_ context.Context, dir string) error {
+func (t Plugin) TearDown(_ context.Context, dir string) error {
 	t.tokens.forget(dir)
-	return tidy.Remove(t.mounts, dir)
+	return volumedir.Remove(t.mounts, dir)
 }
 
-func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
+func (t Plugin) source(ctx context.Context, a volume.MounterArgs, s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
 	mode := v1.ProjectedVolumeSourceDefaultMode
 	if a.Volume.Projected.DefaultMode != nil {
 		mode = *a.Volume.Projected.DefaultMode
@@ -99,12 +99,12 @@ func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) 
 		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
 		return p, time.Time{}, err
 	case s.DownwardAPI != nil:
-		p, err := downward.Read(a.Pod, a.Node.Allocatable, s.DownwardAPI.Items, mode)
+		p, err := downwardapi.Read(a.Pod, a.Node.Allocatable, s.DownwardAPI.Items, mode)
 		return p, time.Time{}, err
 	case s.ServiceAccountToken != nil:
 		return t.token(ctx, a, s.ServiceAccountToken, mode)
 	case s.ClusterTrustBundle != nil:
-		p, err := t.anchors(ctx, a, s.ClusterTrustBundle, mode)
+		p, err := t.trustAnchors(ctx, a, s.ClusterTrustBundle, mode)
 		return p, time.Time{}, err
 	case s.PodCertificate != nil:
 		return t.certificate(ctx, a, s.PodCertificate, mode)
@@ -113,7 +113,7 @@ func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) 
 }
 
 // certificate is the files of a key and its chain (KEP-4317).
-func (t Type) certificate(ctx context.Context, a volume.Ask, s *v1.PodCertificateProjection, mode int32) (volume.Payload, time.Time, error) {
+func (t Plugin) certificate(ctx context.Context, a volume.MounterArgs, s *v1.PodCertificateProjection, mode int32) (volume.Payload, time.Time, error) {
 	if t.certs == nil {
 		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
 	}
@@ -125,40 +125,40 @@ func (t Type) certificate(ctx context.Context, a volume.Ask, s *v1.PodCertificat
 	p := volume.Payload{}
 	for path, data := range map[string][]byte{s.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.KeyPath: c.Key, s.CertificateChainPath: c.Chain} {
 		if path != "" {
-			p[path] = owned(a.Pod, data, mode)
+			p[path] = fileForPod(a.Pod, data, mode)
 		}
 	}
-	return p, c.Again, nil
+	return p, c.RefreshAt, nil
 }
 
-// owned is a file that only the Pod's user may read where the Pod has one.
-func owned(pod *v1.Pod, data []byte, mode int32) volume.File {
+// fileForPod is a file that only the Pod's user may read where the Pod has one.
+func fileForPod(pod *v1.Pod, data []byte, mode int32) volume.File {
 	f := volume.File{Data: data, Mode: mode, User: volume.TokenOwner(pod)}
-	if f.User != nil || own.Group(pod) != nil {
+	if f.User != nil || fsgroup.FSGroup(pod) != nil {
 		f.Mode = 0o600
 	}
 	return f
 }
 
-// anchors is a file with the chosen authorities (KEP-3257).
-func (t Type) anchors(ctx context.Context, a volume.Ask, s *v1.ClusterTrustBundleProjection, mode int32) (volume.Payload, error) {
+// trustAnchors is a file with the chosen authorities (KEP-3257).
+func (t Plugin) trustAnchors(ctx context.Context, a volume.MounterArgs, s *v1.ClusterTrustBundleProjection, mode int32) (volume.Payload, error) {
 	switch {
 	case t.bundles == nil:
 		return nil, errors.New("projected source clusterTrustBundle is not supported by this node")
 	case s.Name == nil && s.SignerName == nil:
 		return nil, errors.New("ClusterTrustBundle projection requires either name or signerName to be set")
 	}
-	text, err := t.bundles.Anchors(ctx, a.Pod.UID, s)
+	text, err := t.bundles.TrustAnchors(ctx, a.Pod.UID, s)
 	if err != nil {
 		return nil, err
 	}
-	return volume.Payload{s.Path: owned(a.Pod, text, mode)}, nil
+	return volume.Payload{s.Path: fileForPod(a.Pod, text, mode)}, nil
 }
 
-func (t Type) token(ctx context.Context, a volume.Ask, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {
-	text, again, err := t.tokens.get(ctx, a, s)
+func (t Plugin) token(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {
+	text, refreshAt, err := t.tokens.get(ctx, a, s)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("failed to fetch token: %w", err)
 	}
-	return volume.Payload{s.Path: owned(a.Pod, []byte(text), mode)}, again, nil
+	return volume.Payload{s.Path: fileForPod(a.Pod, []byte(text), mode)}, refreshAt, nil
 }

@@ -15,30 +15,30 @@ import (
 // retry is how soon a renewal that failed is tried again while the old token is still good.
 const retry = 30 * time.Second
 
-// place is one token file of one volume.
-type place struct{ dir, path string }
+// tokenKey is one token file of one volume.
+type tokenKey struct{ dir, path string }
 
-type held struct {
-	text         string
-	due, expires time.Time
+type cachedToken struct {
+	text               string
+	refreshAt, expires time.Time
 }
 
-// cache keeps tokens until they are due, so that other changes of a volume do not ask for new ones.
-type cache struct {
-	api  volume.Tokens
-	mu   sync.Mutex
-	held map[place]held
+// tokenCache keeps tokens until they are due, so that other changes of a volume do not ask for new ones.
+type tokenCache struct {
+	api    volume.Tokens
+	mu     sync.Mutex
+	tokens map[tokenKey]cachedToken
 }
 
 // get returns the token and when to come back for the next one.
-func (c *cache) get(ctx context.Context, a volume.Ask, s *v1.ServiceAccountTokenProjection) (string, time.Time, error) {
-	at := place{a.Dir, s.Path}
+func (c *tokenCache) get(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection) (string, time.Time, error) {
+	at := tokenKey{a.Dir, s.Path}
 	c.mu.Lock()
-	old, ok := c.held[at]
+	old, ok := c.tokens[at]
 	c.mu.Unlock()
 	now := time.Now()
-	if ok && now.Before(old.due) {
-		return old.text, old.due, nil
+	if ok && now.Before(old.refreshAt) {
+		return old.text, old.refreshAt, nil
 	}
 	fresh, err := c.request(ctx, a.Pod, s)
 	if err != nil {
@@ -49,13 +49,13 @@ func (c *cache) get(ctx context.Context, a volume.Ask, s *v1.ServiceAccountToken
 		return "", time.Time{}, err
 	}
 	c.mu.Lock()
-	c.held[at] = fresh
+	c.tokens[at] = fresh
 	c.mu.Unlock()
-	return fresh.text, fresh.due, nil
+	return fresh.text, fresh.refreshAt, nil
 }
 
 // request asks for a token bound to the Pod: it ends with it.
-func (c *cache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (held, error) {
+func (c *tokenCache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (cachedToken, error) {
 	seconds := int64(3600)
 	if s.ExpirationSeconds != nil {
 		seconds = *s.ExpirationSeconds
@@ -69,22 +69,22 @@ func (c *cache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTo
 	}
 	got, err := c.api.CreateToken(ctx, pod.Namespace, pod.Spec.ServiceAccountName, r)
 	if err != nil {
-		return held{}, err
+		return cachedToken{}, err
 	}
 	life := seconds
 	if got.Spec.ExpirationSeconds != nil {
 		life = *got.Spec.ExpirationSeconds // the server may shorten or lengthen it
 	}
 	expires := got.Status.ExpirationTimestamp.Time
-	return held{got.Status.Token, volume.TokenDue(expires, time.Duration(life)*time.Second), expires}, nil
+	return cachedToken{got.Status.Token, volume.TokenRefreshTime(expires, time.Duration(life)*time.Second), expires}, nil
 }
 
-func (c *cache) forget(dir string) {
+func (c *tokenCache) forget(dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for at := range c.held {
+	for at := range c.tokens {
 		if at.dir == dir {
-			delete(c.held, at)
+			delete(c.tokens, at)
 		}
 	}
 }

@@ -10,30 +10,30 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/atomic"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Type is secret.
-type Type struct {
-	Mounts  volume.Mounts
+// Plugin is secret.
+type Plugin struct {
+	Mounts  volume.Mounter
 	Objects volume.Objects
 }
 
 // Name is the field of v1.VolumeSource.
-func (Type) Name() string { return "secret" }
+func (Plugin) Name() string { return "secret" }
 
 // Dir is the plugin's directory.
-func (Type) Dir() string { return "kubernetes.io~secret" }
+func (Plugin) Dir() string { return "kubernetes.io~secret" }
 
-// Owns tells whether the volume is a secret.
-func (Type) Owns(v *v1.Volume) bool { return v.Secret != nil }
+// CanSupport tells whether the volume is a secret.
+func (Plugin) CanSupport(v *v1.Volume) bool { return v.Secret != nil }
 
-// Refreshes is true: the files follow the object.
-func (Type) Refreshes() bool { return true }
+// RequiresRemount is true: the files follow the object.
+func (Plugin) RequiresRemount() bool { return true }
 
 // SetUp writes the files.
-func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
+func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	s := a.Volume.Secret
 	mode := v1.SecretVolumeSourceDefaultMode
 	if s.DefaultMode != nil {
@@ -43,14 +43,14 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 	if err != nil {
 		return volume.Mounted{}, err
 	}
-	if err := atomic.Fill(t.Mounts, a, true, p); err != nil {
+	if err := atomicwriter.WriteVolume(t.Mounts, a, true, p); err != nil {
 		return volume.Mounted{}, err
 	}
 	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.
-func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
 
 // Read makes the files of a Secret. With Optional an object or key that is not there gives no files.
 func Read(ctx context.Context, o volume.Objects, namespace string, s volume.Source) (volume.Payload, error) {

@@ -17,23 +17,23 @@ import (
 
 // Objects stands in for the API server: ConfigMaps, Secrets, claims and volumes by namespace/name, and tokens without end.
 type Objects struct {
-	mu      sync.Mutex
-	Configs map[string]*v1.ConfigMap
-	Secrets map[string]*v1.Secret
-	Claims  map[string]*v1.PersistentVolumeClaim
-	Volumes map[string]*v1.PersistentVolume
-	Life    time.Duration // of tokens; one hour when 0
-	Deny    error         // what a token request answers
-	Tokens  int           // made so far
-	Asked   []authenticationv1.TokenRequestSpec
-	Held    map[types.UID]bool
+	mu            sync.Mutex
+	Configs       map[string]*v1.ConfigMap
+	Secrets       map[string]*v1.Secret
+	Claims        map[string]*v1.PersistentVolumeClaim
+	Volumes       map[string]*v1.PersistentVolume
+	Life          time.Duration // of tokens; one hour when 0
+	Deny          error         // what a token request answers
+	Tokens        int           // made so far
+	TokenRequests []authenticationv1.TokenRequestSpec
+	Registered    map[types.UID]bool
 }
 
 // NewObjects returns none.
 func NewObjects() *Objects {
 	return &Objects{
 		Configs: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
-		Claims: map[string]*v1.PersistentVolumeClaim{}, Volumes: map[string]*v1.PersistentVolume{}, Held: map[types.UID]bool{},
+		Claims: map[string]*v1.PersistentVolumeClaim{}, Volumes: map[string]*v1.PersistentVolume{}, Registered: map[types.UID]bool{},
 	}
 }
 
@@ -88,7 +88,7 @@ func (o *Objects) CreateToken(_ context.Context, _, _ string, r *authenticationv
 		return nil, o.Deny
 	}
 	o.Tokens++
-	o.Asked = append(o.Asked, r.Spec)
+	o.TokenRequests = append(o.TokenRequests, r.Spec)
 	life := o.Life
 	if life == 0 {
 		life = time.Hour
@@ -100,16 +100,16 @@ func (o *Objects) CreateToken(_ context.Context, _, _ string, r *authenticationv
 	return out, nil
 }
 
-// Hold is furnish.Cache.
-func (o *Objects) Hold(pod *v1.Pod) {
+// RegisterPod is volumemanager.ObjectCache.
+func (o *Objects) RegisterPod(pod *v1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.Held[pod.UID] = true
+	o.Registered[pod.UID] = true
 }
 
-// Drop is furnish.Cache.
-func (o *Objects) Drop(uid types.UID) {
+// UnregisterPod is volumemanager.ObjectCache.
+func (o *Objects) UnregisterPod(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.Held, uid)
+	delete(o.Registered, uid)
 }

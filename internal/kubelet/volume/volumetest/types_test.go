@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/downward"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/downwardapi"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
@@ -27,11 +27,11 @@ import (
 )
 
 // mounts are the kernel's when we may mount.
-func mounts() volume.Mounts {
+func mounts() volume.Mounter {
 	if os.Getuid() == 0 {
 		return mount.Mounter{}
 	}
-	return mount.Plain{}
+	return mount.DirMounter{}
 }
 
 func named(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
@@ -58,28 +58,28 @@ func TestTypes(t *testing.T) {
 	}}
 	same := map[string]string{"labels": `app="x"`, "cpu": "2"}
 	for name, s := range map[string]volumetest.Subject{
-		"emptyDir":           {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true, Size: volume.SizeOfFiles},
-		"emptyDir in memory": {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true, Size: volume.SizeOfFiles},
-		"no source":          {Type: emptydir.Type{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
-		"hostPath":           {Type: hostpath.Type{}, Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
-		"local claim":        {Type: claim.Type{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
-		"image":              {Type: image.Type{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
+		"emptyDir":           {Plugin: emptydir.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true, Size: volume.SizeOfFiles},
+		"emptyDir in memory": {Plugin: emptydir.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true, Size: volume.SizeOfFiles},
+		"no source":          {Plugin: emptydir.Plugin{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
+		"hostPath":           {Plugin: hostpath.Plugin{}, Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
+		"local claim":        {Plugin: claim.Plugin{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
+		"image":              {Plugin: image.Plugin{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
-			Type: configmap.Type{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
+			Plugin: configmap.Plugin{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
 			Content: map[string]string{"a": "1"}, Change: func() map[string]string { o.SetConfig("cfg", "b", "new"); return map[string]string{"b": "new"} },
 			Size: volume.SizeOfFiles,
 		},
 		"secret": {
-			Type: secret.Type{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
+			Plugin: secret.Plugin{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
 			Content: map[string]string{"s": "2"}, Change: func() map[string]string { o.SetSecret("sec", "s", "new"); return map[string]string{"s": "new"} },
 			Size: volume.SizeOfFiles,
 		},
 		"downwardAPI": {
-			Type: downward.Type{Mounts: mounts()}, Volume: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
+			Plugin: downwardapi.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
 			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
 		"projected": {
-			Type: projected.New(mounts(), o, o), Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			Plugin: projected.New(mounts(), o, o), Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 				{DownwardAPI: &v1.DownwardAPIProjection{Items: items()}}, {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "sa/token"}},
 			}}},
 			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
@@ -97,19 +97,19 @@ func TestSecretsStayInMemory(t *testing.T) {
 	o := volumetest.NewObjects()
 	o.SetSecret("sec", "s", "2")
 	for name, tc := range map[string]struct {
-		t volume.Type
+		t volume.Plugin
 		v v1.VolumeSource
 	}{
-		"secret":      {secret.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
-		"downwardAPI": {downward.Type{Mounts: mounts()}, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}}},
+		"secret":      {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
+		"downwardAPI": {downwardapi.Plugin{Mounts: mounts()}, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}}},
 		"projected": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
 		}}},
-		"emptyDir": {emptydir.Type{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr(resource.MustParse("4Mi"))}}},
+		"emptyDir": {emptydir.Plugin{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr(resource.MustParse("4Mi"))}}},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
 		node := volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi"), v1.ResourceCPU: resource.MustParse("1")}}
-		if _, err := tc.t.SetUp(t.Context(), volume.Ask{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir, Node: node}); err != nil {
+		if _, err := tc.t.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir, Node: node}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -139,27 +139,27 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 	key := []v1.KeyToPath{{Key: "nokey", Path: "x"}}
 	yes := true
 	for name, tc := range map[string]struct {
-		t   volume.Type
+		t   volume.Plugin
 		v   v1.VolumeSource
 		err string
 	}{
-		"configMap": {configmap.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no")}}, `configmap "no" not found`},
-		"secret":    {secret.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "no"}}, `secret "no" not found`},
+		"configMap": {configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no")}}, `configmap "no" not found`},
+		"secret":    {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "no"}}, `secret "no" not found`},
 		"key": {
-			configmap.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg"), Items: key}},
+			configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg"), Items: key}},
 			"configmap references non-existent config key: nokey",
 		},
-		"secret key":      {secret.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key}}, "references non-existent secret key: nokey"},
-		"optional object": {configmap.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no"), Optional: &yes}}, ""},
-		"optional key":    {secret.Type{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key, Optional: &yes}}, ""},
+		"secret key":      {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key}}, "references non-existent secret key: nokey"},
+		"optional object": {configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no"), Optional: &yes}}, ""},
+		"optional key":    {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key, Optional: &yes}}, ""},
 		"two of a projection": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("no")}}, {Secret: &v1.SecretProjection{LocalObjectReference: named("no")}},
 		}}}, `[configmap "no" not found, secret "no" not found]`},
-		"unbound claim": {claim.Type{Claims: o, Mounts: mounts()}, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, `error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`},
-		"huge pages":    {emptydir.Type{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}}, `hugePages storage requested, but there is no resource request for huge pages`},
+		"unbound claim": {claim.Plugin{Claims: o, Mounts: mounts()}, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, `error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`},
+		"huge pages":    {emptydir.Plugin{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}}, `hugePages storage requested, but there is no resource request for huge pages`},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
-		_, err := tc.t.SetUp(t.Context(), volume.Ask{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})
+		_, err := tc.t.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})
 		if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %v, want %s", name, err, tc.err)
 		}
@@ -186,7 +186,7 @@ func TestModesAndGroup(t *testing.T) {
 	}}}
 	check := func(when string, want map[string]string) {
 		t.Helper()
-		if _, err := typ.SetUp(t.Context(), volume.Ask{Pod: p, Volume: &v1.Volume{Name: "v", VolumeSource: v}, Dir: dir}); err != nil {
+		if _, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: p, Volume: &v1.Volume{Name: "v", VolumeSource: v}, Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 		for name, text := range want {
@@ -217,9 +217,9 @@ func itoa(n uint32) string {
 func TestTokenIsRenewedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := volumetest.NewObjects()
-		typ := projected.New(mount.Plain{}, o, o)
+		typ := projected.New(mount.DirMounter{}, o, o)
 		seconds := int64(600)
-		a := volume.Ask{Pod: volumetest.Pod(), Dir: filepath.Join(t.TempDir(), "v"), Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+		a := volume.MounterArgs{Pod: volumetest.Pod(), Dir: filepath.Join(t.TempDir(), "v"), Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: &seconds}}},
 		}}}}
 		read := func(want string) volume.Mounted {
@@ -234,18 +234,18 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 			return m
 		}
 		m := read("token-1")
-		if got := time.Until(m.Again); got != 48*time.Minute {
+		if got := time.Until(m.RefreshAt); got != 48*time.Minute {
 			t.Errorf("to be renewed in %v, want at 80 %% of an hour", got)
 		}
-		if s := o.Asked[0]; *s.ExpirationSeconds != 600 || s.Audiences[0] != "vault" || s.BoundObjectRef.UID != a.Pod.UID || s.BoundObjectRef.Kind != "Pod" {
+		if s := o.TokenRequests[0]; *s.ExpirationSeconds != 600 || s.Audiences[0] != "vault" || s.BoundObjectRef.UID != a.Pod.UID || s.BoundObjectRef.Kind != "Pod" {
 			t.Errorf("asked for %+v", s)
 		}
 		time.Sleep(47 * time.Minute)
 		read("token-1")
 		time.Sleep(time.Minute)
 		o.Deny = errors.New("no server")
-		if m := read("token-1"); time.Until(m.Again) != 30*time.Second {
-			t.Errorf("a renewal that failed is tried again in %v", time.Until(m.Again))
+		if m := read("token-1"); time.Until(m.RefreshAt) != 30*time.Second {
+			t.Errorf("a renewal that failed is tried again in %v", time.Until(m.RefreshAt))
 		}
 		o.Deny = nil
 		read("token-2")

@@ -21,7 +21,7 @@ import (
 
 // Subject is a type under test, with one volume of it.
 type Subject struct {
-	Type   volume.Type
+	Plugin volume.Plugin
 	Volume v1.VolumeSource
 	// Content is what a container reads, by path in the volume; nil when the type does not fill it.
 	Content map[string]string
@@ -40,29 +40,29 @@ func Run(t *testing.T, s Subject) {
 	v := &v1.Volume{Name: "v", VolumeSource: s.Volume}
 	t.Run("owns its volumes only", func(t *testing.T) {
 		other := &v1.Volume{VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}
-		if s.Type.Name() == "" || !s.Type.Owns(v) || s.Type.Owns(other) {
-			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Type.Name(), s.Type.Owns(v), s.Type.Owns(other))
+		if s.Plugin.Name() == "" || !s.Plugin.CanSupport(v) || s.Plugin.CanSupport(other) {
+			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Plugin.Name(), s.Plugin.CanSupport(v), s.Plugin.CanSupport(other))
 		}
-		if (s.Change != nil) != s.Type.Refreshes() {
-			t.Errorf("Refreshes is %v", s.Type.Refreshes())
+		if (s.Change != nil) != s.Plugin.RequiresRemount() {
+			t.Errorf("Refreshes is %v", s.Plugin.RequiresRemount())
 		}
 	})
 	t.Run("tearing down nothing", func(t *testing.T) {
-		if err := s.Type.TearDown(t.Context(), filepath.Join(t.TempDir(), "none")); err != nil {
+		if err := s.Plugin.TearDown(t.Context(), filepath.Join(t.TempDir(), "none")); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("one life", func(t *testing.T) { s.life(t, v) })
+	t.Run("one life", func(t *testing.T) { s.lifecycle(t, v) })
 	t.Run("side by side", func(t *testing.T) {
 		root := t.TempDir()
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
-				a := s.ask(v, filepath.Join(root, fmt.Sprint(i), s.Type.Dir()))
-				if _, err := s.Type.SetUp(t.Context(), a); err != nil {
+				a := s.args(v, filepath.Join(root, fmt.Sprint(i), s.Plugin.Dir()))
+				if _, err := s.Plugin.SetUp(t.Context(), a); err != nil {
 					t.Error(err)
 				}
-				if err := s.Type.TearDown(t.Context(), a.Dir); err != nil {
+				if err := s.Plugin.TearDown(t.Context(), a.Dir); err != nil {
 					t.Error(err)
 				}
 			})
@@ -71,11 +71,11 @@ func Run(t *testing.T, s Subject) {
 	})
 }
 
-func (s Subject) life(t *testing.T, v *v1.Volume) {
-	a := s.ask(v, filepath.Join(t.TempDir(), "volumes", s.Type.Dir()))
+func (s Subject) lifecycle(t *testing.T, v *v1.Volume) {
+	a := s.args(v, filepath.Join(t.TempDir(), "volumes", s.Plugin.Dir()))
 	setUp := func() volume.Mounted {
 		t.Helper()
-		m, err := s.Type.SetUp(t.Context(), a)
+		m, err := s.Plugin.SetUp(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 	}
 	m := setUp()
 	t.Cleanup(func() {
-		if err := s.Type.TearDown(context.WithoutCancel(t.Context()), a.Dir); err != nil {
+		if err := s.Plugin.TearDown(context.WithoutCancel(t.Context()), a.Dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -93,7 +93,7 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 	if m.Name != v.Name || m.Path == "" && m.Image == "" {
 		t.Errorf("mounted %+v", m)
 	}
-	if s.Type.Dir() != "" && !s.Elsewhere && m.Path != a.Dir {
+	if s.Plugin.Dir() != "" && !s.Elsewhere && m.Path != a.Dir {
 		t.Errorf("path %s, want %s", m.Path, a.Dir)
 	}
 	s.compare(t, m, s.Content)
@@ -102,8 +102,8 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 			t.Error(err)
 		}
 	}
-	if again := setUp(); again.Path != m.Path {
-		t.Errorf("the second time it is at %s", again.Path)
+	if repeated := setUp(); repeated.Path != m.Path {
+		t.Errorf("the second time it is at %s", repeated.Path)
 	}
 	s.compare(t, m, s.Content)
 	if s.Writable {
@@ -117,17 +117,17 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 		s.compare(t, m, content)
 	}
 	for range 2 {
-		if err := s.Type.TearDown(t.Context(), a.Dir); err != nil {
+		if err := s.Plugin.TearDown(t.Context(), a.Dir); err != nil {
 			t.Errorf("tear down: %v", err)
 		}
 	}
-	if _, err := os.Lstat(a.Dir); s.Type.Dir() != "" && !os.IsNotExist(err) {
+	if _, err := os.Lstat(a.Dir); s.Plugin.Dir() != "" && !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", a.Dir, err)
 	}
 }
 
-func (s Subject) ask(v *v1.Volume, dir string) volume.Ask {
-	return volume.Ask{
+func (s Subject) args(v *v1.Volume, dir string) volume.MounterArgs {
+	return volume.MounterArgs{
 		Pod: Pod(), Volume: v, Dir: filepath.Join(dir, v.Name),
 		Node: volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("2")}},
 	}

@@ -69,12 +69,12 @@ func Start(dir string) (*Service, error) {
 // Close ends all.
 func (s *Service) Close() {
 	_ = s.listener.Close()
-	s.Sever()
+	s.DropConnections()
 	s.wg.Wait()
 }
 
-// Sever cuts all connections.
-func (s *Service) Sever() {
+// DropConnections cuts all connections.
+func (s *Service) DropConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -96,12 +96,12 @@ func (s *Service) SetDelay(us uint64) {
 	s.delay = us
 }
 
-// Say says that a shutdown begins or is called off.
-func (s *Service) Say(begun bool) error {
+// EmitPrepareForShutdown says that a shutdown begins or is called off.
+func (s *Service) EmitPrepareForShutdown(active bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.preparing = begun
-	return s.emit("/org/freedesktop/login1", "org.freedesktop.login1.Manager", "PrepareForShutdown", begun)
+	s.preparing = active
+	return s.emit("/org/freedesktop/login1", "org.freedesktop.login1.Manager", "PrepareForShutdown", active)
 }
 
 // Emit sends a signal to all that are connected.
@@ -153,7 +153,7 @@ func (s *Service) serve(c *net.UnixConn) error {
 	if _, err := in.ReadByte(); err != nil { // the nul byte
 		return err
 	}
-	for begun := false; !begun; {
+	for active := false; !active; {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (s *Service) serve(c *net.UnixConn) error {
 		case len(f) == 1 && f[0] == "NEGOTIATE_UNIX_FD":
 			answer = "AGREE_UNIX_FD"
 		case len(f) == 1 && f[0] == "BEGIN":
-			begun = true
+			active = true
 			continue
 		default:
 			answer = "ERROR"

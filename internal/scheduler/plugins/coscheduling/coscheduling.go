@@ -13,8 +13,8 @@ import (
 // Name of the plugin.
 const Name = "Coscheduling"
 
-// fewMissing is the share of missing members up to which a group is not rejected for one that fits nowhere: the gap may close soon.
-const fewMissing = 0.1
+// maxMissingForWait is the share of missing members up to which a group is not rejected for one that fits nowhere: the gap may close soon.
+const maxMissingForWait = 0.1
 
 // Sources are what the plugin knows of the API.
 type Sources interface {
@@ -22,9 +22,9 @@ type Sources interface {
 	Group(namespace, name string) *Group
 	// Members lists the Pods whose label names the group.
 	Members(namespace, group string) ([]*v1.Pod, error)
-	// Rest makes a group rest after it was rejected, Resting tells whether it still does.
-	Rest(g *Group, d time.Duration)
-	Resting(g *Group) bool
+	// Backoff makes a group rest after it was rejected, Resting tells whether it still does.
+	Backoff(g *Group, d time.Duration)
+	InBackoff(g *Group) bool
 }
 
 // Plugin is the plugin.
@@ -49,12 +49,12 @@ func New(args *Args, h framework.Handle, s Sources) *Plugin { return &Plugin{arg
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// Of names a Pod's group; empty when it has none.
-func Of(p *v1.Pod) string { return p.Labels[Label] }
+// PodGroupLabelOf names a Pod's group; empty when it has none.
+func PodGroupLabelOf(p *v1.Pod) string { return p.Labels[Label] }
 
 // group finds a Pod's PodGroup: named is false when the Pod names none, g nil when it does not exist.
 func (p *Plugin) group(pod *v1.Pod) (g *Group, named bool) {
-	name := Of(pod)
+	name := PodGroupLabelOf(pod)
 	if name == "" {
 		return nil, false
 	}
@@ -68,10 +68,10 @@ func (p *Plugin) Less(a, b framework.QueuedEntityInfo) bool {
 	if i, j := a.GetPriority(), b.GetPriority(); i != j {
 		return i > j
 	}
-	if i, j := p.born(a, x), p.born(b, y); !i.Equal(j) {
+	if i, j := p.groupCreationTime(a, x), p.groupCreationTime(b, y); !i.Equal(j) {
 		return i.Before(j)
 	}
-	if i, j := key(x), key(y); i != j {
+	if i, j := groupKey(x), groupKey(y); i != j {
 		return i < j
 	}
 	return x != nil && y != nil && x.Name < y.Name
@@ -85,7 +85,7 @@ func podOf(e framework.QueuedEntityInfo) *v1.Pod {
 	return nil
 }
 
-func (p *Plugin) born(e framework.QueuedEntityInfo, pod *v1.Pod) time.Time {
+func (p *Plugin) groupCreationTime(e framework.QueuedEntityInfo, pod *v1.Pod) time.Time {
 	if pod != nil {
 		if g, _ := p.group(pod); g != nil {
 			return g.CreationTimestamp.Time
@@ -97,12 +97,12 @@ func (p *Plugin) born(e framework.QueuedEntityInfo, pod *v1.Pod) time.Time {
 	return e.GetTimestamp()
 }
 
-func key(p *v1.Pod) string {
+func groupKey(p *v1.Pod) string {
 	switch {
 	case p == nil:
 		return ""
-	case Of(p) != "":
-		return p.Namespace + "/" + Of(p)
+	case PodGroupLabelOf(p) != "":
+		return p.Namespace + "/" + PodGroupLabelOf(p)
 	}
 	return p.Namespace + "/" + p.Name
 }
@@ -113,7 +113,7 @@ func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Po
 	if g == nil {
 		return nil, nil
 	}
-	if p.sources.Resting(g) {
+	if p.sources.InBackoff(g) {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("podGroup %v/%v failed recently", g.Namespace, g.Name))
 	}
 	members, err := p.sources.Members(pod.Namespace, g.Name)
@@ -122,9 +122,9 @@ func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Po
 	}
 	if len(members) < int(g.Spec.MinMember) {
 		// not yet: when the last member comes there is nothing to wait out, and all of them are tried at once, in their order
-		return nil, framework.NewStatus(framework.Pending, fmt.Sprintf(tooFew, pod.Name, len(members), g.Spec.MinMember))
+		return nil, framework.NewStatus(framework.Pending, fmt.Sprintf(tooFewText, pod.Name, len(members), g.Spec.MinMember))
 	}
-	if gap := lacking(g, nodes); len(gap) > 0 {
+	if gap := missingResources(g, nodes); len(gap) > 0 {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("resource gap: %v", gap))
 	}
 	return nil, nil
@@ -139,19 +139,19 @@ func (p *Plugin) PostFilter(_ context.Context, _ framework.CycleState, pod *v1.P
 	if g == nil {
 		return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable, "can not find pod group")
 	}
-	placed, err := p.placed(g)
+	placed, err := p.countAssigned(g)
 	switch {
 	case err != nil:
 		return nil, framework.AsStatus(err)
 	case placed >= int(g.Spec.MinMember):
 		return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable)
-	case float64(int(g.Spec.MinMember)-placed)/float64(g.Spec.MinMember) <= fewMissing:
+	case float64(int(g.Spec.MinMember)-placed)/float64(g.Spec.MinMember) <= maxMissingForWait:
 		return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable)
 	}
-	p.reject(g, "optimistic rejection in PostFilter")
+	p.rejectWaiting(g, "optimistic rejection in PostFilter")
 	if d := time.Duration(*p.args.PodGroupBackoffSeconds) * time.Second; d > 0 {
 		if members, err := p.sources.Members(g.Namespace, g.Name); err == nil && len(members) >= int(g.Spec.MinMember) {
-			p.sources.Rest(g, d)
+			p.sources.Backoff(g, d)
 		}
 	}
 	return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable,
@@ -165,21 +165,21 @@ func (p *Plugin) Permit(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 	case !named:
 		return nil, 0
 	case g == nil:
-		return framework.NewStatus(framework.Unschedulable, NoGroup), 0
+		return framework.NewStatus(framework.Unschedulable, NoPodGroup), 0
 	}
-	placed, err := p.placed(g)
+	placed, err := p.countAssigned(g)
 	if err != nil {
 		return framework.AsStatus(err), 0
 	}
 	if placed+1 >= int(g.Spec.MinMember) { // the Pod itself is not in the snapshot
-		p.waiting(g, func(w framework.WaitingPod) { w.Allow(Name) })
+		p.eachWaiting(g, func(w framework.WaitingPod) { w.Allow(Name) })
 		return nil, 0
 	}
 	if placed == 0 { // the first of its group: its siblings should follow at once
-		p.wakeSiblings(g, pod)
+		p.activateSiblings(g, pod)
 	}
-	say := fmt.Sprintf(standing, placed+1, g.Spec.MinMember, g.Namespace, g.Name)
-	return framework.NewStatus(framework.Wait, say), p.wait(g)
+	say := fmt.Sprintf(assignedText, placed+1, g.Spec.MinMember, g.Namespace, g.Name)
+	return framework.NewStatus(framework.Wait, say), p.permitTimeout(g)
 }
 
 // Reserve has nothing to claim.
@@ -190,24 +190,24 @@ func (*Plugin) Reserve(context.Context, framework.CycleState, *v1.Pod, string) *
 // Unreserve turns the waiting members back: without this one they may wait for long.
 func (p *Plugin) Unreserve(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ string) {
 	if g, _ := p.group(pod); g != nil {
-		p.reject(g, "rejection in Unreserve")
+		p.rejectWaiting(g, "rejection in Unreserve")
 	}
 }
 
-// waiting calls do for each member of the group at Permit.
-func (p *Plugin) waiting(g *Group, do func(framework.WaitingPod)) {
+// eachWaiting calls do for each member of the group at Permit.
+func (p *Plugin) eachWaiting(g *Group, do func(framework.WaitingPod)) {
 	p.handle.IterateOverWaitingPods(func(w framework.WaitingPod) {
-		if o := w.GetPod(); o.Namespace == g.Namespace && Of(o) == g.Name {
+		if o := w.GetPod(); o.Namespace == g.Namespace && PodGroupLabelOf(o) == g.Name {
 			do(w)
 		}
 	})
 }
 
-func (p *Plugin) reject(g *Group, why string) {
-	p.waiting(g, func(w framework.WaitingPod) { w.Reject(Name, why) })
+func (p *Plugin) rejectWaiting(g *Group, why string) {
+	p.eachWaiting(g, func(w framework.WaitingPod) { w.Reject(Name, why) })
 }
 
-func (p *Plugin) wakeSiblings(g *Group, pod *v1.Pod) {
+func (p *Plugin) activateSiblings(g *Group, pod *v1.Pod) {
 	members, err := p.sources.Members(g.Namespace, g.Name)
 	if err != nil {
 		return // they are woken by their own events
@@ -221,8 +221,8 @@ func (p *Plugin) wakeSiblings(g *Group, pod *v1.Pod) {
 	p.handle.Activate(logr.Discard(), siblings)
 }
 
-// placed counts the members that have a node, bound or not, in the snapshot of the cycle.
-func (p *Plugin) placed(g *Group) (int, error) {
+// countAssigned counts the members that have a node, bound or not, in the snapshot of the cycle.
+func (p *Plugin) countAssigned(g *Group) (int, error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return 0, fmt.Errorf("listing nodes: %w", err)

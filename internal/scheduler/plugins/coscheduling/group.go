@@ -87,8 +87,8 @@ func (a *Args) Check(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// wait is how long placed members of a group wait for the others.
-func (p *Plugin) wait(g *Group) time.Duration {
+// permitTimeout is how long placed members of a group wait for the others.
+func (p *Plugin) permitTimeout(g *Group) time.Duration {
 	if s := g.Spec.ScheduleTimeoutSeconds; s != nil {
 		return time.Duration(*s) * time.Second
 	}

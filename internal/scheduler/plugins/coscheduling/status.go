@@ -68,13 +68,13 @@ func NextStatus(g *Group, members []*v1.Pod, now time.Time) Status {
 	if s.Phase != PhasePending && s.ScheduleStartTime == nil {
 		at := metav1.NewTime(now.Truncate(time.Second))
 		s.ScheduleStartTime = &at
-		s.OccupiedBy = owners(members)
+		s.OccupiedBy = occupiedBy(members)
 	}
 	return s
 }
 
-// owners names what the first member belongs to.
-func owners(members []*v1.Pod) string {
+// occupiedBy names what the first member belongs to.
+func occupiedBy(members []*v1.Pod) string {
 	if len(members) == 0 {
 		return ""
 	}

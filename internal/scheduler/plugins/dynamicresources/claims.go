@@ -13,7 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 // errNotAllocated is why a scheduler that knows no devices refuses a Pod with claims.
@@ -26,7 +26,7 @@ func (pl *Plugin) claimsOf(p *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	if len(p.Spec.ResourceClaims) == 0 {
 		return nil, nil
 	}
-	if pl.draw == nil {
+	if pl.draManager == nil {
 		return nil, errNotAllocated(p)
 	}
 	out := make([]*resourceapi.ResourceClaim, 0, len(p.Spec.ResourceClaims))
@@ -38,7 +38,7 @@ func (pl *Plugin) claimsOf(p *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 		if name == nil { // the template needed no claim
 			continue
 		}
-		claim, err := pl.draw.ResourceClaims().Get(p.Namespace, *name)
+		claim, err := pl.draManager.ResourceClaims().Get(p.Namespace, *name)
 		if err != nil {
 			return nil, err
 		}
@@ -65,34 +65,34 @@ func (pl *Plugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.Status {
 
 // PreFilter looks the claims up, and what there is to allocate from.
 func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	w, s := pl.begin(p)
+	w, s := pl.newCycleState(p)
 	if s != nil {
 		return nil, s
 	}
-	w.shelf = pl.kept.shelf(w, place.WorldOf(state))
-	if (len(w.missing) > 0 || w.extended != nil) && (w.shelf == nil || !pl.kept.stock.Apart()) {
-		if err := pl.open(ctx, w); err != nil {
+	w.cachedShape = pl.nodeCache.cachedShapeOf(w, schedule.SnapshotOf(state))
+	if (len(w.unallocated) > 0 || w.extended != nil) && (w.cachedShape == nil || !pl.nodeCache.pools.AllNodeLocal()) {
+		if err := pl.makeAllocator(ctx, w); err != nil {
 			return nil, framework.AsStatus(err)
 		}
 	}
-	if w.shelf == nil {
-		w.seats = make(map[string]*seat, len(nodes))
-		seats := make([]seat, len(nodes))
+	if w.cachedShape == nil {
+		w.allocations = make(map[string]*nodeAllocation, len(nodes))
+		seats := make([]nodeAllocation, len(nodes))
 		for i, n := range nodes {
-			w.seats[n.Node().Name] = &seats[i]
+			w.allocations[n.Node().Name] = &seats[i]
 		}
 	}
 	state.Write(stateKey, w)
 	return nil, nil
 }
 
-// begin looks the claims up and sorts them.
-func (pl *Plugin) begin(p *v1.Pod) (*work, *framework.Status) {
+// newCycleState looks the claims up and sorts them.
+func (pl *Plugin) newCycleState(p *v1.Pod) (*cycleState, *framework.Status) {
 	claims, err := pl.claimsOf(p)
 	if err != nil {
 		return nil, unresolvable(err.Error())
 	}
-	w := &work{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
+	w := &cycleState{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
 	if w.extended, err = pl.extendedOf(p); err != nil {
 		return nil, framework.AsStatus(err)
 	}
@@ -100,7 +100,7 @@ func (pl *Plugin) begin(p *v1.Pod) (*work, *framework.Status) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	for i, c := range claims {
-		if s := pl.consider(w, i, c); s != nil {
+		if s := pl.checkClaim(w, i, c); s != nil {
 			return nil, s
 		}
 	}
@@ -110,8 +110,8 @@ func (pl *Plugin) begin(p *v1.Pod) (*work, *framework.Status) {
 // PreFilterExtensions has none: devices stay with the claims of Pods that would leave.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// consider sorts a claim in: where its devices can be reached from, or that it needs some, of classes that are there.
-func (pl *Plugin) consider(w *work, i int, c *resourceapi.ResourceClaim) *framework.Status {
+// checkClaim sorts a claim in: where its devices can be reached from, or that it needs some, of classes that are there.
+func (pl *Plugin) checkClaim(w *cycleState, i int, c *resourceapi.ResourceClaim) *framework.Status {
 	if a := c.Status.Allocation; a != nil {
 		if !resourceclaim.CanBeReserved(c) {
 			return unresolvable(textInUse)
@@ -126,18 +126,18 @@ func (pl *Plugin) consider(w *work, i int, c *resourceapi.ResourceClaim) *framew
 		w.selectors[i] = selector
 		return nil
 	}
-	w.missing = append(w.missing, i)
-	if pl.draw.ResourceClaims().GetPendingAllocation(c.UID) != nil {
+	w.unallocated = append(w.unallocated, i)
+	if pl.draManager.ResourceClaims().GetPendingAllocation(c.UID) != nil {
 		return unresolvable(fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(c)))
 	}
 	for j := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[j]
-		asked := asksOf(r)
-		if len(asked) == 0 {
+		requests := deviceRequestsOf(r)
+		if len(requests) == 0 {
 			return unresolvable(fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(c), r.Name))
 		}
-		for _, a := range asked {
-			class, s := pl.classThere(a)
+		for _, a := range requests {
+			class, s := pl.deviceClassOf(a)
 			if s != nil {
 				return s
 			}
@@ -147,11 +147,11 @@ func (pl *Plugin) consider(w *work, i int, c *resourceapi.ResourceClaim) *framew
 	return nil
 }
 
-func (pl *Plugin) classThere(a ask) (*resourceapi.DeviceClass, *framework.Status) {
+func (pl *Plugin) deviceClassOf(a deviceRequest) (*resourceapi.DeviceClass, *framework.Status) {
 	if a.class == "" {
 		return nil, framework.AsStatus(fmt.Errorf("request %s: unsupported request type", a.name))
 	}
-	class, err := pl.draw.DeviceClasses().Get(a.class)
+	class, err := pl.draManager.DeviceClasses().Get(a.class)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, unresolvable(fmt.Sprintf("request %s: device class %s does not exist", a.name, a.class))
@@ -161,36 +161,36 @@ func (pl *Plugin) classThere(a ask) (*resourceapi.DeviceClass, *framework.Status
 	return class, nil
 }
 
-// open makes the allocator from all that is there and that is taken.
-func (pl *Plugin) open(ctx context.Context, w *work) error {
-	taken, err := pl.draw.ResourceClaims().GatherAllocatedState()
+// makeAllocator makes the allocator from all that is there and that is taken.
+func (pl *Plugin) makeAllocator(ctx context.Context, w *cycleState) error {
+	taken, err := pl.draManager.ResourceClaims().GatherAllocatedState()
 	if err != nil {
 		return err
 	}
-	there, err := pl.draw.ResourceSlices().ListWithDeviceTaintRules()
+	there, err := pl.draManager.ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
 		return err
 	}
-	w.stock = &stock{slices: there, taken: taken}
-	w.allocator, err = pl.newAllocator(ctx, w.stock)
+	w.devices = &deviceState{slices: there, allocated: taken}
+	w.allocator, err = pl.newAllocator(ctx, w.devices)
 	return err
 }
 
-func (pl *Plugin) newAllocator(ctx context.Context, s *stock) (structured.Allocator, error) {
-	return structured.NewAllocator(ctx, allocatorFeatures, *s.taken, pl.draw.DeviceClasses(), s.slices, pl.programs)
+func (pl *Plugin) newAllocator(ctx context.Context, s *deviceState) (structured.Allocator, error) {
+	return structured.NewAllocator(ctx, allocatorFeatures, *s.allocated, pl.draManager.DeviceClasses(), s.slices, pl.celCache)
 }
 
-// stockFor is what a node's devices are taken from; nil when nothing has to be allocated.
-func (pl *Plugin) stockFor(w *work, node string) *stock {
-	if w.stock == nil && w.shelf != nil {
-		there, taken := pl.kept.stock.Of(node)
-		return &stock{there, taken}
+// devicesFor is what a node's devices are taken from; nil when nothing has to be allocated.
+func (pl *Plugin) devicesFor(w *cycleState, node string) *deviceState {
+	if w.devices == nil && w.cachedShape != nil {
+		there, taken := pl.nodeCache.pools.DevicesOf(node)
+		return &deviceState{there, taken}
 	}
-	return w.stock
+	return w.devices
 }
 
-// ask is a request, or one alternative of a request.
-type ask struct {
+// deviceRequest is a request, or one alternative of a request.
+type deviceRequest struct {
 	name, class string
 	selectors   []resourceapi.DeviceSelector
 	mode        resourceapi.DeviceAllocationMode
@@ -198,15 +198,15 @@ type ask struct {
 	admin       bool
 }
 
-// asksOf lists what a request asks for: one thing, or alternatives in their order.
-func asksOf(r *resourceapi.DeviceRequest) []ask {
+// deviceRequestsOf lists what a request asks for: one thing, or alternatives in their order.
+func deviceRequestsOf(r *resourceapi.DeviceRequest) []deviceRequest {
 	if e := r.Exactly; e != nil {
-		return []ask{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess}}
+		return []deviceRequest{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess}}
 	}
-	var out []ask
+	var out []deviceRequest
 	for i := range r.FirstAvailable {
 		s := &r.FirstAvailable[i]
-		out = append(out, ask{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, false})
+		out = append(out, deviceRequest{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, false})
 	}
 	return out
 }
@@ -215,37 +215,37 @@ func keyOf(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.N
 
 // PostFilter frees a claim that is allocated for nodes which do not suit the Pod otherwise, when nobody else has it.
 func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
-	if unasked(statuses) {
+	if isUnfiltered(statuses) {
 		return nil, framework.AsStatus(framework.ErrNotFound)
 	}
-	w, err := workOf(state)
+	w, err := cycleStateOf(state)
 	if errors.Is(err, framework.ErrNotFound) {
 		return nil, framework.NewStatus(framework.Unschedulable) // without a word, as of v1.37: that no claim helps is nobody's reason
 	}
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}
-	if pl.hands != nil {
+	if pl.claimWriter != nil {
 		for i := range w.claims {
-			if !w.elsewhere(i) || !onlyFor(w.claims[i], p) {
+			if !w.isAllocatedElsewhere(i) || !isReservedOnlyFor(w.claims[i], p) {
 				continue
 			}
-			if err := pl.hands.Free(ctx, w.claims[i]); err != nil {
+			if err := pl.claimWriter.Deallocate(ctx, w.claims[i]); err != nil {
 				return nil, framework.AsStatus(err)
 			}
 			return nil, framework.NewStatus(framework.Unschedulable, textFreed)
 		}
-		if w.extended != nil && w.extended.stale != nil {
-			pl.hands.Drop(ctx, w.extended.stale)
+		if w.extended != nil && w.extended.oldClaim != nil {
+			pl.claimWriter.DeleteClaim(ctx, w.extended.oldClaim)
 			return nil, framework.NewStatus(framework.Unschedulable, "deletion of ResourceClaim completed")
 		}
 	}
 	return nil, framework.NewStatus(framework.Unschedulable)
 }
 
-// elsewhere tells whether a node was refused because the claim's devices cannot be reached from it.
-func (w *work) elsewhere(claim int) bool {
-	for _, s := range w.seats {
+// isAllocatedElsewhere tells whether a node was refused because the claim's devices cannot be reached from it.
+func (w *cycleState) isAllocatedElsewhere(claim int) bool {
+	for _, s := range w.allocations {
 		for _, i := range s.unavailable {
 			if i == claim {
 				return true
@@ -255,8 +255,8 @@ func (w *work) elsewhere(claim int) bool {
 	return false
 }
 
-// onlyFor tells whether nobody else than the Pod has reserved the claim.
-func onlyFor(c *resourceapi.ResourceClaim, p *v1.Pod) bool {
+// isReservedOnlyFor tells whether nobody else than the Pod has reserved the claim.
+func isReservedOnlyFor(c *resourceapi.ResourceClaim, p *v1.Pod) bool {
 	r := c.Status.ReservedFor
 	return len(r) == 0 || len(r) == 1 && r[0].UID == p.UID
 }

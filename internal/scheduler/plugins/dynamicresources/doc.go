@@ -2,9 +2,9 @@
 //
 // Chapter 3, judged. KEP-4381 and what builds on it: admin access, prioritized lists, partitionable devices, taints, consumable capacity, binding conditions,
 // extended resources served by device classes. Which devices a node can give is worked out by k8s.io/dynamic-resource-allocation; this package asks it node by node
-// and tells why not with numbers. From a manager that is a Stock it learns at which nodes devices changed, and asks again only there for Pods whose claims look the same
-// (kept.go); pools.go keeps such a stock. Pure: claims, slices and classes come through framework.SharedDRAManager, Hands write.
+// and tells why not with numbers. From a manager that is a NodePools it learns at which nodes devices changed, and asks again only there for Pods whose claims look the same
+// (kept.go); pools.go keeps such a stock. Pure: claims, slices and classes come through framework.SharedDRAManager, ClaimWriter write.
 //
-// In: a Pod, a node, claims, device classes, resource slices. Out: verdicts, scores by how early in prioritized lists the choices stand, a Plan for Hands.
+// In: a Pod, a node, claims, device classes, resource slices. Out: verdicts, scores by how early in prioritized lists the choices stand, a Plan for ClaimWriter.
 // To add a feature of the allocator: a field in allocatorFeatures.
 package dynamicresources

@@ -13,7 +13,7 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -23,7 +23,7 @@ const (
 
 	stateKey framework.StateKey = Name
 
-	programs = 10 // compiled expressions that are kept, as many as upstream keeps
+	celCacheSize = 10 // compiled expressions that are kept, as many as upstream keeps
 )
 
 // Texts of upstream.
@@ -41,38 +41,38 @@ var allocatorFeatures = structured.Features{
 	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, ConsumableCapacity: true, DeviceBindingAndStatus: true,
 }
 
-// Hands carry out what the plugin decides.
-type Hands interface {
-	// Free takes a claim's devices and reservations back, so that it can be allocated anew elsewhere.
-	Free(ctx context.Context, claim *resourceapi.ResourceClaim) error
-	// Drop deletes a claim that was made for a Pod's extended resources. A failure is logged: the next attempt finds the claim and drops it.
-	Drop(ctx context.Context, claim *resourceapi.ResourceClaim)
-	// Release takes the Pod from those that a claim is reserved for. A failure is logged: the claims' controller mends it when the Pod ends.
-	Release(ctx context.Context, p *v1.Pod, claim *resourceapi.ResourceClaim)
-	// Carry writes allocations and reservations, and waits until the devices' binding conditions are met. Claims in the plan become what the API answered.
-	Carry(ctx context.Context, p *v1.Pod, plan *Plan) error
+// ClaimWriter carry out what the plugin decides.
+type ClaimWriter interface {
+	// Deallocate takes a claim's devices and reservations back, so that it can be allocated anew elsewhere.
+	Deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error
+	// DeleteClaim deletes a claim that was made for a Pod's extended resources. A failure is logged: the next attempt finds the claim and drops it.
+	DeleteClaim(ctx context.Context, claim *resourceapi.ResourceClaim)
+	// Unreserve takes the Pod from those that a claim is reserved for. A failure is logged: the claims' controller mends it when the Pod ends.
+	Unreserve(ctx context.Context, p *v1.Pod, claim *resourceapi.ResourceClaim)
+	// BindClaims writes allocations and reservations, and waits until the devices' binding conditions are met. Claims in the plan become what the API answered.
+	BindClaims(ctx context.Context, p *v1.Pod, plan *Plan) error
 }
 
 // Plugin is the judge.
 type Plugin struct {
-	draw     framework.SharedDRAManager // nil: devices are not allocated here
-	hands    Hands                      // nil: judges only
-	programs *cel.Cache
-	limit    time.Duration // of one node's search; 0: none
-	patience time.Duration // with devices that have to become ready
-	kept     kept
+	draManager     framework.SharedDRAManager // nil: devices are not allocated here
+	claimWriter    ClaimWriter                // nil: judges only
+	celCache       *cel.Cache
+	filterTimeout  time.Duration // of one node's search; 0: none
+	bindingTimeout time.Duration // with devices that have to become ready
+	nodeCache      nodeCache
 }
 
-// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only. A manager that is a Stock spares it most questions.
-func New(args *config.DynamicResourcesArgs, draw framework.SharedDRAManager, hands Hands) *Plugin {
-	pl := &Plugin{draw: draw, hands: hands, programs: cel.NewCache(programs, cel.Features{EnableConsumableCapacity: true})}
-	pl.kept.shelves = map[string]*shelf{}
-	pl.kept.stock, _ = draw.(Stock)
+// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only. A manager that is a NodePools spares it most questions.
+func New(args *config.DynamicResourcesArgs, draManager framework.SharedDRAManager, claimWriter ClaimWriter) *Plugin {
+	pl := &Plugin{draManager: draManager, claimWriter: claimWriter, celCache: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true})}
+	pl.nodeCache.shapes = map[string]*shapeCache{}
+	pl.nodeCache.pools, _ = draManager.(NodePools)
 	if args != nil && args.FilterTimeout != nil {
-		pl.limit = args.FilterTimeout.Duration
+		pl.filterTimeout = args.FilterTimeout.Duration
 	}
 	if args != nil && args.BindingTimeout != nil {
-		pl.patience = args.BindingTimeout.Duration
+		pl.bindingTimeout = args.BindingTimeout.Duration
 	}
 	return pl
 }
@@ -88,44 +88,44 @@ var (
 	_ framework.PreBindPlugin     = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
-	_ place.Quiet                 = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
+	_ schedule.Skipper            = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// work is what one cycle knows of the Pod's claims. Nodes are asked beside each other, each writes its own seat only.
-type work struct {
-	claims    []*resourceapi.ResourceClaim
-	selectors []*nodeaffinity.NodeSelector // of claims that are allocated and not reachable from everywhere
-	missing   []int                        // claims to allocate
-	classes   []*resourceapi.DeviceClass   // that these name, in their order
-	extended  *extended                    // nil: no extended resource of the Pod is served by a device class
-	shelf     *shelf                       // verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
-	allocator structured.Allocator         // of everything there is; nil: nothing has to be allocated, or one is made for each node asked
-	stock     *stock                       // for explanations, where there is an allocator
-	seats     map[string]*seat             // by node
-	plan      *Plan                        // since Reserve
+// cycleState is what one cycle knows of the Pod's claims. Nodes are asked beside each other, each writes its own seat only.
+type cycleState struct {
+	claims      []*resourceapi.ResourceClaim
+	selectors   []*nodeaffinity.NodeSelector // of claims that are allocated and not reachable from everywhere
+	unallocated []int                        // claims to allocate
+	classes     []*resourceapi.DeviceClass   // that these name, in their order
+	extended    *extendedResources           // nil: no extended resource of the Pod is served by a device class
+	cachedShape *shapeCache                  // verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
+	allocator   structured.Allocator         // of everything there is; nil: nothing has to be allocated, or one is made for each node asked
+	devices     *deviceState                 // for explanations, where there is an allocator
+	allocations map[string]*nodeAllocation   // by node
+	plan        *Plan                        // since Reserve
 }
 
-// seat is what was found out about one node.
-type seat struct {
-	results     []resourceapi.AllocationResult // of work.missing, then of own
-	own         *resourceapi.ResourceClaim     // for extended resources on this node; nil: none needed
-	mapping     []v1.ContainerExtendedResourceRequest
-	unavailable []int // claims that are allocated for other nodes
+// nodeAllocation is what was found out about one node.
+type nodeAllocation struct {
+	results      []resourceapi.AllocationResult // of work.missing, then of own
+	specialClaim *resourceapi.ResourceClaim     // for extended resources on this node; nil: none needed
+	mapping      []v1.ContainerExtendedResourceRequest
+	unavailable  []int // claims that are allocated for other nodes
 }
 
 // Clone shares: a node's seat is written again with what is true for the copy, and only that of the node which is chosen in the end is read.
-func (w *work) Clone() framework.StateData { return w }
+func (w *cycleState) Clone() framework.StateData { return w }
 
-func workOf(state framework.CycleState) (*work, error) {
+func cycleStateOf(state framework.CycleState) (*cycleState, error) {
 	v, err := state.Read(stateKey)
 	if err != nil {
 		return nil, err
 	}
-	w, ok := v.(*work)
+	w, ok := v.(*cycleState)
 	if !ok {
 		return nil, errors.New("unable to convert state into stateData")
 	}
@@ -136,14 +136,14 @@ func unresolvable(text string) *framework.Status {
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, text)
 }
 
-// Quiet tells whether the Pod has no claims, and asks for no extended resource that a device class serves.
-func (pl *Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+// Skips tells whether the Pod has no claims, and asks for no extended resource that a device class serves.
+func (pl *Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	return len(p.Spec.ResourceClaims) == 0 && !pl.servesExtended(p)
 }
 
 // SignPod refuses Pods with claims: equal Pods have different ones.
 func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
-	if !pl.Quiet(p, nil) {
+	if !pl.Skips(p, nil) {
 		return nil, framework.NewStatus(framework.Unschedulable, "pods with dra resource claims are not signable")
 	}
 	return nil, nil

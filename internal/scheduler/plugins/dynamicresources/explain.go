@@ -13,37 +13,37 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// stock is what there was to allocate from.
-type stock struct {
-	slices []*resourceapi.ResourceSlice
-	taken  *structured.AllocatedState
+// deviceState is what there was to allocate from.
+type deviceState struct {
+	slices    []*resourceapi.ResourceSlice
+	allocated *structured.AllocatedState
 }
 
-// count is how many devices of a node match what is asked, and how many of these are taken.
-type count struct {
-	offered int // devices the node reaches, of any kind
-	match   int
-	taken   []structured.DeviceID
+// deviceCount is how many devices of a node match what is asked, and how many of these are taken.
+type deviceCount struct {
+	total     int // devices the node reaches, of any kind
+	match     int
+	allocated []structured.DeviceID
 }
 
-func (c count) free() int { return c.match - len(c.taken) }
+func (c deviceCount) free() int { return c.match - len(c.allocated) }
 
 // Explain counts, for each request that is not served yet, the devices that match and those that are taken, and by which claims.
-func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	w, err := workOf(state)
+func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	w, err := cycleStateOf(state)
 	if err != nil {
-		return place.Why{Code: reason.NoDevices}
+		return schedule.Explanation{Code: reason.NoDevices}
 	}
 	if why, yes := w.explainElsewhere(n); yes {
 		return why
 	}
-	at := ofNode{node: n.Node(), stock: pl.stockFor(w, n.Node().Name)}
+	at := nodeRequest{node: n.Node(), devices: pl.devicesFor(w, n.Node().Name)}
 	var own *resourceapi.ResourceClaim
-	if s := w.seats[n.Node().Name]; s != nil {
-		own = s.own
+	if s := w.allocations[n.Node().Name]; s != nil {
+		own = s.specialClaim
 	}
 	var details, fixes []string
 	for _, c := range w.claimsFor(own) {
@@ -56,12 +56,12 @@ func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1
 	if len(fixes) == 0 && len(details) > 0 {
 		fixes = append(fixes, "each request alone could be served, not all together: ask for fewer devices, loosen the claim's constraints, or free devices of this node")
 	}
-	return place.Why{Code: reason.NoDevices, Detail: strings.Join(details, "; "), Fix: strings.Join(compact(fixes), "; or ")}
+	return schedule.Explanation{Code: reason.NoDevices, Detail: strings.Join(details, "; "), Fix: strings.Join(compact(fixes), "; or ")}
 }
 
 func compact(list []string) []string { return slices.Compact(list) }
 
-func (w *work) explainElsewhere(n framework.NodeInfo) (place.Why, bool) {
+func (w *cycleState) explainElsewhere(n framework.NodeInfo) (schedule.Explanation, bool) {
 	for i, selector := range w.selectors {
 		if selector == nil || selector.Match(n.Node()) {
 			continue
@@ -81,22 +81,22 @@ func (w *work) explainElsewhere(n framework.NodeInfo) (place.Why, bool) {
 			detail += "; it is reserved for " + strings.Join(users, ", ")
 			fix += ", or end " + strings.Join(users, ", ") + " so that the claim can be allocated anew"
 		}
-		return place.Why{Code: reason.DevicesElsewhere, Detail: detail, Fix: fix}, true
+		return schedule.Explanation{Code: reason.DevicesElsewhere, Detail: detail, Fix: fix}, true
 	}
-	return place.Why{}, false
+	return schedule.Explanation{}, false
 }
 
-// ofNode is a request seen from a node.
-type ofNode struct {
+// nodeRequest is a request seen from a node.
+type nodeRequest struct {
 	node    *v1.Node
-	stock   *stock
+	devices *deviceState
 	request *resourceapi.DeviceRequest
 }
 
-func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceClaim, at ofNode) (details, fixes []string) {
+func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceClaim, at nodeRequest) (details, fixes []string) {
 	served := false
-	for _, a := range asksOf(at.request) {
-		k, err := pl.count(ctx, at.stock, a, at.node)
+	for _, a := range deviceRequestsOf(at.request) {
+		k, err := pl.countDevices(ctx, at.devices, a, at.node)
 		if err != nil {
 			details = append(details, fmt.Sprintf("claim %s, request %s: %v", claimName(c), a.name, err))
 			continue
@@ -107,19 +107,19 @@ func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceCla
 		}
 		text := fmt.Sprintf("claim %s, request %s asks for %d of device class %s: ", claimName(c), a.name, want, a.class)
 		switch {
-		case k.offered == 0:
+		case k.total == 0:
 			text += "no ResourceSlice offers devices on this node"
 		case k.match == 0:
-			text += fmt.Sprintf("none of the %d devices of this node matches", k.offered)
+			text += fmt.Sprintf("none of the %d devices of this node matches", k.total)
 		default:
-			text += fmt.Sprintf("%d of %d devices of this node match, %d taken", k.match, k.offered, len(k.taken))
-			if who := pl.holders(k.taken); who != "" {
+			text += fmt.Sprintf("%d of %d devices of this node match, %d taken", k.match, k.total, len(k.allocated))
+			if who := pl.claimsHolding(k.allocated); who != "" {
 				text += " (" + who + ")"
 			}
 		}
 		details = append(details, text)
 		served = served || k.free() >= want
-		fixes = append(fixes, fixOf(a, k, want))
+		fixes = append(fixes, fixText(a, k, want))
 	}
 	if served {
 		return details, nil
@@ -128,15 +128,15 @@ func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceCla
 }
 
 func claimName(c *resourceapi.ResourceClaim) string {
-	if c.Name == inMemory {
+	if c.Name == specialClaimUID {
 		return "for the Pod's extended resources"
 	}
 	return keyOf(c)
 }
 
-func fixOf(a ask, k count, want int) string {
+func fixText(a deviceRequest, k deviceCount, want int) string {
 	switch {
-	case k.offered == 0:
+	case k.total == 0:
 		return fmt.Sprintf("install a driver that publishes ResourceSlices with devices of class %s for this node, or add a node that has some", a.class)
 	case k.match == 0:
 		return fmt.Sprintf("change the selectors of request %s or of class %s, or add a node whose devices match", a.name, a.class)
@@ -146,9 +146,9 @@ func fixOf(a ask, k count, want int) string {
 	return fmt.Sprintf("free %d of the devices that are taken (end a Pod that has the claim, or delete a claim nobody uses), or add a node with devices of class %s", want-k.free(), a.class)
 }
 
-// holders names the claims that have the devices, at most five.
-func (pl *Plugin) holders(taken []structured.DeviceID) string {
-	all, err := pl.draw.ResourceClaims().List()
+// claimsHolding names the claims that have the devices, at most five.
+func (pl *Plugin) claimsHolding(taken []structured.DeviceID) string {
+	all, err := pl.draManager.ResourceClaims().List()
 	if err != nil || len(taken) == 0 {
 		return ""
 	}
@@ -172,26 +172,26 @@ func (pl *Plugin) holders(taken []structured.DeviceID) string {
 	return strings.Join(out, ", ")
 }
 
-func (pl *Plugin) count(ctx context.Context, s *stock, a ask, node *v1.Node) (count, error) {
-	var out count
+func (pl *Plugin) countDevices(ctx context.Context, s *deviceState, a deviceRequest, node *v1.Node) (deviceCount, error) {
+	var out deviceCount
 	if s == nil {
 		return out, nil
 	}
 	selectors := a.selectors
-	if class, err := pl.draw.DeviceClasses().Get(a.class); err == nil {
+	if class, err := pl.draManager.DeviceClasses().Get(a.class); err == nil {
 		selectors = slices.Concat(class.Spec.Selectors, selectors)
 	}
 	for _, slice := range s.slices {
 		for i := range slice.Spec.Devices {
 			d := &slice.Spec.Devices[i]
-			here, err := reaches(slice, d, node)
+			here, err := isAccessible(slice, d, node)
 			if err != nil {
 				return out, err
 			}
 			if !here {
 				continue
 			}
-			out.offered++
+			out.total++
 			yes, err := pl.matches(ctx, selectors, cel.Device{Driver: slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
 			if err != nil {
 				return out, err
@@ -202,16 +202,16 @@ func (pl *Plugin) count(ctx context.Context, s *stock, a ask, node *v1.Node) (co
 			out.match++
 			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, d.Name)
 			shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
-			if !a.admin && !shared && structured.IsDeviceAllocated(id, s.taken) {
-				out.taken = append(out.taken, id)
+			if !a.admin && !shared && structured.IsDeviceAllocated(id, s.allocated) {
+				out.allocated = append(out.allocated, id)
 			}
 		}
 	}
 	return out, nil
 }
 
-// reaches tells whether a device of the slice can be used on the node.
-func reaches(slice *resourceapi.ResourceSlice, d *resourceapi.Device, node *v1.Node) (bool, error) {
+// isAccessible tells whether a device of the slice can be used on the node.
+func isAccessible(slice *resourceapi.ResourceSlice, d *resourceapi.Device, node *v1.Node) (bool, error) {
 	name, all, selector := slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector
 	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
 		name, all, selector = d.NodeName, d.AllNodes, d.NodeSelector
@@ -231,7 +231,7 @@ func (pl *Plugin) matches(ctx context.Context, selectors []resourceapi.DeviceSel
 		if s.CEL == nil {
 			continue
 		}
-		program := pl.programs.GetOrCompile(s.CEL.Expression)
+		program := pl.celCache.GetOrCompile(s.CEL.Expression)
 		if program.Error != nil {
 			return false, program.Error
 		}

@@ -15,29 +15,29 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// inMemory is the name of a claim for extended resources that is not written yet; it is no valid name.
-const inMemory = "<extended-resources>"
+// specialClaimUID is the name of a claim for extended resources that is not written yet; it is no valid name.
+const specialClaimUID = "<extended-resources>"
 
-// extended is what a Pod asks of extended resources that device classes serve (KEP-5004).
-type extended struct {
-	asked map[v1.ResourceName]int64
-	stale *resourceapi.ResourceClaim // made in an earlier attempt that came to nothing
+// extendedResources is what a Pod asks of extended resources that device classes serve (KEP-5004).
+type extendedResources struct {
+	requested map[v1.ResourceName]int64
+	oldClaim  *resourceapi.ResourceClaim // made in an earlier attempt that came to nothing
 }
 
-// served is the class that serves a resource; nil for none.
-func (pl *Plugin) served(name v1.ResourceName) *resourceapi.DeviceClass {
-	if pl.draw == nil {
+// deviceClassFor is the class that serves a resource; nil for none.
+func (pl *Plugin) deviceClassFor(name v1.ResourceName) *resourceapi.DeviceClass {
+	if pl.draManager == nil {
 		return nil
 	}
-	return Serving(pl.draw, name)
+	return DeviceClassFor(pl.draManager, name)
 }
 
-// Serving is the class that serves an extended resource; nil for none.
-func Serving(draw framework.SharedDRAManager, name v1.ResourceName) *resourceapi.DeviceClass {
+// DeviceClassFor is the class that serves an extended resource; nil for none.
+func DeviceClassFor(draManager framework.SharedDRAManager, name v1.ResourceName) *resourceapi.DeviceClass {
 	if !fit.IsExtended(name) && !isImplicit(name) {
 		return nil
 	}
-	return draw.DeviceClassResolver().GetDeviceClass(name)
+	return draManager.DeviceClassResolver().GetDeviceClass(name)
 }
 
 // isImplicit tells whether a resource names a device class itself: deviceclass.resource.kubernetes.io/NAME.
@@ -46,13 +46,13 @@ func isImplicit(name v1.ResourceName) bool {
 }
 
 func (pl *Plugin) servesExtended(p *v1.Pod) bool {
-	if pl.draw == nil {
+	if pl.draManager == nil {
 		return false
 	}
 	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range list {
 			for name, q := range list[i].Resources.Requests {
-				if !q.IsZero() && pl.served(name) != nil {
+				if !q.IsZero() && pl.deviceClassFor(name) != nil {
 					return true
 				}
 			}
@@ -62,37 +62,37 @@ func (pl *Plugin) servesExtended(p *v1.Pod) bool {
 }
 
 // extendedOf is nil when no extended resource of the Pod is served by a class.
-func (pl *Plugin) extendedOf(p *v1.Pod) (*extended, error) {
+func (pl *Plugin) extendedOf(p *v1.Pod) (*extendedResources, error) {
 	if !pl.servesExtended(p) {
 		return nil, nil
 	}
-	e := &extended{asked: map[v1.ResourceName]int64{}}
+	e := &extendedResources{requested: map[v1.ResourceName]int64{}}
 	for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
 		if !q.IsZero() && (fit.IsExtended(name) || isImplicit(name)) {
-			e.asked[name] = q.Value()
+			e.requested[name] = q.Value()
 		}
 	}
-	all, err := pl.draw.ResourceClaims().List()
+	all, err := pl.draManager.ResourceClaims().List()
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range all {
 		if c.Namespace == p.Namespace && c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && metav1.IsControlledBy(c, p) {
-			e.stale = c
+			e.oldClaim = c
 		}
 	}
 	return e, nil
 }
 
-// extend makes the claim for what the node does not offer through a device plugin.
-func (pl *Plugin) extend(e *extended, found *seat, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if e.stale != nil {
+// allocateExtended makes the claim for what the node does not offer through a device plugin.
+func (pl *Plugin) allocateExtended(e *extendedResources, found *nodeAllocation, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	if e.oldClaim != nil {
 		return unresolvable("cannot schedule extended resource claim")
 	}
 	need := map[v1.ResourceName]*resourceapi.DeviceClass{}
-	for name := range e.asked {
+	for name := range e.requested {
 		has, known := n.GetAllocatable().GetScalarResources()[name]
-		class := pl.served(name)
+		class := pl.deviceClassFor(name)
 		switch {
 		case class != nil && has == 0:
 			need[name] = class
@@ -103,17 +103,17 @@ func (pl *Plugin) extend(e *extended, found *seat, p *v1.Pod, n framework.NodeIn
 	if len(need) == 0 {
 		return nil
 	}
-	found.own = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.Namespace, Name: inMemory, GenerateName: p.Name + "-extended-resources-", UID: inMemory + p.UID,
+	found.specialClaim = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: specialClaimUID, GenerateName: p.Name + "-extended-resources-", UID: specialClaimUID + p.UID,
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
 		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
 	}}
-	found.own.Spec.Devices.Requests, found.mapping = requestsFor(p, need)
+	found.specialClaim.Spec.Devices.Requests, found.mapping = requestsFor(p, need)
 	return nil
 }
 
-// wanting is a container that asks for an extended resource.
-type wanting struct {
+// containerRequest is a container that asks for an extended resource.
+type containerRequest struct {
 	container int // among init containers, then containers
 	name      string
 	order     int // of the resource among the container's, by name
@@ -131,36 +131,36 @@ func requestsFor(p *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		staying, passing := wantingOf(p, name)
-		point := func(w wanting, request string) {
+		staying, passing := containerRequestsOf(p, name)
+		point := func(w containerRequest, request string) {
 			mapping = append(mapping, v1.ContainerExtendedResourceRequest{ContainerName: w.name, ResourceName: string(name), RequestName: request})
 		}
 		for _, w := range staying {
-			requests = append(requests, requestOf(w, classes[name], w.count))
-			point(w, w.request())
+			requests = append(requests, deviceRequestOf(w, classes[name], w.count))
+			point(w, w.requestName())
 		}
-		most, rest := wanting{}, int64(0)
+		most, rest := containerRequest{}, int64(0)
 		for _, w := range passing {
-			if left := w.count - borrowed(w, staying, nil); left > rest {
+			if left := w.count - reusedFromInit(w, staying, nil); left > rest {
 				most, rest = w, left
 			}
 		}
 		for _, w := range passing {
-			lent := borrowed(w, staying, func(from wanting) { point(w, from.request()) })
+			lent := reusedFromInit(w, staying, func(from containerRequest) { point(w, from.requestName()) })
 			if lent < w.count {
-				point(w, most.request())
+				point(w, most.requestName())
 			}
 		}
 		if rest > 0 {
-			requests = append(requests, requestOf(most, classes[name], rest))
+			requests = append(requests, deviceRequestOf(most, classes[name], rest))
 		}
 	}
 	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
 	return requests, mapping
 }
 
-// borrowed sums the devices of containers that start after an init container, as far as it needs them.
-func borrowed(w wanting, staying []wanting, use func(wanting)) int64 {
+// reusedFromInit sums the devices of containers that start after an init container, as far as it needs them.
+func reusedFromInit(w containerRequest, staying []containerRequest, use func(containerRequest)) int64 {
 	var sum int64
 	for _, s := range staying {
 		if s.container < w.container || sum >= w.count {
@@ -173,25 +173,25 @@ func borrowed(w wanting, staying []wanting, use func(wanting)) int64 {
 	return sum
 }
 
-func (w wanting) request() string {
+func (w containerRequest) requestName() string {
 	return fmt.Sprintf("container-%d-request-%d", w.container, w.order)
 }
 
-func requestOf(w wanting, class *resourceapi.DeviceClass, count int64) resourceapi.DeviceRequest {
-	return resourceapi.DeviceRequest{Name: w.request(), Exactly: &resourceapi.ExactDeviceRequest{
+func deviceRequestOf(w containerRequest, class *resourceapi.DeviceClass, count int64) resourceapi.DeviceRequest {
+	return resourceapi.DeviceRequest{Name: w.requestName(), Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: class.Name, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
 	}}
 }
 
-// wantingOf lists the containers that ask for the resource: those that stay, and init containers that pass.
-func wantingOf(p *v1.Pod, name v1.ResourceName) (staying, passing []wanting) {
+// containerRequestsOf lists the containers that ask for the resource: those that stay, and init containers that pass.
+func containerRequestsOf(p *v1.Pod, name v1.ResourceName) (staying, passing []containerRequest) {
 	all := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	for i := range all {
 		q, asks := all[i].Resources.Requests[name]
 		if !asks || q.IsZero() {
 			continue
 		}
-		w := wanting{container: i, name: all[i].Name, count: q.Value()}
+		w := containerRequest{container: i, name: all[i].Name, count: q.Value()}
 		for other := range all[i].Resources.Requests {
 			if other < name {
 				w.order++

@@ -8,26 +8,26 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// unasked tells that the cycle ended before this plugin's PreFilter: upstream then finds no note of its own and says that; it ends up in the Pod's condition
+// isUnfiltered tells that the cycle ended before this plugin's PreFilter: upstream then finds no note of its own and says that; it ends up in the Pod's condition
 // ("… not found. not found") and keeps preemption, which could not help, from being tried.
-func unasked(statuses framework.NodeToStatusReader) bool {
-	s, ok := statuses.(*place.NodeStatuses)
-	return ok && slices.Contains(s.Unasked, Name)
+func isUnfiltered(statuses framework.NodeToStatusReader) bool {
+	s, ok := statuses.(*schedule.NodeStatuses)
+	return ok && slices.Contains(s.NotRun, Name)
 }
 
 // Filter refuses nodes from which an allocated claim cannot be reached, or where not all others can be allocated.
 func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	w, err := workOf(state)
+	w, err := cycleStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	if w.shelf != nil {
-		return pl.judge(ctx, w, n.Node()).no
+	if w.cachedShape != nil {
+		return pl.evaluateNode(ctx, w, n.Node()).status
 	}
-	found := &seat{}
+	found := &nodeAllocation{}
 	for i, selector := range w.selectors {
 		if selector != nil && !selector.Match(n.Node()) {
 			found.unavailable = append(found.unavailable, i)
@@ -35,52 +35,52 @@ func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.
 	}
 	var status *framework.Status
 	if len(found.unavailable) == 0 {
-		status = pl.allocate(ctx, search{w, found, p, n})
+		status = pl.allocate(ctx, allocation{w, found, p, n})
 	} else {
 		status = unresolvable(textUnavailable)
 	}
-	if s := w.seats[n.Node().Name]; s != nil {
+	if s := w.allocations[n.Node().Name]; s != nil {
 		*s = *found
 	}
 	return status
 }
 
-// search is one node's.
-type search struct {
-	work  *work
-	found *seat
-	pod   *v1.Pod
-	node  framework.NodeInfo
+// allocation is one node's.
+type allocation struct {
+	work   *cycleState
+	result *nodeAllocation
+	pod    *v1.Pod
+	node   framework.NodeInfo
 }
 
 // allocate looks for devices of the node for all claims that have none.
-func (pl *Plugin) allocate(ctx context.Context, q search) *framework.Status {
+func (pl *Plugin) allocate(ctx context.Context, q allocation) *framework.Status {
 	if q.work.extended != nil {
-		if s := pl.extend(q.work.extended, q.found, q.pod, q.node); s != nil {
+		if s := pl.allocateExtended(q.work.extended, q.result, q.pod, q.node); s != nil {
 			return s
 		}
 	}
-	claims := q.work.claimsFor(q.found.own)
+	claims := q.work.claimsFor(q.result.specialClaim)
 	if len(claims) == 0 {
 		return nil
 	}
 	var no *framework.Status
 	n := q.node.Node()
-	q.found.results, no = pl.find(ctx, q.work, asked{n, pl.stockFor(q.work, n.Name), claims})
+	q.result.results, no = pl.runAllocator(ctx, q.work, nodeQuery{n, pl.devicesFor(q.work, n.Name), claims})
 	return no
 }
 
 // PreScore skips when no claim offers a choice.
 func (*Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
-	w, err := workOf(state)
-	if err != nil || !w.chooses() {
+	w, err := cycleStateOf(state)
+	if err != nil || !w.needsScoring() {
 		return framework.NewStatus(framework.Skip)
 	}
 	return nil
 }
 
-func (w *work) chooses() bool {
-	for _, i := range w.missing {
+func (w *cycleState) needsScoring() bool {
+	for _, i := range w.unallocated {
 		for _, r := range w.claims[i].Spec.Devices.Requests {
 			if len(r.FirstAvailable) > 0 {
 				return true
@@ -92,36 +92,36 @@ func (w *work) chooses() bool {
 
 // Score counts how early in their lists the alternatives stand that the node can give (KEP-4816).
 func (*Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
-	w, err := workOf(state)
+	w, err := cycleStateOf(state)
 	if err != nil {
 		return 0, framework.AsStatus(err)
 	}
-	if w.shelf != nil {
-		if v := w.shelf.of(n.Node()); v != nil {
-			return v.early, nil
+	if w.cachedShape != nil {
+		if v := w.cachedShape.resultOf(n.Node()); v != nil {
+			return v.score, nil
 		}
 		return 0, nil
 	}
-	s := w.seats[n.Node().Name]
+	s := w.allocations[n.Node().Name]
 	if s == nil {
 		return 0, nil
 	}
-	return w.early(s.results), nil
+	return w.subrequestScores(s.results), nil
 }
 
-// early sums up what the choices for the claims are worth.
-func (w *work) early(results []resourceapi.AllocationResult) int64 {
+// subrequestScores sums up what the choices for the claims are worth.
+func (w *cycleState) subrequestScores(results []resourceapi.AllocationResult) int64 {
 	var sum int64
-	for k, i := range w.missing {
+	for k, i := range w.unallocated {
 		if k < len(results) {
-			sum += early(w.claims[i], &results[k])
+			sum += subrequestScore(w.claims[i], &results[k])
 		}
 	}
 	return sum
 }
 
-// early gives the first alternative of each list 8 points (the longest a list can be), the second 7, and so on.
-func early(c *resourceapi.ResourceClaim, a *resourceapi.AllocationResult) int64 {
+// subrequestScore gives the first alternative of each list 8 points (the longest a list can be), the second 7, and so on.
+func subrequestScore(c *resourceapi.ResourceClaim, a *resourceapi.AllocationResult) int64 {
 	var sum int64
 	for i := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[i]

@@ -8,16 +8,16 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/changes"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 )
 
-// Stock is a manager of devices that knows which nodes a change is about. With it, verdicts about a node are kept until something changes there.
-type Stock interface {
-	changes.Source // of devices, and of what is taken of them
-	// Apart tells whether no device can be reached from several nodes.
-	Apart() bool
-	// Of gives all slices of the pools that may matter to a node, and what is taken of these. Both are for reading.
-	Of(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState)
+// NodePools is a manager of devices that knows which nodes a change is about. With it, verdicts about a node are kept until something changes there.
+type NodePools interface {
+	nodechanges.Source // of devices, and of what is taken of them
+	// AllNodeLocal tells whether no device can be reached from several nodes.
+	AllNodeLocal() bool
+	// DevicesOf gives all slices of the pools that may matter to a node, and what is taken of these. Both are for reading.
+	DevicesOf(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState)
 }
 
 // Pools is what there is to allocate from, by pool, with what is taken, and when that changed for which node. A pool whose slices all name one node concerns that node
@@ -26,7 +26,7 @@ type Pools struct {
 	pools  map[poolID]*pool
 	ofNode map[string]map[poolID]*pool
 	shared map[poolID]*pool
-	changes.Log
+	nodechanges.Log
 	all *structured.AllocatedState // handed out and still true; never changed afterwards
 }
 
@@ -53,8 +53,8 @@ func (p *Pools) pool(id poolID) *pool {
 	return p.pools[id]
 }
 
-// reach tells from where the pool's devices can be used: from one node, or perhaps from several; nowhere when it has no slices.
-func (p *pool) reach() (node string, several bool) {
+// nodes tells from where the pool's devices can be used: from one node, or perhaps from several; nowhere when it has no slices.
+func (p *pool) nodes() (node string, several bool) {
 	for _, s := range p.slices {
 		name := deref(s.Spec.NodeName)
 		if name == "" || node != "" && name != node {
@@ -80,16 +80,16 @@ func (p *Pools) SetSlice(was, is *resourceapi.ResourceSlice) {
 // change changes a pool's slices, sorts the pool in where it belongs now and notes both for whom it mattered and for whom it matters.
 func (p *Pools) change(id poolID, do func(*pool)) {
 	o := p.pool(id)
-	p.touch(o)
-	if node, _ := o.reach(); node != "" {
+	p.noteChange(o)
+	if node, _ := o.nodes(); node != "" {
 		if delete(p.ofNode[node], id); len(p.ofNode[node]) == 0 {
 			delete(p.ofNode, node)
 		}
 	}
 	delete(p.shared, id)
 	do(o)
-	p.touch(o)
-	switch node, several := o.reach(); {
+	p.noteChange(o)
+	switch node, several := o.nodes(); {
 	case several:
 		p.shared[id] = o
 	case node != "":
@@ -97,13 +97,13 @@ func (p *Pools) change(id poolID, do func(*pool)) {
 			p.ofNode[node] = map[poolID]*pool{}
 		}
 		p.ofNode[node][id] = o
-	case o.free():
+	case o.isEmpty():
 		delete(p.pools, id)
 	}
 }
 
-func (p *Pools) touch(o *pool) {
-	switch node, several := o.reach(); {
+func (p *Pools) noteChange(o *pool) {
+	switch node, several := o.nodes(); {
 	case several:
 		p.NoteAll()
 	case node != "":
@@ -111,14 +111,14 @@ func (p *Pools) touch(o *pool) {
 	}
 }
 
-// Give takes in that a claim which had one allocation has another; nil for none.
-func (p *Pools) Give(was, is *resourceapi.AllocationResult) {
+// SetAllocation takes in that a claim which had one allocation has another; nil for none.
+func (p *Pools) SetAllocation(was, is *resourceapi.AllocationResult) {
 	p.all = nil
-	p.count(was, -1)
-	p.count(is, 1)
+	p.countAllocation(was, -1)
+	p.countAllocation(is, 1)
 }
 
-func (p *Pools) count(a *resourceapi.AllocationResult, by int) {
+func (p *Pools) countAllocation(a *resourceapi.AllocationResult, by int) {
 	if a == nil {
 		return
 	}
@@ -128,8 +128,8 @@ func (p *Pools) count(a *resourceapi.AllocationResult, by int) {
 		touched[at] = p.pool(at)
 		return touched[at]
 	}
-	one := NothingTaken()
-	Take(one, a)
+	one := NoAllocations()
+	AddAllocation(one, a)
 	for id := range one.AllocatedDevices {
 		add(of(id).devices, id, by)
 	}
@@ -145,7 +145,7 @@ func (p *Pools) count(a *resourceapi.AllocationResult, by int) {
 		}
 	}
 	for id, o := range touched {
-		if p.touch(o); o.free() {
+		if p.noteChange(o); o.isEmpty() {
 			delete(p.pools, id)
 		}
 	}
@@ -157,7 +157,7 @@ func add[K comparable](m map[K]int, k K, by int) {
 	}
 }
 
-func (p *pool) free() bool {
+func (p *pool) isEmpty() bool {
 	return len(p.slices)+len(p.devices)+len(p.shares)+len(p.consumed) == 0
 }
 
@@ -171,10 +171,10 @@ func (p *pool) addTo(s *structured.AllocatedState) {
 	maps.Copy(s.AggregatedCapacity, p.consumed.Clone())
 }
 
-// Taken is what is taken of all pools, for reading.
-func (p *Pools) Taken() *structured.AllocatedState {
+// Allocated is what is taken of all pools, for reading.
+func (p *Pools) Allocated() *structured.AllocatedState {
 	if p.all == nil {
-		p.all = NothingTaken()
+		p.all = NoAllocations()
 		for _, o := range p.pools {
 			o.addTo(p.all)
 		}
@@ -183,13 +183,13 @@ func (p *Pools) Taken() *structured.AllocatedState {
 	return &c
 }
 
-// Apart tells whether every pool concerns one node alone.
-func (p *Pools) Apart() bool { return len(p.shared) == 0 }
+// AllNodeLocal tells whether every pool concerns one node alone.
+func (p *Pools) AllNodeLocal() bool { return len(p.shared) == 0 }
 
-// Of gives the slices of all pools that concern a node, by name, and what is taken of them.
-func (p *Pools) Of(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState) {
+// DevicesOf gives the slices of all pools that concern a node, by name, and what is taken of them.
+func (p *Pools) DevicesOf(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState) {
 	var out []*resourceapi.ResourceSlice
-	taken := NothingTaken()
+	taken := NoAllocations()
 	for _, list := range []map[poolID]*pool{p.ofNode[node], p.shared} {
 		for _, o := range list {
 			out = slices.AppendSeq(out, maps.Values(o.slices))

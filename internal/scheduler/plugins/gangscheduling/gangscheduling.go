@@ -15,11 +15,11 @@ const Name = "GangScheduling"
 
 // Upstream's texts.
 const (
-	NoGroup       = "waiting for pods's pod group %q to appear in scheduling queue"
-	TooFew        = "waiting for minCount pods from a gang to appear in scheduling queue"
-	Unsatisfied   = "minCount (%d) is not yet satisfied: %d scheduled, %d remaining"
-	OutOfReach    = "minCount (%d) cannot be satisfied: %d scheduled, %d remaining"
-	Unschedulable = "pod group is unschedulable"
+	NoPodGroup          = "waiting for pods's pod group %q to appear in scheduling queue"
+	TooFew              = "waiting for minCount pods from a gang to appear in scheduling queue"
+	Unsatisfied         = "minCount (%d) is not yet satisfied: %d scheduled, %d remaining"
+	MinCountUnreachable = "minCount (%d) cannot be satisfied: %d scheduled, %d remaining"
+	Unschedulable       = "pod group is unschedulable"
 )
 
 // Plugin is the plugin.
@@ -36,16 +36,16 @@ func New(groups framework.PodGroupManager) *Plugin { return &Plugin{groups} }
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// Of names a Pod's group; empty when it has none.
-func Of(p *v1.Pod) string {
+// PodGroupNameOf names a Pod's group; empty when it has none.
+func PodGroupNameOf(p *v1.Pod) string {
 	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		return *g.PodGroupName
 	}
 	return ""
 }
 
-// Least is how many Pods of a group must have a node at once: minCount of a gang, 1 otherwise.
-func Least(g *schedulingv1beta1.PodGroup) int {
+// MinCount is how many Pods of a group must have a node at once: minCount of a gang, 1 otherwise.
+func MinCount(g *schedulingv1beta1.PodGroup) int {
 	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
 		return int(gang.MinCount)
 	}
@@ -54,13 +54,13 @@ func Least(g *schedulingv1beta1.PodGroup) int {
 
 // PreEnqueue gates a Pod until its group exists and, for a gang, has minCount Pods.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
-	name := Of(pod)
+	name := PodGroupNameOf(pod)
 	if name == "" {
 		return nil
 	}
 	g, err := p.groups.PodGroups().Get(pod.Namespace, name)
 	if err != nil {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(NoGroup, name))
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(NoPodGroup, name))
 	}
 	if g.Spec.SchedulingPolicy.Gang == nil {
 		return nil
@@ -69,7 +69,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	if state.AllPodsCount() < Least(g) {
+	if state.AllPodsCount() < MinCount(g) {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, TooFew)
 	}
 	return nil
@@ -85,7 +85,7 @@ type Progress struct {
 func Feasible(least int, p Progress) *framework.Status {
 	switch {
 	case p.Remaining+p.Scheduled < least:
-		return framework.NewStatus(framework.Unschedulable, fmt.Sprintf(OutOfReach, least, p.Scheduled, p.Remaining))
+		return framework.NewStatus(framework.Unschedulable, fmt.Sprintf(MinCountUnreachable, least, p.Scheduled, p.Remaining))
 	case p.Scheduled < least:
 		return framework.NewStatus(framework.Wait, fmt.Sprintf(Unsatisfied, least, p.Scheduled, p.Remaining))
 	}
@@ -95,32 +95,32 @@ func Feasible(least int, p Progress) *framework.Status {
 // EventsToRegister wakes members for another member, for the group itself and for a lower minCount.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, QueueingHintFn: forMember},
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add}, QueueingHintFn: forMember},
-		{Event: framework.ClusterEvent{Resource: framework.PodGroup, ActionType: framework.Add | framework.Update}, QueueingHintFn: forGroup},
+		{Event: framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, QueueingHintFn: isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add}, QueueingHintFn: isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.PodGroup, ActionType: framework.Add | framework.Update}, QueueingHintFn: isSchedulableAfterPodGroupChange},
 	}, nil
 }
 
-func forMember(_ logr.Logger, p *v1.Pod, _, now any) (framework.QueueingHint, error) {
+func isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod, _, now any) (framework.QueueingHint, error) {
 	o, ok := now.(*v1.Pod)
 	if !ok {
 		return framework.Queue, fmt.Errorf("%T is no Pod", now)
 	}
-	if Of(p) != "" && o.Namespace == p.Namespace && Of(o) == Of(p) {
+	if PodGroupNameOf(p) != "" && o.Namespace == p.Namespace && PodGroupNameOf(o) == PodGroupNameOf(p) {
 		return framework.Queue, nil
 	}
 	return framework.QueueSkip, nil
 }
 
-func forGroup(_ logr.Logger, p *v1.Pod, before, now any) (framework.QueueingHint, error) {
+func isSchedulableAfterPodGroupChange(_ logr.Logger, p *v1.Pod, before, now any) (framework.QueueingHint, error) {
 	g, ok := now.(*schedulingv1beta1.PodGroup)
 	if !ok {
 		return framework.Queue, fmt.Errorf("%T is no PodGroup", now)
 	}
-	if Of(p) != g.Name || p.Namespace != g.Namespace {
+	if PodGroupNameOf(p) != g.Name || p.Namespace != g.Namespace {
 		return framework.QueueSkip, nil
 	}
-	if was, ok := before.(*schedulingv1beta1.PodGroup); ok && was != nil && Least(g) >= Least(was) {
+	if was, ok := before.(*schedulingv1beta1.PodGroup); ok && was != nil && MinCount(g) >= MinCount(was) {
 		return framework.QueueSkip, nil
 	}
 	return framework.Queue, nil

@@ -4,34 +4,34 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-var _ place.Indexed = (*Plugin)(nil)
+var _ schedule.ColumnPlugin = (*Plugin)(nil)
 
-// Shape is the image names. How many nodes there are counts too, but rows are judged anew when that changes.
-func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+// AppendShape is the image names. How many nodes there are counts too, but rows are judged anew when that changes.
+func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	for i := range p.Spec.InitContainers {
-		to = place.AppendString(to, p.Spec.InitContainers[i].Image)
+		to = schedule.AppendString(to, p.Spec.InitContainers[i].Image)
 	}
 	to = append(to, 0xff)
 	for i := range p.Spec.Containers {
-		to = place.AppendString(to, p.Spec.Containers[i].Image)
+		to = schedule.AppendString(to, p.Spec.Containers[i].Image)
 	}
 	to = append(to, 0xff)
 	for i := range p.Spec.Volumes {
 		if im := p.Spec.Volumes[i].Image; im != nil {
-			to = place.AppendString(to, im.Reference)
+			to = schedule.AppendString(to, im.Reference)
 		}
 	}
 	return to, true
 }
 
-// Opinion asks rows that have images at all.
-func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
-	return &columns.Opinion{Score: func(rows []int32, raw []int64) {
+// Evaluator asks rows that have images at all.
+func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
+	return &columns.Evaluator{Score: func(rows []int32, raw []int64) {
 		for i, row := range rows {
-			if t.Imaged[row] {
+			if t.HasImages[row] {
 				raw[i] = score(p, t.Nodes[row], t.Len())
 			}
 		}

@@ -11,16 +11,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
 	// Name of the plugin.
 	Name = "ImageLocality"
 
-	mb        int64 = 1024 * 1024
-	worthless       = 23 * mb   // images together below this count nothing
-	worthAll        = 1000 * mb // per image: the score is full at this size
+	mb                    int64 = 1024 * 1024
+	minThreshold                = 23 * mb   // images together below this count nothing
+	maxContainerThreshold       = 1000 * mb // per image: the score is full at this size
 )
 
 // Plugin is the judge.
@@ -43,7 +43,7 @@ func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n
 		return 0, nil
 	}
 	total := 1
-	if w := place.WorldOf(state); w != nil {
+	if w := schedule.SnapshotOf(state); w != nil {
 		total = max(w.Len(), 1)
 	}
 	return score(p, n, total), nil
@@ -69,9 +69,9 @@ func score(p *v1.Pod, n framework.NodeInfo, total int) int64 {
 			add(im.Reference)
 		}
 	}
-	top := worthAll * count
-	sum = min(max(sum, worthless), top)
-	return framework.MaxScore * (sum - worthless) / (top - worthless)
+	top := maxContainerThreshold * count
+	sum = min(max(sum, minThreshold), top)
+	return framework.MaxScore * (sum - minThreshold) / (top - minThreshold)
 }
 
 // ScoreExtensions has none: scores are absolute.

@@ -11,35 +11,35 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// named is how many Pods an explanation names.
-const named = 3
+// maxPodsNamed is how many Pods an explanation names.
+const maxPodsNamed = 3
 
 // Explain names the term, the domain and the Pods behind a refusal.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	s, err := standingOf(state)
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	s, err := preFilterStateOf(state)
 	if err != nil {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
 	node := n.Node()
-	if i := pl.lonely(s, node); i >= 0 {
-		return s.whyLonely(i, node)
+	if i := pl.unmetAffinity(s, node); i >= 0 {
+		return s.explainAffinity(i, node)
 	}
-	if i := s.crowded(node); i >= 0 {
-		t := &s.own.GetRequiredAntiAffinityTerms()[i]
+	if i := s.unmetAntiAffinity(node); i >= 0 {
+		t := &s.podInfo.GetRequiredAntiAffinityTerms()[i]
 		d := domain{t.TopologyKey, node.Labels[t.TopologyKey]}
-		who := s.in(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
-		return place.Why{Code: reason.PodMinded, Detail: fmt.Sprintf("%s=%s has %s, which the Pod's anti-affinity (%s) keeps away from", d.key, d.value, who, text(t)),
+		who := s.podsInDomain(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
+		return schedule.Explanation{Code: reason.AntiAffinity, Detail: fmt.Sprintf("%s=%s has %s, which the Pod's anti-affinity (%s) keeps away from", d.key, d.value, who, termText(t)),
 			Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or make the term preferred", who, d.key)}
 	}
-	d := s.banned(node)
+	d := s.existingAntiAffinityDomain(node)
 	if d == (domain{}) {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
-	who := s.in(state, d, func(other framework.PodInfo) bool {
+	who := s.podsInDomain(state, d, func(other framework.PodInfo) bool {
 		for _, t := range other.GetRequiredAntiAffinityTerms() {
 			if t.TopologyKey == d.key && pl.matches(&t, p) {
 				return true
@@ -47,37 +47,37 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		}
 		return false
 	})
-	return place.Why{Code: reason.PodUnwelcome, Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity keeps this Pod out", d.key, d.value, who),
+	return schedule.Explanation{Code: reason.ExistingAntiAffinity, Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity keeps this Pod out", d.key, d.value, who),
 		Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or change the labels of this Pod", who, d.key)}
 }
 
-func (s *standing) whyLonely(i int, node *v1.Node) place.Why {
-	t := &s.own.GetRequiredAffinityTerms()[i]
+func (s *preFilterState) explainAffinity(i int, node *v1.Node) schedule.Explanation {
+	t := &s.podInfo.GetRequiredAffinityTerms()[i]
 	value, ok := node.Labels[t.TopologyKey]
 	if !ok {
-		return place.Why{Code: reason.PodWanted, Detail: fmt.Sprintf("no label %s, the topology key of the Pod's affinity (%s)", t.TopologyKey, text(t)),
+		return schedule.Explanation{Code: reason.Affinity, Detail: fmt.Sprintf("no label %s, the topology key of the Pod's affinity (%s)", t.TopologyKey, termText(t)),
 			Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", node.Name, t.TopologyKey)}
 	}
-	detail := fmt.Sprintf("no Pod in %s=%s matches the Pod's affinity (%s)", t.TopologyKey, value, text(t))
-	if s.wanted.none() {
-		return place.Why{Code: reason.PodWanted, Detail: detail + ", nor on any other node", Fix: "start a Pod that matches, or make the term preferred"}
+	detail := fmt.Sprintf("no Pod in %s=%s matches the Pod's affinity (%s)", t.TopologyKey, value, termText(t))
+	if s.affinityCounts.none() {
+		return schedule.Explanation{Code: reason.Affinity, Detail: detail + ", nor on any other node", Fix: "start a Pod that matches, or make the term preferred"}
 	}
-	return place.Why{Code: reason.PodWanted, Detail: detail, Fix: fmt.Sprintf("make room where such Pods are, start one in %s=%s, or make the term preferred", t.TopologyKey, value)}
+	return schedule.Explanation{Code: reason.Affinity, Detail: detail, Fix: fmt.Sprintf("make room where such Pods are, start one in %s=%s, or make the term preferred", t.TopologyKey, value)}
 }
 
-// in names the Pods of a domain that are meant.
-func (s *standing) in(state framework.CycleState, d domain, meant func(framework.PodInfo) bool) string {
-	world := place.WorldOf(state)
-	if world == nil {
+// podsInDomain names the Pods of a domain that are meant.
+func (s *preFilterState) podsInDomain(state framework.CycleState, d domain, meant func(framework.PodInfo) bool) string {
+	snap := schedule.SnapshotOf(state)
+	if snap == nil {
 		return "a Pod"
 	}
 	var names []string
 	more := 0
-	for _, n := range s.of(world, d) {
+	for _, n := range s.nodesOfDomain(snap, d) {
 		for _, other := range n.GetPods() {
 			switch {
 			case !meant(other):
-			case len(names) < named:
+			case len(names) < maxPodsNamed:
 				names = append(names, pod.Key(other.GetPod()))
 			default:
 				more++
@@ -95,11 +95,11 @@ func (s *standing) in(state framework.CycleState, d domain, meant func(framework
 	return "Pods " + strings.Join(names, ", ")
 }
 
-// of lists the nodes of a domain. All domains of a key are found at once, as many nodes are explained one after the other.
-func (s *standing) of(world *snapshot.Snapshot, d domain) []framework.NodeInfo {
+// nodesOfDomain lists the nodes of a domain. All domains of a key are found at once, as many nodes are explained one after the other.
+func (s *preFilterState) nodesOfDomain(snap *snapshot.Snapshot, d domain) []framework.NodeInfo {
 	if s.nodes[d.key] == nil {
 		byValue := map[string][]framework.NodeInfo{}
-		for _, n := range world.All() {
+		for _, n := range snap.All() {
 			if value, ok := n.Node().Labels[d.key]; ok {
 				byValue[value] = append(byValue[value], n)
 			}
@@ -112,7 +112,7 @@ func (s *standing) of(world *snapshot.Snapshot, d domain) []framework.NodeInfo {
 	return s.nodes[d.key][d.value]
 }
 
-func text(t *framework.AffinityTerm) string {
+func termText(t *framework.AffinityTerm) string {
 	where := ""
 	if len(t.Namespaces) > 0 {
 		where = " in " + strings.Join(sets.List(t.Namespaces), ", ")

@@ -6,7 +6,7 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -30,7 +30,7 @@ type Plugin struct {
 	ignorePreferred bool  // preferred terms of Pods already there do not count for Pods without such terms
 	namespaces      Namespaces
 
-	far, near, unwelcome *framework.Status
+	affinityStatus, antiAffinityStatus, existingAntiAffinityStatus *framework.Status
 }
 
 // New makes the judge from defaulted arguments. namespaces may be nil: selectors of namespaces then see no labels.
@@ -40,9 +40,9 @@ func New(args *config.InterPodAffinityArgs, namespaces Namespaces) *Plugin {
 	}
 	p := &Plugin{
 		hardWeight: 1, namespaces: namespaces,
-		far:       framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonAffinity).WithPlugin(Name),
-		near:      framework.NewStatus(framework.Unschedulable, ReasonAntiAffinity).WithPlugin(Name),
-		unwelcome: framework.NewStatus(framework.Unschedulable, ReasonExisting).WithPlugin(Name),
+		affinityStatus:             framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonAffinity).WithPlugin(Name),
+		antiAffinityStatus:         framework.NewStatus(framework.Unschedulable, ReasonAntiAffinity).WithPlugin(Name),
+		existingAntiAffinityStatus: framework.NewStatus(framework.Unschedulable, ReasonExisting).WithPlugin(Name),
 	}
 	if args != nil {
 		p.ignorePreferred = args.IgnorePreferredTermsOfExistingPods
@@ -61,7 +61,7 @@ var (
 	_ framework.ScorePlugin         = (*Plugin)(nil)
 	_ framework.EnqueueExtensions   = (*Plugin)(nil)
 	_ framework.SignPlugin          = (*Plugin)(nil)
-	_ place.Explainer               = (*Plugin)(nil)
+	_ schedule.Explainer            = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -106,10 +106,10 @@ func (pl *Plugin) matchesAny(terms []framework.AffinityTerm, p *v1.Pod) bool {
 // domain is a set of nodes: those with the value under the key.
 type domain struct{ key, value string }
 
-// counts are numbers by domain; a domain without an entry has none.
-type counts map[domain]int64
+// domainCounts are numbers by domain; a domain without an entry has none.
+type domainCounts map[domain]int64
 
-func (c counts) add(node *v1.Node, key string, by int64) {
+func (c domainCounts) add(node *v1.Node, key string, by int64) {
 	value, ok := node.Labels[key]
 	if !ok {
 		return
@@ -120,8 +120,8 @@ func (c counts) add(node *v1.Node, key string, by int64) {
 	}
 }
 
-// meeting is a Pod that terms may mean, the node whose domains they are about, and the sign of what they count.
-type meeting struct {
+// countedPod is a Pod that terms may mean, the node whose domains they are about, and the sign of what they count.
+type countedPod struct {
 	pod  *v1.Pod
 	node *v1.Node
 	sign int64
@@ -129,7 +129,7 @@ type meeting struct {
 
 // nodesWith gives the nodes of the cycle: the world's where it is known, for it lists those with affine Pods apart.
 func nodesWith(state framework.CycleState, all []framework.NodeInfo, list func(framework.NodeInfoLister) ([]framework.NodeInfo, error)) []framework.NodeInfo {
-	if w := place.WorldOf(state); w != nil {
+	if w := schedule.SnapshotOf(state); w != nil {
 		if found, err := list(w); err == nil {
 			return found
 		}

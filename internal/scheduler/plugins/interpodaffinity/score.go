@@ -8,17 +8,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// pull is what the Pods around weigh for or against each domain, by key and value.
-type pull map[string]map[string]int64
+// topologyScores is what the Pods around weigh for or against each domain, by key and value.
+type topologyScores map[string]map[string]int64
 
 // Clone shares: nothing changes it after PreScore.
-func (p pull) Clone() framework.StateData { return p }
+func (p topologyScores) Clone() framework.StateData { return p }
 
-func (p pull) add(node *v1.Node, key string, by int64) {
+func (p topologyScores) add(node *v1.Node, key string, by int64) {
 	value, ok := node.Labels[key]
 	if !ok || by == 0 {
 		return
@@ -36,23 +36,23 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 		return framework.AsStatus(fmt.Errorf("parsing pod: %w", err))
 	}
 	prefers := len(own.GetPreferredAffinityTerms())+len(own.GetPreferredAntiAffinityTerms()) > 0
-	world := place.WorldOf(state)
-	if world == nil || pl.ignorePreferred && !prefers {
+	snap := schedule.SnapshotOf(state)
+	if snap == nil || pl.ignorePreferred && !prefers {
 		return framework.NewStatus(framework.Skip)
 	}
-	sum := pull{}
+	sum := topologyScores{}
 	if prefers {
-		for _, n := range world.All() {
+		for _, n := range snap.All() {
 			for _, other := range n.GetPods() {
-				pl.prefer(sum, own.GetPreferredAffinityTerms(), meeting{other.GetPod(), n.Node(), 1})
-				pl.prefer(sum, own.GetPreferredAntiAffinityTerms(), meeting{other.GetPod(), n.Node(), -1})
+				pl.addPreferred(sum, own.GetPreferredAffinityTerms(), countedPod{other.GetPod(), n.Node(), 1})
+				pl.addPreferred(sum, own.GetPreferredAntiAffinityTerms(), countedPod{other.GetPod(), n.Node(), -1})
 			}
 		}
 	}
-	affine, _ := world.HavePodsWithAffinityList() // a snapshot's list has no error
+	affine, _ := snap.HavePodsWithAffinityList() // a snapshot's list has no error
 	for _, n := range affine {
 		for _, other := range n.GetPodsWithAffinity() {
-			pl.welcome(sum, other, p, n.Node())
+			pl.addExistingPod(sum, other, p, n.Node())
 		}
 	}
 	if len(sum) == 0 {
@@ -62,7 +62,7 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	return nil
 }
 
-func (pl *Plugin) prefer(sum pull, terms []framework.WeightedAffinityTerm, m meeting) {
+func (pl *Plugin) addPreferred(sum topologyScores, terms []framework.WeightedAffinityTerm, m countedPod) {
 	for i := range terms {
 		if pl.matches(&terms[i].AffinityTerm, m.pod) {
 			sum.add(m.node, terms[i].TopologyKey, m.sign*int64(terms[i].Weight))
@@ -70,8 +70,8 @@ func (pl *Plugin) prefer(sum pull, terms []framework.WeightedAffinityTerm, m mee
 	}
 }
 
-// welcome weighs what a Pod already there thinks of the Pod.
-func (pl *Plugin) welcome(sum pull, other framework.PodInfo, p *v1.Pod, node *v1.Node) {
+// addExistingPod weighs what a Pod already there thinks of the Pod.
+func (pl *Plugin) addExistingPod(sum topologyScores, other framework.PodInfo, p *v1.Pod, node *v1.Node) {
 	if pl.hardWeight > 0 {
 		terms := other.GetRequiredAffinityTerms()
 		for i := range terms {
@@ -80,17 +80,17 @@ func (pl *Plugin) welcome(sum pull, other framework.PodInfo, p *v1.Pod, node *v1
 			}
 		}
 	}
-	pl.prefer(sum, other.GetPreferredAffinityTerms(), meeting{p, node, 1})
-	pl.prefer(sum, other.GetPreferredAntiAffinityTerms(), meeting{p, node, -1})
+	pl.addPreferred(sum, other.GetPreferredAffinityTerms(), countedPod{p, node, 1})
+	pl.addPreferred(sum, other.GetPreferredAntiAffinityTerms(), countedPod{p, node, -1})
 }
 
 // Score sums the weights of the node's domains; it may be negative until normalised.
 func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
-	if kept, ok := v.(weighed); ok {
-		return kept.on(n.Node()), nil
+	if aggregate, ok := v.(aggregateScores); ok {
+		return aggregate.scoreOf(n.Node()), nil
 	}
-	sum, ok := v.(pull)
+	sum, ok := v.(topologyScores)
 	if err != nil || !ok {
 		return 0, nil
 	}

@@ -9,24 +9,24 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 var (
-	_ place.Indexed = (*Plugin)(nil)
-	_ place.Podless = (*Plugin)(nil)
-	_ place.Scaled  = (*Plugin)(nil)
+	_ schedule.ColumnPlugin  = (*Plugin)(nil)
+	_ schedule.IgnoresPods   = (*Plugin)(nil)
+	_ schedule.MaxNormalized = (*Plugin)(nil)
 )
 
-// Podless: the node itself decides.
-func (*Plugin) Podless() {}
+// IgnoresPods: the node itself decides.
+func (*Plugin) IgnoresPods() {}
 
-// Shape is selector and node affinity. Pods that name nodes by field are not shared: each names another.
-func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+// AppendShape is selector and node affinity. Pods that name nodes by field are not shared: each names another.
+func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	to = append(snapshot.AppendLabels(to, p.Spec.NodeSelector), 0xff)
 	if want := terms(p); want != nil {
-		to = place.AppendInt(append(to, 1), int64(len(want.NodeSelectorTerms)))
+		to = schedule.AppendInt(append(to, 1), int64(len(want.NodeSelectorTerms)))
 		for i := range want.NodeSelectorTerms {
 			if len(want.NodeSelectorTerms[i].MatchFields) > 0 {
 				return to, false
@@ -38,7 +38,7 @@ func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
 		if len(t.Preference.MatchFields) > 0 {
 			return to, false
 		}
-		to = appendTerm(place.AppendInt(append(to, 2), int64(t.Weight)), &t.Preference)
+		to = appendTerm(schedule.AppendInt(append(to, 2), int64(t.Weight)), &t.Preference)
 	}
 	return to, true
 }
@@ -51,28 +51,28 @@ func preferences(p *v1.Pod) []v1.PreferredSchedulingTerm {
 }
 
 func appendTerm(to []byte, t *v1.NodeSelectorTerm) []byte {
-	to = place.AppendInt(to, int64(len(t.MatchExpressions)))
+	to = schedule.AppendInt(to, int64(len(t.MatchExpressions)))
 	for i := range t.MatchExpressions {
 		r := &t.MatchExpressions[i]
-		to = place.AppendString(to, r.Key)
-		to = place.AppendString(to, string(r.Operator))
-		to = place.AppendInt(to, int64(len(r.Values)))
+		to = schedule.AppendString(to, r.Key)
+		to = schedule.AppendString(to, string(r.Operator))
+		to = schedule.AppendInt(to, int64(len(r.Values)))
 		for _, v := range r.Values {
-			to = place.AppendString(to, v)
+			to = schedule.AppendString(to, v)
 		}
 	}
 	return to
 }
 
-// Scale says that the largest sum is the best.
-func (*Plugin) Scale() (reverse bool) { return false }
+// NormalizesReversed says that the largest sum is the best.
+func (*Plugin) NormalizesReversed() (reverse bool) { return false }
 
-// all is a term: every test must hold; one without tests holds nowhere.
-type all []*columns.Test
+// allTests is a term: every test must hold; one without tests holds nowhere.
+type allTests []*columns.LabelTest
 
-func (a all) holds(row int32) bool {
+func (a allTests) match(row int32) bool {
 	for _, t := range a {
-		if !t.Holds(row) {
+		if !t.Valid(row) {
 			return false
 		}
 	}
@@ -99,8 +99,8 @@ func operator(o v1.NodeSelectorOperator) selection.Operator {
 }
 
 // compile makes tests of a term; false when it cannot be read.
-func compile(term *v1.NodeSelectorTerm, t *columns.Table) (all, bool) {
-	var out all
+func compile(term *v1.NodeSelectorTerm, t *columns.Table) (allTests, bool) {
+	var out allTests
 	for i := range term.MatchExpressions {
 		e := &term.MatchExpressions[i]
 		r, err := labels.NewRequirement(e.Key, operator(e.Operator), e.Values)
@@ -117,16 +117,16 @@ func compile(term *v1.NodeSelectorTerm, t *columns.Table) (all, bool) {
 	return out, true
 }
 
-// Opinion tests the value of each label once. What the library would call unreadable, and affinity added by the profile, is asked node by node.
-func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
-	if pl.enforced != nil || pl.preferred != nil {
+// Evaluator tests the value of each label once. What the library would call unreadable, and affinity added by the profile, is asked node by node.
+func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
+	if pl.addedAffinity != nil || pl.addedPreferences != nil {
 		return nil
 	}
-	var selector all
+	var selector allTests
 	for key, want := range p.Spec.NodeSelector {
 		selector = append(selector, t.Test(key, func(value string, has bool) bool { return has && value == want }))
 	}
-	var required []all
+	var required []allTests
 	want := terms(p)
 	if want != nil {
 		for i := range want.NodeSelectorTerms {
@@ -142,15 +142,15 @@ func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
 		return nil
 	}
 	matches := func(row int32) bool {
-		if len(selector) > 0 && !selector.holds(row) {
+		if len(selector) > 0 && !selector.match(row) {
 			return false
 		}
-		return want == nil || slices.ContainsFunc(required, func(a all) bool { return a.holds(row) })
+		return want == nil || slices.ContainsFunc(required, func(a allTests) bool { return a.match(row) })
 	}
-	return &columns.Opinion{Score: score, Refuse: func(rows []int32, no []*framework.Status) {
+	return &columns.Evaluator{Score: score, Filter: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
 			if no[i] == nil && !matches(row) {
-				no[i] = pl.notThePod
+				no[i] = pl.podStatus
 			}
 		}
 	}}
@@ -158,7 +158,7 @@ func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
 
 func scores(p *v1.Pod, t *columns.Table) (func([]int32, []int64), bool) {
 	type preference struct {
-		all
+		allTests
 		weight int64
 	}
 	var prefer []preference
@@ -178,7 +178,7 @@ func scores(p *v1.Pod, t *columns.Table) (func([]int32, []int64), bool) {
 	return func(rows []int32, raw []int64) {
 		for i, row := range rows {
 			for k := range prefer {
-				if prefer[k].holds(row) {
+				if prefer[k].match(row) {
 					raw[i] += prefer[k].weight
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -29,10 +29,10 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	enforced  *nodeaffinity.NodeSelector
-	preferred *nodeaffinity.PreferredSchedulingTerms
+	addedAffinity    *nodeaffinity.NodeSelector
+	addedPreferences *nodeaffinity.PreferredSchedulingTerms
 
-	notThePod, notTheProfile *framework.Status
+	podStatus, enforcedStatus *framework.Status
 }
 
 // New makes the judge; args may be nil. The error is about a term of addedAffinity that cannot be read.
@@ -40,18 +40,18 @@ func New(args *config.NodeAffinityArgs) (*Plugin, error) {
 	refuse := func(text string) *framework.Status {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, text).WithPlugin(Name)
 	}
-	p := &Plugin{notThePod: refuse(ReasonPod), notTheProfile: refuse(ReasonEnforced)}
+	p := &Plugin{podStatus: refuse(ReasonPod), enforcedStatus: refuse(ReasonEnforced)}
 	if args == nil || args.AddedAffinity == nil {
 		return p, nil
 	}
 	var err error
 	if req := args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil {
-		if p.enforced, err = nodeaffinity.NewNodeSelector(req); err != nil {
+		if p.addedAffinity, err = nodeaffinity.NewNodeSelector(req); err != nil {
 			return nil, fmt.Errorf("addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: %w", err)
 		}
 	}
 	if terms := args.AddedAffinity.PreferredDuringSchedulingIgnoredDuringExecution; len(terms) > 0 {
-		if p.preferred, err = nodeaffinity.NewPreferredSchedulingTerms(terms); err != nil {
+		if p.addedPreferences, err = nodeaffinity.NewPreferredSchedulingTerms(terms); err != nil {
 			return nil, fmt.Errorf("addedAffinity.preferredDuringSchedulingIgnoredDuringExecution: %w", err)
 		}
 	}
@@ -65,7 +65,7 @@ var (
 	_ framework.ScorePlugin       = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -88,7 +88,7 @@ func terms(p *v1.Pod) *v1.NodeSelector {
 // PreFilter compiles the terms, and names the nodes when every term names some by metadata.name.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	want := terms(p)
-	if want == nil && pl.enforced == nil && len(p.Spec.NodeSelector) == 0 {
+	if want == nil && pl.addedAffinity == nil && len(p.Spec.NodeSelector) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	state.Write(filterKey, required{nodeaffinity.GetRequiredNodeAffinity(p)})
@@ -97,7 +97,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	}
 	names := sets.Set[string]{}
 	for _, t := range want.NodeSelectorTerms {
-		named := namedBy(t)
+		named := nodeNamesOf(t)
 		if named == nil {
 			return nil, nil
 		}
@@ -109,8 +109,8 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	return &framework.PreFilterResult{NodeNames: names}, nil
 }
 
-// namedBy gives the nodes a term names by metadata.name; nil when it names none.
-func namedBy(t v1.NodeSelectorTerm) sets.Set[string] {
+// nodeNamesOf gives the nodes a term names by metadata.name; nil when it names none.
+func nodeNamesOf(t v1.NodeSelectorTerm) sets.Set[string] {
 	var out sets.Set[string]
 	for _, r := range t.MatchFields {
 		if r.Key != metav1.ObjectNameField || r.Operator != v1.NodeSelectorOpIn {
@@ -130,8 +130,8 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 
 // Filter refuses nodes that do not match.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if pl.enforced != nil && !pl.enforced.Match(n.Node()) {
-		return pl.notTheProfile
+	if pl.addedAffinity != nil && !pl.addedAffinity.Match(n.Node()) {
+		return pl.enforcedStatus
 	}
 	v, err := state.Read(filterKey)
 	want, ok := v.(required)
@@ -139,7 +139,7 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 		want = required{nodeaffinity.GetRequiredNodeAffinity(p)}
 	}
 	if match, _ := want.Match(n.Node()); !match { // terms that cannot be read match nothing
-		return pl.notThePod
+		return pl.podStatus
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	if own.PreferredSchedulingTerms == nil && pl.preferred == nil {
+	if own.PreferredSchedulingTerms == nil && pl.addedPreferences == nil {
 		return framework.NewStatus(framework.Skip)
 	}
 	state.Write(scoreKey, own)
@@ -183,8 +183,8 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod
 		}
 	}
 	var score int64
-	if pl.preferred != nil {
-		score += pl.preferred.Score(n.Node())
+	if pl.addedPreferences != nil {
+		score += pl.addedPreferences.Score(n.Node())
 	}
 	if own.PreferredSchedulingTerms != nil {
 		score += own.Score(n.Node())
@@ -197,7 +197,7 @@ func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 
 // NormalizeScore gives the node with the largest sum the best score.
 func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
-	place.Normalize(scores, false)
+	schedule.Normalize(scores, false)
 	return nil
 }
 
@@ -214,11 +214,11 @@ func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragmen
 }
 
 // Explain says which label is missing or different.
-func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
+func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
 	node := n.Node()
-	if pl.enforced != nil && !pl.enforced.Match(node) {
-		return place.Why{Code: reason.LabelsNotMatched, Detail: "the profile's addedAffinity leaves the node out", Fix: "choose another schedulerName, or change addedAffinity in the scheduler's configuration"}
+	if pl.addedAffinity != nil && !pl.addedAffinity.Match(node) {
+		return schedule.Explanation{Code: reason.LabelsNotMatched, Detail: "the profile's addedAffinity leaves the node out", Fix: "choose another schedulerName, or change addedAffinity in the scheduler's configuration"}
 	}
-	detail, fix := missing(p, node)
-	return place.Why{Code: reason.LabelsNotMatched, Detail: detail, Fix: fix}
+	detail, fix := explainMismatch(p, node)
+	return schedule.Explanation{Code: reason.LabelsNotMatched, Detail: detail, Fix: fix}
 }

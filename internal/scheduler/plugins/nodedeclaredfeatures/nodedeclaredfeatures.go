@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -29,13 +29,13 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	lib     *ndf.Framework
-	release *version.Version
+	framework *ndf.Framework
+	release   *version.Version
 }
 
 // New makes the judge of release 1.37.
 func New() *Plugin {
-	return &Plugin{lib: ndf.DefaultFramework, release: version.MajorMinor(1, 37)}
+	return &Plugin{framework: ndf.DefaultFramework, release: version.MajorMinor(1, 37)}
 }
 
 var (
@@ -43,31 +43,31 @@ var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-type needed struct{ ndf.FeatureSet }
+type preFilterState struct{ ndf.FeatureSet }
 
 // Clone shares: nothing changes it.
-func (n needed) Clone() framework.StateData { return n }
+func (n preFilterState) Clone() framework.StateData { return n }
 
-func (pl *Plugin) needs(p *v1.Pod) (ndf.FeatureSet, error) {
-	return pl.lib.InferForPodScheduling(&ndf.PodInfo{Spec: &p.Spec, Status: &p.Status}, pl.release)
+func (pl *Plugin) requiredFeatures(p *v1.Pod) (ndf.FeatureSet, error) {
+	return pl.framework.InferForPodScheduling(&ndf.PodInfo{Spec: &p.Spec, Status: &p.Status}, pl.release)
 }
 
 // PreFilter finds out what the Pod needs; most Pods need nothing.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	set, err := pl.needs(p)
+	set, err := pl.requiredFeatures(p)
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}
 	if set.IsEmpty() {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	state.Write(stateKey, needed{set})
+	state.Write(stateKey, preFilterState{set})
 	return nil, nil
 }
 
@@ -76,11 +76,11 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 
 func (pl *Plugin) missing(state framework.CycleState, n framework.NodeInfo) ([]string, error) {
 	v, err := state.Read(stateKey)
-	want, ok := v.(needed)
+	want, ok := v.(preFilterState)
 	if err != nil || !ok {
 		return nil, nil
 	}
-	r, err := pl.lib.MatchNodeFeatureSet(want.FeatureSet, n.GetNodeDeclaredFeatures())
+	r, err := pl.framework.MatchNodeFeatureSet(want.FeatureSet, n.GetNodeDeclaredFeatures())
 	if err != nil || r.IsMatch {
 		return nil, err
 	}
@@ -100,12 +100,12 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 }
 
 // Explain names the features.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) place.Why {
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) schedule.Explanation {
 	missing, err := pl.missing(state, n)
 	if err != nil || len(missing) == 0 {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
-	return place.Why{Code: reason.FeatureMissing, Detail: fmt.Sprintf("the node declares %v, the Pod needs %s", n.Node().Status.DeclaredFeatures, strings.Join(missing, ", ")),
+	return schedule.Explanation{Code: reason.FeatureMissing, Detail: fmt.Sprintf("the node declares %v, the Pod needs %s", n.Node().Status.DeclaredFeatures, strings.Join(missing, ", ")),
 		Fix: fmt.Sprintf("use a node whose kubelet has %s, or do without it", strings.Join(missing, ", "))}
 }
 
@@ -119,11 +119,11 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 		if was, had := before.(*v1.Node); had && slices.Equal(was.Status.DeclaredFeatures, is.Status.DeclaredFeatures) {
 			return framework.QueueSkip, nil
 		}
-		want, err := pl.needs(p)
+		want, err := pl.requiredFeatures(p)
 		if err != nil {
 			return framework.Queue, err
 		}
-		r, err := pl.lib.MatchNode(want, is)
+		r, err := pl.framework.MatchNode(want, is)
 		if err != nil {
 			return framework.Queue, err
 		}
@@ -139,7 +139,7 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 
 // SignPod signs what the Pod needs.
 func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
-	set, err := pl.needs(p)
+	set, err := pl.requiredFeatures(p)
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}

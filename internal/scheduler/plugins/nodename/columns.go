@@ -5,32 +5,32 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 var (
-	_ place.Indexed = (*Plugin)(nil)
-	_ place.Podless = (*Plugin)(nil)
+	_ schedule.ColumnPlugin = (*Plugin)(nil)
+	_ schedule.IgnoresPods  = (*Plugin)(nil)
 )
 
-// Podless: the node itself decides.
-func (*Plugin) Podless() {}
+// IgnoresPods: the node itself decides.
+func (*Plugin) IgnoresPods() {}
 
-// Shape is the name asked for.
-func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
-	return place.AppendString(to, p.Spec.NodeName), true
+// AppendShape is the name asked for.
+func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
+	return schedule.AppendString(to, p.Spec.NodeName), true
 }
 
-// Opinion refuses rows of other names.
-func (p *Plugin) Opinion(pod *v1.Pod, t *columns.Table) *columns.Opinion {
+// Evaluator refuses rows of other names.
+func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
 	name := pod.Spec.NodeName
 	if name == "" {
-		return &columns.Opinion{}
+		return &columns.Evaluator{}
 	}
-	return &columns.Opinion{Refuse: func(rows []int32, no []*framework.Status) {
+	return &columns.Evaluator{Filter: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
-			if no[i] == nil && t.Objects[row].Name != name {
-				no[i] = p.no
+			if no[i] == nil && t.NodeObjects[row].Name != name {
+				no[i] = p.status
 			}
 		}
 	}}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -24,18 +24,18 @@ const (
 )
 
 // Plugin is the judge.
-type Plugin struct{ no *framework.Status }
+type Plugin struct{ status *framework.Status }
 
 // New makes the judge.
 func New() *Plugin {
-	return &Plugin{no: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
+	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }
 
 var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -46,12 +46,12 @@ func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 	if pod.Spec.NodeName == "" || pod.Spec.NodeName == n.Node().Name {
 		return nil
 	}
-	return p.no
+	return p.status
 }
 
 // Explain names the node asked for.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ framework.NodeInfo) place.Why {
-	return place.Why{Code: reason.OtherNodeNamed, Detail: fmt.Sprintf("spec.nodeName is %q", pod.Spec.NodeName), Fix: fmt.Sprintf("add a node named %q, or make the Pod anew without spec.nodeName", pod.Spec.NodeName)}
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ framework.NodeInfo) schedule.Explanation {
+	return schedule.Explanation{Code: reason.OtherNodeNamed, Detail: fmt.Sprintf("spec.nodeName is %q", pod.Spec.NodeName), Fix: fmt.Sprintf("add a node named %q, or make the Pod anew without spec.nodeName", pod.Spec.NodeName)}
 }
 
 // EventsToRegister wakes for a new node of that name.

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -27,11 +27,11 @@ const (
 )
 
 // Plugin is the judge.
-type Plugin struct{ no *framework.Status }
+type Plugin struct{ status *framework.Status }
 
 // New makes the judge.
 func New() *Plugin {
-	return &Plugin{no: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name)}
+	return &Plugin{status: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name)}
 }
 
 var (
@@ -39,16 +39,16 @@ var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-type wanted []v1.ContainerPort
+type preFilterState []v1.ContainerPort
 
 // Clone shares: nothing changes them.
-func (w wanted) Clone() framework.StateData { return w }
+func (w preFilterState) Clone() framework.StateData { return w }
 
 // PreFilter skips Pods without host ports.
 func (*Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
@@ -56,20 +56,20 @@ func (*Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Po
 	if len(ports) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	state.Write(filterKey, wanted(ports))
+	state.Write(filterKey, preFilterState(ports))
 	return nil, nil
 }
 
 // PreFilterExtensions has none: ports are read from the node.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-func taken(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (v1.ContainerPort, bool) {
+func conflictingPort(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (v1.ContainerPort, bool) {
 	used := n.GetUsedPorts()
 	if len(used) == 0 {
 		return v1.ContainerPort{}, false
 	}
 	v, err := state.Read(filterKey)
-	ports, ok := v.(wanted)
+	ports, ok := v.(preFilterState)
 	if err != nil || !ok {
 		ports = pod.HostPorts(p)
 	}
@@ -83,33 +83,33 @@ func taken(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (v1.Cont
 
 // Filter refuses nodes where a port is taken.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if _, bad := taken(state, p, n); bad {
-		return pl.no
+	if _, bad := conflictingPort(state, p, n); bad {
+		return pl.status
 	}
 	return nil
 }
 
 // Explain names the port and who has it.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	port, bad := taken(state, p, n)
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	port, bad := conflictingPort(state, p, n)
 	if !bad {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
 	holder := "another Pod"
 	for _, i := range n.GetPods() {
-		if _, clash := fit.PortTaken([]v1.ContainerPort{port}, pod.HostPorts(i.GetPod())); clash {
+		if _, clash := fit.PortConflict([]v1.ContainerPort{port}, pod.HostPorts(i.GetPod())); clash {
 			holder = pod.Key(i.GetPod())
 			break
 		}
 	}
-	return place.Why{Code: reason.PortTaken, Detail: fmt.Sprintf("host port %d is taken by %s", port.HostPort, holder), Fix: "choose another hostPort, or do without one"}
+	return schedule.Explanation{Code: reason.PortTaken, Detail: fmt.Sprintf("host port %d is taken by %s", port.HostPort, holder), Fix: "choose another hostPort, or do without one"}
 }
 
 // EventsToRegister wakes when a Pod that shared a port goes, and for new nodes.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	gone := func(_ logr.Logger, p *v1.Pod, before, _ any) (framework.QueueingHint, error) {
 		if other, ok := before.(*v1.Pod); ok {
-			if _, shared := fit.PortTaken(pod.HostPorts(p), pod.HostPorts(other)); !shared || other.Spec.NodeName == "" {
+			if _, shared := fit.PortConflict(pod.HostPorts(p), pod.HostPorts(other)); !shared || other.Spec.NodeName == "" {
 				return framework.QueueSkip, nil
 			}
 		}

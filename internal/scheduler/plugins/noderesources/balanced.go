@@ -17,7 +17,7 @@ const (
 
 	balancedKey framework.StateKey = "PreScore" + BalancedName
 
-	lowest = framework.MaxScore / 2 // what remains when the Pod spoils the balance altogether
+	minScore = framework.MaxScore / 2 // what remains when the Pod spoils the balance altogether
 )
 
 // Balanced is the judge of balance.
@@ -39,7 +39,7 @@ func (*Balanced) Name() string { return BalancedName }
 
 // PreScore skips Pods that ask for none of the resources.
 func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
-	a := &asked{snapshot.Ask(p)}
+	a := &preFilterState{snapshot.Requests(p)}
 	for i := range b.resources {
 		if a.Get(v1.ResourceName(b.resources[i].Name)) > 0 {
 			state.Write(balancedKey, a)
@@ -52,25 +52,25 @@ func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1
 // Score is 75 when the Pod changes nothing, up to 100 as it evens out the shares of the resources, down to 50 as it makes them uneven.
 func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(balancedKey)
-	a, ok := v.(*asked)
+	a, ok := v.(*preFilterState)
 	if err != nil || !ok {
-		a = &asked{snapshot.Ask(p)}
+		a = &preFilterState{snapshot.Requests(p)}
 	}
 	room, used := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested())
 	var with, without shares
 	for i := range b.resources {
 		name := v1.ResourceName(b.resources[i].Name)
-		if requested, allocatable, counts := totals(name, &a.Vector, used, room); counts {
+		if requested, allocatable, counts := requestedAndAllocatable(name, &a.Vector, used, room); counts {
 			with.add(requested, allocatable)
 			without.add(used.Get(name), allocatable)
 		}
 	}
-	return balance(&with, &without), nil
+	return balancedScore(&with, &without), nil
 }
 
-// balance counts in whole points as upstream does: a balance is rounded down before it is compared.
-func balance(with, without *shares) int64 {
-	return lowest + (framework.MaxScore/2+with.balance()-without.balance())/2
+// balancedScore counts in whole points as upstream does: a balance is rounded down before it is compared.
+func balancedScore(with, without *shares) int64 {
+	return minScore + (framework.MaxScore/2+with.balance()-without.balance())/2
 }
 
 // ScoreExtensions has none: scores are absolute.

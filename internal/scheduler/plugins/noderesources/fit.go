@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -31,61 +31,61 @@ const (
 // Fit is the judge of room.
 type Fit struct {
 	ignored, ignoredGroups []string
-	served                 func(v1.ResourceName) bool // by a device class, on nodes without a device plugin for it; nil: none is
-	scorer
-	plain [16]*framework.Status // refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods may help
-	never [16]*framework.Status // the same when it cannot
+	servedByDevices        func(v1.ResourceName) bool // by a device class, on nodes without a device plugin for it; nil: none is
+	resourceScorer
+	statusCache       [16]*framework.Status // refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods may help
+	unresolvableCache [16]*framework.Status // the same when it cannot
 }
 
 // NewFit makes the judge from defaulted arguments.
 func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
-	s, err := strategy(args.ScoringStrategy)
+	s, err := newResourceScorer(args.ScoringStrategy)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fit{ignored: args.IgnoredResources, ignoredGroups: args.IgnoredResourceGroups, scorer: s}
-	for mask := range f.plain {
+	f := &Fit{ignored: args.IgnoredResources, ignoredGroups: args.IgnoredResourceGroups, resourceScorer: s}
+	for mask := range f.statusCache {
 		var texts []string
-		for i, name := range common {
+		for i, name := range commonResources {
 			if mask&(1<<i) != 0 {
-				texts = append(texts, textOf(name))
+				texts = append(texts, insufficientText(name))
 			}
 		}
-		f.plain[mask] = framework.NewStatus(framework.Unschedulable, texts...).WithPlugin(FitName)
-		f.never[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable, texts...).WithPlugin(FitName)
+		f.statusCache[mask] = framework.NewStatus(framework.Unschedulable, texts...).WithPlugin(FitName)
+		f.unresolvableCache[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable, texts...).WithPlugin(FitName)
 	}
 	return f, nil
 }
 
-// Leave makes the judge pass over resources that a node does not offer and a device class serves: DynamicResources judges these (KEP-5004).
-func (f *Fit) Leave(served func(v1.ResourceName) bool) { f.served = served }
+// SetServedByDevices makes the judge pass over resources that a node does not offer and a device class serves: DynamicResources judges these (KEP-5004).
+func (f *Fit) SetServedByDevices(served func(v1.ResourceName) bool) { f.servedByDevices = served }
 
-// others takes out what DynamicResources judges.
-func (f *Fit) others(short []fit.Shortage) []fit.Shortage {
-	if f.served == nil {
+// shortagesToReport takes out what DynamicResources judges.
+func (f *Fit) shortagesToReport(short []fit.Shortage) []fit.Shortage {
+	if f.servedByDevices == nil {
 		return short
 	}
 	return slices.DeleteFunc(short, func(s fit.Shortage) bool {
-		return s.Available == 0 && fit.IsScalar(s.Resource) && f.served(s.Resource)
+		return s.Available == 0 && fit.IsScalar(s.Resource) && f.servedByDevices(s.Resource)
 	})
 }
 
-// serves tells whether any resource that is asked for is left to DynamicResources on some nodes.
-func (f *Fit) serves(ask *fit.Vector) bool {
-	if f.served == nil {
+// anyServedByDevices tells whether any resource that is asked for is left to DynamicResources on some nodes.
+func (f *Fit) anyServedByDevices(requests *fit.Vector) bool {
+	if f.servedByDevices == nil {
 		return false
 	}
-	for name, n := range ask.Scalar {
-		if n != 0 && f.served(name) {
+	for name, n := range requests.Scalar {
+		if n != 0 && f.servedByDevices(name) {
 			return true
 		}
 	}
 	return false
 }
 
-var common = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+var commonResources = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
-func textOf(name v1.ResourceName) string {
+func insufficientText(name v1.ResourceName) string {
 	if name == v1.ResourcePods {
 		return TooManyPods
 	}
@@ -99,20 +99,20 @@ var (
 	_ framework.ScorePlugin       = (*Fit)(nil)
 	_ framework.EnqueueExtensions = (*Fit)(nil)
 	_ framework.SignPlugin        = (*Fit)(nil)
-	_ place.Explainer             = (*Fit)(nil)
+	_ schedule.Explainer          = (*Fit)(nil)
 )
 
 // Name is FitName.
 func (*Fit) Name() string { return FitName }
 
-type asked struct{ fit.Vector }
+type preFilterState struct{ fit.Vector }
 
 // Clone shares: nothing changes it.
-func (a *asked) Clone() framework.StateData { return a }
+func (a *preFilterState) Clone() framework.StateData { return a }
 
 // PreFilter sums the Pod's requests once.
 func (*Fit) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	state.Write(filterKey, &asked{snapshot.Ask(p)})
+	state.Write(filterKey, &preFilterState{snapshot.Requests(p)})
 	return nil, nil
 }
 
@@ -121,14 +121,14 @@ func (*Fit) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 func (f *Fit) shortages(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) []fit.Shortage {
 	v, err := state.Read(filterKey)
-	a, ok := v.(*asked)
+	a, ok := v.(*preFilterState)
 	if err != nil || !ok {
-		a = &asked{snapshot.Ask(p)}
+		a = &preFilterState{snapshot.Requests(p)}
 	}
-	return f.others(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips))
+	return f.shortagesToReport(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.isIgnored))
 }
 
-func (f *Fit) skips(name v1.ResourceName) bool {
+func (f *Fit) isIgnored(name v1.ResourceName) bool {
 	if !fit.IsExtended(name) || len(f.ignored)+len(f.ignoredGroups) == 0 {
 		return false
 	}
@@ -138,22 +138,22 @@ func (f *Fit) skips(name v1.ResourceName) bool {
 
 // Filter refuses nodes where something does not suffice. More than the empty node has is beyond help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	return f.refusal(f.shortages(state, p, n))
+	return f.statusOf(f.shortages(state, p, n))
 }
 
-// judge is the verdict on a Pod with these requests.
-func (f *Fit) judge(ask *fit.Vector, n framework.NodeInfo) *framework.Status {
-	return f.refusal(f.others(fit.Shortages(ask, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips)))
+// filterNode is the verdict on a Pod with these requests.
+func (f *Fit) filterNode(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
+	return f.statusOf(f.shortagesToReport(fit.Shortages(requests, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.isIgnored)))
 }
 
-func (f *Fit) refusal(short []fit.Shortage) *framework.Status {
+func (f *Fit) statusOf(short []fit.Shortage) *framework.Status {
 	if len(short) == 0 {
 		return nil
 	}
 	mask, never, other := 0, false, false
 	for _, s := range short {
 		never = never || s.Unresolvable() && s.Resource != v1.ResourcePods
-		if i := slices.Index(common[:], s.Resource); i >= 0 {
+		if i := slices.Index(commonResources[:], s.Resource); i >= 0 {
 			mask |= 1 << i
 		} else {
 			other = true
@@ -161,31 +161,31 @@ func (f *Fit) refusal(short []fit.Shortage) *framework.Status {
 	}
 	switch {
 	case other:
-		return refuse(short, never)
+		return newStatus(short, never)
 	case never:
-		return f.never[mask]
+		return f.unresolvableCache[mask]
 	}
-	return f.plain[mask]
+	return f.statusCache[mask]
 }
 
-func refuse(short []fit.Shortage, never bool) *framework.Status {
+func newStatus(short []fit.Shortage, never bool) *framework.Status {
 	code := framework.Unschedulable
 	if never {
 		code = framework.UnschedulableAndUnresolvable
 	}
 	texts := make([]string, len(short))
 	for i, s := range short {
-		texts[i] = textOf(s.Resource)
+		texts[i] = insufficientText(s.Resource)
 	}
 	return framework.NewStatus(code, texts...).WithPlugin(FitName)
 }
 
 // Explain gives every shortfall: asked, free, allocatable.
-func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	w := place.Why{Code: reason.NoRoom}
+func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	w := schedule.Explanation{Code: reason.NoRoom}
 	var details, fixes []string
 	for _, s := range f.shortages(state, p, n) {
-		w.Short = append(w.Short, journal.Short{Resource: string(s.Resource), Asked: s.Asked, Used: s.Used, Available: s.Available})
+		w.Short = append(w.Short, journal.Shortage{Resource: string(s.Resource), Requested: s.Requested, Used: s.Used, Available: s.Available})
 		switch {
 		case s.Resource == v1.ResourcePods:
 			w.Code = reason.TooManyPods
@@ -193,13 +193,13 @@ func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, 
 			fixes = append(fixes, "remove a Pod from the node, add a node, or raise the kubelet's maxPods")
 		case s.Available == 0:
 			w.Code = reason.NoSuchResource
-			details = append(details, fmt.Sprintf("asks %s %s, the node offers none", s.Resource, Quantity(s.Resource, s.Asked)))
+			details = append(details, fmt.Sprintf("asks %s %s, the node offers none", s.Resource, Quantity(s.Resource, s.Requested)))
 			fixes = append(fixes, fmt.Sprintf("add a node that offers %s", s.Resource))
 		case s.Unresolvable():
-			details = append(details, fmt.Sprintf("asks %s %s, the whole node has %s", s.Resource, Quantity(s.Resource, s.Asked), Quantity(s.Resource, s.Available)))
+			details = append(details, fmt.Sprintf("asks %s %s, the whole node has %s", s.Resource, Quantity(s.Resource, s.Requested), Quantity(s.Resource, s.Available)))
 			fixes = append(fixes, fmt.Sprintf("request at most %s %s, or add a larger node", Quantity(s.Resource, s.Available), s.Resource))
 		default:
-			details = append(details, fmt.Sprintf("asks %s %s, %s left of %s", s.Resource, Quantity(s.Resource, s.Asked), Quantity(s.Resource, max(s.Available-s.Used, 0)), Quantity(s.Resource, s.Available)))
+			details = append(details, fmt.Sprintf("asks %s %s, %s left of %s", s.Resource, Quantity(s.Resource, s.Requested), Quantity(s.Resource, max(s.Available-s.Used, 0)), Quantity(s.Resource, s.Available)))
 			fixes = append(fixes, fmt.Sprintf("request %s %s less, free as much, or add a node", Quantity(s.Resource, s.Missing()), s.Resource))
 		}
 	}
@@ -224,5 +224,5 @@ func (*Fit) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *fr
 }
 
 func signRequests(p *v1.Pod) []framework.SignFragment {
-	return []framework.SignFragment{{Key: framework.ResourcesSignerName, Value: [2]fit.Vector{snapshot.Ask(p), snapshot.AskNonZero(p)}}}
+	return []framework.SignFragment{{Key: framework.ResourcesSignerName, Value: [2]fit.Vector{snapshot.Requests(p), snapshot.RequestsNonZero(p)}}}
 }

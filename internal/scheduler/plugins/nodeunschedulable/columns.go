@@ -5,34 +5,34 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 var (
-	_ place.Indexed = (*Plugin)(nil)
-	_ place.Podless = (*Plugin)(nil)
+	_ schedule.ColumnPlugin = (*Plugin)(nil)
+	_ schedule.IgnoresPods  = (*Plugin)(nil)
 )
 
-// Podless: the node itself decides.
-func (*Plugin) Podless() {}
+// IgnoresPods: the node itself decides.
+func (*Plugin) IgnoresPods() {}
 
-// Shape is whether the Pod tolerates cordoned nodes.
-func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+// AppendShape is whether the Pod tolerates cordoned nodes.
+func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	if tolerates(p) {
 		return append(to, 1), true
 	}
 	return append(to, 0), true
 }
 
-// Opinion refuses cordoned rows.
-func (p *Plugin) Opinion(pod *v1.Pod, t *columns.Table) *columns.Opinion {
+// Evaluator refuses cordoned rows.
+func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
 	if tolerates(pod) {
-		return &columns.Opinion{}
+		return &columns.Evaluator{}
 	}
-	return &columns.Opinion{Refuse: func(rows []int32, no []*framework.Status) {
+	return &columns.Evaluator{Filter: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
 			if no[i] == nil && t.Unschedulable[row] {
-				no[i] = p.no
+				no[i] = p.status
 			}
 		}
 	}}

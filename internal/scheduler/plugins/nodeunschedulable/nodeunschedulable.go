@@ -14,7 +14,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -25,18 +25,18 @@ const (
 )
 
 // Plugin is the judge.
-type Plugin struct{ no *framework.Status }
+type Plugin struct{ status *framework.Status }
 
 // New makes the judge.
 func New() *Plugin {
-	return &Plugin{no: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
+	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }
 
 var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -51,12 +51,12 @@ func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 	if !n.Node().Spec.Unschedulable || tolerates(pod) {
 		return nil
 	}
-	return p.no
+	return p.status
 }
 
 // Explain says how to lift it.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) place.Why {
-	return place.Why{Code: reason.Cordoned, Detail: "cordoned (spec.unschedulable)", Fix: fmt.Sprintf("kubectl uncordon %s", n.Node().Name)}
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	return schedule.Explanation{Code: reason.Cordoned, Detail: "cordoned (spec.unschedulable)", Fix: fmt.Sprintf("kubectl uncordon %s", n.Node().Name)}
 }
 
 // EventsToRegister wakes for nodes that become schedulable and for a toleration added to the Pod.

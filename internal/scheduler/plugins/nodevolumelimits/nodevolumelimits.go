@@ -17,10 +17,10 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/changes"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -32,15 +32,15 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	facts storage.Facts
-	no    *framework.Status
-	rooms rooms
+	listers      volumelisters.Listers
+	status       *framework.Status
+	attachCounts attachCounts
 }
 
-// New makes the judge; without facts it judges nobody. Facts that are a changes.Source, of CSINodes and VolumeAttachments, spare it most lookups.
-func New(facts storage.Facts) *Plugin {
-	pl := &Plugin{facts: facts, no: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name), rooms: rooms{facts: facts}}
-	pl.rooms.source, _ = facts.(changes.Source)
+// New makes the judge; without facts it judges nobody. Facts that are a nodechanges.Source, of CSINodes and VolumeAttachments, spare it most lookups.
+func New(listers volumelisters.Listers) *Plugin {
+	pl := &Plugin{listers: listers, status: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name), attachCounts: attachCounts{listers: listers}}
+	pl.attachCounts.source, _ = listers.(nodechanges.Source)
 	return pl
 }
 
@@ -49,7 +49,7 @@ var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -57,28 +57,28 @@ func (*Plugin) Name() string { return Name }
 
 const stateKey framework.StateKey = Name
 
-// note is what PreFilter found out.
-type note struct {
-	wanted map[string]int  // volumes of the Pod by driver with a limit somewhere, as many as there can be
-	tight  map[string]bool // nodes that may have too little room; nil: any may
+// preFilterState is what PreFilter found out.
+type preFilterState struct {
+	wanted           map[string]int  // volumes of the Pod by driver with a limit somewhere, as many as there can be
+	driversNearLimit map[string]bool // nodes that may have too little room; nil: any may
 }
 
 // Clone shares: nothing changes it.
-func (n *note) Clone() framework.StateData { return n }
+func (n *preFilterState) Clone() framework.StateData { return n }
 
 // PreFilter skips Pods that have nothing to attach, or nothing that a node can lack room for.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	if pl.facts == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(p, &v) }) {
+	if pl.listers == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return volumelisters.MayNeedAttach(p, &v) }) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	note := &note{wanted: storage.Possible(pl.facts, p)}
-	if !place.Promises(state) && pl.rooms.follow(place.WorldOf(state)) { // volumes of Pods that are promised a node are not counted there
-		note.tight = pl.rooms.tight(note.wanted)
-		if len(note.tight) == 0 {
+	note := &preFilterState{wanted: volumelisters.MaxVolumesByDriver(pl.listers, p)}
+	if !schedule.ConsidersNominatedPods(state) && pl.attachCounts.sync(schedule.SnapshotOf(state)) { // volumes of Pods that are promised a node are not counted there
+		note.driversNearLimit = pl.attachCounts.driversNearLimit(note.wanted)
+		if len(note.driversNearLimit) == 0 {
 			return nil, framework.NewStatus(framework.Skip)
 		}
 	}
-	maps.DeleteFunc(note.wanted, func(driver string, _ int) bool { return !pl.facts.Limited(driver) })
+	maps.DeleteFunc(note.wanted, func(driver string, _ int) bool { return !pl.listers.HasLimit(driver) })
 	if len(note.wanted) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
@@ -91,34 +91,34 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 
 // Filter refuses nodes with too little left of a driver's limit.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if pl.roomy(state, n) {
+	if pl.hasRoom(state, n) {
 		return nil
 	}
-	if _, over := pl.over(p, n); over {
-		return pl.no
+	if _, over := pl.exceededLimit(p, n); over {
+		return pl.status
 	}
 	return nil
 }
 
-// roomy tells whether a node has room even if all that is there were of the same driver, so that nothing need be looked up.
-func (pl *Plugin) roomy(state framework.CycleState, n framework.NodeInfo) bool {
+// hasRoom tells whether a node has room even if all that is there were of the same driver, so that nothing need be looked up.
+func (pl *Plugin) hasRoom(state framework.CycleState, n framework.NodeInfo) bool {
 	v, err := state.Read(stateKey)
-	note, ok := v.(*note)
+	note, ok := v.(*preFilterState)
 	if err != nil || !ok {
 		return false
 	}
-	if note.tight != nil && !note.tight[n.Node().Name] {
+	if note.driversNearLimit != nil && !note.driversNearLimit[n.Node().Name] {
 		return true
 	}
 	most, known := -1, false
-	csi := pl.facts.CSINode(n.Node().Name)
+	csi := pl.listers.CSINode(n.Node().Name)
 	for driver, more := range note.wanted {
-		limit, has := storage.LimitOf(csi, driver)
+		limit, has := volumelisters.LimitOf(csi, driver)
 		if !has {
 			continue
 		}
 		if most < 0 {
-			if most, known = pl.rooms.most(n); !known {
+			if most, known = pl.attachCounts.maxVolumes(n); !known {
 				return false
 			}
 		}
@@ -129,32 +129,32 @@ func (pl *Plugin) roomy(state framework.CycleState, n framework.NodeInfo) bool {
 	return true
 }
 
-// excess is the first driver, by name, whose limit the Pod would break.
-type excess struct {
-	driver             string
-	more, there, limit int
+// limitExceeded is the first driver, by name, whose limit the Pod would break.
+type limitExceeded struct {
+	driver                      string
+	additional, attached, limit int
 }
 
-func (pl *Plugin) over(p *v1.Pod, n framework.NodeInfo) (excess, bool) {
-	node := pl.facts.CSINode(n.Node().Name)
+func (pl *Plugin) exceededLimit(p *v1.Pod, n framework.NodeInfo) (limitExceeded, bool) {
+	node := pl.listers.CSINode(n.Node().Name)
 	limits := limitsOf(node)
 	if len(limits) == 0 {
-		return excess{}, false
+		return limitExceeded{}, false
 	}
-	wanted := storage.Attached(pl.facts, p, node)
+	wanted := volumelisters.VolumesToAttach(pl.listers, p, node)
 	if len(wanted) == 0 {
-		return excess{}, false
+		return limitExceeded{}, false
 	}
-	there := map[storage.Handle]bool{}
+	there := map[volumelisters.AttachedVolume]bool{}
 	for _, other := range n.GetPods() {
-		for h := range storage.Attached(pl.facts, other.GetPod(), node) {
+		for h := range volumelisters.VolumesToAttach(pl.listers, other.GetPod(), node) {
 			there[h] = true
 		}
 	}
-	for _, a := range pl.facts.Attachments(n.Node().Name) {
+	for _, a := range pl.listers.Attachments(n.Node().Name) {
 		if name := a.Spec.Source.PersistentVolumeName; name != nil {
-			if v, err := pl.facts.Volume(*name); err == nil {
-				if h, ok := storage.HandleOf(v, node); ok {
+			if v, err := pl.listers.Volume(*name); err == nil {
+				if h, ok := volumelisters.AttachedVolumeOf(v, node); ok {
 					there[h] = true
 				}
 			}
@@ -171,10 +171,10 @@ func (pl *Plugin) over(p *v1.Pod, n framework.NodeInfo) (excess, bool) {
 	}
 	for _, driver := range slices.Sorted(maps.Keys(more)) {
 		if limit, ok := limits[driver]; ok && have[driver]+more[driver] > limit {
-			return excess{driver, more[driver], have[driver], limit}, true
+			return limitExceeded{driver, more[driver], have[driver], limit}, true
 		}
 	}
-	return excess{}, false
+	return limitExceeded{}, false
 }
 
 func limitsOf(n *storagev1.CSINode) map[string]int {
@@ -191,12 +191,12 @@ func limitsOf(n *storagev1.CSINode) map[string]int {
 }
 
 // Explain gives the numbers.
-func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	e, over := pl.over(p, n)
+func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	e, over := pl.exceededLimit(p, n)
 	if !over {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
-	return place.Why{Code: reason.TooManyVolumes, Detail: fmt.Sprintf("driver %s attaches at most %d volumes here, %d are there and the Pod needs %d more", e.driver, e.limit, e.there, e.more),
+	return schedule.Explanation{Code: reason.TooManyVolumes, Detail: fmt.Sprintf("driver %s attaches at most %d volumes here, %d are there and the Pod needs %d more", e.driver, e.limit, e.attached, e.additional),
 		Fix: "remove a Pod with volumes of that driver from the node, or add a node"}
 }
 
@@ -206,16 +206,16 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
-		on(framework.CSINode, framework.Add|framework.Update, afterCSINode),
-		on(framework.AssignedPod, framework.Delete, afterPod),
-		on(framework.PersistentVolumeClaim, framework.Add, volumebinding.AfterClaim),
+		on(framework.CSINode, framework.Add|framework.Update, isSchedulableAfterCSINodeChange),
+		on(framework.AssignedPod, framework.Delete, isSchedulableAfterPodDeleted),
+		on(framework.PersistentVolumeClaim, framework.Add, volumebinding.IsSchedulableAfterClaimChange),
 		on(framework.VolumeAttachment, framework.Delete, nil),
 		on(framework.Node, framework.Add, nil),
 	}, nil
 }
 
-// afterCSINode: a new one, or one whose limit of some driver rose or went.
-func afterCSINode(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
+// isSchedulableAfterCSINodeChange: a new one, or one whose limit of some driver rose or went.
+func isSchedulableAfterCSINodeChange(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*storagev1.CSINode)
 	is, ok := after.(*storagev1.CSINode)
 	if !ok {
@@ -233,13 +233,13 @@ func afterCSINode(_ logr.Logger, _ *v1.Pod, before, after any) (framework.Queuei
 	return framework.Queue, nil
 }
 
-// afterPod: only a Pod that had something attached leaves room.
-func afterPod(_ logr.Logger, _ *v1.Pod, before, _ any) (framework.QueueingHint, error) {
+// isSchedulableAfterPodDeleted: only a Pod that had something attached leaves room.
+func isSchedulableAfterPodDeleted(_ logr.Logger, _ *v1.Pod, before, _ any) (framework.QueueingHint, error) {
 	gone, ok := before.(*v1.Pod)
 	if !ok {
 		return framework.Queue, fmt.Errorf("got a %T, want a Pod", before)
 	}
-	if slices.ContainsFunc(gone.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(gone, &v) }) {
+	if slices.ContainsFunc(gone.Spec.Volumes, func(v v1.Volume) bool { return volumelisters.MayNeedAttach(gone, &v) }) {
 		return framework.Queue, nil
 	}
 	return framework.QueueSkip, nil

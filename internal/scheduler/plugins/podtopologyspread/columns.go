@@ -3,14 +3,14 @@ package podtopologyspread
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-var _ place.Quiet = (*Plugin)(nil)
+var _ schedule.Skipper = (*Plugin)(nil)
 
-// Quiet tells whether the Pod has no constraint, neither of its own nor by default.
-func (pl *Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+// Skips tells whether the Pod has no constraint, neither of its own nor by default.
+func (pl *Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	if len(p.Spec.TopologySpreadConstraints) > 0 {
 		return false
 	}

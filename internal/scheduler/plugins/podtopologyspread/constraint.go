@@ -22,8 +22,8 @@ type constraint struct {
 	skipAffinity bool // nodes the Pod's affinity rules out are domains all the same
 }
 
-// system are upstream's default constraints; they only score.
-func system() []v1.TopologySpreadConstraint {
+// systemDefaultConstraints are upstream's default constraints; they only score.
+func systemDefaultConstraints() []v1.TopologySpreadConstraint {
 	return []v1.TopologySpreadConstraint{
 		{TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 3},
 		{TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 5},

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -29,25 +29,25 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	defaults   []v1.TopologySpreadConstraint
-	system     bool // defaults are the system's
-	selectorOf func(*v1.Pod) labels.Selector
+	defaults         []v1.TopologySpreadConstraint
+	systemDefaulting bool // defaults are the system's
+	selectorOf       func(*v1.Pod) labels.Selector
 
-	skewed, unlabelled *framework.Status
+	skewStatus, missingLabelStatus *framework.Status
 
-	chosen atomic.Pointer[choice] // for the Pod that Tallied was asked about last
+	lastSelector atomic.Pointer[chosenSelector] // for the Pod that Tallied was asked about last
 }
 
 // New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or controller a Pod belongs to, for default constraints; nil: Pods
 // without constraints of their own are left alone.
 func New(args *config.PodTopologySpreadArgs, selectorOf func(*v1.Pod) labels.Selector) *Plugin {
 	p := &Plugin{
-		selectorOf: selectorOf,
-		skewed:     framework.NewStatus(framework.Unschedulable, ReasonSkew).WithPlugin(Name),
-		unlabelled: framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonLabel).WithPlugin(Name),
+		selectorOf:         selectorOf,
+		skewStatus:         framework.NewStatus(framework.Unschedulable, ReasonSkew).WithPlugin(Name),
+		missingLabelStatus: framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonLabel).WithPlugin(Name),
 	}
-	if p.system = args == nil || args.DefaultingType == config.SystemDefaulting; p.system {
-		p.defaults = system()
+	if p.systemDefaulting = args == nil || args.DefaultingType == config.SystemDefaulting; p.systemDefaulting {
+		p.defaults = systemDefaultConstraints()
 	} else {
 		p.defaults = args.DefaultConstraints
 	}
@@ -62,58 +62,58 @@ var (
 	_ framework.ScorePlugin         = (*Plugin)(nil)
 	_ framework.EnqueueExtensions   = (*Plugin)(nil)
 	_ framework.SignPlugin          = (*Plugin)(nil)
-	_ place.Explainer               = (*Plugin)(nil)
+	_ schedule.Explainer            = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// spread is how matching Pods stand, by constraint.
-type spread struct {
+// preFilterState is how matching Pods stand, by constraint.
+type preFilterState struct {
 	constraints []constraint
-	domains     []domains
+	domains     []domainCounts
 }
 
-// domains counts matching Pods by domain of one constraint, and remembers the least count.
-type domains struct {
-	pods  map[string]int
-	with  map[int]int // number of domains by their count
-	least int
+// domainCounts counts matching Pods by domain of one constraint, and remembers the least count.
+type domainCounts struct {
+	pods           map[string]int
+	domainsByCount map[int]int // number of domains by their count
+	minMatch       int
 }
 
 // Clone copies the counts.
-func (s *spread) Clone() framework.StateData {
-	c := &spread{constraints: s.constraints, domains: make([]domains, len(s.domains))}
+func (s *preFilterState) Clone() framework.StateData {
+	c := &preFilterState{constraints: s.constraints, domains: make([]domainCounts, len(s.domains))}
 	for i, d := range s.domains {
-		c.domains[i] = domains{pods: maps.Clone(d.pods), with: maps.Clone(d.with), least: d.least}
+		c.domains[i] = domainCounts{pods: maps.Clone(d.pods), domainsByCount: maps.Clone(d.domainsByCount), minMatch: d.minMatch}
 	}
 	return c
 }
 
-// settle computes the least count after the domains were filled.
-func (d *domains) settle() {
-	d.with = map[int]int{}
+// updateMinMatch computes the least count after the domains were filled.
+func (d *domainCounts) updateMinMatch() {
+	d.domainsByCount = map[int]int{}
 	first := true
 	for _, n := range d.pods {
-		d.with[n]++
-		if first || n < d.least {
-			d.least, first = n, false
+		d.domainsByCount[n]++
+		if first || n < d.minMatch {
+			d.minMatch, first = n, false
 		}
 	}
 }
 
 // add changes a domain's count by one.
-func (d *domains) add(domain string, by int) {
+func (d *domainCounts) add(domain string, by int) {
 	was, ok := d.pods[domain]
 	if !ok {
 		return
 	}
 	is := was + by
 	d.pods[domain] = is
-	d.with[was]--
-	d.with[is]++
-	if is < d.least || was == d.least && d.with[was] == 0 {
-		d.least = is
+	d.domainsByCount[was]--
+	d.domainsByCount[is]++
+	if is < d.minMatch || was == d.minMatch && d.domainsByCount[was] == 0 {
+		d.minMatch = is
 	}
 }
 
@@ -126,7 +126,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	if len(all) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	s := &spread{constraints: all, domains: make([]domains, len(all))}
+	s := &preFilterState{constraints: all, domains: make([]domainCounts, len(all))}
 	for i := range all {
 		s.domains[i].pods = map[string]int{}
 	}
@@ -143,7 +143,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 		}
 	}
 	for i := range s.domains {
-		s.domains[i].settle()
+		s.domains[i].updateMinMatch()
 	}
 	state.Write(filterKey, s)
 	return nil, nil
@@ -154,22 +154,22 @@ func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return p
 
 // AddPod counts a Pod in.
 func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
-	return pl.follow(state, p, move{other.GetPod(), n.Node(), 1})
+	return pl.updateCounts(state, p, podChange{other.GetPod(), n.Node(), 1})
 }
 
 // RemovePod counts a Pod out.
 func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
-	return pl.follow(state, p, move{other.GetPod(), n.Node(), -1})
+	return pl.updateCounts(state, p, podChange{other.GetPod(), n.Node(), -1})
 }
 
-type move struct {
+type podChange struct {
 	pod  *v1.Pod
 	node *v1.Node
 	by   int
 }
 
-func (pl *Plugin) follow(state framework.CycleState, p *v1.Pod, m move) *framework.Status {
-	s, err := spreadOf(state)
+func (pl *Plugin) updateCounts(state framework.CycleState, p *v1.Pod, m podChange) *framework.Status {
+	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
@@ -185,12 +185,12 @@ func (pl *Plugin) follow(state framework.CycleState, p *v1.Pod, m move) *framewo
 	return nil
 }
 
-func spreadOf(state framework.CycleState) (*spread, error) {
+func preFilterStateOf(state framework.CycleState) (*preFilterState, error) {
 	v, err := state.Read(filterKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading %q from the cycle state: %w", filterKey, err)
 	}
-	s, ok := v.(*spread)
+	s, ok := v.(*preFilterState)
 	if !ok {
 		return nil, fmt.Errorf("%q in the cycle state is a %T", filterKey, v)
 	}
@@ -199,26 +199,26 @@ func spreadOf(state framework.CycleState) (*spread, error) {
 
 // Filter refuses nodes whose domain would stand out by more than maxSkew.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	s, err := spreadOf(state)
+	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
 	for i := range s.constraints {
 		domain, ok := n.Node().Labels[s.constraints[i].key]
 		if !ok {
-			return pl.unlabelled
+			return pl.missingLabelStatus
 		}
 		if skew, _, _ := s.skew(i, domain, p); skew > int(s.constraints[i].maxSkew) {
-			return pl.skewed
+			return pl.skewStatus
 		}
 	}
 	return nil
 }
 
 // skew is that of a domain with the Pod in it: matching Pods there, the Pod itself if it matches, less the least of any domain (0 when there are too few domains).
-func (s *spread) skew(i int, domain string, p *v1.Pod) (skew, there, least int) {
+func (s *preFilterState) skew(i int, domain string, p *v1.Pod) (skew, there, least int) {
 	d, c := &s.domains[i], &s.constraints[i]
-	least = d.least
+	least = d.minMatch
 	if len(d.pods) < int(c.minDomains) {
 		least = 0
 	}
@@ -231,16 +231,16 @@ func (s *spread) skew(i int, domain string, p *v1.Pod) (skew, there, least int) 
 }
 
 // Explain gives the counts behind the skew.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	s, err := spreadOf(state)
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	s, err := preFilterStateOf(state)
 	if err != nil {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
 	for i := range s.constraints {
 		c := &s.constraints[i]
 		domain, ok := n.Node().Labels[c.key]
 		if !ok {
-			return place.Why{Code: reason.SpreadKeyMissing, Detail: "no label " + c.key, Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", n.Node().Name, c.key)}
+			return schedule.Explanation{Code: reason.SpreadKeyMissing, Detail: "no label " + c.key, Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", n.Node().Name, c.key)}
 		}
 		skew, there, least := s.skew(i, domain, p)
 		if skew <= int(c.maxSkew) {
@@ -250,7 +250,7 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		if k := len(s.domains[i].pods); k < int(c.minDomains) {
 			detail += fmt.Sprintf(" (%d of at least %d domains exist)", k, c.minDomains)
 		}
-		return place.Why{Code: reason.SpreadExceeded, Detail: detail, Fix: fmt.Sprintf("make room in the domains of %s with fewer Pods, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway", c.key)}
+		return schedule.Explanation{Code: reason.SpreadExceeded, Detail: detail, Fix: fmt.Sprintf("make room in the domains of %s with fewer Pods, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway", c.key)}
 	}
-	return place.Why{}
+	return schedule.Explanation{}
 }

@@ -9,22 +9,22 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// invalid marks nodes that are not scored until normalising.
-const invalid = -1
+// invalidScore marks nodes that are not scored until normalising.
+const invalidScore = -1
 
-// soft is what scoring needs: counts by domain of the feasible nodes, per constraint, and the constraint's weight.
-type soft struct {
-	constraints []constraint
-	pods        []map[string]int
-	weights     []float64
-	ignored     sets.Set[string] // nodes that lack a key
+// preScoreState is what scoring needs: counts by domain of the feasible nodes, per constraint, and the constraint's weight.
+type preScoreState struct {
+	constraints  []constraint
+	pods         []map[string]int
+	weights      []float64
+	ignoredNodes sets.Set[string] // nodes that lack a key
 }
 
 // Clone shares: nothing changes it after PreScore.
-func (s *soft) Clone() framework.StateData { return s }
+func (s *preScoreState) Clone() framework.StateData { return s }
 
 // PreScore counts matching Pods by the domains that feasible nodes are in.
 func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, feasible []framework.NodeInfo) *framework.Status {
@@ -32,14 +32,14 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	world := place.WorldOf(state)
-	if len(all) == 0 || world == nil {
+	snap := schedule.SnapshotOf(state)
+	if len(all) == 0 || snap == nil {
 		return framework.NewStatus(framework.Skip)
 	}
-	needKeys := len(p.Spec.TopologySpreadConstraints) > 0 || !pl.system
-	s := pl.begin(all, feasible, needKeys)
+	needKeys := len(p.Spec.TopologySpreadConstraints) > 0 || !pl.systemDefaulting
+	s := pl.newPreScoreState(all, feasible, needKeys)
 	required := nodeaffinity.GetRequiredNodeAffinity(p)
-	for _, n := range world.All() {
+	for _, n := range snap.All() {
 		node := n.Node()
 		if needKeys && !hasAllKeys(node, all) {
 			continue
@@ -56,15 +56,15 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	return nil
 }
 
-// begin finds the domains and how many there are of each constraint: the more, the more its counts weigh.
-func (pl *Plugin) begin(all []constraint, feasible []framework.NodeInfo, needKeys bool) *soft {
-	s := &soft{constraints: all, pods: make([]map[string]int, len(all)), weights: make([]float64, len(all)), ignored: sets.Set[string]{}}
+// newPreScoreState finds the domains and how many there are of each constraint: the more, the more its counts weigh.
+func (pl *Plugin) newPreScoreState(all []constraint, feasible []framework.NodeInfo, needKeys bool) *preScoreState {
+	s := &preScoreState{constraints: all, pods: make([]map[string]int, len(all)), weights: make([]float64, len(all)), ignoredNodes: sets.Set[string]{}}
 	for i := range all {
 		s.pods[i] = map[string]int{}
 	}
 	for _, n := range feasible {
 		if needKeys && !hasAllKeys(n.Node(), all) {
-			s.ignored.Insert(n.Node().Name)
+			s.ignoredNodes.Insert(n.Node().Name)
 			continue
 		}
 		for i := range all {
@@ -76,7 +76,7 @@ func (pl *Plugin) begin(all []constraint, feasible []framework.NodeInfo, needKey
 	for i := range all {
 		size := len(s.pods[i])
 		if all[i].key == v1.LabelHostname {
-			size = len(feasible) - len(s.ignored)
+			size = len(feasible) - len(s.ignoredNodes)
 		}
 		s.weights[i] = math.Log(float64(size + 2))
 	}
@@ -86,8 +86,8 @@ func (pl *Plugin) begin(all []constraint, feasible []framework.NodeInfo, needKey
 // Score sums the weighted counts of the node's domains: lower is better until normalised.
 func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
-	s, ok := v.(*soft)
-	if err != nil || !ok || s.ignored.Has(n.Node().Name) {
+	s, ok := v.(*preScoreState)
+	if err != nil || !ok || s.ignoredNodes.Has(n.Node().Name) {
 		return 0, nil
 	}
 	var score float64
@@ -112,21 +112,21 @@ func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 // NormalizeScore turns the sums round: the emptiest domain is best; nodes that lack a key get 0.
 func (*Plugin) NormalizeScore(_ context.Context, state framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
 	v, err := state.Read(scoreKey)
-	s, ok := v.(*soft)
+	s, ok := v.(*preScoreState)
 	if err != nil || !ok {
 		return nil
 	}
 	low, top := int64(math.MaxInt64), int64(0)
 	for i := range scores {
-		if len(s.ignored) > 0 && s.ignored.Has(scores[i].Name) {
-			scores[i].Score = invalid
+		if len(s.ignoredNodes) > 0 && s.ignoredNodes.Has(scores[i].Name) {
+			scores[i].Score = invalidScore
 			continue
 		}
 		low, top = min(low, scores[i].Score), max(top, scores[i].Score)
 	}
 	for i := range scores {
 		switch {
-		case scores[i].Score == invalid:
+		case scores[i].Score == invalidScore:
 			scores[i].Score = 0
 		case top == 0:
 			scores[i].Score = framework.MaxScore

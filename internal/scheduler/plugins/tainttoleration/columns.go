@@ -6,55 +6,55 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 var (
-	_ place.Indexed = (*Plugin)(nil)
-	_ place.Podless = (*Plugin)(nil)
-	_ place.Scaled  = (*Plugin)(nil)
+	_ schedule.ColumnPlugin  = (*Plugin)(nil)
+	_ schedule.IgnoresPods   = (*Plugin)(nil)
+	_ schedule.MaxNormalized = (*Plugin)(nil)
 )
 
-// Podless: the node itself decides.
-func (*Plugin) Podless() {}
+// IgnoresPods: the node itself decides.
+func (*Plugin) IgnoresPods() {}
 
-// Shape is the tolerations.
-func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+// AppendShape is the tolerations.
+func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	for i := range p.Spec.Tolerations {
 		t := &p.Spec.Tolerations[i]
-		to = place.AppendString(to, t.Key)
-		to = place.AppendString(to, string(t.Operator))
-		to = place.AppendString(to, t.Value)
-		to = place.AppendString(to, string(t.Effect))
+		to = schedule.AppendString(to, t.Key)
+		to = schedule.AppendString(to, string(t.Operator))
+		to = schedule.AppendString(to, t.Value)
+		to = schedule.AppendString(to, string(t.Effect))
 	}
 	return to, true
 }
 
-// Scale says that the most untolerated taints are the worst.
-func (*Plugin) Scale() (reverse bool) { return true }
+// NormalizesReversed says that the most untolerated taints are the worst.
+func (*Plugin) NormalizesReversed() (reverse bool) { return true }
 
-// met is what a list of taints means to a Pod.
-type met struct {
+// taintMatch is what a list of taints means to a Pod.
+type taintMatch struct {
 	refused     bool
 	unpreferred int64
 }
 
-// Opinion judges each different list of taints once.
-func (p *Plugin) Opinion(pod *v1.Pod, t *columns.Table) *columns.Opinion {
-	var known []met
-	own := preferring(pod)
-	of := func(row int32) met {
+// Evaluator judges each different list of taints once.
+func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
+	var known []taintMatch
+	own := preferNoScheduleTolerations(pod)
+	of := func(row int32) taintMatch {
 		set := t.TaintSet[row]
 		for int(set) >= len(known) {
-			known = append(known, meet(t.Taints[len(known)], pod.Spec.Tolerations, own))
+			known = append(known, matchTaints(t.Taints[len(known)], pod.Spec.Tolerations, own))
 		}
 		return known[set]
 	}
-	return &columns.Opinion{
-		Refuse: func(rows []int32, no []*framework.Status) {
+	return &columns.Evaluator{
+		Filter: func(rows []int32, no []*framework.Status) {
 			for i, row := range rows {
 				if no[i] == nil && t.TaintSet[row] != 0 && of(row).refused {
-					no[i] = p.no
+					no[i] = p.status
 				}
 			}
 		},
@@ -68,9 +68,9 @@ func (p *Plugin) Opinion(pod *v1.Pod, t *columns.Table) *columns.Opinion {
 	}
 }
 
-func meet(taints []v1.Taint, all []v1.Toleration, preferring tolerations) met {
-	var m met
+func matchTaints(taints []v1.Taint, all []v1.Toleration, preferring tolerations) taintMatch {
+	var m taintMatch
 	_, m.refused = fit.Untolerated(taints, all, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute)
-	m.unpreferred = count(taints, preferring)
+	m.unpreferred = countIntolerableTaints(taints, preferring)
 	return m
 }

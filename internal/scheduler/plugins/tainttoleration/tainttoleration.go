@@ -13,7 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
 const (
@@ -26,11 +26,11 @@ const (
 )
 
 // Plugin is the judge.
-type Plugin struct{ no *framework.Status }
+type Plugin struct{ status *framework.Status }
 
 // New makes the judge.
 func New() *Plugin {
-	return &Plugin{no: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
+	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }
 
 var (
@@ -39,32 +39,32 @@ var (
 	_ framework.ScorePlugin       = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-func untolerated(pod *v1.Pod, n *v1.Node) (v1.Taint, bool) {
+func findUntoleratedTaint(pod *v1.Pod, n *v1.Node) (v1.Taint, bool) {
 	return fit.Untolerated(n.Spec.Taints, pod.Spec.Tolerations, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute)
 }
 
 // Filter refuses nodes with an untolerated taint.
 func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if _, bad := untolerated(pod, n.Node()); bad {
-		return p.no
+	if _, bad := findUntoleratedTaint(pod, n.Node()); bad {
+		return p.status
 	}
 	return nil
 }
 
 // Explain names the first taint that is not tolerated.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) place.Why {
-	t, bad := untolerated(pod, n.Node())
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	t, bad := findUntoleratedTaint(pod, n.Node())
 	if !bad {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
 	text := t.ToString()
-	return place.Why{Code: reason.TaintNotTolerated, Detail: "taint " + text, Fix: fmt.Sprintf("add a toleration for %s to the Pod, or kubectl taint node %s %s-", text, n.Node().Name, t.Key+":"+string(t.Effect))}
+	return schedule.Explanation{Code: reason.TaintNotTolerated, Detail: "taint " + text, Fix: fmt.Sprintf("add a toleration for %s to the Pod, or kubectl taint node %s %s-", text, n.Node().Name, t.Key+":"+string(t.Effect))}
 }
 
 type tolerations []v1.Toleration
@@ -74,11 +74,11 @@ func (t tolerations) Clone() framework.StateData { return t }
 
 // PreScore picks the tolerations that cover PreferNoSchedule.
 func (*Plugin) PreScore(_ context.Context, state framework.CycleState, pod *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
-	state.Write(scoreKey, preferring(pod))
+	state.Write(scoreKey, preferNoScheduleTolerations(pod))
 	return nil
 }
 
-func preferring(pod *v1.Pod) tolerations {
+func preferNoScheduleTolerations(pod *v1.Pod) tolerations {
 	var out tolerations
 	for _, t := range pod.Spec.Tolerations {
 		if t.Effect == "" || t.Effect == v1.TaintEffectPreferNoSchedule {
@@ -97,12 +97,12 @@ func (*Plugin) Score(_ context.Context, state framework.CycleState, pod *v1.Pod,
 	v, err := state.Read(scoreKey)
 	own, ok := v.(tolerations)
 	if err != nil || !ok {
-		own = preferring(pod)
+		own = preferNoScheduleTolerations(pod)
 	}
-	return count(taints, own), nil
+	return countIntolerableTaints(taints, own), nil
 }
 
-func count(taints []v1.Taint, own tolerations) int64 {
+func countIntolerableTaints(taints []v1.Taint, own tolerations) int64 {
 	var n int64
 	for i := range taints {
 		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !fit.Tolerates(own, &taints[i]) {
@@ -117,7 +117,7 @@ func (p *Plugin) ScoreExtensions() framework.ScoreExtensions { return p }
 
 // NormalizeScore gives the node with the fewest such taints the best score.
 func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
-	place.Normalize(scores, true)
+	schedule.Normalize(scores, true)
 	return nil
 }
 
@@ -128,11 +128,11 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		if !has {
 			return framework.Queue, nil
 		}
-		if _, bad := untolerated(pod, is); bad {
+		if _, bad := findUntoleratedTaint(pod, is); bad {
 			return framework.QueueSkip, nil
 		}
 		if was, had := before.(*v1.Node); had {
-			if _, bad := untolerated(pod, was); !bad {
+			if _, bad := findUntoleratedTaint(pod, was); !bad {
 				return framework.QueueSkip, nil
 			}
 		}

@@ -4,5 +4,5 @@
 // reachable from the node, or is provisioned for the node. Which volume that is follows from claims, volumes and node alone (plan), so it is asked again for the
 // node that was chosen.
 //
-// In: storage.Facts, a Pod, a node. Out: refusals with the claim and where its volume is, a Plan for Hands to carry out (scheduler/bind/volumes). Pure.
+// In: volumelisters.Listers, a Pod, a node. Out: refusals with the claim and where its volume is, a PodVolumes for Binder to carry out (scheduler/bind/volumes). Pure.
 package volumebinding

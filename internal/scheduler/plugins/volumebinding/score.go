@@ -9,12 +9,12 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// SilentUnprepared tells that who was skipped by PreFilter is not scored either.
-func (*Plugin) SilentUnprepared() {}
+// SkipsPreScoreWithPreFilter tells that who was skipped by PreFilter is not scored either.
+func (*Plugin) SkipsPreScoreWithPreFilter() {}
 
 // PreScore skips Pods of which no claim waits for a node: all nodes would be as good.
 func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
-	if w := wishesOf(state); pl.points == nil || w == nil || len(w.waiting) == 0 {
+	if w := claimsToBindOf(state); pl.shapeScore == nil || w == nil || len(w.unbound) == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
 	return nil
@@ -22,11 +22,11 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.
 
 // Score follows the shape by how much of what the node offers would be used.
 func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
-	w := wishesOf(state)
-	if pl.points == nil || w == nil {
+	w := claimsToBindOf(state)
+	if pl.shapeScore == nil || w == nil {
 		return 0, nil
 	}
-	plan, _, err := w.plan(pl.facts, n.Node())
+	plan, _, err := w.findPodVolumes(pl.listers, n.Node())
 	if err != nil || plan == nil { // something changed since the node was found to serve: whoever reserves it sees that
 		return 0, nil
 	}
@@ -36,26 +36,26 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod
 // ScoreExtensions has none: scores are absolute.
 func (*Plugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 
-// use is how much of a storage class a plan takes and what there is.
-type use struct{ requested, capacity int64 }
+// classUsage is how much of a storage class a plan takes and what there is.
+type classUsage struct{ requested, capacity int64 }
 
 // score is the mean over the storage classes: of volumes to be bound where there are any, otherwise of volumes to be provisioned whose room is known.
-func (pl *Plugin) score(p *Plan) int64 {
-	uses := map[string]*use{}
-	of := func(class string) *use {
+func (pl *Plugin) score(p *PodVolumes) int64 {
+	uses := map[string]*classUsage{}
+	of := func(class string) *classUsage {
 		if uses[class] == nil {
-			uses[class] = &use{}
+			uses[class] = &classUsage{}
 		}
 		return uses[class]
 	}
-	for _, b := range p.Bind {
+	for _, b := range p.StaticBindings {
 		u := of(b.Volume.Spec.StorageClassName)
 		u.requested += bytes(size(b.Claim))
 		u.capacity += bytes(b.Volume.Spec.Capacity[v1.ResourceStorage])
 	}
-	if len(p.Bind) == 0 {
-		for i, c := range p.Provision {
-			if room := p.Room[i]; room != nil {
+	if len(p.StaticBindings) == 0 {
+		for i, c := range p.DynamicProvisions {
+			if room := p.CapacityOf[i]; room != nil {
 				u := of(className(c))
 				u.requested += bytes(size(c))
 				u.capacity = room.Value() // the claims of a class share it
@@ -67,7 +67,7 @@ func (pl *Plugin) score(p *Plan) int64 {
 	}
 	var sum int64
 	for _, u := range uses {
-		sum += pl.points(u.requested, u.capacity)
+		sum += pl.shapeScore(u.requested, u.capacity)
 	}
 	return int64(math.Round(float64(sum) / float64(len(uses))))
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -36,16 +36,16 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	facts       storage.Facts
-	disk, claim *framework.Status
+	listers                 volumelisters.Listers
+	diskStatus, claimStatus *framework.Status
 }
 
 // New makes the judge; without facts only disks named in Pods are judged.
-func New(facts storage.Facts) *Plugin {
+func New(listers volumelisters.Listers) *Plugin {
 	return &Plugin{
-		facts: facts,
-		disk:  framework.NewStatus(framework.Unschedulable, ReasonDisk).WithPlugin(Name),
-		claim: framework.NewStatus(framework.Unschedulable, ReasonClaim).WithPlugin(Name),
+		listers:     listers,
+		diskStatus:  framework.NewStatus(framework.Unschedulable, ReasonDisk).WithPlugin(Name),
+		claimStatus: framework.NewStatus(framework.Unschedulable, ReasonClaim).WithPlugin(Name),
 	}
 }
 
@@ -55,39 +55,39 @@ var (
 	_ framework.FilterPlugin        = (*Plugin)(nil)
 	_ framework.EnqueueExtensions   = (*Plugin)(nil)
 	_ framework.SignPlugin          = (*Plugin)(nil)
-	_ place.Explainer               = (*Plugin)(nil)
+	_ schedule.Explainer            = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// exclusive are the claims that only one Pod may use, and how many uses by others there are.
-type exclusive struct {
-	claims sets.Set[string] // names
-	used   int
+// preFilterState are the claims that only one Pod may use, and how many uses by others there are.
+type preFilterState struct {
+	claims    sets.Set[string] // names
+	conflicts int
 }
 
 // Clone copies the number.
-func (e *exclusive) Clone() framework.StateData {
+func (e *preFilterState) Clone() framework.StateData {
 	c := *e
 	return &c
 }
 
-// Quiet tells whether the Pod has neither claims nor disks.
-func (*Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+// Skips tells whether the Pod has neither claims nor disks.
+func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || isDisk(&v) })
 }
 
 // PreFilter finds the claims that cannot be shared, and who uses them.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	disks := slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return isDisk(&v) })
-	e := &exclusive{claims: sets.Set[string]{}}
+	e := &preFilterState{claims: sets.Set[string]{}}
 	for i := range p.Spec.Volumes {
 		source := p.Spec.Volumes[i].PersistentVolumeClaim
-		if source == nil || pl.facts == nil {
+		if source == nil || pl.listers == nil {
 			continue
 		}
-		c, err := pl.facts.Claim(p.Namespace, source.ClaimName)
+		c, err := pl.listers.Claim(p.Namespace, source.ClaimName)
 		if apierrors.IsNotFound(err) {
 			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, err.Error())
 		}
@@ -104,7 +104,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	for name := range e.claims {
 		key := p.Namespace + "/" + name
 		if slices.ContainsFunc(nodes, func(n framework.NodeInfo) bool { return n.GetPVCRefCounts()[key] > 0 }) {
-			e.used++
+			e.conflicts++
 		}
 	}
 	state.Write(stateKey, e)
@@ -116,57 +116,57 @@ func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return p
 
 // AddPod counts a Pod's uses in.
 func (*Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, _ framework.NodeInfo) *framework.Status {
-	follow(state, p, other.GetPod(), 1)
+	updateConflicts(state, p, other.GetPod(), 1)
 	return nil
 }
 
 // RemovePod counts a Pod's uses out.
 func (*Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, _ framework.NodeInfo) *framework.Status {
-	follow(state, p, other.GetPod(), -1)
+	updateConflicts(state, p, other.GetPod(), -1)
 	return nil
 }
 
-func follow(state framework.CycleState, p, other *v1.Pod, by int) {
-	e := exclusiveOf(state)
+func updateConflicts(state framework.CycleState, p, other *v1.Pod, by int) {
+	e := preFilterStateOf(state)
 	if e == nil || other.Namespace != p.Namespace {
 		return
 	}
 	for i := range other.Spec.Volumes {
 		if c := other.Spec.Volumes[i].PersistentVolumeClaim; c != nil && e.claims.Has(c.ClaimName) {
-			e.used += by
+			e.conflicts += by
 		}
 	}
 }
 
-func exclusiveOf(state framework.CycleState) *exclusive {
+func preFilterStateOf(state framework.CycleState) *preFilterState {
 	v, err := state.Read(stateKey)
 	if err != nil {
 		return nil
 	}
-	e, _ := v.(*exclusive)
+	e, _ := v.(*preFilterState)
 	return e
 }
 
 // Filter refuses the node of a disk, and every node while a claim is in use.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if holder(p, n) != nil {
-		return pl.disk
+	if conflictingPod(p, n) != nil {
+		return pl.diskStatus
 	}
-	if e := exclusiveOf(state); e != nil && e.used > 0 {
-		return pl.claim
+	if e := preFilterStateOf(state); e != nil && e.conflicts > 0 {
+		return pl.claimStatus
 	}
 	return nil
 }
 
-// holder gives a Pod on the node with a disk that the Pod wants and cannot share; nil when there is none.
-func holder(p *v1.Pod, n framework.NodeInfo) *v1.Pod {
+// conflictingPod gives a Pod on the node with a disk that the Pod wants and cannot share; nil when there is none.
+func conflictingPod(p *v1.Pod, n framework.NodeInfo) *v1.Pod {
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
 		if !isDisk(v) {
 			continue
 		}
 		for _, other := range n.GetPods() {
-			if clashes(v, other.GetPod()) {
+			if conflicts(v, other.GetPod()) {
 				return other.GetPod()
 			}
 		}
@@ -178,8 +178,8 @@ func isDisk(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// clashes tells whether a Pod has the same disk and both may not have it: EBS never, the others only when one of both writes.
-func clashes(v *v1.Volume, other *v1.Pod) bool {
+// conflicts tells whether a Pod has the same disk and both may not have it: EBS never, the others only when one of both writes.
+func conflicts(v *v1.Volume, other *v1.Pod) bool {
 	return slices.ContainsFunc(other.Spec.Volumes, func(o v1.Volume) bool {
 		switch {
 		case v.GCEPersistentDisk != nil && o.GCEPersistentDisk != nil:
@@ -198,50 +198,50 @@ func clashes(v *v1.Volume, other *v1.Pod) bool {
 }
 
 // Explain names the Pod that has the volume.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	if other := holder(p, n); other != nil {
-		return place.Why{Code: reason.VolumeTaken, Detail: fmt.Sprintf("Pod %s on this node has a disk that this Pod wants and that cannot be shared", pod.Key(other)),
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	if other := conflictingPod(p, n); other != nil {
+		return schedule.Explanation{Code: reason.VolumeTaken, Detail: fmt.Sprintf("Pod %s on this node has a disk that this Pod wants and that cannot be shared", pod.Key(other)),
 			Fix: fmt.Sprintf("remove Pod %s, or mount the disk read-only in both", pod.Key(other))}
 	}
-	e, world := exclusiveOf(state), place.WorldOf(state)
-	if e == nil || world == nil {
-		return place.Why{}
+	e, snap := preFilterStateOf(state), schedule.SnapshotOf(state)
+	if e == nil || snap == nil {
+		return schedule.Explanation{}
 	}
-	for _, m := range world.All() {
+	for _, m := range snap.All() {
 		for _, other := range m.GetPods() {
 			q := other.GetPod()
 			for i := range q.Spec.Volumes {
 				if c := q.Spec.Volumes[i].PersistentVolumeClaim; c != nil && q.Namespace == p.Namespace && e.claims.Has(c.ClaimName) {
-					return place.Why{Code: reason.VolumeTaken, Detail: fmt.Sprintf("claim %s/%s is for one Pod at a time (ReadWriteOncePod), and Pod %s on %s has it", p.Namespace, c.ClaimName, pod.Key(q), m.Node().Name),
+					return schedule.Explanation{Code: reason.VolumeTaken, Detail: fmt.Sprintf("claim %s/%s is for one Pod at a time (ReadWriteOncePod), and Pod %s on %s has it", p.Namespace, c.ClaimName, pod.Key(q), m.Node().Name),
 						Fix: fmt.Sprintf("remove Pod %s, or use a claim of its own", pod.Key(q))}
 				}
 			}
 		}
 	}
-	return place.Why{}
+	return schedule.Explanation{}
 }
 
 // EventsToRegister wakes when a Pod with such a volume goes, a node comes, or a claim of the Pod comes.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, QueueingHintFn: afterPod},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, QueueingHintFn: isSchedulableAfterPodDeleted},
 		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}},
-		{Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim, ActionType: framework.Add | framework.Update}, QueueingHintFn: volumebinding.AfterClaim},
+		{Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim, ActionType: framework.Add | framework.Update}, QueueingHintFn: volumebinding.IsSchedulableAfterClaimChange},
 	}, nil
 }
 
-// afterPod: a Pod went that had one of the Pod's disks or claims.
-func afterPod(_ logr.Logger, p *v1.Pod, before, _ any) (framework.QueueingHint, error) {
+// isSchedulableAfterPodDeleted: a Pod went that had one of the Pod's disks or claims.
+func isSchedulableAfterPodDeleted(_ logr.Logger, p *v1.Pod, before, _ any) (framework.QueueingHint, error) {
 	gone, ok := before.(*v1.Pod)
 	if !ok {
 		return framework.Queue, fmt.Errorf("got a %T, want a Pod", before)
 	}
 	for i := range p.Spec.Volumes {
-		if v := &p.Spec.Volumes[i]; isDisk(v) && clashes(v, gone) {
+		if v := &p.Spec.Volumes[i]; isDisk(v) && conflicts(v, gone) {
 			return framework.Queue, nil
 		}
-		name, _ := storage.ClaimName(p, &p.Spec.Volumes[i])
-		if name != "" && storage.Uses(gone, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}) {
+		name, _ := volumelisters.ClaimName(p, &p.Spec.Volumes[i])
+		if name != "" && volumelisters.Uses(gone, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}) {
 			return framework.Queue, nil
 		}
 	}

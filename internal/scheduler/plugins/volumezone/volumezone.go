@@ -19,9 +19,9 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -36,13 +36,13 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
-	facts storage.Facts
-	no    *framework.Status
+	listers volumelisters.Listers
+	status  *framework.Status
 }
 
 // New makes the judge; without facts it judges nobody.
-func New(facts storage.Facts) *Plugin {
-	return &Plugin{facts: facts, no: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
+func New(listers volumelisters.Listers) *Plugin {
+	return &Plugin{listers: listers, status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }
 
 var (
@@ -50,45 +50,45 @@ var (
 	_ framework.FilterPlugin      = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
-	_ place.Explainer             = (*Plugin)(nil)
+	_ schedule.Explainer          = (*Plugin)(nil)
 )
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// home is where a volume is by one of its labels.
-type home struct {
+// topologyLabel is where a volume is by one of its labels.
+type topologyLabel struct {
 	claim, volume, key string
 	values             []string
 }
 
-type homes []home
+type preFilterState []topologyLabel
 
 // Clone shares: nothing changes them.
-func (h homes) Clone() framework.StateData { return h }
+func (h preFilterState) Clone() framework.StateData { return h }
 
 // labels that say where a volume is, and what nodes of today call the old ones.
 var (
-	keys  = []string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion}
-	today = map[string]string{v1.LabelFailureDomainBetaZone: v1.LabelTopologyZone, v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion}
+	zoneLabels    = []string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion}
+	currentLabels = map[string]string{v1.LabelFailureDomainBetaZone: v1.LabelTopologyZone, v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion}
 )
 
-// Quiet tells whether the Pod has no claims.
-func (*Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+// Skips tells whether the Pod has no claims.
+func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 // PreFilter reads the labels of the bound volumes once.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	if pl.facts == nil {
+	if pl.listers == nil {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	var all homes
+	var all preFilterState
 	for i := range p.Spec.Volumes {
 		if p.Spec.Volumes[i].PersistentVolumeClaim == nil {
 			continue
 		}
-		found, s := pl.homesOf(p.Namespace, p.Spec.Volumes[i].PersistentVolumeClaim.ClaimName)
+		found, s := pl.topologyLabelsOfClaim(p.Namespace, p.Spec.Volumes[i].PersistentVolumeClaim.ClaimName)
 		if s != nil {
 			return nil, s
 		}
@@ -101,7 +101,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	return nil, nil
 }
 
-func (pl *Plugin) homesOf(namespace, name string) ([]home, *framework.Status) {
+func (pl *Plugin) topologyLabelsOfClaim(namespace, name string) ([]topologyLabel, *framework.Status) {
 	never := func(text string) *framework.Status {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, text)
 	}
@@ -114,7 +114,7 @@ func (pl *Plugin) homesOf(namespace, name string) ([]home, *framework.Status) {
 	if name == "" {
 		return nil, never("PersistentVolumeClaim had no name")
 	}
-	c, err := pl.facts.Claim(namespace, name)
+	c, err := pl.listers.Claim(namespace, name)
 	if err != nil {
 		return nil, asStatus(err)
 	}
@@ -123,7 +123,7 @@ func (pl *Plugin) homesOf(namespace, name string) ([]home, *framework.Status) {
 		if className == "" {
 			return nil, never("PersistentVolumeClaim had no pv name and storageClass name")
 		}
-		class, err := pl.facts.Class(className)
+		class, err := pl.listers.Class(className)
 		switch {
 		case err != nil:
 			return nil, asStatus(err)
@@ -134,21 +134,21 @@ func (pl *Plugin) homesOf(namespace, name string) ([]home, *framework.Status) {
 		}
 		return nil, nil
 	}
-	v, err := pl.facts.Volume(c.Spec.VolumeName)
+	v, err := pl.listers.Volume(c.Spec.VolumeName)
 	if err != nil {
 		return nil, asStatus(err)
 	}
-	out := homesBy(v)
+	out := topologyLabelsOf(v)
 	for i := range out {
 		out[i].claim = name
 	}
 	return out, nil
 }
 
-// homesBy reads a volume's labels; one that cannot be read does not count.
-func homesBy(v *v1.PersistentVolume) []home {
-	var out []home
-	for _, key := range keys {
+// topologyLabelsOf reads a volume's labels; one that cannot be read does not count.
+func topologyLabelsOf(v *v1.PersistentVolume) []topologyLabel {
+	var out []topologyLabel
+	for _, key := range zoneLabels {
 		text, ok := v.Labels[key]
 		if !ok {
 			continue
@@ -158,7 +158,7 @@ func homesBy(v *v1.PersistentVolume) []home {
 			values[i] = strings.TrimSpace(values[i])
 		}
 		if !slices.Contains(values, "") {
-			out = append(out, home{volume: v.Name, key: key, values: values})
+			out = append(out, topologyLabel{volume: v.Name, key: key, values: values})
 		}
 	}
 	return out
@@ -169,42 +169,42 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 
 // Filter refuses nodes elsewhere.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
-	if _, _, bad := elsewhere(state, n.Node()); bad {
-		return pl.no
+	if _, _, bad := conflictingLabel(state, n.Node()); bad {
+		return pl.status
 	}
 	return nil
 }
 
-// elsewhere gives the first label of a volume that the node does not share.
-func elsewhere(state framework.CycleState, n *v1.Node) (h home, has string, bad bool) {
+// conflictingLabel gives the first label of a volume that the node does not share.
+func conflictingLabel(state framework.CycleState, n *v1.Node) (h topologyLabel, has string, bad bool) {
 	v, err := state.Read(stateKey)
-	all, ok := v.(homes)
-	if err != nil || !ok || !slices.ContainsFunc(keys, func(key string) bool { _, ok := n.Labels[key]; return ok }) {
-		return home{}, "", false
+	all, ok := v.(preFilterState)
+	if err != nil || !ok || !slices.ContainsFunc(zoneLabels, func(key string) bool { _, ok := n.Labels[key]; return ok }) {
+		return topologyLabel{}, "", false
 	}
 	for _, h := range all {
 		has, ok := n.Labels[h.key]
-		if !ok && today[h.key] != "" {
-			has, ok = n.Labels[today[h.key]]
+		if !ok && currentLabels[h.key] != "" {
+			has, ok = n.Labels[currentLabels[h.key]]
 		}
 		if !ok || !slices.Contains(h.values, has) {
 			return h, has, true
 		}
 	}
-	return home{}, "", false
+	return topologyLabel{}, "", false
 }
 
 // Explain says where the volume is.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
-	h, has, bad := elsewhere(state, n.Node())
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+	h, has, bad := conflictingLabel(state, n.Node())
 	if !bad {
-		return place.Why{}
+		return schedule.Explanation{}
 	}
 	where := h.key + "=" + strings.Join(h.values, " or ")
 	if has == "" {
 		has = "no such label"
 	}
-	return place.Why{Code: reason.VolumeElsewhere, Detail: fmt.Sprintf("claim %s/%s is bound to volume %s in %s, the node has %s", p.Namespace, h.claim, h.volume, where, has),
+	return schedule.Explanation{Code: reason.VolumeElsewhere, Detail: fmt.Sprintf("claim %s/%s is bound to volume %s in %s, the node has %s", p.Namespace, h.claim, h.volume, where, has),
 		Fix: fmt.Sprintf("make room on a node with %s, or add one there", where)}
 }
 
@@ -214,15 +214,15 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
-		on(framework.StorageClass, framework.Add, afterClass),
+		on(framework.StorageClass, framework.Add, isSchedulableAfterStorageClassChange),
 		on(framework.Node, framework.Add|framework.UpdateNodeLabel, nil),
-		on(framework.PersistentVolumeClaim, framework.Add|framework.Update, volumebinding.AfterClaim),
-		on(framework.PersistentVolume, framework.Add|framework.Update, afterVolume),
+		on(framework.PersistentVolumeClaim, framework.Add|framework.Update, volumebinding.IsSchedulableAfterClaimChange),
+		on(framework.PersistentVolume, framework.Add|framework.Update, isSchedulableAfterVolumeChange),
 	}, nil
 }
 
-// afterClass: only a class that waits lets a Pod go on with an unbound claim.
-func afterClass(_ logr.Logger, _ *v1.Pod, _, after any) (framework.QueueingHint, error) {
+// isSchedulableAfterStorageClassChange: only a class that waits lets a Pod go on with an unbound claim.
+func isSchedulableAfterStorageClassChange(_ logr.Logger, _ *v1.Pod, _, after any) (framework.QueueingHint, error) {
 	c, ok := after.(*storagev1.StorageClass)
 	if !ok {
 		return framework.Queue, fmt.Errorf("got a %T, want a class", after)
@@ -233,7 +233,7 @@ func afterClass(_ logr.Logger, _ *v1.Pod, _, after any) (framework.QueueingHint,
 	return framework.Queue, nil
 }
 
-func afterVolume(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
+func isSchedulableAfterVolumeChange(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*v1.PersistentVolume)
 	is, ok := after.(*v1.PersistentVolume)
 	if !ok {
@@ -241,7 +241,7 @@ func afterVolume(_ logr.Logger, _ *v1.Pod, before, after any) (framework.Queuein
 	}
 	where := func(v *v1.PersistentVolume) map[string]string {
 		out := map[string]string{}
-		for _, h := range homesBy(v) {
+		for _, h := range topologyLabelsOf(v) {
 			out[h.key] = strings.Join(h.values, ",")
 		}
 		return out

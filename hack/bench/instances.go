@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+// newInstance makes an instance with the image ready to be imported at its first start.
+func (b *bench) newInstance(o instance.Options) (*instance.Instance, error) {
+	o.Binary, o.BinDir, o.Number = b.binary, b.binDir, b.number
+	if !o.Split { // a server alone proxies to no kubelet on loopback
+		o.NodeIP = "127.0.0.1"
+	}
+	i, err := instance.New(o)
+	if err != nil {
+		return nil, err
+	}
+	at := filepath.Join(i.Dir, "images")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(b.archive)
+	if err != nil {
+		return nil, err
+	}
+	return i, os.WriteFile(filepath.Join(at, "busybox.tar"), raw, 0o644)
+}
+
+// remove takes an instance away; what could not be removed is printed, the figures stand.
+func (b *bench) remove(i *instance.Instance) {
+	if err := i.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+}
+
+// running starts an instance and waits until its node is ready and can run Pods.
+func (b *bench) running(ctx context.Context, flags ...string) (*instance.Instance, *cluster, error) {
+	i, err := b.newInstance(instance.Options{Flags: flags})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := i.Start(); err != nil {
+		return i, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := i.WaitAPI(ctx); err != nil {
+		return i, nil, err
+	}
+	c, err := connect(ctx, i)
+	if err != nil {
+		return i, nil, err
+	}
+	if err := c.nodeReady(ctx); err != nil {
+		return i, nil, err
+	}
+	return i, c, c.firstPod(ctx, "warm-up")
+}

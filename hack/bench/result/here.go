@@ -1,0 +1,96 @@
+package result
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Here begins a run of a part on this machine: all but the figures is filled in. What is measured
+// is a program of gantry's, or the source in the working directory where program is empty. What
+// cannot be read is said to be unknown.
+func Here(part, program string) Run {
+	c := commit()
+	if program != "" {
+		c = commitOf(program)
+	}
+	return Run{
+		Part: part, Commit: c, Machine: machine(), Load: load(),
+		Date: time.Now().UTC().Format(time.RFC3339), Command: strings.Join(commandLine(os.Args), " "),
+	}
+}
+
+// commandLine is the command as somebody would type it: `go run` builds programs under other paths.
+func commandLine(args []string) []string {
+	name := args[0][strings.LastIndex(args[0], "/")+1:]
+	return append([]string{"hack/" + name}, args[1:]...)
+}
+
+// commitOf is the commit that a gantry was built from; `gantry version` prints "gantry COMMIT,
+// Kubernetes VERSION".
+func commitOf(program string) string {
+	out, err := exec.Command(program, "version").Output()
+	fields := strings.Fields(string(out))
+	if err != nil || len(fields) < 2 {
+		return "unknown"
+	}
+	return strings.TrimSuffix(fields[1], ",")
+}
+
+// commit is that of the working directory, with "+changes" where the source was changed since.
+func commit() string {
+	hash, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	name := strings.TrimSpace(string(hash))
+	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "*.go", "go.mod").Output()
+	if err != nil || len(changed) > 0 {
+		name += "+changes"
+	}
+	return name
+}
+
+func machine() string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	if model := field("/proc/cpuinfo", "model name"); model != "" {
+		parts = append(parts, model)
+	}
+	if kib, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
+		parts = append(parts, fmt.Sprintf("%d GiB", (kib+1<<19)>>20))
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err == nil {
+		parts = append(parts, "Linux "+unix.ByteSliceToString(u.Release[:]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// field is the value of the first line "name: value" of a file of /proc.
+func field(file, name string) string {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(raw)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func load() string {
+	raw, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(raw), " ")
+	return minute
+}

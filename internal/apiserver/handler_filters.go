@@ -1,0 +1,40 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
+)
+
+// withUserAgent keeps the User-Agent of requests that write Pods.
+func withUserAgent(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		if ok && info.Resource == "pods" && info.APIGroup == "" && isWriteVerb(info.Verb) {
+			req = req.WithContext(registry.WithUserAgent(req.Context(), req.UserAgent()))
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func isWriteVerb(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+// withWatchBatching lets watches over the network answer by way of the outlet. In-process clients read what is written as it is.
+func (b *builder) withWatchBatching(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb == "watch" && ctx.Value(identityKey{}) == nil {
+			b.watchBatcher.ServeWatch(next, w, req)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}

@@ -1,0 +1,161 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// ask sends one request through the in-memory transport to a handler.
+func ask(t *testing.T, ctx context.Context, h http.HandlerFunc) (*http.Response, error) {
+	t.Helper()
+	e := newInProcessHandler()
+	e.set(h)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&inProcessTransport{target: e, user: admin()}).RoundTrip(req)
+}
+
+func TestPipeAnswersAtOnceWhenFlushed(t *testing.T) {
+	more := make(chan struct{})
+	res, err := ask(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-A", "1")
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-A", "2") // too late
+		<-more
+		_, _ = io.WriteString(w, "second")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b := make([]byte, 6)
+	if _, err := io.ReadFull(res.Body, b); err != nil || string(b) != "first " || res.Header.Get("X-A") != "1" {
+		t.Fatalf("%q %v %v", b, res.Header, err)
+	}
+	close(more)
+	rest, err := io.ReadAll(res.Body)
+	if err != nil || string(rest) != "second" {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+func TestPipeMakesTheHandlerWaitForTheReader(t *testing.T) {
+	big := bytes.Repeat([]byte("x"), unreadLimit)
+	wrote := make(chan int, 8)
+	res, err := ask(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 4 {
+			_, _ = w.Write(big)
+			wrote <- i
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-wrote
+	got, err := io.ReadAll(res.Body)
+	if err != nil || len(got) != 4*unreadLimit {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+func TestPipeEndsTheRequest(t *testing.T) {
+	ended := make(chan error, 2)
+	wait := func(w http.ResponseWriter, req *http.Request) {
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+		_, err := io.WriteString(w, strings.Repeat("y", 2*unreadLimit))
+		if err == nil {
+			_, err = io.WriteString(w, "z")
+		}
+		ended <- err
+	}
+	res, err := ask(t, t.Context(), wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close() // the client closes the answer
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err = ask(t, ctx, wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel() // the client's context ends
+	_, err = io.ReadAll(res.Body)
+	_ = err
+	if err := res.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("the handler does not learn that the client is gone")
+		}
+	}
+}
+
+func TestPipePassesNoValuesButTheIdentity(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "leak")
+	res, err := ask(t, ctx, func(_ http.ResponseWriter, req *http.Request) {
+		if req.Context().Value(key{}) != nil {
+			t.Error("a value of the caller's context passed")
+		}
+		r, ok, err := contextAuthenticator{}.AuthenticateRequest(req)
+		if !ok || err != nil || r.User.GetName() != "admin" {
+			t.Errorf("identity: %v %v %v", r, ok, err)
+		}
+	})
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("%v %v", res, err)
+	}
+}
+
+func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
+	if _, err := ask(t, t.Context(), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }); !errors.Is(err, errAborted) {
+		t.Errorf("before the answer: %v", err)
+	}
+	res, err := ask(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(res.Body)
+	if string(got) != "half" || !errors.Is(err, errAborted) {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A reflector that is stopped while its watch begins must not log an error: client-go passes over refused connections only.
+func TestAWatchWhoseCallerLeavesIsPassedOver(t *testing.T) {
+	for query, want := range map[string]bool{"?watch=true": true, "": false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newInProcessHandler()
+		e.set(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			cancel()
+			<-req.Context().Done()
+		}))
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&http.Client{Transport: &inProcessTransport{target: e, user: admin()}}).Do(req)
+		if !errors.Is(err, context.Canceled) || utilnet.IsConnectionRefused(err) != want {
+			t.Errorf("%q: %v", query, err)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package apiserver
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
+)
+
+// journalNamespaceDecorator lets journal entries pass the plugin that refuses new content in a namespace that ends or is gone: its Pods are spoken about to their end, and
+// nothing of a journal is stored in the namespace.
+type journalNamespaceDecorator struct{}
+
+// Decorate implements admission.Decorator.
+func (journalNamespaceDecorator) Decorate(p admission.Interface, name string) admission.Interface {
+	if m, ok := p.(admission.MutationInterface); ok && name == lifecycle.PluginName {
+		return journalExempt{m}
+	}
+	return p
+}
+
+type journalExempt struct{ admission.MutationInterface }
+
+// Admit implements admission.MutationInterface.
+func (b journalExempt) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if r := a.GetResource(); r.Group == journal.GroupVersion.Group && r.Resource == journal.Resource {
+		return nil
+	}
+	return b.MutationInterface.Admit(ctx, a, o)
+}

@@ -1,0 +1,184 @@
+package networking
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+)
+
+func networkPolicies() resourcedef.Kind {
+	k := newKind("networkpolicies", "NetworkPolicy", typed.NewNamespacedTypes[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](), "netpol")
+	k.Rules = typed.Rules[networkingv1.NetworkPolicy]{
+		Default:                  defaultPolicy,
+		Validate:                 checkPolicy,
+		Warn:                     warnPolicy,
+		AllowUnconditionalUpdate: true,
+	}.Untyped()
+	k.Table = resourcedef.Table{
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]), printers.AgeColumn()},
+		Row: typed.RowFunc(func(p *networkingv1.NetworkPolicy, o resourcedef.RowOptions) []any {
+			return []any{p.Name, printers.FormatLabelSelector(&p.Spec.PodSelector), printers.TimestampSince(p.CreationTimestamp, o.Now)}
+		}),
+	}
+	return k
+}
+
+func defaultPolicy(p *networkingv1.NetworkPolicy) {
+	eachPort(&p.Spec, func(port *networkingv1.NetworkPolicyPort, _ *field.Path) {
+		typed.SetDefault(&port.Protocol, corev1.ProtocolTCP)
+	})
+	if len(p.Spec.PolicyTypes) == 0 {
+		p.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		if len(p.Spec.Egress) > 0 {
+			p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		}
+	}
+}
+
+// eachPort visits the ports of all rules.
+func eachPort(s *networkingv1.NetworkPolicySpec, f func(*networkingv1.NetworkPolicyPort, *field.Path)) {
+	each := func(list []networkingv1.NetworkPolicyPort, path *field.Path) {
+		for i := range list {
+			f(&list[i], path.Child("ports").Index(i))
+		}
+	}
+	for i := range s.Ingress {
+		each(s.Ingress[i].Ports, spec().Child("ingress").Index(i))
+	}
+	for i := range s.Egress {
+		each(s.Egress[i].Ports, spec().Child("egress").Index(i))
+	}
+}
+
+// eachPeer visits the other ends of all rules.
+func eachPeer(s *networkingv1.NetworkPolicySpec, f func(*networkingv1.NetworkPolicyPeer, *field.Path)) {
+	for i := range s.Ingress {
+		for k := range s.Ingress[i].From {
+			f(&s.Ingress[i].From[k], spec().Child("ingress").Index(i).Child("from").Index(k))
+		}
+	}
+	for i := range s.Egress {
+		for k := range s.Egress[i].To {
+			f(&s.Egress[i].To[k], spec().Child("egress").Index(i).Child("to").Index(k))
+		}
+	}
+}
+
+func warnPolicy(p *networkingv1.NetworkPolicy) []string {
+	var out []string
+	eachPeer(&p.Spec, func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) {
+		if b := peer.IPBlock; b != nil {
+			out = append(out, validation.GetWarningsForCIDR(path.Child("ipBlock", "cidr"), b.CIDR)...)
+			for i, e := range b.Except {
+				out = append(out, validation.GetWarningsForCIDR(path.Child("ipBlock", "except").Index(i), e)...)
+			}
+		}
+	})
+	return out
+}
+
+func checkPolicy(p, previous *networkingv1.NetworkPolicy) field.ErrorList {
+	var f typed.Errors
+	s := &p.Spec
+	f.LabelSelector(spec().Child("podSelector"), &s.PodSelector)
+	eachPort(s, func(port *networkingv1.NetworkPolicyPort, path *field.Path) { checkPort(&f, port, path) })
+	stored := storedBlocks(previous)
+	eachPeer(s, func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) { checkPeer(&f, peer, path, stored) })
+	const directions = 2
+	types := spec().Child("policyTypes")
+	if len(s.PolicyTypes) > directions {
+		f.Invalid(types, s.PolicyTypes, "may not specify more than two policyTypes")
+		return f.List()
+	}
+	for i, t := range s.PolicyTypes {
+		typed.Supported(&f, types.Index(i), t, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
+	}
+	return f.List()
+}
+
+// storedBlocks are the address ranges of the stored policy, which stay fine whatever they look like.
+func storedBlocks(previous *networkingv1.NetworkPolicy) []string {
+	if previous == nil {
+		return nil
+	}
+	var out []string
+	eachPeer(&previous.Spec, func(peer *networkingv1.NetworkPolicyPeer, _ *field.Path) {
+		if b := peer.IPBlock; b != nil {
+			out = append(append(out, b.CIDR), b.Except...)
+		}
+	})
+	return out
+}
+
+func checkPort(f *typed.Errors, p *networkingv1.NetworkPolicyPort, path *field.Path) {
+	if p.Protocol != nil {
+		typed.Supported(f, path.Child("protocol"), *p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	}
+	port, end := path.Child("port"), path.Child("endPort")
+	switch n := p.Port; {
+	case n == nil:
+		if p.EndPort != nil {
+			f.Invalid(end, *p.EndPort, "may not be specified when `port` is not specified")
+		}
+	case n.Type == intstr.Int:
+		f.InvalidEach(port, n.IntVal, validation.IsValidPortNum(int(n.IntVal)))
+		if p.EndPort != nil {
+			if *p.EndPort < n.IntVal {
+				f.Invalid(end, *p.EndPort, "must be greater than or equal to `port`")
+			}
+			f.InvalidEach(end, *p.EndPort, validation.IsValidPortNum(int(*p.EndPort)))
+		}
+	default:
+		if p.EndPort != nil {
+			f.Invalid(end, *p.EndPort, "may not be specified when `port` is non-numeric")
+		}
+		f.InvalidEach(port, n.StrVal, validation.IsValidPortName(n.StrVal))
+	}
+}
+
+func checkPeer(f *typed.Errors, p *networkingv1.NetworkPolicyPeer, path *field.Path, stored []string) {
+	f.LabelSelector(path.Child("podSelector"), p.PodSelector)
+	f.LabelSelector(path.Child("namespaceSelector"), p.NamespaceSelector)
+	selects := p.PodSelector != nil || p.NamespaceSelector != nil
+	if p.IPBlock != nil {
+		checkBlock(f, p.IPBlock, path.Child("ipBlock"), stored)
+	}
+	switch {
+	case !selects && p.IPBlock == nil:
+		f.Required(path, "must specify a peer")
+	case selects && p.IPBlock != nil:
+		f.Forbidden(path, "may not specify both ipBlock and another peer")
+	}
+}
+
+func checkBlock(f *typed.Errors, b *networkingv1.IPBlock, path *field.Path, stored []string) {
+	if b.CIDR == "" {
+		f.Required(path.Child("cidr"), "")
+		return
+	}
+	if bad := validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, stored); len(bad) > 0 {
+		f.Add(bad...)
+		return
+	}
+	whole, err := netip.ParsePrefix(b.CIDR)
+	for i, e := range b.Except {
+		at := path.Child("except").Index(i)
+		if bad := validation.IsValidCIDRForLegacyField(at, e, true, stored); len(bad) > 0 {
+			f.Add(bad...)
+			continue
+		}
+		part, partErr := netip.ParsePrefix(e)
+		if err == nil && partErr == nil && (whole.Bits() >= part.Bits() || !whole.Contains(part.Addr())) {
+			f.Invalid(at, e, "must be a strict subset of `cidr`")
+		}
+	}
+}

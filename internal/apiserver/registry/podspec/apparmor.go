@@ -1,0 +1,49 @@
+package podspec
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+// SyncAppArmor fills in the AppArmor profile of each container whose profile only the old annotation names, in Linux Pods.
+func SyncAppArmor(p *v1.Pod) {
+	if p.Spec.OS != nil && p.Spec.OS.Name == v1.Windows {
+		return
+	}
+	var whole *v1.AppArmorProfile
+	if p.Spec.SecurityContext != nil {
+		whole = p.Spec.SecurityContext.AppArmorProfile
+	}
+	visitAllContainers(&p.Spec, func(c *v1.Container) {
+		text, has := p.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]
+		if !has || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			return
+		}
+		profile := profileOf(text)
+		if profile == nil || whole != nil && apiequality.Semantic.DeepEqual(profile, whole) {
+			return
+		}
+		if c.SecurityContext == nil {
+			c.SecurityContext = &v1.SecurityContext{}
+		}
+		c.SecurityContext.AppArmorProfile = profile
+	})
+}
+
+// profileOf reads the annotation's value; nil when it is none of the known forms.
+func profileOf(text string) *v1.AppArmorProfile {
+	switch {
+	case text == v1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}
+	case text == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}
+	case strings.HasPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix):
+		name := strings.TrimPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix)
+		if name != "" {
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+		}
+	}
+	return nil
+}

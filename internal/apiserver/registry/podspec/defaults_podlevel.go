@@ -1,0 +1,49 @@
+package podspec
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+)
+
+// defaultPodLevel derives pod-level resources where some are given: hugepage limits from the containers' limits, requests first from what
+// the containers ask together, else from the pod-level limit. Only resources that may be given at pod level take part.
+func defaultPodLevel(s *v1.PodSpec) {
+	r := s.Resources
+	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
+		return
+	}
+	p := &v1.Pod{Spec: *s}
+	for name, q := range helper.AggregateContainerLimits(p, helper.PodResourcesOptions{}) {
+		if isHugepage(name) {
+			addIfMissing(&r.Limits, name, q)
+		}
+	}
+	for name, q := range helper.AggregateContainerRequests(p, helper.PodResourcesOptions{}) {
+		if helper.IsSupportedPodLevelResource(name) && !isHugepage(name) {
+			addIfMissing(&r.Requests, name, q)
+		}
+	}
+	for name, q := range r.Limits {
+		if helper.IsSupportedPodLevelResource(name) {
+			addIfMissing(&r.Requests, name, q)
+		}
+	}
+}
+
+// addIfMissing puts a quantity where none stands.
+func addIfMissing(list *v1.ResourceList, name v1.ResourceName, q resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = v1.ResourceList{}
+	}
+	(*list)[name] = q.DeepCopy()
+}
+
+func isHugepage(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}

@@ -1,0 +1,252 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const oneSourceOnly = "may not have more than one field specified at a time"
+
+func (j *validator) env(list []v1.EnvVar, path *field.Path) {
+	for i := range list {
+		e, at := &list[i], path.Index(i)
+		if e.Name == "" {
+			j.required(at.Child("name"), "")
+		} else {
+			j.invalidEach(at.Child("name"), e.Name, validation.IsRelaxedEnvVarName(e.Name))
+		}
+		if e.ValueFrom != nil {
+			j.valueFrom(e, at.Child("valueFrom"))
+		}
+	}
+}
+
+func (j *validator) valueFrom(e *v1.EnvVar, path *field.Path) {
+	n, from := 0, e.ValueFrom
+	if r := from.FieldRef; r != nil {
+		n++
+		j.fieldRef(r, path.Child("fieldRef"), envFields())
+	}
+	if r := from.ResourceFieldRef; r != nil {
+		n++
+		j.resourceRef(r, path.Child("resourceFieldRef"), false)
+	}
+	if r := from.ConfigMapKeyRef; r != nil {
+		n++
+		j.subdomain(path.Child("configMapKeyRef").Child("name"), r.Name)
+		j.dataKey(r.Key, path.Child("configMapKeyRef").Child("key"))
+	}
+	if r := from.SecretKeyRef; r != nil {
+		n++
+		j.subdomain(path.Child("secretKeyRef").Child("name"), r.Name)
+		j.dataKey(r.Key, path.Child("secretKeyRef").Child("key"))
+	}
+	if r := from.FileKeyRef; r != nil {
+		n++
+		j.fileRef(r, path.Child("fileKeyRef"))
+	}
+	switch {
+	case n == 0:
+		j.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
+	case e.Value != "":
+		j.invalid(path, "", "may not be specified when `value` is not empty")
+	case n > 1:
+		j.invalid(path, "", oneSourceOnly)
+	}
+}
+
+func (j *validator) dataKey(key string, path *field.Path) {
+	if key == "" {
+		j.required(path, "")
+		return
+	}
+	j.invalidEach(path, key, validation.IsConfigMapKey(key))
+}
+
+func (j *validator) fileRef(r *v1.FileKeySelector, path *field.Path) {
+	if r.Key == "" {
+		j.required(path.Child("key"), "")
+	} else {
+		j.invalidEach(path.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
+	}
+	if r.VolumeName == "" {
+		j.required(path.Child("volumeName"), "")
+	} else {
+		j.label(path.Child("volumeName"), r.VolumeName)
+	}
+	if r.Path == "" {
+		j.required(path.Child("path"), "")
+	} else {
+		j.pathNoBacksteps(r.Path, path.Child("path"))
+	}
+}
+
+// fileVolumes wants each volume that a variable is read from to be there and an emptyDir.
+func (j *validator) fileVolumes(spec *field.Path) {
+	volumes := map[string]*v1.VolumeSource{}
+	for i := range j.spec.Volumes {
+		volumes[j.spec.Volumes[i].Name] = &j.spec.Volumes[i].VolumeSource
+	}
+	look := func(c *v1.Container, path *field.Path) {
+		for i := range c.Env {
+			from := c.Env[i].ValueFrom
+			if from == nil || from.FileKeyRef == nil {
+				continue
+			}
+			name, at := from.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			if v, ok := volumes[name]; !ok {
+				j.add(field.NotFound(at, name))
+			} else if v.EmptyDir == nil {
+				j.invalid(at, name, "referenced volume must be of type emptyDir")
+			}
+		}
+	}
+	for i := range j.spec.InitContainers {
+		look(&j.spec.InitContainers[i], spec.Child("initContainers").Index(i))
+	}
+	for i := range j.spec.Containers {
+		look(&j.spec.Containers[i], spec.Child("containers").Index(i))
+	}
+	for i := range j.spec.EphemeralContainers {
+		c := v1.Container(j.spec.EphemeralContainers[i].EphemeralContainerCommon)
+		look(&c, spec.Child("ephemeralContainers").Index(i))
+	}
+}
+
+func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
+	name := func(n string, p *field.Path) {
+		if n == "" {
+			j.required(p.Child("name"), "")
+			return
+		}
+		j.subdomain(p.Child("name"), n)
+	}
+	for i := range list {
+		e, at, n := &list[i], path.Index(i), 0
+		if e.Prefix != "" {
+			j.invalidEach(at.Child("prefix"), e.Prefix, validation.IsRelaxedEnvVarName(e.Prefix))
+		}
+		if e.ConfigMapRef != nil {
+			n++
+			name(e.ConfigMapRef.Name, at.Child("configMapRef"))
+		}
+		if e.SecretRef != nil {
+			n++
+			name(e.SecretRef.Name, at.Child("secretRef"))
+		}
+		switch {
+		case n == 0:
+			j.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+		case n > 1:
+			j.invalid(path, "", oneSourceOnly)
+		}
+	}
+}
+
+// envFields are the fields that environment variables may take, volumeFields those that files may.
+func envFields() []string {
+	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+}
+
+func volumeFields() []string {
+	return []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
+}
+
+// fieldRef judges a reference to a field of the Pod.
+func (j *validator) fieldRef(r *v1.ObjectFieldSelector, path *field.Path, allowed []string) {
+	at := path.Child("fieldPath")
+	if r.APIVersion == "" {
+		j.required(path.Child("apiVersion"), "")
+		return
+	}
+	if r.FieldPath == "" {
+		j.required(at, "")
+		return
+	}
+	name, subscript, hasSubscript := SplitMaybeSubscriptedPath(r.FieldPath)
+	if err := downwardLabel(r.APIVersion, r.FieldPath); err != nil {
+		j.invalid(at, r.FieldPath, fmt.Sprintf("error converting fieldPath: %v", err))
+		return
+	}
+	if hasSubscript {
+		if name == "metadata.annotations" {
+			subscript = strings.ToLower(subscript)
+		}
+		j.invalidEach(path, subscript, validation.IsQualifiedName(subscript))
+		return
+	}
+	if name == "spec.host" {
+		name = "spec.nodeName"
+	}
+	supported(&j.errorCollector, at, name, allowed...)
+}
+
+// downwardLabel says whether the field exists for references at all.
+func downwardLabel(version, path string) error {
+	if version != "v1" {
+		return fmt.Errorf("unsupported pod version: %s", version)
+	}
+	if name, _, ok := SplitMaybeSubscriptedPath(path); ok {
+		if name == "metadata.annotations" || name == "metadata.labels" {
+			return nil
+		}
+		return fmt.Errorf("field label does not support subscript: %s", path)
+	}
+	switch path {
+	case "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.restartPolicy",
+		"spec.serviceAccountName", "spec.schedulerName", "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.host":
+		return nil
+	}
+	return fmt.Errorf("field label not supported: %s", path)
+}
+
+// SplitMaybeSubscriptedPath splits metadata.labels['key'] into its path and key.
+func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
+	rest, ok := strings.CutSuffix(path, "']")
+	if !ok {
+		return path, "", false
+	}
+	name, key, ok = strings.Cut(rest, "['")
+	if !ok || name == "" {
+		return path, "", false
+	}
+	return name, key, true
+}
+
+// resourceRef judges a reference to a container's request or limit.
+func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, volume bool) {
+	known := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"}
+	huge := strings.HasPrefix(r.Resource, "requests."+v1.ResourceHugePagesPrefix) || strings.HasPrefix(r.Resource, "limits."+v1.ResourceHugePagesPrefix)
+	switch {
+	case volume && r.ContainerName == "":
+		j.required(path.Child("containerName"), "")
+	case r.Resource == "":
+		j.required(path.Child("resource"), "")
+	case !huge:
+		supported(&j.errorCollector, path.Child("resource"), r.Resource, known...)
+	}
+	if r.Divisor.Cmp(resource.Quantity{}) == 0 {
+		return
+	}
+	sizes := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+	units, list, what := sets.New(sizes...), strings.Join(sizes, ", "), ""
+	switch {
+	case strings.HasSuffix(r.Resource, ".cpu"):
+		units, list, what = sets.New("1m", "1"), "1m and 1", "cpu resource"
+	case strings.HasSuffix(r.Resource, ".memory"):
+		what = "memory resource"
+	case strings.HasSuffix(r.Resource, ".ephemeral-storage"):
+		what = "local ephemeral storage resource"
+	case huge:
+		what = "hugepages resource"
+	}
+	if what != "" && !units.Has(r.Divisor.String()) {
+		j.invalid(path.Child("divisor"), r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s", list, what))
+	}
+}

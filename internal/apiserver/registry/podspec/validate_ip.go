@@ -1,0 +1,32 @@
+package podspec
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateNonSpecialIP refuses addresses that nothing outside can send to: unspecified, loopback, link-local.
+func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
+	var f errorCollector
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		f.invalid(path, text, "must be a valid IP address")
+		return f.list()
+	}
+	for _, no := range []struct {
+		bad     bool
+		message string
+	}{
+		{a.IsUnspecified(), fmt.Sprintf("may not be unspecified (%v)", text)},
+		{a.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
+		{a.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
+		{a.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+	} {
+		if no.bad {
+			f.invalid(path, text, no.message)
+		}
+	}
+	return f.list()
+}

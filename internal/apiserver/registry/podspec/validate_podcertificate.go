@@ -1,0 +1,30 @@
+package podspec
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+)
+
+// podCertificate judges a projection of a key and its certificate (KEP-4317).
+func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
+	j.add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
+	j.add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
+	supported(&j.errorCollector, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	if s := c.MaxExpirationSeconds; s != nil {
+		j.add(resourcedef.ValidatePodCertificateLifetime(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
+	}
+	files := 0
+	for _, f := range []struct{ name, path string }{
+		{"credentialBundlePath", c.CredentialBundlePath}, {"keyPath", c.KeyPath}, {"certificateChainPath", c.CertificateChainPath},
+	} {
+		if f.path != "" {
+			files++
+			j.localNonReservedPath(f.path, at.Child(f.name))
+		}
+	}
+	if files == 0 {
+		j.required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
+	}
+}

@@ -1,0 +1,189 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Warnings are what a client should read about a spec that is accepted, in upstream's order. path is where the template lies; nil for a Pod.
+func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
+	w := &warnings{spec: s, template: path != nil, path: path.Child("spec")}
+	notes := path.Child("metadata", "annotations")
+	w.nodes()
+	w.annotations(annotations, notes)
+	w.volumes()
+	w.overlaps()
+	w.duplicates()
+	w.fractions(s.Overhead, w.path.Child("overhead"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
+	w.containers(annotations, notes)
+	w.ports()
+	w.portNames()
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		w.add(w.path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+	}
+	w.affinity()
+	w.addresses()
+	return w.out
+}
+
+type warnings struct {
+	spec     *v1.PodSpec
+	template bool
+	path     *field.Path
+	out      []string
+	compared int // pairs of files, and of ports
+}
+
+// Bounds of the work on a Pod whose every port or file clashes with every other, which a few bytes each can say a hundred thousand times: so many pairs
+// are looked at, and no more once so much was said. Clients are told some four thousand characters of warnings at most, by the library.
+const (
+	maxComparisons = 1 << 17
+	maxWarnings    = 1000
+)
+
+// hasNext tells whether one more pair is to be looked at.
+func (w *warnings) hasNext() bool {
+	w.compared++
+	return w.compared <= maxComparisons && len(w.out) < maxWarnings
+}
+
+const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
+
+// AppArmorWarnings are for the annotations of a Pod that stand in for fields; path is that of the annotations. They are asked for before
+// SyncAppArmor, which fills the fields in.
+func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
+	w := &warnings{spec: s}
+	for _, k := range HasAppArmorAnnotation(s, annotations) {
+		w.add(path.Key(k), appArmorDeprecated)
+	}
+	return w.out
+}
+
+// HasAppArmorAnnotation are the annotations that name the profile of a container without one in its fields.
+func HasAppArmorAnnotation(s *v1.PodSpec, annotations map[string]string) []string {
+	var out []string
+	visitAllContainers(s, func(c *v1.Container) {
+		key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if _, ok := annotations[key]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
+			out = append(out, key)
+		}
+	})
+	return out
+}
+
+func (w *warnings) add(p *field.Path, format string, args ...any) {
+	w.out = append(w.out, p.String()+": "+fmt.Sprintf(format, args...))
+}
+
+// visitContainers visits all containers in upstream's order.
+func (w *warnings) visitContainers(f func(*v1.Container, *field.Path)) {
+	for i := range w.spec.InitContainers {
+		f(&w.spec.InitContainers[i], w.path.Child("initContainers").Index(i))
+	}
+	for i := range w.spec.Containers {
+		f(&w.spec.Containers[i], w.path.Child("containers").Index(i))
+	}
+	for i := range w.spec.EphemeralContainers {
+		f((*v1.Container)(&w.spec.EphemeralContainers[i].EphemeralContainerCommon), w.path.Child("ephemeralContainers").Index(i))
+	}
+}
+
+// annotations warns of those that mean nothing any more.
+func (w *warnings) annotations(a map[string]string, path *field.Path) {
+	for _, old := range []struct{ key, text string }{
+		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	} {
+		if _, ok := a[old.key]; ok {
+			w.add(path.Key(old.key), "%s", old.text)
+		}
+	}
+}
+
+// containers warns of each container's annotations, sizes and variables, and of the Pod's annotation for seccomp.
+func (w *warnings) containers(a map[string]string, notes *field.Path) {
+	const seccomp = `non-functional in v1.27+; use the "seccompProfile" field instead`
+	pod := w.spec.SecurityContext
+	if _, ok := a[v1.SeccompPodAnnotationKey]; ok && (pod == nil || pod.SeccompProfile == nil) {
+		w.add(notes.Key(v1.SeccompPodAnnotationKey), "%s", seccomp)
+	}
+	w.visitContainers(func(c *v1.Container, p *field.Path) {
+		s := c.SecurityContext
+		key := v1.SeccompContainerAnnotationKeyPrefix + c.Name
+		if _, ok := a[key]; ok && (s == nil || s.SeccompProfile == nil) {
+			w.add(notes.Key(key), "%s", seccomp)
+		}
+		// A Pod's own annotations are told of before the fields are filled in: AppArmorWarnings.
+		key = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) && (s == nil || s.AppArmorProfile == nil) {
+			w.add(notes.Key(key), "%s", appArmorDeprecated)
+		}
+		at := p.Child("resources")
+		w.fractions(c.Resources.Limits, at.Child("limits"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
+		w.fractions(c.Resources.Requests, at.Child("requests"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
+		w.emptyImageTags(c.Env, p.Child("env"))
+	})
+}
+
+// emptyImageTags warns of a variable that takes the place of an earlier one without building on it.
+func (w *warnings) emptyImageTags(env []v1.EnvVar, path *field.Path) {
+	seen := map[string]bool{}
+	for i, e := range env {
+		earlier := "$(" + e.Name + ")"
+		extends := e.ValueFrom == nil && e.Value != earlier && strings.Contains(e.Value, earlier)
+		if seen[e.Name] && !extends {
+			w.add(path.Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
+		}
+		seen[e.Name] = true
+	}
+}
+
+// fractions warns of bytes that are not whole.
+func (w *warnings) fractions(list v1.ResourceList, path *field.Path, names ...v1.ResourceName) {
+	const thousand = 1000
+	for _, n := range names {
+		if q, ok := list[n]; ok && q.MilliValue()%thousand != 0 {
+			w.add(path.Key(string(n)), "fractional byte value %q is invalid, must be an integer", q.String())
+		}
+	}
+}
+
+// duplicates warns of what stands twice in lists of names.
+func (w *warnings) duplicates() {
+	seen := map[string]bool{}
+	for i, a := range w.spec.HostAliases {
+		if seen[a.IP] {
+			w.add(w.path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", a.IP)
+		}
+		seen[a.IP] = true
+	}
+	secrets, path := map[string]bool{}, w.path.Child("imagePullSecrets")
+	for i, s := range w.spec.ImagePullSecrets {
+		if secrets[s.Name] {
+			w.add(path.Index(i).Child("name"), "duplicate name %q", s.Name)
+		}
+		secrets[s.Name] = true
+	}
+	for i, s := range w.spec.ImagePullSecrets {
+		if s.Name == "" {
+			w.add(path.Index(i).Child("name"), "invalid empty name %q", s.Name)
+		}
+	}
+}
+
+// addresses warns of forms of addresses that are on their way out.
+func (w *warnings) addresses() {
+	if c := w.spec.DNSConfig; c != nil {
+		for i, ip := range c.Nameservers {
+			w.out = append(w.out, validation.GetWarningsForIP(w.path.Child("dnsConfig", "nameservers").Index(i), ip)...)
+		}
+	}
+	for i, a := range w.spec.HostAliases {
+		w.out = append(w.out, validation.GetWarningsForIP(w.path.Child("hostAliases").Index(i).Child("ip"), a.IP)...)
+	}
+}

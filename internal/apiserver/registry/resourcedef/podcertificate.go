@@ -1,0 +1,48 @@
+package resourcedef
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// How long a Pod's certificate may be good, in seconds (KEP-4317): an hour at least, 91 days at most, of signers of kubernetes.io a day at most.
+const (
+	minPodCertificate        = 3600
+	maxPodCertificate        = 91 * 24 * 3600
+	maxPodCertificateBuiltIn = 24 * 3600
+)
+
+// ValidatePodCertificateLifetime judges the longest life that may be asked of a signer.
+func ValidatePodCertificateLifetime(seconds int32, signer string, at *field.Path) field.ErrorList {
+	most, wrong := int32(maxPodCertificate), ""
+	if strings.HasPrefix(signer, "kubernetes.io/") {
+		most = maxPodCertificateBuiltIn
+	}
+	switch {
+	case seconds < minPodCertificate:
+		wrong = fmt.Sprintf("if provided, maxExpirationSeconds must be >= %d", minPodCertificate)
+	case seconds > most:
+		wrong = fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", most)
+	default:
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, seconds, wrong)}
+}
+
+// ValidateSignerAnnotations judges what the author of a Pod says to a signer: annotations whose keys have a domain in front.
+func ValidateSignerAnnotations(m map[string]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		errs = append(errs, validation.IsDomainPrefixedKey(at, strings.ToLower(k))...)
+	}
+	if apivalidation.ValidateAnnotationsSize(m) != nil {
+		errs = append(errs, field.TooLong(at, "", apivalidation.TotalAnnotationSizeLimitB))
+	}
+	return errs
+}

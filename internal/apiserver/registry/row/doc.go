@@ -1,6 +1,0 @@
-// Package row builds rows of served kinds from typed parts: constructors, rules, cells, and the checks that many kinds share.
-//
-// Chapter 1, written. A group's directory (registry/apps, registry/batch, …) says what differs; kind.Kind is what comes out.
-// In: functions over one kind's own Go type. Out: the untyped functions of kind.Rules and kind.Table, and lists of findings with upstream's texts.
-// To add a kind: a Rules literal in the group's directory, a case in its tests, a line in its Kinds.
-package row

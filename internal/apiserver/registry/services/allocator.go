@@ -1,0 +1,388 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Allocator hands out cluster addresses and node ports. It is safe for use by many requests at once.
+type Allocator struct {
+	mu           sync.Mutex
+	pools        []*ipPool // the server's own, one per address family, the default family first; then those of ServiceCIDRs
+	ownPools     int       // how many are the server's own
+	ports        *portPool
+	listServices func(context.Context) ([]v1.Service, error)
+	initialized  bool
+	ipStorage    IPAddressStorage // nil writes nothing down
+	portStorage  NodePortStorage  // nil writes nothing down
+	serviceCIDRs func(context.Context) ([]netip.Prefix, error)
+	pick         func(int) int
+}
+
+// New makes an allocator over one or two service ranges (the first names the default family) and the node ports low to high, both included.
+// list returns all stored Services; it is asked before the first write, so that what is stored is taken.
+func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.Service, error)) (*Allocator, error) {
+	if len(cidrs) == 0 || len(cidrs) > 2 {
+		return nil, fmt.Errorf("service ranges: want one, or one per address family, got %d: name them as in 10.96.0.0/16", len(cidrs))
+	}
+	if low < 1 || high > 65535 || low > high {
+		return nil, fmt.Errorf("node port range %d-%d: want two port numbers, the lower first", low, high)
+	}
+	a := &Allocator{ports: newPortPool(low, high, rand.IntN), listServices: list, pick: rand.IntN, ownPools: len(cidrs)}
+	for _, c := range cidrs {
+		a.pools = append(a.pools, newIPPool(c, rand.IntN))
+	}
+	if len(a.pools) == 2 && a.pools[0].family == a.pools[1].family {
+		return nil, fmt.Errorf("service ranges %s and %s are of one address family: name one range per family", cidrs[0], cidrs[1])
+	}
+	return a, nil
+}
+
+// initialize takes what stored Services hold. Addresses outside the ranges (of an earlier configuration) are left alone.
+func (a *Allocator) initialize(ctx context.Context) error {
+	if a.initialized {
+		return nil
+	}
+	all, err := a.listServices(ctx)
+	if err != nil {
+		return errors.NewInternalError(fmt.Errorf("list services to learn which addresses are taken: %w", err))
+	}
+	for i := range all {
+		for _, ip := range all[i].Spec.ClusterIPs {
+			a.markIP(ip)
+		}
+		for _, n := range allocatedNodePorts(&all[i]) {
+			_ = a.ports.allocate(n)
+		}
+	}
+	a.initialized = true
+	return nil
+}
+
+// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has
+// not; finish(false) what was given. What a dry run shows is promised to nobody: it is free again at once.
+func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
+	prepareAllocation(s, old)
+	wanted := s.DeepCopy()
+	const tries = 100 // addresses and ports that somebody else holds are met once each
+	learned := false
+	for range tries {
+		t := &allocationTransaction{Allocator: a}
+		err := t.allocateLocked(ctx, s, old)
+		if !dryRun {
+			t.countAttempts()
+		}
+		if err != nil {
+			if !t.conflict || learned || a.ipStorage == nil {
+				return nil, err
+			}
+			learned = true // another server may have given it back since
+			a.reload()
+			*s = *wanted.DeepCopy()
+			continue
+		}
+		if dryRun {
+			t.revert()
+			return func(bool) {}, nil
+		}
+		leaked, err := t.store(ctx, s)
+		if err == nil && leaked == nil {
+			return func(ok bool) { t.finish(ctx, s, old, ok) }, nil
+		}
+		t.revert()
+		if err != nil {
+			return nil, errors.NewInternalError(err)
+		}
+		a.mu.Lock()
+		leaked()
+		a.mu.Unlock()
+		*s = *wanted.DeepCopy()
+	}
+	return nil, errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", errFull))
+}
+
+// allocateLocked is all that is decided under the lock; on an error nothing is taken.
+func (t *allocationTransaction) allocateLocked(ctx context.Context, s, old *v1.Service) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.initialize(ctx); err != nil {
+		return err
+	}
+	if needsClusterIP(s) {
+		if err := t.addServiceCIDRs(ctx); err != nil {
+			return errors.NewInternalError(fmt.Errorf("read the service CIDRs: %w", err))
+		}
+	}
+	if err := t.allocateAll(s, old); err != nil {
+		t.revertLocked()
+		return err
+	}
+	t.updateMetrics()
+	return nil
+}
+
+// revert gives back all that was taken.
+func (t *allocationTransaction) revert() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.revertLocked()
+	t.updateMetrics()
+}
+
+func (t *allocationTransaction) finish(ctx context.Context, s, old *v1.Service, ok bool) {
+	switch {
+	case !ok:
+		t.releaseStored(ctx, s, t.ips)
+		t.releasePorts(ctx, t.ports)
+		t.revert()
+	case old != nil:
+		t.releaseUnused(ctx, old, s)
+	}
+}
+
+// releaseAll gives back all that a deleted Service held.
+func (a *Allocator) releaseAll(s *v1.Service) {
+	a.releaseUnused(context.Background(), s, &v1.Service{})
+}
+
+// releaseUnused gives back what s holds and kept does not: first in the ledger, so that nobody finds an address free that is still written down.
+func (a *Allocator) releaseUnused(ctx context.Context, s, remaining *v1.Service) {
+	var ips []string
+	for _, ip := range s.Spec.ClusterIPs {
+		if ip != v1.ClusterIPNone && ip != "" && !slices.Contains(remaining.Spec.ClusterIPs, ip) {
+			ips = append(ips, ip)
+		}
+	}
+	still := allocatedNodePorts(remaining)
+	ports := slices.DeleteFunc(allocatedNodePorts(s), func(n int) bool { return slices.Contains(still, n) })
+	a.releaseStored(ctx, s, ips)
+	a.releasePorts(ctx, ports)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ip := range ips {
+		a.releaseIP(ip)
+	}
+	for _, n := range ports {
+		a.ports.release(n)
+	}
+	a.updateMetrics()
+}
+
+// allocatedNodePorts are the node ports a Service holds, its health check's included, each once.
+func allocatedNodePorts(s *v1.Service) []int {
+	var out []int
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 && !slices.Contains(out, int(p.NodePort)) {
+			out = append(out, int(p.NodePort))
+		}
+	}
+	if s.Spec.HealthCheckNodePort != 0 {
+		out = append(out, int(s.Spec.HealthCheckNodePort))
+	}
+	return out
+}
+
+// allocationTransaction is one write's allocations, so that they can be undone.
+type allocationTransaction struct {
+	*Allocator
+	ips      []string
+	ports    []int
+	attempts []attempt
+	conflict bool // it was refused as somebody has what it asked for, or all
+}
+
+func (t *allocationTransaction) revertLocked() {
+	for _, ip := range t.ips {
+		t.releaseIP(ip)
+	}
+	for _, n := range t.ports {
+		t.Allocator.ports.release(n)
+	}
+}
+
+func (t *allocationTransaction) allocateAll(s, old *v1.Service) error {
+	if !needsClusterIP(s) {
+		return nil
+	}
+	if err := t.initIPFamilyFields(s, old); err != nil {
+		return err
+	}
+	if !headless(s) {
+		if err := t.allocateClusterIPs(s, old); err != nil {
+			return err
+		}
+	}
+	if len(s.Spec.ClusterIPs) > 0 {
+		s.Spec.ClusterIP = s.Spec.ClusterIPs[0]
+	}
+	return t.allocateNodePorts(s, old)
+}
+
+func invalid(s *v1.Service, errs ...*field.Error) error {
+	return errors.NewInvalid(schema.GroupKind{Kind: "Service"}, s.Name, errs)
+}
+
+// allocateClusterIPs takes one address per family: the one asked for, or any.
+func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
+	var had []string
+	if old != nil && needsClusterIP(old) && !headless(old) {
+		had = old.Spec.ClusterIPs
+	}
+	asked := s.Spec.ClusterIPs
+	for i, family := range s.Spec.IPFamilies {
+		if i < len(asked) {
+			ip := asked[i]
+			if slices.Contains(had, ip) {
+				continue
+			}
+			p, started := t.poolOf(family, ip), time.Now()
+			err := t.allocateIP(p, ip)
+			t.recordIP(p.prefix.String(), scopeStatic, started, err)
+			if err != nil {
+				t.conflict = true
+				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked, fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
+			}
+			t.ips = append(t.ips, ip)
+			continue
+		}
+		started := time.Now()
+		ip, cidr, err := t.allocateNextIP(family)
+		t.recordIP(cidr, scopeDynamic, started, err)
+		if err != nil {
+			t.conflict = true
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
+		}
+		t.ips = append(t.ips, ip)
+		s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, ip)
+	}
+	if n := len(s.Spec.IPFamilies); len(s.Spec.ClusterIPs) > n {
+		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:n]
+	}
+	return nil
+}
+
+// poolOf is the range of an address, or the first of the family, which then refuses it.
+func (a *Allocator) poolOf(family v1.IPFamily, ip string) *ipPool {
+	var first *ipPool
+	for _, p := range a.pools {
+		if p.family != family {
+			continue
+		}
+		if first == nil {
+			first = p
+		}
+		if addr, err := netip.ParseAddr(ip); err == nil && p.contains(addr) && !p.closed {
+			return p
+		}
+	}
+	return first
+}
+
+// allocateNextIP takes a free address of a family, from the server's own range as long as it has one; cidr is the range it is
+// of, or, with an error, the family's first.
+func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err error) {
+	for _, p := range a.pools {
+		if p.family != family || p.closed {
+			continue
+		}
+		if ip, err := p.allocateNext(); err == nil {
+			a.markIP(ip)
+			return ip, p.prefix.String(), nil
+		}
+		if cidr == "" {
+			cidr = p.prefix.String()
+		}
+	}
+	return "", cidr, errFull
+}
+
+// allocateNodePorts takes the ports asked for and, where the type wants them, free ones for the rest. NodePortStorage of one number and different protocols
+// share a node port.
+func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
+	var had []int
+	if old != nil {
+		had = allocatedNodePorts(old)
+	}
+	isOwnPort := func(n int) bool { return slices.Contains(had, n) || slices.Contains(t.ports, n) }
+	path := field.NewPath("spec", "ports")
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if !needsNodePort(s) || p.NodePort == 0 || isOwnPort(int(p.NodePort)) {
+			continue
+		}
+		err := t.Allocator.ports.allocate(int(p.NodePort))
+		t.recordPort(scopeStatic, err)
+		if err != nil {
+			t.conflict = true
+			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
+		}
+		t.ports = append(t.ports, int(p.NodePort))
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if p.NodePort != 0 || !wantsNodePort(s) {
+			continue
+		}
+		if p.NodePort = siblingNodePort(s.Spec.Ports, p); p.NodePort != 0 {
+			continue
+		}
+		n, err := t.Allocator.ports.allocateNext()
+		t.recordPort(scopeDynamic, err)
+		if err != nil {
+			t.conflict = true
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
+		}
+		t.ports, p.NodePort = append(t.ports, n), int32(n)
+	}
+	return t.allocateHealthCheckNodePort(s, isOwnPort)
+}
+
+// siblingNodePort is the node port of another protocol's port of the same number; 0 when there is none or this protocol has it.
+func siblingNodePort(ports []v1.ServicePort, p *v1.ServicePort) int32 {
+	for _, q := range ports {
+		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 {
+			if !slices.ContainsFunc(ports, func(r v1.ServicePort) bool { return r.Protocol == p.Protocol && r.NodePort == q.NodePort }) {
+				return q.NodePort
+			}
+		}
+	}
+	return 0
+}
+
+func (t *allocationTransaction) allocateHealthCheckNodePort(s *v1.Service, isOwnPort func(int) bool) error {
+	if !needsHealthPort(s) {
+		return nil
+	}
+	n := int(s.Spec.HealthCheckNodePort)
+	switch {
+	case n != 0 && isOwnPort(n):
+		return nil
+	case n != 0:
+		err := t.Allocator.ports.allocate(n)
+		t.recordPort(scopeStatic, err)
+		if err != nil {
+			t.conflict = true
+			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n, err))
+		}
+	default:
+		var err error
+		n, err = t.Allocator.ports.allocateNext()
+		t.recordPort(scopeDynamic, err)
+		if err != nil {
+			t.conflict = true
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err))
+		}
+	}
+	t.ports, s.Spec.HealthCheckNodePort = append(t.ports, n), int32(n)
+	return nil
+}

@@ -1,0 +1,109 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// NodePortStorage keeps which node ports are held, for all API servers over one store.
+type NodePortStorage interface {
+	// Allocate marks ports as held, all or none. The error is a PortAllocatedError when somebody holds one already.
+	Allocate(ctx context.Context, ports []int) error
+	Release(ctx context.Context, ports []int) error
+}
+
+// PortAllocatedError is a node port that somebody else holds.
+type PortAllocatedError int
+
+func (p PortAllocatedError) Error() string {
+	return fmt.Sprintf("node port %d is held by another Service", int(p))
+}
+
+// UseNodePortStorage makes the allocator write down which node ports it hands out. Call it before the first write.
+func (a *Allocator) UseNodePortStorage(p NodePortStorage) { a.portStorage = p }
+
+// PortRange is what node ports are taken from, as "30000-32767".
+func (a *Allocator) PortRange() string { return fmt.Sprintf("%d-%d", a.ports.low, a.ports.high) }
+
+// NewPortMap is the map of the allocator's range in which these Services' ports are held.
+func (a *Allocator) NewPortMap(services []v1.Service) *PortMap {
+	m := &PortMap{low: a.ports.low, high: a.ports.high}
+	for i := range services {
+		for _, n := range allocatedNodePorts(&services[i]) {
+			if m.within(n) {
+				m.Set(n, true)
+			}
+		}
+	}
+	return m
+}
+
+// ReadPortMap reads what is stored; nil when it is of another range.
+func (a *Allocator) ReadPortMap(r *v1.RangeAllocation) *PortMap {
+	if r.Range != a.PortRange() {
+		return nil
+	}
+	m := &PortMap{low: a.ports.low, high: a.ports.high}
+	m.allocated.SetBytes(r.Data)
+	return m
+}
+
+// PortMap is which ports of a range are held. It is stored as upstream stores it: a bit per port, the first port's the lowest, in big-endian bytes.
+type PortMap struct {
+	low, high int
+	allocated big.Int
+}
+
+func (m *PortMap) within(n int) bool { return n >= m.low && n <= m.high }
+
+// Has says that a port is held.
+func (m *PortMap) Has(n int) bool { return m.within(n) && m.allocated.Bit(n-m.low) == 1 }
+
+// Set marks a port of the range as held or free; true when that changed it. What lies outside the range has no mark.
+func (m *PortMap) Set(n int, held bool) bool {
+	if !m.within(n) || m.Has(n) == held {
+		return false
+	}
+	bit := uint(0)
+	if held {
+		bit = 1
+	}
+	m.allocated.SetBit(&m.allocated, n-m.low, bit)
+	return true
+}
+
+// All are the held ports in order.
+func (m *PortMap) All() (out []int) {
+	for i := range m.allocated.BitLen() {
+		if m.allocated.Bit(i) == 1 {
+			out = append(out, m.low+i)
+		}
+	}
+	return out
+}
+
+// Stored is the object to store.
+func (m *PortMap) Stored() *v1.RangeAllocation {
+	r := &v1.RangeAllocation{Range: fmt.Sprintf("%d-%d", m.low, m.high), Data: m.allocated.Bytes()}
+	r.Kind, r.APIVersion = "RangeAllocation", "v1"
+	return r
+}
+
+// inRange are the ports that have a mark.
+func (a *Allocator) inRange(ports []int) []int {
+	return slices.DeleteFunc(slices.Clone(ports), func(n int) bool { return n < a.ports.low || n > a.ports.high })
+}
+
+// releasePorts takes ports out of the map; what stays is found by the repair.
+func (a *Allocator) releasePorts(ctx context.Context, ports []int) {
+	if ports = a.inRange(ports); a.portStorage == nil || len(ports) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_ = a.portStorage.Release(ctx, ports)
+}

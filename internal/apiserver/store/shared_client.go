@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/gantry-project/gantry/internal/apiserver/sharedwatch"
+)
+
+// sharedClient is one client of the embedded etcd for all resources: calls go to the server's functions, without sockets or copies. The library would
+// open a connection per resource.
+type sharedClient struct {
+	client    *kubernetes.Client
+	compactor interface {
+		etcd3.Compactor
+		Stop()
+	}
+	cancel context.CancelFunc // ends what follows the caches
+
+	mu      sync.Mutex
+	created int // caches, ever
+	caches  []*trackedCache
+}
+
+// openSharedClient makes the client and starts compaction of history older than the interval.
+func (s *Store) openSharedClient(ctx context.Context, compact time.Duration) {
+	c := &kubernetes.Client{Client: newInProcessClient(s.embedded)}
+	c.Kubernetes = c
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.shared = &sharedClient{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil), cancel: cancel}
+	go s.monitorCaches(following)
+	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
+	feature.DefaultFeatureSupportChecker.CheckClient(ctx, namedClient{c.Client, s}, storage.RequestWatchProgress)
+	c.KV = noSpaceKV{etcd3.NewETCDLatencyTracker(c.KV), s}
+}
+
+// namedClient is the client under the name of its socket.
+type namedClient struct {
+	*clientv3.Client
+	store *Store
+}
+
+func (v namedClient) Endpoints() []string { return v.store.Transport.ServerList }
+
+// Status is asked beside everything else, until it is answered: also of a store that is being closed, whose database must not be read any more.
+func (v namedClient) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	v.store.statusLock.RLock()
+	defer v.store.statusLock.RUnlock()
+	if v.store.closed.Load() {
+		return nil, errClosed
+	}
+	return v.Client.Status(ctx, endpoint)
+}
+
+var errClosed = errors.New("the store is closed")
+
+func (s *sharedClient) close() {
+	s.cancel()
+	s.compactor.Stop()
+	_ = s.client.Close() // the process or the server ends with it
+}
+
+// Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the error is *NoSpaceError or says what etcd said.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	if s.embedded != nil {
+		if _, err := s.shared.client.KV.Get(ctx, Prefix+"/health"); err != nil {
+			return err
+		}
+		return s.alarmError()
+	}
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Get(ctx, Prefix+"/health")
+	return err
+}
+
+// ShareClient makes the storages of a getter use one in-process client when etcd is embedded. Watchers share watches in any case.
+func (s *Store) ShareClient(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	if s.embedded == nil {
+		return WrapStorage(g, func(s storage.Interface) storage.Interface { return sharedwatch.New(s, s) })
+	}
+	return sharingGetter{g, s.shared}
+}
+
+// WrapStorage has every storage of a getter wrapped once it is made.
+func WrapStorage(g generic.RESTOptionsGetter, wrap func(storage.Interface) storage.Interface) generic.RESTOptionsGetter {
+	return wrappingGetter{g, wrap}
+}
+
+type wrappingGetter struct {
+	generic.RESTOptionsGetter
+	wrap func(storage.Interface) storage.Interface
+}
+
+// GetRESTOptions wraps what the storage is made into.
+func (g wrappingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
+	if inner := o.Decorator; inner != nil {
+		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
+			attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			s, destroy, err := inner(c, prefix, key, newFunc, newList, attrs, triggers, indexers)
+			if err != nil {
+				return s, destroy, err
+			}
+			return g.wrap(s), destroy, nil
+		}
+	}
+	return o, err
+}
+
+type sharingGetter struct {
+	generic.RESTOptionsGetter
+	shared *sharedClient
+}
+
+// GetRESTOptions replaces how the storage is made.
+func (g sharingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
+	o.Decorator = g.shared.newStorage
+	return o, err
+}
+
+// newStorage is etcd3 storage over the shared client behind a watch cache. The parameters are the library's.
+func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
+	attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	transformer := c.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	raw, err := etcd3.New(s.client, s.compactor, c.Codec, newFunc, newList, c.Prefix, prefix, c.GroupResource, transformer,
+		c.LeaseManagerConfig, etcd3.NewDefaultDecoder(c.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.GroupResource.Resource == "events" { // upstream keeps no cache of them either: many, and hardly read
+		return raw, raw.Close, nil
+	}
+	source := s.newCacheSource(raw, c.GroupResource)
+	caching, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage: source, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: alignedClock{},
+	})
+	if err != nil {
+		raw.Close()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(caching, raw)
+	history, err := historyOf(caching)
+	if err != nil {
+		klog.Error(err, "; what it keeps stays in memory") // a test sees to it that this is not so
+	}
+	forget := s.addCache(&trackedCache{source: source, resource: c.GroupResource, cache: caching, history: history})
+	var once sync.Once
+	return sharedwatch.New(resumingStorage{delegator, raw}, delegator).WithInitialEvents(newFunc, newList), func() {
+		once.Do(func() {
+			forget()
+			delegator.Stop()
+			caching.Stop()
+			raw.Close()
+		})
+	}, nil
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/gantry-project/gantry/internal/features"
+)
+
+// featureGateOptions switch on what is off by default. Names of flags are upstream's.
+type featureGateOptions struct {
+	enabled  map[string]bool
+	served   cliflag.ConfigurationMap
+	emulated []string
+	features.Features
+}
+
+func (g *featureGateOptions) featureGateFlag(f *pflag.FlagSet) {
+	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222)")
+}
+
+func (g *featureGateOptions) flags(f *pflag.FlagSet) {
+	g.featureGateFlag(f)
+	g.served = cliflag.ConfigurationMap{}
+	f.StringSliceVar(&g.emulated, "emulated-version", nil, "1.36: defaults and texts that v1.37 changed are as they were there (1.37)")
+	f.Var(&g.served, "runtime-config", "GROUP/VERSION=true,… of APIs off by default: scheduling.k8s.io/v1beta1, with its gate")
+}
+
+// complete reads the flags.
+func (g *featureGateOptions) complete() (err error) {
+	if g.Features, err = features.Parse(g.enabled); err != nil {
+		return usageError{fmt.Errorf("--feature-gates: %w", err)}
+	}
+	if err := g.Serve(g.served); err != nil {
+		return usageError{fmt.Errorf("--runtime-config: %w", err)}
+	}
+	if err := g.Emulate(g.emulated); err != nil {
+		return usageError{fmt.Errorf("--emulated-version: %w", err)}
+	}
+	return nil
+}

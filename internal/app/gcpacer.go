@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+const (
+	// idleGCPercent is how much garbage, in percent of what lives, may gather at rest: idle Gantry lives in about half the memory of Go's default, for a few percent more work.
+	idleGCPercent = 50
+	// busyGCPercent is that under load, when collecting would take a fifth of all work.
+	busyGCPercent = 400
+	// minBusyGCPercent is that under load where much lives, Go's default.
+	minBusyGCPercent = 100
+	// maxBusyGarbage bounds the garbage under load, in bytes, as long as less lives.
+	maxBusyGarbage = 256 << 20
+	// busyAllocationRate is what a process allocates under load at least, in bytes per second. At rest it is a tenth of that.
+	busyAllocationRate = 4 << 20
+	// busyCheckPeriod is how often a process under load looks whether it still is. One at rest has no clock.
+	busyCheckPeriod = 5 * time.Second
+)
+
+// gcPercent is how much garbage may gather until the next collection, in percent of the live bytes, for a process that allocated so many bytes in that time.
+func gcPercent(live, allocated uint64, in time.Duration) int {
+	if float64(allocated) < busyAllocationRate*in.Seconds() {
+		return idleGCPercent
+	}
+	return max(minBusyGCPercent, min(busyGCPercent, int(maxBusyGarbage*100/max(1, live))))
+}
+
+// runGCPacer sets the share anew after each collection until ctx ends, and under load now and then, so that what a load left is collected when it is over.
+func runGCPacer(ctx context.Context) {
+	debug.SetGCPercent(idleGCPercent)
+	p := newGCPacer()
+	context.AfterFunc(ctx, func() { p.timer.Stop() })
+	afterGC(ctx, p.adjust)
+}
+
+// gcPacer is what was seen at the last look.
+type gcPacer struct {
+	mu        sync.Mutex
+	last      time.Time
+	allocated uint64 // bytes since the process began
+	percent   int
+	timer     *time.Timer // it runs while the share is that of a load
+	samples   []metrics.Sample
+}
+
+func newGCPacer() *gcPacer {
+	p := &gcPacer{last: time.Now(), percent: idleGCPercent, samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
+	p.timer = time.AfterFunc(busyCheckPeriod, p.adjust)
+	p.timer.Stop() // until there is a load
+	return p
+}
+
+func (p *gcPacer) adjust() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	metrics.Read(p.samples)
+	live, allocated, now := p.samples[0].Value.Uint64(), p.samples[1].Value.Uint64(), time.Now()
+	next := gcPercent(live, allocated-p.allocated, now.Sub(p.last))
+	p.allocated, p.last = allocated, now
+	if next != p.percent {
+		p.percent = next
+		debug.SetGCPercent(next) // a smaller one is overdrawn by what lies there, which is then collected
+	}
+	if next > idleGCPercent {
+		p.timer.Reset(busyCheckPeriod)
+	}
+}
+
+// afterGC calls f after each collection.
+func afterGC(ctx context.Context, f func()) {
+	if ctx.Err() != nil {
+		return
+	}
+	type token struct{ self *int }
+	runtime.AddCleanup(&token{new(int)}, func(struct{}) { f(); afterGC(ctx, f) }, struct{}{})
+}

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/journal/remote"
+)
+
+// journalSource is the component that facts come from, and its node if it has one.
+type journalSource struct{ component, node string }
+
+// newRemoteJournal sends facts to the API server's journal where it keeps one. The returned function sends the rest and ends that.
+func newRemoteJournal(ctx context.Context, cfg *rest.Config, who journalSource) (journal.Sink, func(), error) {
+	client, err := kubernetes.NewForConfig(unthrottled(cfg, who.component))
+	if err != nil {
+		return nil, nil, err
+	}
+	s := remote.New(restPoster{client.Discovery().RESTClient()}, who.component, who.node)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	return s, func() { cancel(); <-done }, nil
+}
+
+type restPoster struct{ client rest.Interface }
+
+func (p restPoster) Get(ctx context.Context, path string) error {
+	return p.client.Get().AbsPath(path).Do(ctx).Error()
+}
+
+func (p restPoster) Post(ctx context.Context, path string, body []byte) error {
+	return p.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Error()
+}

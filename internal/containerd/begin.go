@@ -1,0 +1,90 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errKilled is the end of a containerd by a signal: nothing is wrong with it, and the next one may live.
+var errKilled = errors.New("it was killed")
+
+// ended says that a process that was to answer has ended; errKilled is wrapped when a signal did it, or when nobody can
+// know.
+func (c Config) ended(proc *process) error {
+	how := errKilled
+	if proc.exit != nil {
+		state := <-proc.exit
+		if s, ok := state.Sys().(syscall.WaitStatus); !ok || !s.Signaled() {
+			return fmt.Errorf("containerd ended while it started; its log is %s", c.logFile())
+		}
+		how = fmt.Errorf("%w (%s)", errKilled, state)
+	}
+	return fmt.Errorf("containerd ended while it started: %w; its log is %s", how, c.logFile())
+}
+
+// away tells that an error means that nobody answers at the socket now.
+func away(err error) bool {
+	return errdefs.IsUnavailable(err) || status.Code(err) == codes.Unavailable
+}
+
+// begin has containerd running with all that Start promises, and sets c.proc. It begins again when containerd dies.
+func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
+	delay := noRestartYet
+	for born := time.Now(); ; born = time.Now() {
+		what, rescan, err := c.attempt(ctx, config)
+		if err == nil || !rescan || ctx.Err() != nil {
+			return what, err
+		}
+		c.cfg.notify(Event{Kind: Failed, Err: err})
+		delay = nextRestartDelay(delay, time.Since(born))
+		select {
+		case <-ctx.Done():
+			return what, err
+		case <-time.After(delay):
+		}
+	}
+}
+
+// attempt is one try of begin; again tells that the next may succeed.
+func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, rescan bool, err error) {
+	proc, err := c.cfg.adopt(ctx, config)
+	if err != nil {
+		return "", false, err
+	}
+	what = Adopted
+	if proc == nil {
+		what = Started
+		if proc, err = c.cfg.launch(ctx, config); err != nil {
+			return what, errors.Is(err, errKilled), err
+		}
+	}
+	if err = errors.Join(c.ensurePause(ctx), c.images.scan(ctx)); err == nil {
+		c.proc = proc
+		return what, false, nil
+	}
+	defer proc.release()
+	if proc.over() || away(err) {
+		return what, true, err
+	}
+	if what == Started {
+		err = errors.Join(err, proc.terminate(ctx, stopGrace))
+	}
+	return what, false, err
+}
+
+// over tells whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}

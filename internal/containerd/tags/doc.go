@@ -1,5 +1,0 @@
-// Package tags asks a registry which tags there are of an image's repository.
-//
-// Chapter: hands. It goes the way containerd goes: mirrors, certificates and plain http as the host's hosts.toml says, credentials as given.
-// In: an image, containerd's directory of registry hosts, perhaps a user. Out: the tags, in the order of the registry.
-package tags

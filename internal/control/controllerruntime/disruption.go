@@ -1,0 +1,38 @@
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Disruption is what a Pod's DisruptionTarget condition says of why it is ended (KEP-3329).
+type Disruption struct {
+	Reason, Message string
+	Failed          bool // the Pod's phase is Failed from now on: nobody else will say how it ended
+}
+
+// SetCondition writes the condition into the Pod's status. An error of the API is returned as it is; another Pod of the name is left alone (409).
+func (d Disruption) SetCondition(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	phase := ""
+	if d.Failed {
+		phase = fmt.Sprintf(`"phase":"Failed","observedGeneration":%d,`, p.Generation)
+	}
+	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{%s"conditions":[{"type":"DisruptionTarget","status":"True","reason":%q,"message":%q,"lastTransitionTime":%q,"observedGeneration":%d}]}}`,
+		p.UID, phase, d.Reason, d.Message, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
+	_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+	return err
+}
+
+// Delete marks the Pod and deletes it with its own grace.
+func (d Disruption) Delete(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	if err := d.SetCondition(ctx, client, p); err != nil {
+		return err
+	}
+	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+}

@@ -1,0 +1,89 @@
+package controllerruntime
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+)
+
+// countingInformer counts the listeners that an informer really has.
+type countingInformer struct {
+	cache.SharedIndexInformer
+	n int
+}
+
+func (c *countingInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	c.n++
+	return c.SharedIndexInformer.AddEventHandler(h)
+}
+
+// All who listen before the start are told of everything, in the order in which they came, by one listener; who comes later is told too, and can leave.
+func TestJoint(t *testing.T) {
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	source := fcache.NewFakeControllerSource()
+	source.Add(pod("first"))
+	inner := &countingInformer{SharedIndexInformer: cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})}
+	j := ShareHandlers(inner)
+	told := make(chan string, 100)
+	listen := func(who string) cache.ResourceEventHandlerRegistration {
+		t.Helper()
+		r, err := j.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { told <- who + " add " + obj.(*corev1.Pod).Name },
+			UpdateFunc: func(_, obj any) { told <- who + " update " + obj.(*corev1.Pod).Name },
+			DeleteFunc: func(obj any) { told <- who + " delete " + obj.(*corev1.Pod).Name },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	heard := func(want ...string) {
+		t.Helper()
+		var got []string
+		for range want {
+			got = append(got, <-told)
+		}
+		if len(want) == 2 && !slices.Equal(got, want) {
+			t.Fatalf("told %q, want %q", got, want)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("told %q, want %q", got, want)
+		}
+	}
+	r := listen("a")
+	listen("b")
+	if inner.n != 1 {
+		t.Errorf("%d listeners", inner.n)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go j.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
+		t.Fatal("no first list")
+	}
+	heard("a add first", "b add first")
+	late := listen("c")
+	heard("c add first")
+	if inner.n != 2 {
+		t.Errorf("%d listeners", inner.n)
+	}
+	source.Modify(pod("first"))
+	heard("a update first", "b update first", "c update first")
+	if err := j.RemoveEventHandler(late); err != nil {
+		t.Error(err)
+	}
+	if err := j.RemoveEventHandler(r); err == nil {
+		t.Error("one of several who share was removed")
+	}
+	source.Delete(pod("first"))
+	heard("a delete first", "b delete first")
+}

@@ -1,0 +1,126 @@
+package endpointslicemirroring
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// manager is the managed-by label of mirrored slices.
+	manager = "endpointslicemirroring-controller.k8s.io"
+	// maxEndpointsPerSubset is how many addresses of a subset are mirrored (upstream's default).
+	maxEndpointsPerSubset = 1000
+)
+
+// ShouldMirror tells whether Endpoints are to be mirrored: not those that ask to be left out, nor those of a leader election.
+func ShouldMirror(e *corev1.Endpoints) bool {
+	return e.DeletionTimestamp == nil && e.Labels[discoveryv1.LabelSkipMirror] != "true" && e.Labels["endpoints.kubernetes.io/managed-by"] == "" &&
+		e.Annotations["control-plane.alpha.kubernetes.io/leader"] == ""
+}
+
+// Plan is what is to be done to the slices.
+type Plan struct {
+	Create, Update, Delete []*discoveryv1.EndpointSlice
+}
+
+// Next compares the slices of a Service with its own Endpoints: one slice for each subset and family.
+func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) Plan {
+	var plan Plan
+	left := map[string][]*discoveryv1.EndpointSlice{}
+	for _, s := range have {
+		left[keyOf(s)] = append(left[keyOf(s)], s)
+	}
+	for _, want := range slicesOf(service, e) {
+		key := keyOf(want)
+		same := left[key]
+		if len(same) == 0 {
+			plan.Create = append(plan.Create, want)
+			continue
+		}
+		s := same[0]
+		left[key] = same[1:]
+		if equality.Semantic.DeepEqual(s.Endpoints, want.Endpoints) && equality.Semantic.DeepEqual(s.Labels, want.Labels) && equality.Semantic.DeepEqual(s.Annotations, want.Annotations) {
+			continue
+		}
+		s = s.DeepCopy()
+		s.Endpoints, s.Labels, s.Annotations = want.Endpoints, want.Labels, want.Annotations
+		plan.Update = append(plan.Update, s)
+	}
+	for _, rest := range left {
+		plan.Delete = append(plan.Delete, rest...)
+	}
+	sort.Slice(plan.Delete, func(i, j int) bool { return plan.Delete[i].Name < plan.Delete[j].Name })
+	return plan
+}
+
+// keyOf is what cannot change in a slice: family and ports.
+func keyOf(s *discoveryv1.EndpointSlice) string {
+	key := string(s.AddressType)
+	for _, p := range s.Ports {
+		key += fmt.Sprintf(",%s/%s/%d/%s", ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), ptr.Deref(p.Port, 0), ptr.Deref(p.AppProtocol, ""))
+	}
+	return key
+}
+
+func slicesOf(service *corev1.Service, e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
+	var out []*discoveryv1.EndpointSlice
+	index := map[string]*discoveryv1.EndpointSlice{}
+	for i := range e.Subsets {
+		subset := &e.Subsets[i]
+		n := 0
+		add := func(addresses []corev1.EndpointAddress, ready bool) {
+			for _, a := range addresses {
+				if n++; n > maxEndpointsPerSubset {
+					return
+				}
+				s := newSlice(service, e, subset, a.IP)
+				key := keyOf(s)
+				if index[key] == nil {
+					index[key] = s
+					out = append(out, s)
+				}
+				index[key].Endpoints = append(index[key].Endpoints, endpoint(a, ready))
+			}
+		}
+		add(subset.Addresses, true)
+		add(subset.NotReadyAddresses, false)
+	}
+	return out
+}
+
+func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.EndpointSubset, ip string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
+	if a, err := netip.ParseAddr(ip); err == nil && a.Is6() {
+		s.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	s.GenerateName, s.Namespace = service.Name+"-", service.Namespace
+	s.Labels = maps.Clone(e.Labels)
+	if s.Labels == nil {
+		s.Labels = map[string]string{}
+	}
+	s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = service.Name, manager
+	s.Annotations = maps.Clone(e.Annotations)
+	delete(s.Annotations, corev1.LastAppliedConfigAnnotation)
+	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))}
+	for i := range subset.Ports {
+		p := subset.Ports[i]
+		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+	}
+	return s
+}
+
+func endpoint(a corev1.EndpointAddress, ready bool) discoveryv1.Endpoint {
+	out := discoveryv1.Endpoint{Addresses: []string{a.IP}, NodeName: a.NodeName, TargetRef: a.TargetRef, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+	if a.Hostname != "" {
+		out.Hostname = &a.Hostname
+	}
+	return out
+}

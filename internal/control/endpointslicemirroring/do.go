@@ -1,0 +1,87 @@
+// Package endpointslicemirroring copies Endpoints that people write by hand, for Services without a selector, into EndpointSlices.
+//
+// Chapter 1, written. In: Endpoints, Services without a selector. Out: slices that follow them.
+package endpointslicemirroring
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+type controller struct {
+	controllerContext controllerruntime.ControllerContext
+	services          corelisters.ServiceLister
+	endpoints         corelisters.EndpointsLister
+	slices            discoverylisters.EndpointSliceLister
+}
+
+// New makes the controller.
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
+	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
+	c := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(), slices: slices.Lister()}
+	q := controllerruntime.NewQueue("slicemirror", 5, c.syncEndpoints)
+	q.WatchByKey(core.Services().Informer())
+	q.WatchByKey(core.Endpoints().Informer())
+	q.Watch(slices.Informer(), func(old, cur runtime.Object) []string {
+		s, ok := old.(*discoveryv1.EndpointSlice)
+		if !ok || s.Labels[discoveryv1.LabelManagedBy] != manager {
+			return nil
+		}
+		return []string{s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]}
+	})
+	return q
+}
+
+func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	mine := labels.Set{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: manager}
+	have, err := c.slices.EndpointSlices(ns).List(mine.AsSelectorPreValidated())
+	if err != nil {
+		return 0, err
+	}
+	service, err := c.services.Services(ns).Get(name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	e, failed := c.endpoints.Endpoints(ns).Get(name)
+	if failed != nil && !apierrors.IsNotFound(failed) {
+		return 0, failed
+	}
+	plan := Plan{Delete: have}
+	if err == nil && failed == nil && service.Spec.Selector == nil && service.Spec.Type != corev1.ServiceTypeExternalName && ShouldMirror(e) {
+		plan = Next(service, e, have)
+	}
+	return 0, c.do(ctx, ns, plan)
+}
+
+func (c *controller) do(ctx context.Context, ns string, plan Plan) error {
+	client := c.controllerContext.Client.DiscoveryV1().EndpointSlices(ns)
+	for _, s := range plan.Create {
+		if _, err := client.Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return err
+		}
+	}
+	for _, s := range plan.Update {
+		if _, err := client.Update(ctx, s, metav1.UpdateOptions{}); err != nil {
+			return controllerruntime.IgnoreNotFound(err)
+		}
+	}
+	for _, s := range plan.Delete {
+		if err := client.Delete(ctx, s.Name, metav1.DeleteOptions{}); controllerruntime.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}

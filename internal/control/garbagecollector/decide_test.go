@@ -1,0 +1,94 @@
+package garbagecollector
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func owner(uid string, exists, waits bool) Owner {
+	return Owner{Ref: metav1.OwnerReference{UID: types.UID(uid)}, Exists: exists, WaitsForDependents: waits}
+}
+
+func TestJudge(t *testing.T) {
+	foreground := []string{metav1.FinalizerDeleteDependents}
+	child := []*Object{{UID: "child"}}
+	for _, c := range []struct {
+		name       string
+		object     Object
+		owners     []Owner
+		dependents []*Object
+		want       Decision
+	}{
+		{"nobody's", Object{}, nil, nil, Decision{}},
+		{"owner is there", Object{}, []Owner{owner("a", true, false)}, nil, Decision{}},
+		{"owner is gone", Object{}, []Owner{owner("a", false, false)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
+		{"one of two is gone", Object{}, []Owner{owner("a", true, false), owner("b", false, false)}, nil, Decision{RemoveOwners: []types.UID{"b"}}},
+		{"one of two waits", Object{}, []Owner{owner("a", true, false), owner("b", true, true)}, nil, Decision{RemoveOwners: []types.UID{"b"}}},
+		{"owner waits", Object{}, []Owner{owner("a", true, true)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
+		{"owner waits, and it owns others", Object{}, []Owner{owner("a", true, true)}, child, Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
+		{"two wait for each other", Object{}, []Owner{owner("a", true, true)}, []*Object{{UID: "a", Deleting: true, Finalizers: foreground}}, Decision{Delete: true, Propagation: metav1.DeletePropagationForeground, UnblockDeletion: true}},
+		{"ending already", Object{Deleting: true}, []Owner{owner("a", false, false)}, nil, Decision{}},
+		{"keeps its own propagation", Object{Finalizers: []string{metav1.FinalizerOrphanDependents}}, []Owner{owner("a", false, false)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationOrphan}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Decide(&c.object, c.owners, c.dependents)); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestGraphTellsWhomToLookAt(t *testing.T) {
+	g := NewGraph()
+	ref := func(uid string) []metav1.OwnerReference { return []metav1.OwnerReference{{UID: types.UID(uid)}} }
+	if enqueue := g.Put(&Object{UID: "a"}); len(enqueue) != 0 {
+		t.Fatalf("an object without owners is looked at: %v", enqueue)
+	}
+	if diff := cmp.Diff([]types.UID{"b"}, g.Put(&Object{UID: "b", Owners: ref("a")})); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff([]types.UID{"a", "b"}, g.Put(&Object{UID: "a", Deleting: true, Finalizers: []string{metav1.FinalizerDeleteDependents}})); diff != "" {
+		t.Fatal("foreground deletion must look at its dependents: " + diff)
+	}
+	if diff := cmp.Diff([]types.UID{"a"}, g.Drop("b")); diff != "" {
+		t.Fatal("the waiting owner must be looked at when a dependent goes: " + diff)
+	}
+	g.Put(&Object{UID: "c", Owners: ref("a")})
+	if diff := cmp.Diff([]types.UID{"c"}, g.Drop("a")); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// However objects come, change owners and go, the graph knows exactly the living dependents of each owner.
+func TestGraphStaysTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, truth := NewGraph(), map[types.UID]types.UID{}
+		ids := []types.UID{"a", "b", "c", "d"}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			id := rapid.SampledFrom(ids).Draw(t, "id")
+			if rapid.Bool().Draw(t, "drop") {
+				g.Drop(id)
+				delete(truth, id)
+				continue
+			}
+			by := rapid.SampledFrom(ids).Draw(t, "owner")
+			g.Put(&Object{UID: id, Owners: []metav1.OwnerReference{{UID: by}}})
+			truth[id] = by
+		}
+		for _, o := range ids {
+			want := 0
+			for _, by := range truth {
+				if by == o {
+					want++
+				}
+			}
+			if _, deps := g.Get(o); len(deps) != want {
+				t.Fatalf("%s has %d dependents, the graph says %d", o, want, len(deps))
+			}
+		}
+	})
+}

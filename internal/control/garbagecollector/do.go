@@ -1,0 +1,267 @@
+// Package garbagecollector removes what nobody owns any more, and carries out foreground and orphaning deletion.
+//
+// Chapter 10, ended. In: the metadata of every object of every resource that can be deleted. Out: deletions, references that are dropped, finalizers
+// that are lifted. An owner that the graph does not show is asked for at the API server before anything is deleted because of it.
+package garbagecollector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+type controller struct {
+	controllerContext controllerruntime.ControllerContext
+	mapper            *restmapper.DeferredDiscoveryRESTMapper
+	queue             *controllerruntime.Queue
+	pods              cache.SharedIndexInformer
+
+	mu    sync.Mutex
+	graph *Graph
+}
+
+// New makes the controller.
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
+	return newController(d).queue
+}
+
+func newController(d controllerruntime.ControllerContext) *controller {
+	c := &controller{
+		controllerContext: d, graph: NewGraph(), pods: d.Informers.Core().V1().Pods().Informer(),
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
+	}
+	c.queue = controllerruntime.NewQueue("ownergc", 8, c.attemptToDeleteItem)
+	c.queue.AddBackground(c.watchResources)
+	return c
+}
+
+func (c *controller) enqueue(uids []types.UID) {
+	for _, uid := range uids {
+		c.queue.Add(string(uid))
+	}
+}
+
+func (c *controller) addToGraph(o *Object) {
+	c.mu.Lock()
+	enqueue := c.graph.Put(o)
+	c.mu.Unlock()
+	c.enqueue(enqueue)
+}
+
+func (c *controller) removeFromGraph(uid types.UID) {
+	c.mu.Lock()
+	enqueue := c.graph.Drop(uid)
+	c.mu.Unlock()
+	c.enqueue(enqueue)
+}
+
+func (c *controller) attemptToDeleteItem(ctx context.Context, key string) (time.Duration, error) {
+	c.mu.Lock()
+	o, dependents := c.graph.Get(types.UID(key))
+	c.mu.Unlock()
+	if o == nil {
+		return 0, nil
+	}
+	if o.orphansDependents() {
+		return 0, c.orphanDependents(ctx, o, dependents)
+	}
+	if o.waitsForDependents() {
+		return 0, c.advanceForeground(ctx, o, dependents)
+	}
+	owners, err := c.resolveOwners(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	return 0, c.do(ctx, o, Decide(o, owners, dependents), dependents)
+}
+
+// resolveOwners looks up the owners of an object. A missing one is confirmed by the API server.
+func (c *controller) resolveOwners(ctx context.Context, o *Object) ([]Owner, error) {
+	out := make([]Owner, 0, len(o.Owners))
+	for _, ref := range o.Owners {
+		c.mu.Lock()
+		known, _ := c.graph.Get(ref.UID)
+		c.mu.Unlock()
+		if known != nil && (known.Namespace == "" || known.Namespace == o.Namespace) {
+			out = append(out, Owner{Ref: ref, Exists: true, WaitsForDependents: known.waitsForDependents()})
+			continue
+		}
+		w, err := c.fetchOwner(ctx, o.Namespace, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+func (c *controller) fetchOwner(ctx context.Context, namespace string, ref metav1.OwnerReference) (Owner, error) {
+	client, err := c.clientOf(namespace, ref)
+	if err != nil {
+		return Owner{}, err
+	}
+	live, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && live.UID != ref.UID {
+		return Owner{Ref: ref}, nil
+	}
+	if err != nil {
+		return Owner{}, fmt.Errorf("owner %s %s of kind %s: %w", ref.APIVersion, ref.Name, ref.Kind, err)
+	}
+	waits := live.DeletionTimestamp != nil && slices.Contains(live.Finalizers, metav1.FinalizerDeleteDependents)
+	return Owner{Ref: ref, Exists: true, WaitsForDependents: waits}, nil
+}
+
+func (c *controller) clientOf(namespace string, ref metav1.OwnerReference) (metadata.ResourceInterface, error) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := c.mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
+	if meta.IsNoMatchError(err) {
+		c.mapper.Reset()
+		mapping, err = c.mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("owner of kind %s: %w", gv.WithKind(ref.Kind), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.controllerContext.Metadata.Resource(mapping.Resource).Namespace(namespace), nil
+	}
+	return c.controllerContext.Metadata.Resource(mapping.Resource), nil
+}
+
+func (c *controller) client(o *Object) metadata.ResourceInterface {
+	if o.Namespace == "" {
+		return c.controllerContext.Metadata.Resource(o.Resource)
+	}
+	return c.controllerContext.Metadata.Resource(o.Resource).Namespace(o.Namespace)
+}
+
+func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents []*Object) error {
+	if len(v.RemoveOwners) > 0 {
+		return c.removeOwnerReferences(ctx, o, v.RemoveOwners)
+	}
+	if !v.Delete {
+		return nil
+	}
+	if v.UnblockDeletion {
+		if err := c.unblockOwnerDeletion(ctx, o); err != nil {
+			return err
+		}
+	}
+	return c.deleteObject(ctx, o, v.Propagation)
+}
+
+// deleteObject deletes an object if it still has the owners it was judged by: each resource is watched by itself, so that its owner's end may be heard of before
+// it is heard that the object was set free.
+func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.DeletionPropagation) error {
+	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
+		return nil // the watch will tell
+	}
+	if err != nil {
+		return err
+	}
+	err = c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err // after a conflict it is looked at again
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
+
+// orphanDependents drops the object from its dependents' references and lifts the orphan finalizer.
+func (c *controller) orphanDependents(ctx context.Context, o *Object, dependents []*Object) error {
+	for _, d := range dependents {
+		if err := c.removeOwnerReferences(ctx, d, []types.UID{o.UID}); err != nil {
+			return err
+		}
+	}
+	return c.removeFinalizer(ctx, o, metav1.FinalizerOrphanDependents)
+}
+
+// advanceForeground lifts the finalizer when nothing blocks any more, else sees to it that the dependents are looked at.
+func (c *controller) advanceForeground(ctx context.Context, o *Object, dependents []*Object) error {
+	blocking := BlockingDependents(o.UID, dependents)
+	if len(blocking) == 0 {
+		return c.removeFinalizer(ctx, o, metav1.FinalizerDeleteDependents)
+	}
+	for _, d := range blocking {
+		if !d.Deleting {
+			c.queue.Add(string(d.UID))
+		}
+	}
+	return nil
+}
+
+func (c *controller) removeOwnerReferences(ctx context.Context, o *Object, owners []types.UID) error {
+	return c.patchMetadata(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		retained := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		if len(retained) == len(m.OwnerReferences) {
+			return nil
+		}
+		return map[string]any{"ownerReferences": retained}
+	})
+}
+
+func (c *controller) unblockOwnerDeletion(ctx context.Context, o *Object) error {
+	return c.patchMetadata(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		refs := slices.Clone(m.OwnerReferences)
+		no := false
+		for i := range refs {
+			refs[i].BlockOwnerDeletion = &no
+		}
+		return map[string]any{"ownerReferences": refs}
+	})
+}
+
+func (c *controller) removeFinalizer(ctx context.Context, o *Object, finalizer string) error {
+	return c.patchMetadata(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		retained := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == finalizer })
+		if len(retained) == len(m.Finalizers) {
+			return nil
+		}
+		return map[string]any{"finalizers": retained}
+	})
+}
+
+// patchMetadata sends a merge patch of metadata made from the live object, guarded by its resource version. change returns nil for nothing to do.
+func (c *controller) patchMetadata(ctx context.Context, o *Object, change func(*metav1.PartialObjectMetadata) map[string]any) error {
+	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && live.UID != o.UID {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fields := change(live)
+	if fields == nil {
+		return nil
+	}
+	fields["resourceVersion"], fields["uid"] = live.ResourceVersion, live.UID
+	body, err := json.Marshal(map[string]any{"metadata": fields})
+	if err != nil {
+		return err
+	}
+	_, err = c.client(o).Patch(ctx, o.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package garbagecollector
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+// preferring is a fake client that says what is served, which client-go's does not.
+type preferring struct{ *fake.Clientset }
+
+func (p preferring) Discovery() discovery.DiscoveryInterfaces {
+	return served{p.Clientset.Discovery().(*fakediscovery.FakeDiscovery)}
+}
+
+type served struct{ *fakediscovery.FakeDiscovery }
+
+func (s served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return s.Resources, nil
+}
+
+// Pods are heard of by the informer that all controllers share, other kinds by watches of their metadata; who has lost its owner is deleted.
+func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
+	owned := func(name, owner string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-pod", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: "uid-gone"}}}
+	}
+	client := preferring{fake.NewClientset(&corev1.Pod{ObjectMeta: owned("p", "gone")})}
+	verbs := metav1.Verbs{"delete", "list", "watch"}
+	client.Resources = []*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, Verbs: verbs}}},
+	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	meta := metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: owned("p", "gone")})
+	deleted, listed := make(chan string, 1), make(chan string, 10)
+	meta.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		deleted <- a.(clienttesting.DeleteAction).GetName()
+		return false, nil, nil
+	})
+	meta.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		listed <- a.GetResource().Resource
+		return false, nil, nil
+	})
+	factory := informers.NewSharedInformerFactory(client, 0)
+	c := New(controllerruntime.ControllerContext{Client: client, Metadata: meta, Informers: factory})
+	factory.Start(t.Context().Done())
+	go c.Run(t.Context())
+	for _, step := range []struct {
+		from <-chan string
+		want string
+	}{{deleted, "p"}, {listed, "replicasets"}} {
+		select {
+		case got := <-step.from:
+			if got != step.want {
+				t.Errorf("got %s, want %s", got, step.want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("no %s within a minute", step.want)
+		}
+	}
+	for _, a := range meta.Actions() {
+		if r := a.GetResource().Resource; r == "pods" && (a.GetVerb() == "list" || a.GetVerb() == "watch") {
+			t.Errorf("%s of the metadata of %s", a.GetVerb(), r)
+		}
+	}
+}
+
+// Who was set free is not deleted, though the end of the owner is heard of before that.
+func TestWhoWasSetFreeStays(t *testing.T) {
+	r := corev1.SchemeGroupVersion.WithResource("pods")
+	deleted := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ReplicationController", Name: "gone", UID: "uid-gone"}}
+	for name, tt := range map[string]struct {
+		live    []metav1.OwnerReference
+		uid     types.UID
+		deleted bool
+	}{
+		"still owned":       {deleted, "uid", true},
+		"set free":          {nil, "uid", false},
+		"another of a name": {deleted, "uid-new", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := preferring{fake.NewClientset()}
+			client.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "replicationcontrollers", Kind: "ReplicationController", Namespaced: true}}}}
+			scheme := metadatafake.NewTestScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: tt.uid, OwnerReferences: tt.live}}
+			meta := metadatafake.NewSimpleMetadataClient(scheme, live)
+			c := newController(controllerruntime.ControllerContext{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0)})
+			c.addToGraph(objectOf(r, &metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", OwnerReferences: deleted}))
+			if _, err := c.attemptToDeleteItem(t.Context(), "uid"); err != nil {
+				t.Fatal(err)
+			}
+			deleted := slices.ContainsFunc(meta.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "delete" })
+			if deleted != tt.deleted {
+				t.Errorf("deleted: %t; %v", deleted, meta.Actions())
+			}
+		})
+	}
+}

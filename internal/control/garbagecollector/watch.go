@@ -1,0 +1,144 @@
+package garbagecollector
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// rediscoveryPeriod is the time between looks for new resources (CustomResourceDefinitions).
+const rediscoveryPeriod = 30 * time.Second
+
+// ignoredResources are resources that change often and never own or are owned.
+var ignoredResources = []string{"events", "podjournals"}
+
+// watchResources keeps one metadata watch per resource that can be deleted, following what the API server serves.
+func (c *controller) watchResources(ctx context.Context) {
+	running := map[schema.GroupVersionResource]context.CancelFunc{}
+	for {
+		c.syncMonitors(ctx, running)
+		select {
+		case <-ctx.Done():
+			for _, stop := range running {
+				stop()
+			}
+			return
+		case <-time.After(rediscoveryPeriod):
+		}
+	}
+}
+
+func (c *controller) syncMonitors(ctx context.Context, running map[schema.GroupVersionResource]context.CancelFunc) {
+	served, err := c.deletableResources()
+	if err != nil {
+		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller", "ownergc", "err", err)
+	}
+	for r := range served {
+		if running[r] == nil {
+			watching, stop := context.WithCancel(ctx)
+			running[r] = stop
+			go c.watchResource(watching, r)
+		}
+	}
+	if err != nil {
+		return
+	}
+	for r, stop := range running {
+		if !served[r] {
+			stop()
+			delete(running, r)
+			c.removeResource(r)
+		}
+	}
+}
+
+func (c *controller) deletableResources() (map[schema.GroupVersionResource]bool, error) {
+	lists, err := c.controllerContext.Client.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) && !apierrors.IsServiceUnavailable(err) {
+		return nil, err
+	}
+	out := map[schema.GroupVersionResource]bool{}
+	for _, l := range lists {
+		gv, parseErr := schema.ParseGroupVersion(l.GroupVersion)
+		if parseErr != nil {
+			return out, parseErr
+		}
+		for _, r := range l.APIResources {
+			whole := slices.Contains(r.Verbs, "delete") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+			if whole && !strings.Contains(r.Name, "/") && !slices.Contains(ignoredResources, r.Name) {
+				out[gv.WithResource(r.Name)] = true
+			}
+		}
+	}
+	return out, err
+}
+
+func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionResource) {
+	if r == corev1.SchemeGroupVersion.WithResource("pods") {
+		// Nothing is written as often as Pods, and other controllers hold them already.
+		if bonds, err := c.pods.AddEventHandler(c.handlerFor(r)); err == nil {
+			<-ctx.Done()
+			_ = c.pods.RemoveEventHandler(bonds)
+		}
+		return
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	_ = informer.SetTransform(trimToOwnerReferences) // fails only on an informer that has started
+	_, _ = informer.AddEventHandler(c.handlerFor(r))
+	informer.Run(ctx.Done())
+}
+
+// handlerFor puts what is heard of a resource's objects into the graph.
+func (c *controller) handlerFor(r schema.GroupVersionResource) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.addToGraph(objectOf(r, obj.(metav1.Object))) },
+		UpdateFunc: func(_, obj any) { c.addToGraph(objectOf(r, obj.(metav1.Object))) },
+		DeleteFunc: func(obj any) {
+			if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = deleted.Obj
+			}
+			if m, ok := obj.(metav1.Object); ok {
+				c.removeFromGraph(m.GetUID())
+			}
+		},
+	}
+}
+
+// trimToOwnerReferences keeps of an object what the graph needs, so that the cache stays small.
+func trimToOwnerReferences(obj any) (any, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: m.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		OwnerReferences: m.OwnerReferences, Finalizers: m.Finalizers, DeletionTimestamp: m.DeletionTimestamp,
+	}}, nil
+}
+
+func objectOf(r schema.GroupVersionResource, m metav1.Object) *Object {
+	return &Object{
+		Resource: r, Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), Owners: m.GetOwnerReferences(), Finalizers: m.GetFinalizers(), Deleting: m.GetDeletionTimestamp() != nil,
+	}
+}
+
+// removeResource drops every object of a resource that is served no more.
+func (c *controller) removeResource(r schema.GroupVersionResource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, o := range c.graph.objects {
+		if o.Resource == r {
+			c.enqueue(c.graph.Drop(uid))
+		}
+	}
+}

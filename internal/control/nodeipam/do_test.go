@@ -1,0 +1,76 @@
+package nodeipam
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+func node(name string, ranges ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-" + "x"}}
+	if len(ranges) > 0 {
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = ranges[0], ranges
+	}
+	return n
+}
+
+func TestNodesGetRangesAndGiveThemBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := fake.NewClientset(node("old", "10.71.0.0/24"))
+		events := record.NewFakeRecorder(100)
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events, NodeRanges: controllerruntime.NodeRanges{Cluster: "10.71.0.0/23"}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		has := func(name string) string {
+			t.Helper()
+			time.Sleep(time.Second) // informers gather for a moment
+			synctest.Wait()
+			n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(n.Spec.PodCIDRs) > 0 && n.Spec.PodCIDR != n.Spec.PodCIDRs[0] {
+				t.Errorf("%s: podCIDR %s, podCIDRs %v", name, n.Spec.PodCIDR, n.Spec.PodCIDRs)
+			}
+			return n.Spec.PodCIDR
+		}
+		add := func(name string) {
+			if _, err := client.CoreV1().Nodes().Create(ctx, node(name), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("a")
+		if got := has("a"); got != "10.71.1.0/24" {
+			t.Errorf("a has %s", got)
+		}
+		add("b")
+		if got := has("b"); got != "" {
+			t.Errorf("b has %s, but none was free", got)
+		}
+		if got := <-events.Events; got != "Normal CIDRNotAvailable Node b status is now: CIDRNotAvailable" {
+			t.Errorf("event %q", got)
+		}
+		if err := client.CoreV1().Nodes().Delete(ctx, "old", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := has("b"); got != "10.71.0.0/24" {
+			t.Errorf("b has %q after old went", got)
+		}
+		cancel()
+		<-done
+		shared.Shutdown()
+	})
+}

@@ -1,0 +1,186 @@
+// Package persistentvolumebinder binds PersistentVolumeClaims to PersistentVolumes, and marks volumes whose claim is gone.
+//
+// Chapter between the chapters. Each look at a claim or volume leads to one write at most (Step); what was written shows up and leads to the next. Claims that wait
+// for a Pod are the scheduler's to give a volume: here only what it began is finished. One worker: two claims never take one volume.
+//
+// In: claims, volumes, classes. Out: claimRef, volumeName, phases, events with upstream's texts.
+package persistentvolumebinder
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+// Prefixes of keys.
+const (
+	claimKey  = "claim/"
+	volumeKey = "volume/"
+)
+
+type controller struct {
+	controllerContext controllerruntime.ControllerContext
+	claims            corelisters.PersistentVolumeClaimLister
+	volumes           corelisters.PersistentVolumeLister
+	classes           storagelisters.StorageClassLister
+}
+
+// New makes the controller.
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
+	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
+	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(), store.StorageClasses().Lister()}
+	q := controllerruntime.NewQueue("volumebinding", 1, c.syncHandler)
+	q.Watch(core.PersistentVolumeClaims().Informer(), func(old, cur runtime.Object) []string {
+		var keys []string
+		for _, obj := range []runtime.Object{old, cur} {
+			if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
+				keys = append(keys, claimKey+claim.Namespace+"/"+claim.Name)
+				if claim.Spec.VolumeName != "" {
+					keys = append(keys, volumeKey+claim.Spec.VolumeName)
+				}
+				if cur == nil {
+					keys = append(keys, c.volumesOf(claim)...)
+				}
+			}
+		}
+		return slices.Compact(keys)
+	})
+	q.Watch(core.PersistentVolumes().Informer(), func(old, cur runtime.Object) []string {
+		v, ok := cur.(*v1.PersistentVolume)
+		if !ok {
+			v, _ = old.(*v1.PersistentVolume)
+		}
+		keys := []string{volumeKey + v.Name}
+		if ref := v.Spec.ClaimRef; ref != nil {
+			return append(keys, claimKey+ref.Namespace+"/"+ref.Name)
+		}
+		return append(keys, c.pendingClaims(func(claim *v1.PersistentVolumeClaim) bool {
+			return claim.Spec.VolumeName == v.Name || claim.Spec.VolumeName == "" && volume.GetPersistentVolumeClaimClass(claim) == volume.GetPersistentVolumeClass(v)
+		})...)
+	})
+	q.Watch(store.StorageClasses().Informer(), func(_, cur runtime.Object) []string {
+		class, ok := cur.(*storagev1.StorageClass)
+		if !ok {
+			return nil
+		}
+		return c.pendingClaims(func(claim *v1.PersistentVolumeClaim) bool {
+			return volume.GetPersistentVolumeClaimClass(claim) == class.Name
+		})
+	})
+	return q
+}
+
+// volumesOf names the volumes given to a claim.
+func (c *controller) volumesOf(claim *v1.PersistentVolumeClaim) []string {
+	all, _ := c.volumes.List(labels.Everything()) // from memory
+	var out []string
+	for _, v := range all {
+		if ref := v.Spec.ClaimRef; ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
+			out = append(out, volumeKey+v.Name)
+		}
+	}
+	return out
+}
+
+// pendingClaims names the claims without a volume that are meant.
+func (c *controller) pendingClaims(meant func(*v1.PersistentVolumeClaim) bool) []string {
+	all, _ := c.claims.List(labels.Everything())
+	var out []string
+	for _, claim := range all {
+		if claim.Status.Phase != v1.ClaimBound && meant(claim) {
+			out = append(out, claimKey+claim.Namespace+"/"+claim.Name)
+		}
+	}
+	return out
+}
+
+func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration, error) {
+	if name, ok := strings.CutPrefix(key, volumeKey); ok {
+		v, err := c.volumes.Get(name)
+		if err != nil {
+			return 0, controllerruntime.IgnoreNotFound(err)
+		}
+		return 0, c.syncVolume(ctx, v)
+	}
+	ns, name, _ := cache.SplitMetaNamespaceKey(strings.TrimPrefix(key, claimKey))
+	claim, err := c.claims.PersistentVolumeClaims(ns).Get(name)
+	if err != nil {
+		return 0, controllerruntime.IgnoreNotFound(err)
+	}
+	if claim.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	in := In{Volumes: map[string]*v1.PersistentVolume{}}
+	if in.Ordered, err = c.volumes.List(labels.Everything()); err != nil {
+		return 0, err
+	}
+	in.Ordered = slices.Clone(in.Ordered)
+	slices.SortFunc(in.Ordered, func(a, b *v1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
+	for _, v := range in.Ordered {
+		in.Volumes[v.Name] = v
+	}
+	if in.Class, err = c.classes.Get(volume.GetPersistentVolumeClaimClass(claim)); err != nil {
+		in.Class = nil
+	}
+	return 0, c.do(ctx, claim, ForClaim(claim, in))
+}
+
+func (c *controller) syncVolume(ctx context.Context, v *v1.PersistentVolume) error {
+	var failed error
+	step := ForVolume(v, In{Claim: func(ns, name string) *v1.PersistentVolumeClaim {
+		claim, err := c.claims.PersistentVolumeClaims(ns).Get(name)
+		if err == nil && claim.UID == v.Spec.ClaimRef.UID {
+			return claim
+		}
+		// The cache may be behind: a volume is not given up on its word.
+		claim, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			failed = err
+		}
+		if err != nil {
+			return nil
+		}
+		return claim
+	}})
+	if failed != nil {
+		return failed
+	}
+	return c.do(ctx, v, step)
+}
+
+// do writes and tells. A conflict means that the object changed: the change leads to another look.
+func (c *controller) do(ctx context.Context, about runtime.Object, s Step) error {
+	core, err := c.controllerContext.Client.CoreV1(), error(nil)
+	switch {
+	case s.Volume != nil:
+		_, err = core.PersistentVolumes().Update(ctx, s.Volume, metav1.UpdateOptions{})
+	case s.VolumeStatus != nil:
+		_, err = core.PersistentVolumes().UpdateStatus(ctx, s.VolumeStatus, metav1.UpdateOptions{})
+	case s.Claim != nil:
+		_, err = core.PersistentVolumeClaims(s.Claim.Namespace).Update(ctx, s.Claim, metav1.UpdateOptions{})
+	case s.ClaimStatus != nil:
+		_, err = core.PersistentVolumeClaims(s.ClaimStatus.Namespace).UpdateStatus(ctx, s.ClaimStatus, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return controllerruntime.IgnoreNotFound(err)
+	}
+	if s.Reason != "" && c.controllerContext.Recorder != nil {
+		c.controllerContext.Recorder.Event(about, s.EventType, s.Reason, s.Message)
+	}
+	return nil
+}

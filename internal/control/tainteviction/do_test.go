@@ -1,0 +1,144 @@
+package tainteviction
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// A Pod that was to leave later and may stay after all is told so, once; one that was not to leave is told nothing.
+func TestCancelledEvictionIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		seconds := int64(300)
+		added := metav1.Now()
+		taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
+			NodeName: "n", Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}},
+		}}
+		client, events := fake.NewClientset(node, p), record.NewFakeRecorder(9)
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events, Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		for _, taints := range [][]corev1.Taint{{taint}, nil, nil} {
+			n := node.DeepCopy()
+			n.Spec.Taints = taints
+			if _, err := client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		cancel()
+		<-done
+		shared.Shutdown()
+		close(events.Events)
+		var told []string
+		for e := range events.Events {
+			told = append(told, e)
+		}
+		if len(told) != 1 || told[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
+// The seconds of a taint without timeAdded end: though the node and the Pod are looked at again and again meanwhile, and over a restart of the
+// controllers where managedFields tell when the taint was set.
+//
+// row: CTL-16
+func TestTolerationSecondsEndWithoutTimeAdded(t *testing.T) {
+	for name, restart := range map[string]bool{"one life": false, "a restart half way": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { undatedTaint(t, restart) }) })
+	}
+}
+
+func undatedTaint(t *testing.T, restart bool) {
+	ctx, sixty := t.Context(), int64(60)
+	set := metav1.Now()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl-taint", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &set,
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+	}}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
+		NodeName: "n", Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &sixty}},
+	}}
+	if !restart {
+		node.ManagedFields = nil
+	}
+	client, counted := fake.NewSimpleClientset(node, p), deletionsNow(t)
+	run := func() (stop func()) {
+		ctx, cancel := context.WithCancel(ctx)
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		return func() { cancel(); <-done; shared.Shutdown() }
+	}
+	stop := run()
+	there := func() bool {
+		_, err := client.CoreV1().Pods("ns").Get(ctx, "p", metav1.GetOptions{})
+		return err == nil
+	}
+	for i := range 5 { // looked at every ten seconds
+		time.Sleep(10 * time.Second)
+		n, err := client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Spec.Taints = append(n.Spec.Taints[:1:1], corev1.Taint{Key: "other", Value: string(rune('a' + i)), Effect: corev1.TaintEffectPreferNoSchedule})
+		if _, err := client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if i == 2 && restart {
+			stop()
+			stop = run()
+		}
+	}
+	if !there() {
+		t.Error("gone before its time")
+	}
+	time.Sleep(12 * time.Second)
+	synctest.Wait()
+	if there() {
+		t.Error("62 s after the taint was set the Pod that tolerates it for 60 s is still there")
+	}
+	if got := deletionsNow(t) - counted; got != 1 {
+		t.Errorf("taint_eviction_controller_pod_deletions_total grew by %v, want 1", got)
+	}
+	stop()
+}
+
+// deletionsNow is what the process has counted.
+func deletionsNow(t *testing.T) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "taint_eviction_controller_pod_deletions_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("taint_eviction_controller_pod_deletions_total is not served")
+	return 0
+}

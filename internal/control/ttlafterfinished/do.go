@@ -1,0 +1,51 @@
+// Package ttlafterfinished removes finished Jobs when their time to live is over.
+//
+// Chapter 10, ended. In: Jobs. Out: their deletion in the foreground.
+package ttlafterfinished
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+)
+
+type controller struct {
+	controllerContext controllerruntime.ControllerContext
+	jobs              batchlisters.JobLister
+}
+
+// New makes the controller.
+func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
+	jobs := d.Informers.Batch().V1().Jobs()
+	c := &controller{d, jobs.Lister()}
+	q := controllerruntime.NewQueue("jobttl", 2, c.processJob)
+	q.WatchByKey(jobs.Informer())
+	return q
+}
+
+func (c *controller) processJob(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	j, err := c.jobs.Jobs(ns).Get(name)
+	if err != nil {
+		return 0, controllerruntime.IgnoreNotFound(err)
+	}
+	left, ends := TimeLeft(j, time.Now())
+	if !ends || left > 0 {
+		return left, nil
+	}
+	// The cache may be behind a change of the limit: ask before deleting.
+	fresh, err := c.controllerContext.Client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return 0, controllerruntime.IgnoreNotFound(err)
+	}
+	if left, ends = TimeLeft(fresh, time.Now()); !ends || left > 0 {
+		return left, nil
+	}
+	foreground := metav1.DeletePropagationForeground
+	return 0, controllerruntime.IgnoreNotFound(c.controllerContext.Client.BatchV1().Jobs(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
+}

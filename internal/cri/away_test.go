@@ -1,0 +1,22 @@
+package cri_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/cri"
+)
+
+// Dial asks again when the runtime dies over one of its questions.
+func TestDialAsksAgainWhenTheRuntimeDiesOverTheQuestion(t *testing.T) {
+	for _, method := range []string{"Version", "ImageFsInfo"} {
+		f := start(t)
+		if err := f.Fault(method, "2*drop->ok"); err != nil {
+			t.Fatal(err)
+		}
+		dial(t, cri.Options{Endpoint: f.Endpoint(), ConnectTimeout: time.Minute})
+		if got := f.Count(method); got != 3 {
+			t.Errorf("%s: got %d calls, want 3", method, got)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package pullprogress
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	content "github.com/containerd/containerd/api/services/content/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Labels that containerd puts on what it fetched: where it came from, and, on manifests, what they refer to.
+const (
+	sourceLabel = "containerd.io/distribution.source."
+	configLabel = "containerd.io/gc.ref.content.config"
+	layerLabel  = "containerd.io/gc.ref.content.l."
+)
+
+// maxManifest bounds what is read as a manifest, in bytes; registries refuse larger ones than 4 MiB.
+const maxManifest = 4 << 20
+
+// sourceOf is the registry's host, as labels have it, and the repository of an image's full name.
+func sourceOf(image string) (host, repository string) {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		image = image[:i]
+	}
+	first, rest, found := strings.Cut(image, "/")
+	switch {
+	case !found:
+		return "docker.io", "library/" + image
+	case !strings.ContainsAny(first, ".:") && first != "localhost":
+		return "docker.io", image
+	case first == "docker.io" && !strings.Contains(rest, "/"):
+		rest = "library/" + rest
+	}
+	u := url.URL{Host: first}
+	return u.Hostname(), rest
+}
+
+// measure sums up the layers of the one manifest of the image's repository that has something under way.
+func (s *Store) measure(ctx context.Context, image string) (done, total int64, err error) {
+	r, err := s.api.ListStatuses(ctx, &content.ListStatusesRequest{})
+	if err != nil {
+		return 0, 0, err
+	}
+	fetched := map[string]int64{} // by digest
+	for _, st := range r.Statuses {
+		_, algorithm, _ := strings.Cut(st.Ref, "-") // layer-sha256:…
+		fetched[algorithm] = st.Offset
+	}
+	if len(fetched) == 0 {
+		return 0, 0, nil
+	}
+	manifest, err := s.manifest(ctx, image, fetched)
+	if err != nil || manifest == nil {
+		return 0, 0, err
+	}
+	m, err := s.read(ctx, manifest)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, d := range append(m.Layers, m.Config) {
+		total += d.Size
+		if at, under := fetched[d.Digest]; under {
+			done += at
+		} else if there, err := s.has(ctx, d.Digest); err != nil {
+			return 0, 0, err
+		} else if there {
+			done += d.Size
+		}
+	}
+	return done, total, nil
+}
+
+// manifest finds the manifest from the image's repository that has layers under way; nil when there is none, or two and nobody could tell which is meant.
+func (s *Store) manifest(ctx context.Context, image string, under map[string]int64) (*content.Info, error) {
+	host, repository := sourceOf(image)
+	stream, err := s.api.List(ctx, &content.ListContentRequest{Filters: []string{fmt.Sprintf("labels.%q", sourceLabel+host)}})
+	if err != nil {
+		return nil, err
+	}
+	var found []*content.Info
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range r.Info {
+			if slices.Contains(strings.Split(info.Labels[sourceLabel+host], ","), repository) && refersTo(info, under) {
+				found = append(found, info)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return nil, nil
+	}
+	return found[0], nil
+}
+
+func refersTo(info *content.Info, under map[string]int64) bool {
+	if info.Labels[configLabel] == "" || info.Size > maxManifest {
+		return false
+	}
+	for k, digest := range info.Labels {
+		if _, is := under[digest]; is && (k == configLabel || strings.HasPrefix(k, layerLabel)) {
+			return true
+		}
+	}
+	return false
+}
+
+// manifest is what an image's manifest says of sizes; Docker's and OCI's are alike in that.
+type manifest struct {
+	Config descriptor   `json:"config"`
+	Layers []descriptor `json:"layers"`
+}
+
+type descriptor struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"` // bytes, compressed
+}
+
+func (s *Store) read(ctx context.Context, info *content.Info) (manifest, error) {
+	var m manifest
+	stream, err := s.api.Read(ctx, &content.ReadContentRequest{Digest: info.Digest, Size: info.Size})
+	if err != nil {
+		return m, err
+	}
+	var text bytes.Buffer
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return m, err
+		}
+		text.Write(r.Data)
+	}
+	if err := json.Unmarshal(text.Bytes(), &m); err != nil {
+		return m, fmt.Errorf("manifest %s: %w", info.Digest, err)
+	}
+	return m, nil
+}
+
+func (s *Store) has(ctx context.Context, digest string) (bool, error) {
+	_, err := s.api.Info(ctx, &content.InfoRequest{Digest: digest})
+	if status.Code(err) == codes.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Last words about a name that has no address: who says so, and which name. Those of the second list have had no answer at all.
+var (
+	unknownHost = []*regexp.Regexp{
+		regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: no such host`),                                  // Go
+		regexp.MustCompile(`bad address '([^']+)'`),                                                    // busybox
+		regexp.MustCompile(`can't (?:resolve|find) '?([^' :]+)'?`),                                     // nslookup
+		regexp.MustCompile(`Could not resolve host: (\S+)`),                                            // curl
+		regexp.MustCompile(`unable to resolve host address [‘']([^’']+)`),                              // wget
+		regexp.MustCompile(`getaddrinfo ENOTFOUND (\S+)`),                                              // Node.js
+		regexp.MustCompile(`could not translate host name "([^"]+)"`),                                  // libpq
+		regexp.MustCompile(`Unknown (?:MySQL server )?host '([^']+)'`),                                 // MySQL
+		regexp.MustCompile(`UnknownHostException: (\S+?):?(?:\s|$)`),                                   // Java
+		regexp.MustCompile(`(\S+?): (?:Name or service not known|Name does not resolve|nodename nor)`), // libc
+		regexp.MustCompile(`host not found in upstream "([^":]+)`),                                     // nginx
+	}
+	dnsTimeout = []*regexp.Regexp{
+		regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: (?:.*i/o timeout|server misbehaving|.*connection refused)`),
+		regexp.MustCompile(`getaddrinfo EAI_AGAIN (\S+)`),
+		regexp.MustCompile(`(\S+?): (?:Temporary failure in name resolution|Try again)`),
+		regexp.MustCompile(`(connection timed out; no servers could be reached)`),
+	}
+)
+
+// nameUnresolved adds why a name that a container speaks of has no address; false when its words are not about that.
+func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
+	host, answered := "", true
+	for i, list := range [][]*regexp.Regexp{unknownHost, dnsTimeout} {
+		for _, r := range list {
+			if m := r.FindStringSubmatch(failureText); m != nil && host == "" {
+				host, answered = strings.TrimSuffix(strings.Trim(m[1], `"'`), "."), i == 0
+			}
+		}
+	}
+	if host == "" || in.Pod == nil {
+		return false
+	}
+	unnamed := strings.Contains(host, " ")
+	if unnamed {
+		host = "a name"
+	}
+	if p := policiesBlockingDNS(in); p != nil {
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: NetworkPolicy %s lets the Pod send nothing to port 53, so it asks no name server.", host, p.Name)
+		a.Fixes = append([]Fix{commandFix("let the Pod ask for names", fmt.Sprintf("kubectl -n %s patch networkpolicy %s --type=json -p '%s'", in.Ref.Namespace, p.Name, allowDNSPatch(p)))}, a.Fixes...)
+		return true
+	}
+	name, full, ok := serviceName(host, in.Ref.Namespace)
+	if ok && !unnamed && in.NamespaceContext != nil && (full || in.NamespaceContext.service(name) != nil || nearestService(in, name) != "") {
+		return serviceNameFailed(a, in, serviceDependency{hostPort{host: host}, name, full, c.spec.Name})
+	}
+	switch {
+	case unnamed && !answered:
+		a.Cause += " It cannot resolve a name: no name server answers it."
+		a.Fixes = append(textFixes("see whether the cluster's DNS runs, and whether something between it and the Pod drops port 53"), a.Fixes...)
+	case !strings.Contains(host, "."):
+		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host, in.Ref.Namespace)
+	case !answered:
+		a.Cause += fmt.Sprintf(" It gets no answer about %s, a name outside the cluster's: the name servers that the cluster's DNS asks are not reached.", host)
+		a.Fixes = append(textFixes("name servers that can be reached, with --dns-upstream or upstreamNameservers in the ConfigMap kube-system/kube-dns"), a.Fixes...)
+	default:
+		a.Cause += fmt.Sprintf(" The name servers say that %s does not exist.", host)
+		a.Fixes = append(textFixes("correct the name; a Service of another namespace is SERVICE.NAMESPACE"), a.Fixes...)
+	}
+	return true
+}
+
+func nearestService(in In, name string) string {
+	var names []string
+	for _, s := range in.NamespaceContext.Services {
+		names = append(names, s.Name)
+	}
+	return nearestName(name, names)
+}
+
+// serviceNameFailed is a name of the Pod's own namespace: of no Service, of one without addresses yet, or one that the Pod does not ask the right server for.
+func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
+	host, name := q.host, q.service
+	s := in.NamespaceContext.service(name)
+	spec := &in.Pod.Spec
+	switch {
+	case s == nil:
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: there is no Service %s in namespace %s.", host, name, in.Ref.Namespace)
+		fixes := textFixes("create the Service " + name)
+		if near := nearestService(in, name); near != "" {
+			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
+			fixes = append([]Fix{editedContainer(in, q.initContainer, "ask for "+near, func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
+		}
+		a.Fixes = append(fixes, a.Fixes...)
+	case spec.DNSPolicy == corev1.DNSDefault || spec.HostNetwork && spec.DNSPolicy == corev1.DNSClusterFirst:
+		policy := corev1.DNSClusterFirst
+		if spec.HostNetwork {
+			policy = corev1.DNSClusterFirstWithHostNet
+		}
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the cluster's (dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
+		a.Fixes = append([]Fix{editedPodFix(in, fmt.Sprintf("use dnsPolicy %s", policy), func(x *corev1.PodSpec) { x.DNSPolicy = policy })}, a.Fixes...)
+	case spec.DNSPolicy == corev1.DNSNone && spec.DNSConfig != nil:
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks only %s and not the cluster's name server (dnsPolicy None).", host, joinList(spec.DNSConfig.Nameservers))
+		a.Fixes = append([]Fix{useClusterDNS(in)}, a.Fixes...)
+	case headless(s) && in.NamespaceContext.Ready[name] == 0 && !s.Spec.PublishNotReadyAddresses:
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its ready Pods, and none is ready.", host, name)
+		fixes := []Fix{commandFix("see why", fmt.Sprintf("gantry why service/%s -n %s", name, in.Ref.Namespace)),
+			commandFix("or have the name lead to Pods that are not ready, as members that find each other before want it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`, in.Ref.Namespace, name))}
+		a.Fixes = append(fixes, a.Fixes...)
+	default:
+		a.Facts = append(a.Facts, fmt.Sprintf("Service %s is there now, and its name resolves: it may not have been when the container asked", name))
+	}
+	return true
+}
+
+const dnsPort = 53
+
+// policiesBlockingDNS finds policies that keep the Pod from every name server: some select it for what it sends, and none of those allows UDP to port 53.
+func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
+	if in.NamespaceContext == nil || in.Pod.Spec.HostNetwork {
+		return nil
+	}
+	var first *networkingv1.NetworkPolicy
+	for _, p := range in.NamespaceContext.Policies {
+		sel, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err != nil || !sel.Matches(labels.Set(in.Pod.Labels)) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+			continue
+		}
+		if first == nil || p.Name < first.Name {
+			first = p
+		}
+		for _, r := range p.Spec.Egress {
+			if len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, allowsDNS) {
+				return nil // whom to is not looked at
+			}
+		}
+	}
+	return first
+}
+
+// allowsDNS tells whether a port of a policy may be that of names.
+func allowsDNS(p networkingv1.NetworkPolicyPort) bool {
+	if p.Protocol != nil && *p.Protocol != corev1.ProtocolUDP {
+		return false
+	}
+	if p.Port == nil || p.Port.StrVal != "" {
+		return true
+	}
+	end := p.Port.IntVal
+	if p.EndPort != nil {
+		end = *p.EndPort
+	}
+	return p.Port.IntVal <= dnsPort && dnsPort <= end
+}
+
+// allowDNSPatch is the patch that lets what a policy selects ask for names.
+func allowDNSPatch(p *networkingv1.NetworkPolicy) string {
+	const rule = `{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}`
+	if len(p.Spec.Egress) == 0 {
+		return `[{"op":"add","path":"/spec/egress","value":[` + rule + `]}]`
+	}
+	return `[{"op":"add","path":"/spec/egress/-","value":` + rule + `}]`
+}

@@ -1,0 +1,138 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// node tells what keeps a node from its work.
+func (s Subject) node(a *Answer, n *corev1.Node) {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			a.State, a.Since = "not Ready", c.LastTransitionTime.Time
+			a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason, strings.TrimSuffix(c.Message, "."))
+			if c.Status == corev1.ConditionUnknown {
+				a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.", ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
+			}
+			a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"
+			a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text says")
+		}
+	}
+	var pressed []string
+	for _, c := range n.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Type != corev1.NodeReady {
+			pressed = append(pressed, fmt.Sprintf("%s (%s)", c.Type, strings.TrimSuffix(c.Message, ".")))
+		}
+	}
+	switch {
+	case a.State != "":
+	case len(pressed) > 0:
+		a.State, a.Cause = "under pressure", fmt.Sprintf("Node %s takes few new Pods or none: %s.", n.Name, joinList(pressed))
+		a.Fixes = textFixes("free what is short on the node: end Pods, remove images or files")
+	case n.Spec.Unschedulable:
+		a.State, a.Cause = "cordoned", fmt.Sprintf("Node %s is cordoned: it is ready, and takes no new Pods until somebody uncordons it.", n.Name)
+		a.Fixes = []Fix{commandFix("let it take Pods again", "kubectl uncordon "+n.Name)}
+	default:
+		a.State, a.Cause = "Ready", fmt.Sprintf("Node %s is ready; nothing blocks it.", n.Name)
+	}
+	for _, t := range n.Spec.Taints {
+		a.Facts = append(a.Facts, fmt.Sprintf("taint %s: only Pods that tolerate it", t.ToString()))
+	}
+	used := corev1.ResourceList{}
+	count := 0
+	for _, p := range s.Pods {
+		if pod.IsTerminal(p) {
+			continue
+		}
+		count++
+		for name, q := range pod.Requests(p) {
+			sum := used[name]
+			sum.Add(q)
+			used[name] = sum
+		}
+	}
+	cpu, memory, pods := n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory], n.Status.Allocatable[corev1.ResourcePods]
+	takenCPU, takenMemory := used[corev1.ResourceCPU], used[corev1.ResourceMemory]
+	a.Facts = append(a.Facts, fmt.Sprintf("%d of %s Pods, %s of %s cpu and %s of %s memory requested", count, pods.String(), takenCPU.String(), cpu.String(), takenMemory.String(), memory.String()))
+}
+
+// claim tells what a claim waits for.
+func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
+	a.State, a.Since = string(c.Status.Phase), c.CreationTimestamp.Time
+	var users []string
+	for _, p := range s.Pods {
+		users = append(users, p.Name)
+	}
+	if c.DeletionTimestamp != nil {
+		a.State, a.Since = "Terminating", c.DeletionTimestamp.Time
+		a.Cause = fmt.Sprintf("The claim is deleted as soon as its finalizers are gone: %s.", joinList(c.Finalizers))
+		if len(users) > 0 {
+			a.Cause += fmt.Sprintf(" Pods use it: %s.", joinList(users))
+			a.Fixes = []Fix{commandFix("end the Pods that use it", fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(users, " ")))}
+		}
+		return
+	}
+	switch c.Status.Phase {
+	case corev1.ClaimBound:
+		a.Cause = fmt.Sprintf("The claim is bound to volume %s.", c.Spec.VolumeName)
+		return
+	case corev1.ClaimLost:
+		a.Cause = fmt.Sprintf("The claim was bound to volume %s, which is not there any more: its data are lost to it.", c.Spec.VolumeName)
+		a.Fixes = textFixes("bring the volume back under its name, or delete the claim and make it anew")
+		return
+	}
+	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	class, named := s.class(c)
+	switch {
+	case named != "" && class == nil:
+		a.Cause = fmt.Sprintf("The claim (%s) names the storage class %s, which does not exist.", size.String(), named)
+		var have []string
+		for _, k := range s.Classes {
+			have = append(have, k.Name)
+		}
+		if near := nearestName(named, have); near != "" {
+			a.Cause += fmt.Sprintf(" There is a class %s: perhaps that was meant.", near)
+		} else if len(have) > 0 {
+			a.Facts = append(a.Facts, "storage classes there are: "+joinList(have))
+		}
+		a.Fixes = textFixes("make the claim anew with a storage class that exists (a claim's class cannot be changed), or create the class")
+	case class == nil:
+		a.Cause = fmt.Sprintf("The claim (%s) names no storage class and there is no default one, so it waits for a PersistentVolume that fits: none is free.", size.String())
+		a.Fixes = textFixes("make a PersistentVolume that fits, or a storage class and mark it as the default")
+	case class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer && len(users) == 0:
+		a.Cause = fmt.Sprintf("The claim (%s) waits for its first Pod: its storage class %s binds when a Pod that uses it is placed (WaitForFirstConsumer).", size.String(), class.Name)
+		a.Fixes = textFixes("start a Pod that uses the claim")
+	default:
+		a.Cause = fmt.Sprintf("The claim (%s) waits for the provisioner %s of its storage class %s to make a volume.", size.String(), class.Provisioner, class.Name)
+		a.Fixes = textFixes("check that " + class.Provisioner + " runs, and what it says")
+		if class.Provisioner == "kubernetes.io/no-provisioner" {
+			a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its storage class %s that fits: nobody makes such volumes by themselves (no-provisioner).", size.String(), class.Name)
+			a.Fixes = textFixes("make a PersistentVolume of that class that fits size, access modes and node")
+		}
+	}
+	if e := s.newestEvent("ProvisioningFailed"); e != nil {
+		a.Facts = append(a.Facts, "the provisioner's words: "+e.Message)
+	}
+	if len(users) > 0 {
+		a.Facts = append(a.Facts, "Pods that wait for it: "+joinList(users))
+	}
+}
+
+// class is the storage class that makes the claim's volume, and the name the claim gives.
+func (s Subject) class(c *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, string) {
+	named := ""
+	if c.Spec.StorageClassName != nil {
+		named = *c.Spec.StorageClassName
+	}
+	for _, k := range s.Classes {
+		if k.Name == named || c.Spec.StorageClassName == nil && k.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			return k, k.Name
+		}
+	}
+	return nil, named
+}

@@ -1,0 +1,296 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// maxNodesShown bounds the nodes that are listed one by one, maxRefusalsShown those named in the cause.
+const (
+	maxNodesShown    = 20
+	maxRefusalsShown = 4
+)
+
+// searchTimeout bounds the search for changes that would help.
+const searchTimeout = 3 * time.Second
+
+func schedulingGated(in In) *Answer {
+	if in.Pod == nil || len(in.Pod.Spec.SchedulingGates) == 0 || in.Pod.Spec.NodeName != "" {
+		return nil
+	}
+	var names []string
+	for _, g := range in.Pod.Spec.SchedulingGates {
+		names = append(names, g.Name)
+	}
+	return &Answer{State: "SchedulingGated", Since: in.Pod.CreationTimestamp.Time,
+		Cause: fmt.Sprintf("The Pod has scheduling gates (%s): the scheduler does not look at it until whoever set them removes them.", strings.Join(names, ", ")),
+		Fixes: []Fix{commandFix("remove the gates by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'`, in.Ref.Namespace, in.Ref.Name))}}
+}
+
+func unscheduled(in In) *Answer {
+	if in.Pod == nil || in.Pod.Spec.NodeName != "" {
+		return nil
+	}
+	a := &Answer{State: "Pending", Since: in.Pod.CreationTimestamp.Time}
+	result, at, known := newest[journal.Ruled](in, nil)
+	if failed, when, ok := newest[journal.BindFailed](in, nil); ok && when.After(at) {
+		a.Cause = fmt.Sprintf("A node was chosen (%s), but the binding failed in %s: %s.", failed.Node, failed.Point, strings.TrimSuffix(failed.Error, "."))
+		a.Next = "the scheduler tries again after its back-off"
+		return a
+	}
+	switch {
+	case known && result.Winner != "":
+		a.Cause = fmt.Sprintf("Node %s was chosen; the binding is under way.", result.Winner)
+		return a
+	case in.Pod.Status.NominatedNodeName != "":
+		return nominated(a, in)
+	case known || in.ClusterContext != nil && in.ClusterContext.Plugins != nil && condition(in.Pod, corev1.PodScheduled) != nil:
+		nodesRefused(a, in, result)
+	default:
+		notAttempted(a, in)
+		return a
+	}
+	if q, _, ok := newest[journal.Queued](in, nil); ok {
+		a.Facts = append(a.Facts, "stands in the scheduler's "+q.Queue+" queue because of "+q.Cause)
+	}
+	return a
+}
+
+// nominated tells of a Pod for which others are leaving.
+func nominated(a *Answer, in In) *Answer {
+	node := in.Pod.Status.NominatedNodeName
+	var victims []string
+	var leaving time.Duration
+	for _, p := range in.ClusterContext.podsOn(node) {
+		if p.DeletionTimestamp == nil || pod.Priority(p) >= pod.Priority(in.Pod) {
+			continue
+		}
+		grace := int64(30)
+		if p.DeletionGracePeriodSeconds != nil {
+			grace = *p.DeletionGracePeriodSeconds
+		}
+		left := max(p.DeletionTimestamp.Sub(in.Now), 0)
+		leaving = max(leaving, left)
+		victims = append(victims, fmt.Sprintf("%s (priority %d) is terminating since %s ago with a grace period of %ds, %s of it left", p.Name, pod.Priority(p),
+			ago(in.Now.Sub(p.DeletionTimestamp.Add(-secondsOf(grace)))), grace, ago(left)))
+		a.Fixes = append(a.Fixes, commandFix("end "+p.Name+" now, if losing what it still does is acceptable", fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=1", p.Namespace, p.Name)))
+	}
+	if len(victims) == 0 {
+		if f, _, ok := newest[journal.Preempting](in, nil); ok {
+			victims = append(victims, f.Line())
+		}
+	}
+	a.Cause = fmt.Sprintf("Preemption is done: the Pod (priority %d) is nominated to %s and waits until its room is free: %s.", pod.Priority(in.Pod), node, strings.Join(victims, "; "))
+	if len(victims) == 0 {
+		a.Cause = fmt.Sprintf("The Pod is nominated to %s: others were asked to leave for it, and the scheduler places it at its next attempt.", node)
+	}
+	a.Next = fmt.Sprintf("the Pod is placed on %s when they are gone, in %s at the latest", node, ago(leaving))
+	remedies, refusals := tryRemedies(in)
+	for _, r := range refusals {
+		if r.Node == node {
+			a.Facts = append(a.Facts, refusalText(r, in))
+		}
+	}
+	for _, r := range remedies {
+		if r.Kind != "pod" {
+			a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})
+		}
+	}
+	return a
+}
+
+// podsOn lists the Pods bound to a node.
+func (c *ClusterContext) podsOn(node string) []*corev1.Pod {
+	if c == nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, p := range c.Pods {
+		if p.Spec.NodeName == node {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// tryRemedies asks the scheduler's plugins now, about the cluster as it is, and about what would help.
+func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
+	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
+	defer cancel()
+	return whatif.FindRemedies(ctx, in.whatifInput())
+}
+
+// whatifInput is the question of package whatif about this Pod.
+func (in In) whatifInput() whatif.In {
+	w := whatif.In{Pod: in.Pod.DeepCopy(), Snapshot: snapshot.Of(in.ClusterContext.Nodes, in.ClusterContext.Pods), Plugins: in.ClusterContext.Plugins, WithoutPods: in.ClusterContext.WithoutPods, Owner: whatif.OwnerOf(in.Pod), Classes: map[string]whatif.Priority{}}
+	w.Pod.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	for _, c := range in.ClusterContext.Classes {
+		w.Classes[c.Name] = whatif.Priority{Value: c.Value, Never: c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever}
+	}
+	return w
+}
+
+// nodesRefused tells every node's refusal with its numbers, nearest first, and what would lift it.
+func nodesRefused(a *Answer, in In, r journal.Ruled) {
+	a.Next = "the Pod is tried again when a node, a Pod or a volume changes in a way that can help"
+	remedies, refusals := tryRemedies(in)
+	if len(refusals) == 0 {
+		refusals = slices.Clone(r.Refusals)
+	}
+	if len(refusals) == 0 {
+		text := r.Message
+		if c := condition(in.Pod, corev1.PodScheduled); text == "" && c != nil {
+			text = c.Message
+		}
+		a.Cause = "No node fits: " + strings.TrimSuffix(text, ".") + "."
+		if r.By != "" {
+			a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, text)
+		}
+		claimMissing(a, in, text)
+	} else {
+		slices.SortStableFunc(refusals, compareRefusals)
+		a.Cause = noNodeText(refusals, in)
+	}
+	for i, n := range refusals {
+		if i == maxNodesShown {
+			a.Facts = append(a.Facts, fmt.Sprintf("and %d more nodes", len(refusals)-maxNodesShown))
+			break
+		}
+		a.Facts = append(a.Facts, refusalText(n, in))
+	}
+	if text := overhead(in.Pod); text != "" {
+		a.Facts = append(a.Facts, text)
+	}
+	if r.Message != "" {
+		a.Facts = append(a.Facts, "the scheduler's words: "+r.Message)
+	}
+	for _, m := range remedies {
+		a.Fixes = append(a.Fixes, Fix{Description: m.Description, Run: m.Run, Proven: true})
+	}
+	preemption(a, in)
+	if len(remedies) == 0 {
+		a.Fixes = append(a.Fixes, pluginHints(refusals)...)
+	}
+}
+
+// overhead tells what a Pod's runtime class adds to what its containers ask for.
+func overhead(p *corev1.Pod) string {
+	if len(p.Spec.Overhead) == 0 || p.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Overhead)) {
+		q := p.Spec.Overhead[name]
+		parts = append(parts, q.String()+" "+string(name))
+	}
+	return fmt.Sprintf("what the Pod needs includes the overhead of its RuntimeClass %s: %s", *p.Spec.RuntimeClassName, strings.Join(parts, ", "))
+}
+
+func compareRefusals(a, b journal.NodeRefusal) int {
+	x, y := whatif.Distance(a), whatif.Distance(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// pluginHints are what the plugins themselves say would lift their refusal; nobody tried it.
+func pluginHints(refusals []journal.NodeRefusal) []Fix {
+	var out []Fix
+	seen := map[string]bool{}
+	add := func(text string) {
+		if !seen[text] && len(out) < 5 {
+			seen[text] = true
+			out = append(out, Fix{Description: text})
+		}
+	}
+	for _, n := range refusals {
+		if n.Fix != "" {
+			add(n.Fix + " (then " + n.Node + " fits as far as " + n.Plugin + " goes)")
+			continue
+		}
+		for _, x := range n.Shortages {
+			if free := x.Available - x.Used; free > 0 {
+				add(fmt.Sprintf("lower the request of %s to %s, or free %s on %s", x.Resource, amount(x.Resource, free), amount(x.Resource, x.Requested-free), n.Node))
+			}
+		}
+	}
+	return out
+}
+
+// preemption tells why the Pod takes nobody's place, when somebody's would suffice.
+func preemption(a *Answer, in In) {
+	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil || in.Pod.Spec.PreemptionPolicy == nil || *in.Pod.Spec.PreemptionPolicy != corev1.PreemptNever {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
+	defer cancel()
+	w := in.whatifInput()
+	v := whatif.CheapestVictims(ctx, w)
+	if len(v.Pods) == 0 {
+		return
+	}
+	var names []string
+	for _, p := range v.Pods {
+		names = append(names, fmt.Sprintf("%s (priority %d)", p.Name, pod.Priority(p)))
+	}
+	from := ""
+	if in.Pod.Spec.PriorityClassName != "" {
+		from = fmt.Sprintf(" (from its class %s)", in.Pod.Spec.PriorityClassName)
+	}
+	a.Cause += fmt.Sprintf(" Preempting %s on %s would make room, but the Pod has preemptionPolicy Never%s: nothing is evicted for it.", strings.Join(names, " and "), v.Node, from)
+	if r, ok := whatif.RaisePriority(w, v); ok {
+		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run})
+	}
+}
+
+func notAttempted(a *Answer, in In) {
+	if c := condition(in.Pod, corev1.PodScheduled); c != nil && c.Message != "" {
+		a.Cause = "No node fits: " + c.Message
+		a.Next = "the Pod is tried again when something changes that can help"
+		return
+	}
+	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.", in.Pod.Spec.SchedulerName)
+	if in.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		a.Fixes = append(a.Fixes, editedPodFix(in, "let the scheduler that is there place it (schedulerName: "+corev1.DefaultSchedulerName+")", func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }))
+	}
+	a.Fixes = append(a.Fixes, textFixes("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler")...)
+}
+
+func nodeUnreachableFor(in In) *Answer {
+	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
+		return nil
+	}
+	if in.Node == nil {
+		return &Answer{State: "lost", Cause: fmt.Sprintf("The Pod is bound to node %s, which does not exist.", in.Pod.Spec.NodeName),
+			Next:  "the Pod is marked Failed and removed when the node has been missing for 40 s",
+			Fixes: textFixes("create the node again, or delete the Pod")}
+	}
+	for _, c := range in.Node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
+				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. What runs there is not known to the API.", in.Node.Name, c.Reason, strings.TrimSuffix(c.Message, ".")),
+				Next:  "Pods that do not tolerate it for longer are deleted 300 s after the node became unreachable",
+				Fixes: []Fix{commandFix("start the kubelet on the node, or mend its connection"), commandFix("ask again when the node is back", "gantry why pod/"+in.Ref.Name)}}
+		}
+	}
+	return nil
+}

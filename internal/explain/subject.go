@@ -1,0 +1,209 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/trace/packet"
+)
+
+// Subject is an object that is no Pod, with what it made and what is around it.
+type Subject struct {
+	Now              time.Time
+	Kind             string // as asked: deployment, job, …
+	Namespace        string // empty for nodes
+	Name             string
+	Object           runtime.Object
+	Sets             []*appsv1.ReplicaSet // of a Deployment
+	Jobs             []*batchv1.Job       // of a CronJob
+	Pods             []*corev1.Pod        // it made, directly or not; of a node those bound to it
+	WorstPod         *In                  // the Pod that WorstPod picked, with all that is known of it
+	Events           []corev1.Event       // about the object and its Sets, Jobs
+	ClusterContext   *ClusterContext
+	NamespaceContext *NamespaceContext
+	Quotas           []*corev1.ResourceQuota
+	Classes          []*storagev1.StorageClass
+	PacketState      *packet.ClusterState // what packets to a Service meet; nil when the asker may not see it
+}
+
+// WorstPod picks the Pod that is asked first: one that is not well, of the newest make.
+func WorstPod(pods []*corev1.Pod) *corev1.Pod {
+	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return isReady(p) || p.Status.Phase == corev1.PodSucceeded
+	})
+	if len(sick) == 0 {
+		return nil
+	}
+	return slices.MinFunc(sick, func(a, b *corev1.Pod) int {
+		leaving := func(p *corev1.Pod) int {
+			if p.DeletionTimestamp != nil {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// WhyObject names the first blocker of an object.
+func WhyObject(s Subject) Answer {
+	a := Answer{}
+	switch o := s.Object.(type) {
+	case *appsv1.Deployment:
+		s.deployment(&a, o)
+	case *appsv1.ReplicaSet:
+		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+	case *appsv1.StatefulSet:
+		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement && len(s.Pods) < int(replicas(o.Spec.Replicas)) {
+			a.Facts = append(a.Facts, fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s wait for it", s.WorstPod.Ref.Name))
+		}
+	case *appsv1.DaemonSet:
+		s.workload(&a, o.Status.DesiredNumberScheduled, o.Status.NumberReady, &o.Spec.Template)
+	case *batchv1.Job:
+		s.job(&a, o)
+	case *batchv1.CronJob:
+		s.cronJob(&a, o)
+	case *corev1.Service:
+		s.service(&a, o)
+	case *corev1.Node:
+		s.node(&a, o)
+	case *corev1.PersistentVolumeClaim:
+		s.claim(&a, o)
+	default:
+		a.State, a.Cause = "Unknown", "Nothing is known of objects of this kind."
+	}
+	a.Subject = s.Kind + "/" + s.Name
+	if s.Namespace != "" {
+		a.Subject += " in " + s.Namespace
+	}
+	return a
+}
+
+func replicas(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
+	for _, c := range d.Status.Conditions {
+		switch {
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
+			a.State, a.Since = "without Pods", c.LastTransitionTime.Time
+			s.podsRefused(a, c.Message, &d.Spec.Template)
+			return
+		case c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded":
+			a.Facts = append(a.Facts, fmt.Sprintf("ProgressDeadlineExceeded since %s: %s", ago(s.Now.Sub(c.LastTransitionTime.Time)), c.Message))
+		}
+	}
+	want := replicas(d.Spec.Replicas)
+	if d.Spec.Paused && d.Status.UpdatedReplicas < want {
+		a.State, a.Cause = "paused", fmt.Sprintf("The Deployment is paused: %d of %d Pods are of its newest template, and no more are made.", d.Status.UpdatedReplicas, want)
+		a.Fixes = []Fix{commandFix("go on with it", fmt.Sprintf("kubectl -n %s rollout resume deployment %s", s.Namespace, s.Name))}
+		return
+	}
+	if s.WorstPod != nil && d.Status.ReadyReplicas >= want && d.Status.UpdatedReplicas < want || s.WorstPod != nil && d.Status.Replicas > want {
+		a.Facts = append(a.Facts, fmt.Sprintf("a roll-out is under way: %d of %d Pods are of the newest template, the older ones serve on", d.Status.UpdatedReplicas, want))
+		s.explainByPod(a, "stuck in a roll-out", want, d.Status.ReadyReplicas)
+		return
+	}
+	s.workload(a, want, d.Status.ReadyReplicas, &d.Spec.Template)
+}
+
+// workload is anything that keeps a number of Pods.
+func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemplateSpec) {
+	switch {
+	case want == 0:
+		a.State, a.Cause = "at rest", "It wants no Pods: its number of replicas is 0."
+		if strings.HasPrefix(s.Kind, "daemonset") || s.Kind == "ds" {
+			a.Cause = "No node is wanted by it: its node selector and tolerations fit none."
+		} else {
+			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace, s.Kind, s.Name))}
+		}
+	case ready >= want && s.WorstPod == nil:
+		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
+	case s.WorstPod != nil:
+		s.explainByPod(a, "not ready", want, ready)
+	default:
+		a.State = "without Pods"
+		if e := s.newestEvent("FailedCreate"); e != nil {
+			s.podsRefused(a, e.Message, template)
+			return
+		}
+		a.Cause = fmt.Sprintf("It wants %d Pods and has %d; its controller has not made the rest yet.", want, len(s.Pods))
+		a.Fixes = textFixes("check that the controllers run: `gantry controllers`, or the controllers of `gantry up`")
+	}
+}
+
+// explainByPod answers with what holds the worst Pod.
+func (s Subject) explainByPod(a *Answer, state string, want, ready int32) {
+	w := Why(*s.WorstPod)
+	a.State, a.Since, a.Next = state, w.Since, w.Next
+	a.Cause = fmt.Sprintf("%d of %d Pods are ready. Pod %s is %s: %s", ready, want, s.WorstPod.Ref.Name, w.State, w.Cause)
+	a.Facts = append(a.Facts, w.Facts...)
+	a.Fixes = append(a.Fixes, w.Fixes...)
+}
+
+func (s Subject) newestEvent(reason string) *corev1.Event {
+	var out *corev1.Event
+	for i := range s.Events {
+		e := &s.Events[i]
+		if e.Reason == reason && (out == nil || out.LastTimestamp.Before(&e.LastTimestamp)) {
+			out = e
+		}
+	}
+	return out
+}
+
+// podsRefused is a refusal of the API server to take its Pods.
+func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemplateSpec) {
+	if q, ok := parseQuota(message); ok {
+		s.overQuota(a, q, template)
+	} else if !s.refused(a, message) {
+		a.Cause = "No Pod can be made: the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
+		if a.Fixes = s.unstated(message); len(a.Fixes) == 0 {
+			a.Fixes = textFixes("change the template, or the rule that the text names")
+		}
+		if strings.Contains(message, "serviceaccount") && strings.Contains(message, "not found") {
+			a.Fixes = []Fix{commandFix("make the service account", fmt.Sprintf("kubectl -n %s create serviceaccount %s", s.Namespace, template.Spec.ServiceAccountName))}
+		}
+	}
+	a.Next = "its controller tries again with growing pauses"
+	a.Facts = append(a.Facts, "the API server's words: "+message)
+}
+
+func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
+	last := "never"
+	if t := c.Status.LastScheduleTime; t != nil {
+		last = ago(s.Now.Sub(t.Time)) + " ago"
+	}
+	a.Facts = append(a.Facts, fmt.Sprintf("schedule %s, last run %s, %d at work", c.Spec.Schedule, last, len(c.Status.Active)))
+	switch {
+	case c.Spec.Suspend != nil && *c.Spec.Suspend:
+		a.State, a.Cause = "suspended", "The CronJob is suspended: it starts no Jobs."
+		a.Fixes = []Fix{commandFix("let it go on", fmt.Sprintf(`kubectl -n %s patch cronjob %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
+	case s.WorstPod != nil:
+		w := Why(*s.WorstPod)
+		a.State, a.Since, a.Next = "troubled", w.Since, w.Next
+		a.Cause = fmt.Sprintf("Pod %s of its newest Job is %s: %s", s.WorstPod.Ref.Name, w.State, w.Cause)
+		if len(c.Status.Active) > 0 && c.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent {
+			a.Cause += " With concurrencyPolicy Forbid no new Job is started before it ends."
+		}
+		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
+	case len(c.Status.Active) > 0:
+		a.State, a.Cause = "running", "A Job of it runs."
+	default:
+		a.State, a.Cause = "waiting", "It waits for its time; nothing blocks it."
+	}
+}

@@ -1,0 +1,207 @@
+package pleg
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+type rig struct {
+	fake     *crifake.Fake
+	cri      *cri.Client
+	w        *PLEG
+	mu       sync.Mutex
+	notified map[types.UID]int
+	end      func()
+}
+
+// failingEvents is a runtime whose event stream does as told.
+type failingEvents struct {
+	Runtime
+	events func(ctx context.Context) error
+}
+
+func (d failingEvents) GetContainerEvents(ctx context.Context, _ chan *runtimeapi.ContainerEventResponse, _ func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+	return d.events(ctx)
+}
+
+func begin(t *testing.T) *rig {
+	r := &rig{notified: map[types.UID]int{}}
+	dir, err := os.MkdirTemp("", "observe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.fake, err = crifake.Start(crifake.Options{Dir: dir, InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.cri, err = cri.Dial(t.Context(), cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()}); err != nil {
+		t.Fatal(err)
+	}
+	r.w = New(Deps{Runtime: r.cri.Runtime(), Changed: func(uid types.UID) {
+		r.mu.Lock()
+		r.notified[uid]++
+		r.mu.Unlock()
+	}})
+	r.end = func() { r.cri.Close(); r.fake.Close(); os.RemoveAll(dir) }
+	return r
+}
+
+func (r *rig) notifications(uid types.UID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notified[uid]
+}
+
+// pod makes a sandbox with one container that runs the script.
+func (r *rig) pod(t *testing.T, uid, script string) (sandbox, container string) {
+	t.Helper()
+	labels := map[string]string{"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "default"}
+	cfg := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: uid}, Labels: labels, LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
+	sandbox, err := r.cri.Runtime().RunPodSandbox(t.Context(), cfg, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]string{"io.kubernetes.container.name": "c"}
+	for k, v := range labels {
+		own[k] = v
+	}
+	container, err = r.cri.Runtime().CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"}, Command: []string{"sh", "-c", script}, Labels: own, LogPath: "c.log",
+		Annotations: map[string]string{podplan.RestartCountAnnotation: "3", podplan.CrashDelayAnnotation: "40s", podplan.HashAnnotation: "abc"}, Linux: &runtimeapi.LinuxContainerConfig{},
+	}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cri.Runtime().StartContainer(t.Context(), container); err != nil {
+		t.Fatal(err)
+	}
+	return sandbox, container
+}
+
+// row: PLG-02
+// row: PLG-03
+func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t)
+		defer r.end()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = r.w.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		synctest.Wait()
+		r.pod(t, "u1", "sleep 5; exit 7")
+		synctest.Wait()
+		o, err := r.w.GetPodStatus(t.Context(), "u1")
+		if err != nil || len(o.Sandboxes) != 1 || !o.Sandboxes[0].Ready || len(o.Sandboxes[0].IPs) == 0 {
+			t.Fatalf("%+v %v", o, err)
+		}
+		c := o.Latest("c")
+		if c == nil || c.State != podplan.Running || c.Attempt != 3 || c.Annotations.CrashDelay != 40*time.Second || c.Annotations.Hash != "abc" {
+			t.Fatalf("%+v", c)
+		}
+		before := r.notifications("u1")
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if r.notifications("u1") == before {
+			t.Error("nobody was told of the end")
+		}
+		if o, _ = r.w.GetPodStatus(t.Context(), "u1"); o.Latest("c").State != podplan.Exited || o.Latest("c").Exit.Code != 7 {
+			t.Errorf("%+v", o.Latest("c"))
+		}
+	})
+}
+
+// row: PLG-01
+// row: PLG-04
+// row: KSL-26
+func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t)
+		defer r.end()
+		r.w.d.Runtime = failingEvents{r.w.d.Runtime, func(context.Context) error { return status.Error(codes.Unimplemented, "unknown method") }}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = r.w.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		synctest.Wait()
+		r.pod(t, "u1", "sleep 5")
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if r.notifications("u1") != 1 {
+			t.Errorf("%d rings", r.notifications("u1"))
+		}
+		if _, err := r.w.GetPodStatus(t.Context(), "u1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if r.notifications("u1") != 1 {
+			t.Errorf("%d rings of a Pod that did not change", r.notifications("u1"))
+		}
+	})
+}
+
+func TestAuditCountsWhatEventsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t)
+		defer r.end()
+		r.w.d.Runtime = failingEvents{r.w.d.Runtime, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = r.w.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		synctest.Wait()
+		r.pod(t, "u1", "sleep 500")
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		if r.notifications("u1") != 1 || r.w.MissedEvents() != 1 {
+			t.Errorf("%d rings, %d missed", r.notifications("u1"), r.w.MissedEvents())
+		}
+	})
+}
+
+func TestTerminationMessage(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "0.log")
+	rows := strings.Repeat("2026-01-01T00:00:00.000000000Z stdout F old\n", 100) + "2026-01-01T00:00:00.000000000Z stderr P par\n2026-01-01T00:00:00.000000000Z stderr F tial\n"
+	file := filepath.Join(dir, "message")
+	for path, text := range map[string]string{log: rows, file: ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &runtimeapi.ContainerStatus{
+		ExitCode: 1, LogPath: log, Mounts: []*runtimeapi.Mount{{ContainerPath: "/dev/termination-log", HostPath: file}},
+		Annotations: map[string]string{podplan.MessagePathAnnotation: "/dev/termination-log", podplan.MessagePolicyAnnotation: "FallbackToLogsOnError"},
+	}
+	if got := terminationMessage(s); !strings.HasSuffix(got, "old\npartial\n") || strings.Count(got, "old") != 78 {
+		t.Errorf("%q", got)
+	}
+	if err := os.WriteFile(file, []byte("bye"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := terminationMessage(s); got != "bye" {
+		t.Errorf("%q", got)
+	}
+	s.ExitCode = 0
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := terminationMessage(s); got != "" {
+		t.Errorf("a success falls back to logs: %q", got)
+	}
+}

@@ -1,0 +1,114 @@
+package podactions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelettypes "k8s.io/kubelet/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+)
+
+// containerConfig is the container as CRI takes it.
+func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a podplan.Start, ref string) (*runtimeapi.ContainerConfig, error) {
+	security, err := c.securityContext(ctx, m, ref)
+	if err != nil {
+		return nil, err
+	}
+	env, err := c.env(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := c.mounts(ctx, m, env)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := c.devices(m)
+	if err != nil {
+		return nil, err
+	}
+	lookup := env.lookup()
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: m.Name, Attempt: uint32(a.Attempt)},
+		Image:       &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: m.Image},
+		Command:     expandAll(m.Command, lookup),
+		Args:        expandAll(m.Args, lookup),
+		WorkingDir:  m.WorkingDir,
+		Envs:        env.list(),
+		Mounts:      mounts,
+		Devices:     devices,
+		Labels:      c.labels(m),
+		Annotations: c.annotations(m, a),
+		LogPath:     path.Join(m.Name, fmt.Sprintf("%d.log", a.Attempt)),
+		Stdin:       m.Stdin,
+		StdinOnce:   m.StdinOnce,
+		Tty:         m.TTY,
+		StopSignal:  stopSignal(m),
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       resource.ForContainer(c.pod, m.Container, c.nodeResources(), c.executor.d.Node.Resources),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+func (c *operation) labels(m podplan.Member) map[string]string {
+	return map[string]string{
+		kubelettypes.KubernetesPodNameLabel:       c.pod.Name,
+		kubelettypes.KubernetesPodNamespaceLabel:  c.pod.Namespace,
+		kubelettypes.KubernetesPodUIDLabel:        string(c.pod.UID),
+		kubelettypes.KubernetesContainerNameLabel: m.Name,
+	}
+}
+
+// annotations are the annotations that a restarted kubelet, or another one, reads.
+func (c *operation) annotations(m podplan.Member, a podplan.Start) map[string]string {
+	n := map[string]string{
+		podplan.HashAnnotation:          podplan.Hash(m.Container),
+		podplan.RestartCountAnnotation:  strconv.Itoa(a.Attempt),
+		podplan.MessagePathAnnotation:   m.TerminationMessagePath,
+		podplan.MessagePolicyAnnotation: string(m.TerminationMessagePolicy),
+		podplan.CrashDelayAnnotation:    a.CrashDelay.String(),
+	}
+	if g := c.pod.DeletionGracePeriodSeconds; g != nil {
+		n[podplan.PodDeletionGraceAnnotation] = strconv.FormatInt(*g, 10)
+	}
+	if g := c.pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		n[podplan.PodGraceAnnotation] = strconv.FormatInt(*g, 10)
+	}
+	if m.Lifecycle != nil && m.Lifecycle.PreStop != nil {
+		n[podplan.PreStopAnnotation] = asJSON(m.Lifecycle.PreStop)
+	}
+	if len(m.Ports) > 0 {
+		n[podplan.PortsAnnotation] = asJSON(m.Ports)
+	}
+	return n
+}
+
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "" // API types always marshal
+	}
+	return string(raw)
+}
+
+func stopSignal(m podplan.Member) runtimeapi.Signal {
+	if m.Lifecycle == nil || m.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT
+	}
+	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+string(*m.Lifecycle.StopSignal)])
+}
+
+// nodeResources is what a container's values depend on besides its Pod.
+func (c *operation) nodeResources() resource.Node {
+	n := resource.Node{Allocatable: c.executor.d.Node.Allocatable()}
+	if capacity := c.executor.d.Node.Capacity(); capacity != nil {
+		n.MemoryBytes = capacity.Memory().Value()
+	}
+	return n
+}

@@ -1,0 +1,80 @@
+package podactions
+
+import (
+	"context"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
+)
+
+// Puller makes sure of images; pull.Puller is one.
+type Puller interface {
+	EnsureImageExists(ctx context.Context, r pull.Request) (ref string, err error)
+}
+
+// VolumeManager furnishes Pods; volumemanager.Manager does.
+type VolumeManager interface {
+	ObjectsPresent(ctx context.Context, pod *v1.Pod) bool
+	MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error)
+	RefreshVolumes(ctx context.Context, pod *v1.Pod) error
+	UnmountVolumes(ctx context.Context, uid types.UID) error
+	PrepareSubPath(ctx context.Context, s volumemanager.SubPath) (string, error)
+	Objects() volume.Objects
+}
+
+// Cgroups holds the cgroup tree; app wraps linux/cgroup's.
+type Cgroups interface {
+	Ensure(path string, v resource.Values) error
+	Remove(path string) error
+}
+
+// Cluster reads what a Pod's configuration refers to in the API besides ConfigMaps and Secrets.
+type Cluster interface {
+	// Services of a namespace and the kubernetes Service of the default one; an error until they have been read once.
+	Services(namespace string) ([]*v1.Service, error)
+	// RuntimeHandler is the handler of a RuntimeClass; "" for "".
+	RuntimeHandler(ctx context.Context, class string) (string, error)
+}
+
+// RuntimeCache is told of records removed from the runtime; pleg.PLEG is one.
+type RuntimeCache interface{ Forget(ids ...string) }
+
+// Deps is what Executor work with.
+type Deps struct {
+	Runtime        internalapi.RuntimeService
+	Images         internalapi.ImageManagerService
+	Puller         Puller
+	Volumes        VolumeManager
+	Cgroups        Cgroups
+	Cluster        Cluster
+	UserNamespaces UserNamespaces
+	RuntimeCache   RuntimeCache
+	HTTP           *http.Client // for lifecycle hooks
+	Events         *events.Recorder
+	Journal        journal.Sink
+	Node           Node
+}
+
+// Node is what containers' configuration takes from their node.
+type Node struct {
+	Name           string
+	RootDir        string // of Pods' directories, /var/lib/kubelet upstream
+	LogDir         string // of Pods' logs, /var/log/pods upstream
+	ResolvConf     string // file, /etc/resolv.conf upstream; empty for none
+	ClusterDomain  string
+	ClusterDNS     []string
+	SeccompDefault bool // RuntimeDefault where a Pod says nothing, else Unconfined
+	Resources      resource.Options
+	HostIPs        func() []string
+	Capacity       func() v1.ResourceList // of the node
+	Allocatable    func() v1.ResourceList // of the node
+}

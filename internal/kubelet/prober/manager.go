@@ -1,0 +1,193 @@
+package prober
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Deps is what an Manager works with.
+type Deps struct {
+	Probers  Probers
+	Recorder Recorder
+	Journal  journal.Sink
+	Changed  func(types.UID)                          // called after each change of a verdict, without locks held; must not block
+	Probed   func(p *v1.Pod, a Measurement)           // told of every answer; nil: nobody counts
+	Jitter   func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
+	Sockets  func(p *v1.Pod) []string                 // address:port where the Pod's processes listen, asked when a connection was refused; nil: not known
+}
+
+// Measurement is one answer for those who count.
+type Measurement struct {
+	Key    probe.Key
+	Result string        // success, failure, unknown
+	Took   time.Duration // from the question to the answer
+	Late   time.Duration // from when the question was due until it was put; lateness is the node's fault and never held against a container
+}
+
+// Probers holds who asks each kind of probe.
+type Probers struct{ HTTP, TCP, Exec, GRPC probe.Prober }
+
+// Running is a container that runs now.
+type Running struct {
+	Name      string
+	ID        string // without the runtime's prefix; a new one starts the container's probes anew
+	StartedAt time.Time
+	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status said of them, and are the verdicts to begin with. Of one that was
+	// started since the Manager was made it is not believed.
+	Adopted, Ready, Started bool
+}
+
+// Manager asks.
+type Manager struct {
+	d         Deps
+	createdAt time.Time // containers started later are not adopted
+
+	mu     sync.Mutex
+	pods   map[types.UID]map[probe.Key]*worker
+	closed bool
+}
+
+// New returns an Manager.
+func New(d Deps) *Manager {
+	if d.Jitter == nil {
+		d.Jitter = rand.N[time.Duration]
+	}
+	if d.Probed == nil {
+		d.Probed = func(*v1.Pod, Measurement) {}
+	}
+	return &Manager{d: d, createdAt: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
+}
+
+// SyncPod tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps only its readiness probes.
+func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	wanted := map[probe.Key]bool{}
+	for _, r := range running {
+		c := find(pod, r.Name)
+		if c == nil {
+			continue
+		}
+		for _, kind := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
+			if probe.ProbeOf(c, kind) == nil || pod.DeletionTimestamp != nil && kind != probe.Readiness {
+				continue
+			}
+			key := probe.Key{UID: pod.UID, Container: c.Name, Kind: kind}
+			wanted[key] = true
+			a.ensureWorker(key, probeTarget{pod, c, podIP, r})
+		}
+	}
+	for key, w := range a.pods[pod.UID] {
+		if !wanted[key] {
+			w.stop()
+			delete(a.pods[pod.UID], key)
+		}
+	}
+	if len(a.pods[pod.UID]) == 0 {
+		delete(a.pods, pod.UID)
+	}
+}
+
+// Health is the probe's verdict; ok is false when there is no such probe at work.
+func (a *Manager) Health(k probe.Key) (v probe.Health, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.pods[k.UID][k]
+	if w == nil {
+		return probe.Pending, false
+	}
+	return w.health, true
+}
+
+// Forget ends the Pod's probes.
+func (a *Manager) Forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.pods[uid] {
+		w.stop()
+	}
+	delete(a.pods, uid)
+}
+
+// Close ends all probes for good. An answer that is still awaited counts for nothing and is told to nobody.
+func (a *Manager) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, workers := range a.pods {
+		for _, w := range workers {
+			w.probeAgain = true
+			w.stop()
+		}
+	}
+	clear(a.pods)
+}
+
+// WorkerCount is how many probes are at work, by kind.
+func (a *Manager) WorkerCount() map[probe.Kind]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := map[probe.Kind]int{}
+	for _, pod := range a.pods {
+		for k := range pod {
+			n[k.Kind]++
+		}
+	}
+	return n
+}
+
+// ensureWorker makes the probe's worker, starts it anew for a new container, or tells it what changed.
+func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {
+	w := a.pods[key.UID][key]
+	if w != nil && w.running.ID != t.running.ID {
+		w.probeAgain = true
+		w.stop()
+		w = nil
+	}
+	if w != nil {
+		ends := w.pod.DeletionTimestamp == nil && t.pod.DeletionTimestamp != nil
+		w.pod, w.container, w.podIP = t.pod, t.container, t.podIP
+		if ends && w.health != probe.Healthy && probe.ProbeOf(t.container, key.Kind).Exec != nil {
+			w.probeNow() // as upstream does with each status of a container that is not ready
+		}
+		return
+	}
+	w = a.newWorker(key, t)
+	if a.pods[key.UID] == nil {
+		a.pods[key.UID] = map[probe.Key]*worker{}
+	}
+	a.pods[key.UID][key] = w
+	w.schedule()
+}
+
+// find returns a container that may have probes: a regular one or a sidecar.
+func find(p *v1.Pod, name string) *v1.Container {
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == name {
+			return c
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.Name == name && pod.IsSidecar(c) {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,419 @@
+package prober_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/kubelet/prober"
+)
+
+// testEnv answers probes by a script and notes everything with the second it happened in.
+type testEnv struct {
+	t         *testing.T
+	startedAt time.Time
+	mu        sync.Mutex
+	answers   map[string]string // by the exec command's first word: one letter per question, the last one for good
+	slow      time.Duration
+	probes    int
+	lines     []string
+	changed   int
+}
+
+func (w *testEnv) Probe(ctx context.Context, t probe.Target) probe.Outcome {
+	name := t.Probe.Exec.Command[0]
+	w.mu.Lock()
+	script := w.answers[name]
+	if len(script) > 1 {
+		w.answers[name] = script[1:]
+	}
+	w.probes++
+	w.mu.Unlock()
+	w.note("ask %s", name)
+	if ctx.Err() != nil {
+		return probe.Outcome{Err: ctx.Err()}
+	}
+	select {
+	case <-time.After(w.slow):
+	case <-ctx.Done():
+		return probe.Outcome{Err: ctx.Err()}
+	}
+	switch script[0] {
+	case 's':
+		return probe.Outcome{Result: probe.Success}
+	case 'w':
+		return probe.Outcome{Result: probe.Warning, Output: "moved"}
+	case 'e':
+		return probe.Outcome{Err: errors.New("no exec")}
+	}
+	return probe.Outcome{Result: probe.Failure, Output: "sick"}
+}
+
+func (w *testEnv) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%gs ", time.Since(w.startedAt).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *testEnv) Event(o runtime.Object, kind, why, message string) {
+	w.note("%s %s %s", o.(*v1.ObjectReference).FieldPath, why, message)
+}
+
+func (w *testEnv) Put(_ journal.Ref, f journal.Fact) { w.note("fact %s", f.Line()) }
+
+func (w *testEnv) expect(want string) {
+	w.t.Helper()
+	w.mu.Lock()
+	got := strings.Join(w.lines, "\n")
+	w.lines = nil
+	w.mu.Unlock()
+	want = normalize(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""))
+	got = normalize(got)
+	if got != want {
+		w.t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// normalize sorts what happened at one instant: two timers of one instant fire in any order.
+func normalize(expected string) string {
+	lines := strings.Split(expected, "\n")
+	slices.SortStableFunc(lines, func(a, b string) int {
+		at, _, _ := strings.Cut(a, " ")
+		bt, _, _ := strings.Cut(b, " ")
+		if at != bt {
+			return cmp.Compare(seconds(at), seconds(bt))
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(lines, "\n")
+}
+
+func seconds(s string) float64 {
+	f, _ := strconv.ParseFloat(strings.TrimSuffix(s, "s"), 64)
+	return f
+}
+
+func start(t *testing.T, answers map[string]string) (*testEnv, *prober.Manager) {
+	w := &testEnv{t: t, startedAt: time.Now(), answers: answers}
+	a := prober.New(prober.Deps{
+		Probers: prober.Probers{Exec: w}, Recorder: w, Journal: w,
+		Changed: func(types.UID) { w.mu.Lock(); w.changed++; w.mu.Unlock() },
+		Jitter:  func(d time.Duration) time.Duration { return d / 2 },
+	})
+	return w, a
+}
+
+func exec(word string, period, failures int32) *v1.Probe {
+	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{word}}}, PeriodSeconds: period, FailureThreshold: failures}
+}
+
+func pod(c v1.Container) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "ns"}}
+	c.Name = "c"
+	p.Spec.Containers = []v1.Container{c}
+	return p
+}
+
+func running(id string) []prober.Running {
+	return []prober.Running{{Name: "c", ID: id, StartedAt: time.Now()}}
+}
+
+func healthOf(a *prober.Manager, k probe.Kind) probe.Health {
+	v, ok := a.Health(probe.Key{UID: "u", Container: "c", Kind: k})
+	if !ok {
+		return -1
+	}
+	return v
+}
+
+// row: PRB-32
+func TestLivenessGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"live": "sf"})
+		p := pod(v1.Container{LivenessProbe: exec("live", 10, 2)})
+		a.SyncPod(p, "10.0.0.1", running("1"))
+		time.Sleep(60 * time.Second)
+		w.expect(`
+			10s ask live
+			20s ask live
+			20s spec.containers{c} Unhealthy Liveness probe failed: sick
+			20s fact liveness probe of c: failure 1/2: sick
+			30s ask live
+			30s spec.containers{c} Unhealthy Liveness probe failed: sick
+			30s fact liveness probe of c: failure 2/2: sick`)
+		if healthOf(a, probe.Liveness) != probe.Unhealthy || w.changed != 1 {
+			t.Errorf("verdict %v after %d changes", healthOf(a, probe.Liveness), w.changed)
+		}
+		// The container's successor begins with a clean count.
+		a.SyncPod(p, "10.0.0.1", running("2"))
+		if healthOf(a, probe.Liveness) != probe.Healthy {
+			t.Error("a new container begins as given up")
+		}
+		time.Sleep(11 * time.Second)
+		w.expect(`
+			70s ask live
+			70s spec.containers{c} Unhealthy Liveness probe failed: sick
+			70s fact liveness probe of c: failure 1/2: sick`)
+		a.Forget("u")
+	})
+}
+
+// 18 × 5 s is 90 s, 30 × 10 s is 300 s, 3 × 10 s is 30 s.
+//
+// row: PRB-20
+func TestBudget(t *testing.T) {
+	for _, tc := range []struct {
+		period, failures int32
+		startup          bool
+		want             time.Duration
+	}{{5, 18, true, 90 * time.Second}, {10, 30, true, 300 * time.Second}, {10, 3, false, 30 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, a := start(t, map[string]string{"x": "f"})
+			kind, c := probe.Liveness, v1.Container{LivenessProbe: exec("x", tc.period, tc.failures)}
+			if tc.startup {
+				kind, c = probe.Startup, v1.Container{StartupProbe: exec("x", tc.period, tc.failures)}
+			}
+			a.SyncPod(pod(c), "", running("1"))
+			time.Sleep(tc.want - time.Millisecond)
+			if healthOf(a, kind) == probe.Unhealthy {
+				t.Errorf("%d × %ds: given up before %v", tc.failures, tc.period, tc.want)
+			}
+			time.Sleep(2 * time.Millisecond)
+			if healthOf(a, kind) != probe.Unhealthy {
+				t.Errorf("%d × %ds: not given up at %v, %d asked", tc.failures, tc.period, tc.want, w.probes)
+			}
+			a.Forget("u")
+		})
+	}
+}
+
+// row: PRB-25
+func TestReadinessFlips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"ready": "fsssfffs"})
+		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 1, 3)}), "", running("1"))
+		if healthOf(a, probe.Readiness) != probe.Unhealthy {
+			t.Error("ready before the first answer")
+		}
+		time.Sleep(7500 * time.Millisecond)
+		w.expect(`
+			0s ask ready
+			0s spec.containers{c} Unhealthy Readiness probe failed: sick
+			0s fact readiness probe of c: failure 1/3: sick
+			1s ask ready
+			1s fact readiness probe of c: success 1/1
+			2s ask ready
+			3s ask ready
+			4s ask ready
+			4s spec.containers{c} Unhealthy Readiness probe failed: sick
+			4s fact readiness probe of c: failure 1/3: sick
+			5s ask ready
+			5s spec.containers{c} Unhealthy Readiness probe failed: sick
+			5s fact readiness probe of c: failure 2/3: sick
+			6s ask ready
+			6s spec.containers{c} Unhealthy Readiness probe failed: sick
+			6s fact readiness probe of c: failure 3/3: sick
+			7s ask ready
+			7s fact readiness probe of c: success 1/1`)
+		if w.changed != 3 {
+			t.Errorf("%d changes told, want 3", w.changed)
+		}
+		time.Sleep(100 * time.Second)
+		if w.changed != 3 {
+			t.Errorf("equal answers are told as changes: %d", w.changed)
+		}
+		a.Forget("u")
+	})
+}
+
+// row: PRB-18
+func TestStartupHoldsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"start": "ffs", "live": "s", "ready": "s"})
+		a.SyncPod(pod(v1.Container{StartupProbe: exec("start", 2, 5), LivenessProbe: exec("live", 10, 3), ReadinessProbe: exec("ready", 10, 3)}), "", running("1"))
+		time.Sleep(17 * time.Second)
+		w.expect(`
+			2s ask start
+			2s spec.containers{c} Unhealthy Startup probe failed: sick
+			2s fact startup probe of c: failure 1/5: sick
+			4s ask start
+			4s spec.containers{c} Unhealthy Startup probe failed: sick
+			4s fact startup probe of c: failure 2/5: sick
+			6s ask start
+			6s fact startup probe of c: success 1/1
+			6s ask ready
+			6s fact readiness probe of c: success 1/1
+			16s ask live
+			16s ask ready`)
+		a.Forget("u")
+	})
+}
+
+// row: PRB-13
+func TestErrorsCountForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"live": "e"})
+		a.SyncPod(pod(v1.Container{LivenessProbe: exec("live", 10, 1)}), "", running("1"))
+		time.Sleep(25 * time.Second)
+		w.expect(`
+			10s ask live
+			10s ask live
+			10s ask live
+			10s spec.containers{c} Unhealthy Liveness probe errored and resulted in unknown state: no exec
+			10s fact liveness probe of c: unknown 0/1: no exec
+			20s ask live
+			20s ask live
+			20s ask live
+			20s spec.containers{c} Unhealthy Liveness probe errored and resulted in unknown state: no exec`)
+		if healthOf(a, probe.Liveness) != probe.Healthy {
+			t.Error("an error ended the container")
+		}
+		a.Forget("u")
+	})
+}
+
+// When the kubelet ends, nobody is asked any more, and an answer that comes late is told to nobody.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"live": "f", "ready": "f"})
+		w.slow = 5 * time.Second
+		p := pod(v1.Container{LivenessProbe: exec("live", 10, 1), ReadinessProbe: exec("ready", 10, 1)})
+		a.SyncPod(p, "10.0.0.1", running("1"))
+		time.Sleep(2 * time.Second)
+		a.Close()
+		a.SyncPod(p, "10.0.0.1", running("2"))
+		time.Sleep(time.Minute)
+		w.expect(`0s ask ready`)
+		if len(a.WorkerCount()) != 0 || w.changed != 0 {
+			t.Errorf("%v left, %d changes", a.WorkerCount(), w.changed)
+		}
+	})
+}
+
+func TestWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"ready": "w"})
+		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)}), "", running("1"))
+		time.Sleep(time.Second)
+		w.expect(`
+			0s ask ready
+			0s spec.containers{c} ProbeWarning Readiness probe warning: moved
+			0s fact readiness probe of c: success 1/1: moved`)
+		a.Forget("u")
+	})
+}
+
+// row: PRB-01
+// row: PRB-24
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"x": "s"})
+		c := v1.Container{StartupProbe: exec("x", 10, 1), LivenessProbe: exec("x", 10, 1), ReadinessProbe: exec("x", 10, 1)}
+		p := pod(c)
+		p.Spec.Containers = append(p.Spec.Containers, c)
+		p.Spec.Containers[1].Name = "d"
+		both := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()})
+		a.SyncPod(p, "", both)
+		if got := fmt.Sprint(a.WorkerCount()); got != "map[liveness:2 readiness:2 startup:2]" {
+			t.Errorf("workers %s", got)
+		}
+		a.SyncPod(p, "", both[:1])
+		if got := fmt.Sprint(a.WorkerCount()); got != "map[liveness:1 readiness:1 startup:1]" {
+			t.Errorf("a container that does not run keeps its probes: %s", got)
+		}
+		now := metav1.Now()
+		p.DeletionTimestamp = &now
+		a.SyncPod(p, "", both[:1])
+		if got := fmt.Sprint(a.WorkerCount()); got != "map[readiness:1]" {
+			t.Errorf("a stopping Pod keeps its readiness probes only: %s", got)
+		}
+		a.Forget("u")
+		time.Sleep(time.Minute)
+		if len(a.WorkerCount()) != 0 || w.probes != 0 {
+			t.Errorf("%v left, %d asked", a.WorkerCount(), w.probes)
+		}
+	})
+}
+
+// No command is begun in a container that is being stopped: readiness stays what it was, and one that was not ready hears of it at once.
+func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
+		p := pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)})
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: exec("unready", 10, 1)})
+		both := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()})
+		a.SyncPod(p, "", both)
+		time.Sleep(5 * time.Second)
+		w.lines = nil
+		ending := p.DeepCopy()
+		now := metav1.Now()
+		ending.DeletionTimestamp = &now
+		a.SyncPod(ending, "", both)
+		time.Sleep(6 * time.Second)
+		w.expect(`
+			5s ask unready
+			5s spec.containers{d} Unhealthy Readiness probe errored and resulted in unknown state: context canceled
+			5s fact readiness probe of d: unknown 1/1: context canceled
+			10s ask ready
+			10s spec.containers{c} Unhealthy Readiness probe errored and resulted in unknown state: context canceled
+			10s fact readiness probe of c: unknown 1/1: context canceled`)
+		if healthOf(a, probe.Readiness) != probe.Healthy {
+			t.Error("readiness of an ending container changed by a command that never ran")
+		}
+		a.Forget("u")
+	})
+}
+
+func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"live": "f"})
+		w.slow = time.Hour
+		p := pod(v1.Container{LivenessProbe: exec("live", 10, 1)})
+		a.SyncPod(p, "", running("1"))
+		time.Sleep(11 * time.Second)
+		a.SyncPod(p, "", running("2")) // ends the question under way
+		synctest.Wait()
+		w.expect(`10s ask live`)
+		if healthOf(a, probe.Liveness) != probe.Healthy {
+			t.Error("the old container's end is held against the new one")
+		}
+		a.Forget("u")
+	})
+}
+
+// A kubelet that comes back knows what was said before it left, so that nothing flaps; questions are spread.
+func TestAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"start": "f", "ready": "s", "live": "s"})
+		p := pod(v1.Container{StartupProbe: exec("start", 10, 1), ReadinessProbe: exec("ready", 10, 3), LivenessProbe: exec("live", 10, 3)})
+		a.SyncPod(p, "", []prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(-time.Hour), Adopted: true, Ready: true, Started: true}})
+		for _, k := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
+			if healthOf(a, k) != probe.Healthy {
+				t.Errorf("%s begins %v", k, healthOf(a, k))
+			}
+		}
+		time.Sleep(6 * time.Second)
+		w.expect(`
+			5s ask live
+			5s ask ready`)
+		if w.changed != 0 {
+			t.Error("a restart changed a verdict")
+		}
+		a.Forget("u")
+	})
+}

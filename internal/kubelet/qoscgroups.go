@@ -1,0 +1,104 @@
+package kubelet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+)
+
+// qosContainerManager is the cgroup tree whose burstable tier has the shares of all its Pods together, brought up to date whenever a Pod comes or goes.
+type qosContainerManager struct {
+	Cgroups
+	opts resource.Options
+	pods func() []*v1.Pod // that take part of the node
+
+	mu         sync.Mutex
+	lastShares uint64 // shares the burstable tier has
+}
+
+// Ensure makes a cgroup and balances the tiers.
+func (t *qosContainerManager) Ensure(path string, v resource.Values) error {
+	if err := t.Cgroups.Ensure(path, v); err != nil {
+		return err
+	}
+	return t.updateCgroups()
+}
+
+// Remove removes a cgroup and balances the tiers.
+func (t *qosContainerManager) Remove(path string) error {
+	if err := t.Cgroups.Remove(path); err != nil {
+		return err
+	}
+	return t.updateCgroups()
+}
+
+func (t *qosContainerManager) updateCgroups() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := resource.ForBurstable(t.pods())
+	if v.Shares == nil || *v.Shares == t.lastShares {
+		return nil
+	}
+	path := t.opts.QOSPath(v1.PodQOSBurstable)
+	if err := t.Cgroups.Ensure(path, v); err != nil {
+		return fmt.Errorf("shares of %s: %w", path, err)
+	}
+	t.lastShares = *v.Shares
+	return nil
+}
+
+// activePods are the Pods that take part of the node.
+func (k *Kubelet) activePods() []*v1.Pod {
+	var out []*v1.Pod
+	for _, v := range k.podWorkers.Views() {
+		if v.Stage > podplan.Waiting && v.Stage < podplan.Stopped {
+			out = append(out, v.Pod)
+		}
+	}
+	return out
+}
+
+// createCgroups makes the cgroups that hold all Pods: what the node's reservations leave (enforceNodeAllocatable), then the tiers.
+func (k *Kubelet) createCgroups() error {
+	for _, path := range k.opts.Resources.Tree() {
+		v := resource.Values{}
+		switch path {
+		case k.opts.Resources.PodsPath():
+			v = k.podsCgroupValues()
+		case k.opts.Resources.QOSPath(v1.PodQOSBestEffort):
+			v = resource.ForBestEffort()
+		}
+		if err := k.opts.Dependencies.Cgroups.Ensure(path, v); err != nil {
+			return fmt.Errorf("cgroup %s of the Pods: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// podsCgroupValues bound all Pods together, unless the configuration does not want that or the capacity is not known.
+func (k *Kubelet) podsCgroupValues() resource.Values {
+	c := k.opts.Config
+	if k.opts.Dependencies.Capacity == nil || c.EnforceNodeAllocatable != nil && !slices.Contains(c.EnforceNodeAllocatable, "pods") {
+		return resource.Values{}
+	}
+	return resource.ForPods(k.opts.Dependencies.Capacity(), resource.Reserved{System: parseQuantities(c.SystemReserved), Kube: parseQuantities(c.KubeReserved)})
+}
+
+// parseQuantities reads a reservation of the configuration; what cannot be read was refused when the configuration was.
+func parseQuantities(list map[string]string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if q, err := apiresource.ParseQuantity(strings.TrimSpace(list[name])); err == nil {
+			out[v1.ResourceName(name)] = q
+		}
+	}
+	return out
+}

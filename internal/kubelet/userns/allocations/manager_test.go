@@ -1,0 +1,134 @@
+package allocations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/userns"
+)
+
+func pool(t *testing.T, pods int32) userns.Pool {
+	t.Helper()
+	p, err := userns.Default(userns.Config{MaxPods: pods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func nothing(context.Context, types.UID) (userns.Range, bool, error) {
+	return userns.Range{}, false, nil
+}
+
+// row: UNS-02
+func TestConcurrentAllocationsAreDisjointAndStable(t *testing.T) {
+	root := t.TempDir()
+	l := New(root, pool(t, 20), nothing)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if _, err := l.GetOrCreate(t.Context(), types.UID(fmt.Sprint("p", i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	before, err := l.Allocated()
+	if err != nil || len(before) != 20 {
+		t.Fatal(before, err)
+	}
+	firsts := map[uint32]bool{}
+	for _, r := range before {
+		firsts[r.First] = true
+	}
+	if len(firsts) != 20 {
+		t.Errorf("ranges are shared: %v", before)
+	}
+	if _, err := l.GetOrCreate(t.Context(), "p20"); err == nil {
+		t.Error("a 21st Pod got a range of 20")
+	}
+	again := New(root, pool(t, 20), nothing) // the kubelet starts anew
+	for uid, want := range before {
+		if r, err := again.GetOrCreate(t.Context(), uid); err != nil || r != want {
+			t.Errorf("%s: %v %v, had %v", uid, r, err, want)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(root, "pods", "p7")); err != nil { // the Pod is released
+		t.Fatal(err)
+	}
+	if r, err := again.GetOrCreate(t.Context(), "p20"); err != nil || r != before["p7"] {
+		t.Errorf("%v %v, want the range that came free, %v", r, err, before["p7"])
+	}
+}
+
+func TestDamagedFileIsRepairedFromRuntime(t *testing.T) {
+	root := t.TempDir()
+	damage := func(uid string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(root, "pods", uid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "pods", uid, "userns"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("runs")
+	damage("sleeps")
+	has := userns.Range{First: 65536, Length: 65536}
+	l := New(root, pool(t, 3), func(_ context.Context, uid types.UID) (userns.Range, bool, error) {
+		return has, uid == "runs", nil
+	})
+	other, err := l.GetOrCreate(t.Context(), "new") // while both are damaged
+	if err != nil || other == has {
+		t.Errorf("%v %v: the range of a running Pod was given away", other, err)
+	}
+	if r, err := l.GetOrCreate(t.Context(), "runs"); err != nil || r != has {
+		t.Errorf("%v %v", r, err)
+	}
+	if r, err := l.GetOrCreate(t.Context(), "sleeps"); err != nil || r == has || r == other {
+		t.Errorf("%v %v", r, err)
+	}
+	damage("runs")
+	noRuntime := New(root, pool(t, 3), func(context.Context, types.UID) (userns.Range, bool, error) {
+		return userns.Range{}, false, errors.New("no runtime")
+	})
+	if _, err := noRuntime.GetOrCreate(t.Context(), "runs"); err == nil {
+		t.Error("a range was given while nobody knows which is taken")
+	}
+}
+
+// row: UNS-10
+func TestPoolOfSubordinateIDs(t *testing.T) {
+	w := userns.Config{MaxPods: 110}
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	there := func(string) error { return nil }
+	if p, err := poolOf(t.Context(), w, there); err != nil || p.First != 65536 {
+		t.Errorf("without getsubids: %+v %v", p, err)
+	}
+	script := "#!/bin/sh\necho \"0: kubelet 1310720 7208960\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "getsubids"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := poolOf(t.Context(), w, there); err != nil || p.First != 1310720 || p.Length != 7208960 {
+		t.Errorf("with getsubids: %+v %v", p, err)
+	}
+	absent := func(name string) error { return user.UnknownUserError(name) }
+	if p, err := poolOf(t.Context(), w, absent); err != nil || p.First != 65536 {
+		t.Errorf("without the user: %+v %v", p, err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "getsubids"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := poolOf(t.Context(), w, there); err == nil {
+		t.Error("getsubids failed, and its ids were taken")
+	}
+}

@@ -1,0 +1,36 @@
+package volumestats
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, server := 0, make(chan struct{})
+		a := New(func(path string) (int, error) {
+			if path == "/far" {
+				asked++
+				<-server
+			}
+			return len(path), nil
+		})
+		for range 3 {
+			if _, err := a.Measure("/far"); err == nil || !strings.Contains(err.Error(), "measuring /far hangs since ") {
+				t.Errorf("%v", err)
+			}
+			if n, err := a.Measure("/near"); n != 5 || err != nil {
+				t.Errorf("a neighbour: %d %v", n, err)
+			}
+		}
+		if asked != 1 || len(a.Hanging()) != 1 {
+			t.Errorf("asked %d times, hanging %v", asked, a.Hanging())
+		}
+		close(server)
+		synctest.Wait()
+		if n, err := a.Measure("/far"); n != 4 || err != nil || len(a.Hanging()) != 0 {
+			t.Errorf("when the server is back: %d %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package volumemanager
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Mounted is a volume ready for containers.
+type Mounted = volume.Mounted
+
+// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// ObjectCache is the object cache the Manager keeps filled: what a held Pod refers to is watched until it is dropped. volume/objects implements it.
+type ObjectCache interface {
+	volume.Objects
+	RegisterPod(pod *v1.Pod)
+	UnregisterPod(uid types.UID)
+}
+
+// Deps is what a Manager works with.
+type Deps struct {
+	Root          string // the kubelet's directory, /var/lib/kubelet upstream
+	Plugins       []volume.Plugin
+	Objects       ObjectCache
+	Mounts        volume.Mounter
+	Recorder      Recorder
+	Journal       journal.Sink
+	Node          func(pod *v1.Pod) volume.NodeView
+	HangThreshold time.Duration   // after which a step is said to hang; 0 is ten seconds
+	Changed       func(types.UID) // a volume of the Pod has to be refreshed though no object changed: a token grows old; must not block
+}
+
+// Manager gives Pods their volumes.
+type Manager struct {
+	d Deps
+
+	mu   sync.Mutex
+	pods map[types.UID]*podVolumes
+}
+
+// podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that calls for one Pod follow each other.
+type podVolumes struct {
+	ref          journal.Ref
+	locked       chan struct{} // a place for one
+	ready        map[string]volume.Mounted
+	reported     map[string]string // last failure per volume that became a fact
+	since        time.Time         // of the first failure in a row, or of the last event about all of them
+	refreshTimer *time.Timer
+	published    map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
+}
+
+// MountedVolumes are the volumes of the Pod that are ready, by name; also while a step of one of them hangs.
+func (f *Manager) MountedVolumes(uid types.UID) map[string]Mounted {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.pods[uid]; s != nil {
+		return s.published // never changed, only replaced
+	}
+	return nil
+}
+
+// publish makes what is ready known. The caller holds the state.
+func (f *Manager) publish(s *podVolumes) {
+	shown := maps.Clone(s.ready)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.published = shown
+}
+
+func (s *podVolumes) lock(ctx context.Context) error {
+	select {
+	case s.locked <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *podVolumes) unlock() { <-s.locked }
+
+// New returns a Manager.
+func New(d Deps) *Manager { return &Manager{d: d, pods: map[types.UID]*podVolumes{}} }
+
+// Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables are built from it too.
+func (f *Manager) Objects() volume.Objects { return f.d.Objects }
+
+// SubPath is one volumeMount with a subPath.
+type SubPath struct {
+	Pod       *v1.Pod
+	Container string
+	Index     int // of the volumeMount
+	Volume    Mounted
+	Path      string // below the volume, after expansion
+}

@@ -1,0 +1,148 @@
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// missingReportInterval is how long upstream waits for a Pod's volumes before it says which are missing, and then again.
+const missingReportInterval = 2*time.Minute + 3*time.Second
+
+// hangThreshold is after what time a step is said to hang.
+const hangThreshold = 10 * time.Second
+
+// failure is a step that did not succeed.
+type failure struct {
+	step volume.Step
+	err  error
+	took time.Duration // until it failed
+}
+
+// summarize speaks of all volumes together: those that could not even be understood, and, from time to time, those that are missing for long.
+func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unprocessed []failure) *reason.Refusal {
+	if out == nil && len(unprocessed) == 0 {
+		s.since = time.Time{}
+		return nil
+	}
+	missing := f.missing(pod, s)
+	report := func(names []string, why string) string {
+		text := fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed to process volumes=%v: %s", missing, names, why)
+		f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
+		return text
+	}
+	now := time.Now()
+	switch {
+	case len(unprocessed) > 0:
+		var names, causes []string
+		for _, b := range unprocessed {
+			names, causes = append(names, b.step.Name), append(causes, b.err.Error())
+		}
+		slices.Sort(names)
+		text := report(names, strings.Join(causes, ", "))
+		out = merge(out, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: remedy(unprocessed[0].step.Volume, unprocessed[0].err)})
+	case s.since.IsZero():
+		s.since = now
+	case now.Sub(s.since) >= missingReportInterval:
+		report(nil, "context deadline exceeded")
+		s.since = now
+	}
+	return out
+}
+
+// failureRefusal words a failure of a volume that was understood.
+func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.Refusal {
+	what := "MountVolume.SetUp"
+	if b.step.Verb == volume.TearDown {
+		what = "UnmountVolume.TearDown"
+	}
+	text := fmt.Sprintf("%s failed for volume %q : %v", what, b.step.Name, b.err)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
+	f.recordFailure(pod, s, b)
+	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: remedy(b.step.Volume, b.err)}
+}
+
+// recordFailure makes a failure a fact when it says something new.
+func (f *Manager) recordFailure(pod *v1.Pod, s *podVolumes, b failure) {
+	if text := b.err.Error(); s.reported[b.step.Name] != text {
+		s.reported[b.step.Name] = text
+		kind := "unknown"
+		if b.step.Volume != nil {
+			kind = volume.Kind(b.step.Volume)
+		}
+		f.put(pod, journal.VolumeWaiting{
+			Volume: b.step.Name, Type: kind, Message: text, Fix: remedy(b.step.Volume, b.err), Took: journal.Took(b.took), Unmount: b.step.Verb == volume.TearDown,
+		})
+	}
+}
+
+// missing are the names of the volumes that are not ready.
+func (f *Manager) missing(pod *v1.Pod, s *podVolumes) []string {
+	var out []string
+	for _, v := range volume.UsedVolumes(pod) {
+		if _, ok := s.ready[v.Name]; !ok {
+			out = append(out, v.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func remedy(v *v1.Volume, err error) string {
+	var u volume.UnsupportedType
+	text := err.Error()
+	switch {
+	case errors.As(err, &u):
+		return u.Fix
+	case strings.Contains(text, "non-existent"):
+		return "add the key to the object, or correct the volume's items, or mark it optional"
+	case strings.Contains(text, "waiting for signer"):
+		return "see whether that signer runs and is called so: kubectl describe podcertificaterequests"
+	case strings.Contains(text, "PodCertificateRequest"):
+		return "the signer's answer is its last for this Pod: change podCertificate in the template as its words ask, and make the Pod anew"
+	case v != nil && v.HostPath != nil:
+		return "create the path on the node, or correct path and type"
+	case v != nil && v.NFS != nil:
+		return "look at server and path of the volume, and whether this node reaches the server and has the mount helper (Debian: nfs-common)"
+	case v != nil && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil):
+		return "create the claim, or look at what keeps it from being bound: kubectl describe pvc"
+	case strings.HasSuffix(text, "not found"):
+		return "create the object in the Pod's namespace, or mark the volume optional"
+	}
+	return ""
+}
+
+func merge(all, one *reason.Refusal) *reason.Refusal {
+	if all == nil {
+		return one
+	}
+	all.Detail += "; " + one.Detail
+	return all
+}
+
+// withHangReport runs a step and says by name when it hangs: what, where, since when.
+func (f *Manager) withHangReport(ref journal.Ref, what, path string, step func() error) error {
+	startedAt, threshold := time.Now(), f.d.HangThreshold
+	if threshold == 0 {
+		threshold = hangThreshold
+	}
+	timer := time.AfterFunc(threshold, func() {
+		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID, "step", what, "path", path, "since", startedAt)
+		f.d.Journal.Put(ref, journal.Waiting{
+			For: fmt.Sprintf("the kernel: %s at %s takes longer than %s", what, path, threshold), Since: startedAt, Next: "goes on when the kernel answers; other Pods are not kept",
+			Fix: "look at what is mounted there (findmnt -R " + path + "): a file server that does not answer keeps its clients waiting",
+		})
+	})
+	defer timer.Stop()
+	return step()
+}

@@ -1,0 +1,158 @@
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
+)
+
+const (
+	podsDir     = "pods"
+	volumesDir  = "volumes"
+	metaDir     = "plugins"
+	subpathsDir = "volume-subpaths"
+)
+
+// UnmountVolumes takes the Pod's volumes away, those of Pods of an earlier kubelet as well, and removes the Pod's directory. It can be repeated; what could not be undone is in the
+// error and is tried again by the next call.
+func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
+	dir := f.podDir(uid)
+	if filepath.Dir(dir) != filepath.Join(f.d.Root, podsDir) {
+		return fmt.Errorf("%q is no Pod uid", uid)
+	}
+	ref, unlock, err := f.takeVolumes(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	done := make(chan error, 1)
+	go func() { // as in bring
+		defer unlock()
+		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir, func() error { return f.release(ctx, uid, dir) })
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("release pod %s: %w", uid, ctx.Err())
+	}
+}
+
+func (f *Manager) release(ctx context.Context, uid types.UID, dir string) error {
+	if err := volumedir.Remove(f.d.Mounts, filepath.Join(dir, subpathsDir)); err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	have, err := listVolumeDirs(dir)
+	if err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	var failed []error
+	for _, step := range volume.Plan(nil, have, nil) {
+		failed = append(failed, f.tearDown(ctx, filepath.Join(dir, volumesDir, step.Plugin, step.Name), step.Plugin))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	if err := volumedir.Remove(f.d.Mounts, dir); err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+// CleanupOrphans releases the directories of Pods that known does not have, and returns the uids of those released. They are released side by side: one that hangs is in the error,
+// goes on by itself, and keeps no other.
+func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
+	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var released []types.UID
+	var failed []error
+	var all sync.WaitGroup
+	places := make(chan struct{}, maxParallelOrphans)
+	for _, e := range entries {
+		uid := types.UID(e.Name())
+		if !e.IsDir() || known(uid) {
+			continue
+		}
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			err := f.UnmountVolumes(ctx, uid)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = append(failed, err)
+				return
+			}
+			released = append(released, uid)
+		})
+	}
+	all.Wait()
+	slices.Sort(released)
+	return released, errors.Join(failed...)
+}
+
+const (
+	orphanTimeout      = time.Minute // for all that a sweep finds
+	maxParallelOrphans = 16
+)
+
+func (f *Manager) tearDown(ctx context.Context, dir, plugin string) error {
+	for _, t := range f.d.Plugins {
+		if t.Dir() == plugin && plugin != "" {
+			return t.TearDown(ctx, dir)
+		}
+	}
+	return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", dir)
+}
+
+// takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The caller unlocks when it is done with the Pod.
+func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, func(), error) {
+	f.mu.Lock()
+	s := f.pods[uid]
+	if s == nil { // of an earlier kubelet
+		s = &podVolumes{ref: journal.Ref{UID: string(uid)}, locked: make(chan struct{}, 1)}
+		f.pods[uid] = s
+	}
+	f.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return s.ref, nil, err
+	}
+	if s.refreshTimer != nil {
+		s.refreshTimer.Stop()
+		s.refreshTimer = nil
+	}
+	f.d.Objects.UnregisterPod(uid)
+	s.ready, s.reported = map[string]volume.Mounted{}, map[string]string{}
+	f.publish(s)
+	return s.ref, func() {
+		f.mu.Lock()
+		if f.pods[uid] == s {
+			delete(f.pods, uid)
+		}
+		f.mu.Unlock()
+		s.unlock()
+	}, nil
+}
+
+func (f *Manager) podDir(uid types.UID) string {
+	return filepath.Join(f.d.Root, podsDir, string(uid))
+}

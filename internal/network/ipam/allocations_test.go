@@ -1,0 +1,119 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var small = netip.MustParsePrefix("10.0.0.0/29")
+
+func TestPortsCollide(t *testing.T) {
+	p := func(ip string, port uint16, proto string) Port {
+		out := Port{HostPort: port, Protocol: proto}
+		if ip != "" {
+			out.HostIP = netip.MustParseAddr(ip)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		a, b Port
+		want bool
+	}{
+		{p("", 80, "tcp"), p("", 80, "tcp"), true},
+		{p("", 80, "tcp"), p("", 80, "udp"), false},
+		{p("", 80, "tcp"), p("", 81, "tcp"), false},
+		{p("127.0.0.1", 80, "tcp"), p("192.0.2.1", 80, "tcp"), false},
+		{p("127.0.0.1", 80, "tcp"), p("127.0.0.1", 80, "tcp"), true},
+		{p("127.0.0.1", 80, "tcp"), p("", 80, "tcp"), true},
+		{p("0.0.0.0", 80, "tcp"), p("192.0.2.1", 80, "tcp"), true},
+	} {
+		if c.a.Collides(c.b) != c.want || c.b.Collides(c.a) != c.want {
+			t.Errorf("%s and %s collide: want %v", c.a, c.b, c.want)
+		}
+	}
+}
+
+func TestAnAddressRestsBeforeItIsUsedAgain(t *testing.T) {
+	var b Allocations
+	for i, want := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.2", "10.0.0.3"} {
+		l, err := b.Allocate(Lease{Container: fmt.Sprint(i)}, []netip.Prefix{small})
+		if err != nil || l.IPs[0].String() != want {
+			t.Fatalf("lease %d: %v, %v; want %s", i, l.IPs, err, want)
+		}
+		b.Release(l.Container, "")
+	}
+}
+
+// Whatever is taken and dropped: no address twice, none outside the range, the gateway never, and a refusal only when all are in use.
+func TestAddressesAreUniqueWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b Allocations
+		held := map[netip.Addr]string{}
+		for i := range 60 {
+			if len(held) > 0 && rapid.Bool().Draw(t, "drop") {
+				ip := rapid.SampledFrom(b.Leases).Draw(t, "which").IPs[0]
+				b.Release(held[ip], "")
+				delete(held, ip)
+				continue
+			}
+			if free := b.Free([]netip.Prefix{small}); int(free) != 5-len(held) {
+				t.Fatalf("%v free with %d of 5 in use", free, len(held))
+			}
+			l, err := b.Allocate(Lease{Container: fmt.Sprint(i)}, []netip.Prefix{small})
+			if err != nil {
+				if len(held) != 5 {
+					t.Fatalf("refused with %d of 5 in use: %v", len(held), err)
+				}
+				continue
+			}
+			ip := l.IPs[0]
+			if other, taken := held[ip]; taken || !isAllocatable(small, ip) || ip == Gateway(small) {
+				t.Fatalf("%s for %d (held by %q)", ip, i, other)
+			}
+			held[ip] = l.Container
+		}
+	})
+}
+
+func TestStoreForgetsAnotherBootAndKeepsThisOne(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	take := func(b *Allocations) error {
+		_, err := b.Allocate(Lease{Container: "a"}, []netip.Prefix{small})
+		return err
+	}
+	if err := s.Update(take); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(take); err == nil {
+		t.Fatal("the same attachment was leased twice")
+	}
+	allocations, err := s.View()
+	if err != nil || len(allocations.Leases) != 1 {
+		t.Fatalf("view: %v, %v", allocations, err)
+	}
+	file := filepath.Join(s.Dir, "leases.json")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"another boot": strings.Replace(string(raw), allocations.Boot, "other", 1), "cut off long ago": "{\"bo", "empty": ""} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if allocations, err := s.View(); err != nil || len(allocations.Leases) != 0 {
+			t.Errorf("%s: %v, %v", name, allocations, err)
+		}
+	}
+	if err := os.WriteFile(file, raw[:len(raw)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.View(); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("a book damaged in this boot: %v", err)
+	}
+}

@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// serviceHealthServer answers on the health-check node ports of Services with externalTrafficPolicy Local: load balancers ask there which nodes have endpoints.
+type serviceHealthServer struct {
+	listen    func(uint16) (net.Listener, error)
+	health    *proxyHealthServer
+	instances map[uint16]*healthCheckInstance
+}
+
+type healthCheckInstance struct {
+	server         *http.Server
+	mu             sync.Mutex
+	name           string
+	localEndpoints int
+}
+
+// healthCheckTarget is one Service's health check.
+type healthCheckTarget struct {
+	port           uint16
+	localEndpoints int
+}
+
+func newServiceHealthServer(listen func(uint16) (net.Listener, error), h *proxyHealthServer) *serviceHealthServer {
+	return &serviceHealthServer{listen, h, map[uint16]*healthCheckInstance{}}
+}
+
+// syncServices opens, updates and closes ports, so that they are those of want, by Service.
+func (c *serviceHealthServer) syncServices(ctx context.Context, want map[string]healthCheckTarget) {
+	wanted := map[uint16]bool{}
+	for name, n := range want {
+		wanted[n.port] = true
+		one, there := c.instances[n.port]
+		if !there {
+			l, err := c.listen(n.port)
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "Health-check node port cannot be opened; it is tried again with the next change", "service", name, "port", n.port)
+				continue
+			}
+			one = &healthCheckInstance{}
+			one.server = &http.Server{Handler: c.newHandler(one), ReadHeaderTimeout: 10 * time.Second}
+			c.instances[n.port] = one
+			go func() { _ = one.server.Serve(l) }() // ends with close
+		}
+		one.mu.Lock()
+		one.name, one.localEndpoints = name, n.localEndpoints
+		one.mu.Unlock()
+	}
+	for port, one := range c.instances {
+		if !wanted[port] {
+			_ = one.server.Close()
+			delete(c.instances, port)
+		}
+	}
+}
+
+func (c *serviceHealthServer) close() { c.syncServices(context.Background(), nil) }
+
+func (c *serviceHealthServer) newHandler(one *healthCheckInstance) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		one.mu.Lock()
+		name, local := one.name, one.localEndpoints
+		one.mu.Unlock()
+		_, healthy, _ := c.health.status()
+		code := http.StatusServiceUnavailable
+		if local > 0 && healthy {
+			code = http.StatusOK
+		}
+		namespace, service, _ := strings.Cut(name, "/")
+		w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(local))
+		writeJSON(w, code, map[string]any{
+			"service": map[string]string{"namespace": namespace, "name": service}, "localEndpoints": local, "serviceProxyHealthy": healthy,
+		})
+	})
+}
+
+// updateHealthCheck notes how many ready endpoints a Service with a health-check node port has on this node. Ending ones still get what comes here, but load
+// balancers should send nothing new.
+func (p *Proxier) updateHealthCheck(key string, s *v1.Service) {
+	delete(p.healthChecks, key)
+	if s == nil || p.ports[key] == nil || s.Spec.HealthCheckNodePort <= 0 || s.Spec.HealthCheckNodePort > 65535 {
+		return
+	}
+	pods := map[string]bool{}
+	for _, ports := range p.ports[key] {
+		for _, port := range ports {
+			if !port.LocalEndpointsReady {
+				continue
+			}
+			for _, e := range port.LocalEndpoints {
+				pods[endpointKey(e)] = true
+			}
+		}
+	}
+	p.healthChecks[key] = healthCheckTarget{uint16(s.Spec.HealthCheckNodePort), len(pods)}
+}
+
+// endpointKey is the endpoint whatever its ports.
+func endpointKey(e rules.Endpoint) string {
+	if e.UID != "" {
+		return e.UID
+	}
+	return e.Addr().String()
+}

@@ -1,0 +1,235 @@
+package bind
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
+)
+
+// StatusUpdate is what the scheduler wants to say in a Pod's status.
+type StatusUpdate struct {
+	Pod       *v1.Pod
+	Condition v1.PodCondition // without its transition time; an empty Type says nothing
+	Nominated *string         // nil leaves status.nominatedNodeName as it is
+}
+
+// PodStatusWriter writes Pod statuses beside the scheduling cycles: one write at a time, and of several wishes for a Pod the newest.
+type PodStatusWriter struct {
+	Client    kubernetes.Interface
+	LatestPod func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
+	APICalls  frameworkruntime.APICallHooks
+	Writer    APIWriter // the zero value leaves all to Client
+
+	mu      sync.Mutex
+	order   []types.UID
+	pending map[types.UID]StatusUpdate
+	writing types.UID     // whose write is under way; empty: nobody's
+	written chan struct{} // closed when it is over
+	wake    chan struct{}
+}
+
+// NewPodStatusWriter makes a writer; Run must run for anything to be written.
+func NewPodStatusWriter(client kubernetes.Interface, latest func(*v1.Pod) *v1.Pod) *PodStatusWriter {
+	return &PodStatusWriter{Client: client, LatestPod: latest, pending: map[types.UID]StatusUpdate{}, wake: make(chan struct{}, 1)}
+}
+
+// Put takes a wish. A wish about the condition alone keeps an older one about the nominated node.
+func (s *PodStatusWriter) Put(w StatusUpdate) {
+	s.mu.Lock()
+	if old, ok := s.pending[w.Pod.UID]; ok {
+		if w.Nominated == nil {
+			w.Nominated = old.Nominated
+		}
+		if w.Condition.Type == "" {
+			w.Condition = old.Condition
+		}
+	} else {
+		s.order = append(s.order, w.Pod.UID)
+		s.APICalls.AddPending(frameworkruntime.CallStatusPatch, 1)
+	}
+	s.pending[w.Pod.UID] = w
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// WaitForWrite forgets a Pod's wish and waits for a write under way: what was said of an earlier attempt must not arrive after the binding of this one.
+func (s *PodStatusWriter) WaitForWrite(ctx context.Context, uid types.UID) {
+	s.mu.Lock()
+	s.removePending(uid)
+	var over chan struct{}
+	if s.writing == uid {
+		over = s.written
+	}
+	s.mu.Unlock()
+	if over != nil {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// WritesNothing is Settle for who does not wait: false when a write is under way.
+func (s *PodStatusWriter) WritesNothing(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removePending(uid)
+	return s.writing != uid
+}
+
+// removePending forgets a wish; mu is held.
+func (s *PodStatusWriter) removePending(uid types.UID) {
+	if _, ok := s.pending[uid]; ok {
+		delete(s.pending, uid)
+		s.APICalls.AddPending(frameworkruntime.CallStatusPatch, -1)
+	}
+}
+
+// ClearNominatedNodeName writes the node that a Pod is going to be bound to into status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A failure is
+// logged: the binding goes on without it.
+func (s *PodStatusWriter) ClearNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
+	if err := s.write(ctx, StatusUpdate{Pod: p, Nominated: &node}); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle", "pod", klog.KObj(p), "nominatedNodeName", node)
+	}
+}
+
+// Run writes until ctx ends.
+func (s *PodStatusWriter) Run(ctx context.Context) {
+	for {
+		w, ok := s.next()
+		if !ok {
+			select {
+			case <-s.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		err := s.write(ctx, w)
+		s.signalWritten()
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Updating pod status failed", "pod", klog.KObj(w.Pod))
+		}
+	}
+}
+
+func (s *PodStatusWriter) next() (StatusUpdate, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.order) > 0 {
+		uid := s.order[0]
+		s.order = s.order[1:]
+		if w, ok := s.pending[uid]; ok {
+			s.removePending(uid)
+			s.writing, s.written = uid, make(chan struct{})
+			return w, true
+		}
+	}
+	return StatusUpdate{}, false
+}
+
+func (s *PodStatusWriter) signalWritten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = ""
+	close(s.written)
+}
+
+func (s *PodStatusWriter) write(ctx context.Context, w StatusUpdate) error {
+	now := s.LatestPod(w.Pod)
+	if now == nil || now.UID != w.Pod.UID || now.Spec.NodeName != "" {
+		return nil
+	}
+	patch, err := patchOf(now, w)
+	if err != nil || patch == nil {
+		return err
+	}
+	began := time.Now()
+	err = s.Writer.PatchStatus(ctx, s.Client, now, patch)
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	s.APICalls.ObserveExecuted(frameworkruntime.CallStatusPatch, err, began)
+	return err
+}
+
+// conditionPatch is a condition with each field said, so that what the one before had and this one has not goes.
+type conditionPatch struct {
+	LastProbeTime      *metav1.Time        `json:"lastProbeTime"`
+	LastTransitionTime metav1.Time         `json:"lastTransitionTime"`
+	Message            *string             `json:"message"`
+	ObservedGeneration *int64              `json:"observedGeneration"`
+	Reason             *string             `json:"reason"`
+	Status             v1.ConditionStatus  `json:"status"`
+	Type               v1.PodConditionType `json:"type"`
+}
+
+// patchOf is the strategic merge patch that grants the wish; nil when it is granted already. It is written by hand, as finding the difference of two whole statuses costs
+// more than all else about a write.
+func patchOf(p *v1.Pod, w StatusUpdate) ([]byte, error) {
+	status := map[string]any{}
+	if w.Nominated != nil && *w.Nominated != p.Status.NominatedNodeName {
+		status["nominatedNodeName"] = orNull(*w.Nominated)
+	}
+	if w.Condition.Type != "" {
+		now := v1.PodStatus{Conditions: slices.Clone(p.Status.Conditions)}
+		SetCondition(&now, w.Condition)
+		if !slices.Equal(now.Conditions, p.Status.Conditions) {
+			c := now.Conditions[slices.IndexFunc(now.Conditions, func(c v1.PodCondition) bool { return c.Type == w.Condition.Type })]
+			status["conditions"] = []conditionPatch{{LastTransitionTime: c.LastTransitionTime, Message: orNull(c.Message), ObservedGeneration: orNull(c.ObservedGeneration), Reason: orNull(c.Reason), Status: c.Status, Type: c.Type}}
+			order := make([]map[string]v1.PodConditionType, len(now.Conditions))
+			for i := range order {
+				order[i] = map[string]v1.PodConditionType{"type": now.Conditions[i].Type}
+			}
+			status["$setElementOrder/conditions"] = order
+		}
+	}
+	if len(status) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]types.UID{"uid": p.UID}, "status": status})
+	if err != nil {
+		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return patch, nil
+}
+
+// orNull is nothing for a zero value, which takes a field away.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+// SetCondition puts a condition into a status; its transition time is now unless its status stays as it was.
+func SetCondition(status *v1.PodStatus, c v1.PodCondition) {
+	c.LastTransitionTime = metav1.Now()
+	for i := range status.Conditions {
+		old := &status.Conditions[i]
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		*old = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
+}

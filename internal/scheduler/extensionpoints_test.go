@@ -1,0 +1,341 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+)
+
+// allPointsPlugin is a plugin at every extension point, which notes where it was asked.
+type allPointsPlugin struct {
+	handle framework.Handle
+	args   runtime.Object
+	mu     sync.Mutex
+	called []string
+	permit func() (*framework.Status, time.Duration)
+	filter framework.Code
+}
+
+func (e *allPointsPlugin) record(point string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.called = append(e.called, point)
+}
+
+func (e *allPointsPlugin) Called() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(slices.Compact(slices.Clone(e.called)), " ")
+}
+
+func (*allPointsPlugin) Name() string { return "Everywhere" }
+
+func (e *allPointsPlugin) PreEnqueue(context.Context, *v1.Pod) *framework.Status {
+	e.record("PreEnqueue")
+	return nil
+}
+
+func (e *allPointsPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	e.record("PreFilter")
+	return nil, nil
+}
+
+func (*allPointsPlugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+func (e *allPointsPlugin) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
+	e.record("Filter")
+	return framework.NewStatus(e.filter)
+}
+
+func (e *allPointsPlugin) PostFilter(context.Context, framework.CycleState, *v1.Pod, framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+	e.record("PostFilter")
+	return nil, framework.NewStatus(framework.Unschedulable, "nothing helps")
+}
+
+func (e *allPointsPlugin) PreScore(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) *framework.Status {
+	e.record("PreScore")
+	return nil
+}
+
+func (e *allPointsPlugin) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+	e.record("Score")
+	return int64(len(n.Node().Name)) * 500, nil
+}
+
+func (e *allPointsPlugin) ScoreExtensions() framework.ScoreExtensions { return e }
+
+func (e *allPointsPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+	e.record("NormalizeScore")
+	for i := range scores {
+		scores[i].Score /= 20
+	}
+	return nil
+}
+
+func (e *allPointsPlugin) Reserve(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
+	e.record("Reserve")
+	return nil
+}
+
+func (e *allPointsPlugin) Unreserve(context.Context, framework.CycleState, *v1.Pod, string) {
+	e.record("Unreserve")
+}
+
+func (e *allPointsPlugin) Permit(context.Context, framework.CycleState, *v1.Pod, string) (*framework.Status, time.Duration) {
+	e.record("Permit")
+	if e.permit != nil {
+		return e.permit()
+	}
+	return nil, 0
+}
+
+func (e *allPointsPlugin) PreBindPreFlight(context.Context, framework.CycleState, *v1.Pod, string) (*framework.PreBindPreFlightResult, *framework.Status) {
+	return nil, nil
+}
+
+func (e *allPointsPlugin) PreBind(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
+	e.record("PreBind")
+	return nil
+}
+
+func (e *allPointsPlugin) Bind(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
+	e.record("Bind")
+	return framework.NewStatus(framework.Skip)
+}
+
+func (e *allPointsPlugin) PostBind(context.Context, framework.CycleState, *v1.Pod, string) {
+	e.record("PostBind")
+}
+
+// withPlugin compiles the plugin in and enables it for the default profile, before the default binder; extra is more configuration of the profile.
+func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
+	t.Helper()
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins:\n    multiPoint: {enabled: [{name: Everywhere}]}\n    bind: {enabled: [{name: Everywhere}, {name: DefaultBinder}]}\n" + extra
+	cfg, err := config.Load([]byte(text), "Everywhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(o *Options) {
+		o.Config = cfg
+		o.Plugins = map[string]plugins.Factory{"Everywhere": func(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+			e.handle, e.args = h, args
+			return e, nil
+		}}
+	}
+}
+
+// row: SCH-04, SCH-15, SCH-16, SCH-26
+func TestPointsRunInTheirOrder(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{}
+	c := start(t, withPlugin(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"), aNode("n22", "4"))
+	c.create(aPod("web", "1"))
+	if got := c.bound("web"); got != "n22" {
+		t.Errorf("bound to %s, want n22, which the plugin scores higher", got)
+	}
+	c.event("web", "Scheduled", "Successfully assigned default/web to n22")
+	if want := "PreEnqueue PreFilter Filter PreScore Score NormalizeScore Reserve Permit PreBind Bind PostBind"; e.Called() != want {
+		t.Errorf("asked %s\n want %s", e.Called(), want)
+	}
+	if u, ok := e.args.(*runtime.Unknown); !ok || string(u.Raw) != `{"x":1}` {
+		t.Errorf("arguments %#v", e.args)
+	}
+	if e.handle.ProfileName() != "default-scheduler" || e.handle.ClientSet() == nil || e.handle.EventRecorder() == nil {
+		t.Error("the handle lacks what it should offer")
+	}
+	if l, err := e.handle.SnapshotSharedLister().NodeInfos().List(); err != nil || len(l) != 2 {
+		t.Errorf("snapshot lister: %d nodes, %v", len(l), err)
+	}
+	for _, a := range c.Actions() {
+		if a.GetVerb() == "get" && a.GetResource().Resource == "nodes" {
+			t.Errorf("a read through the API: %v", a)
+		}
+	}
+}
+
+// row: SCH-05, SCH-08
+func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{filter: framework.Unschedulable}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "4"))
+	c.create(aPod("web", "1"))
+	c.await("web", "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })
+	if want := "PreEnqueue PreFilter Filter PostFilter"; !strings.HasPrefix(e.Called(), want) || strings.Contains(e.Called(), "Score") {
+		t.Errorf("asked %s, want %s", e.Called(), want)
+	}
+}
+
+// row: SCH-10, SCH-12
+func TestPermitMakesAPodWait(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) { return framework.NewStatus(framework.Wait), time.Minute }}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
+	c.create(aPod("web", "1"))
+	var waiting framework.WaitingPod
+	for end := time.Now().Add(time.Minute); waiting == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		h := e.handle
+		e.mu.Unlock()
+		waiting = h.GetWaitingPod("uid-web")
+	}
+	if waiting == nil || strings.Join(waiting.GetPendingPlugins(), " ") != "Everywhere" {
+		t.Fatalf("the Pod does not wait: %v", waiting)
+	}
+	c.create(aPod("next", "1")) // the node has room for one, and web has claimed it
+	c.await("next", "refused", func(p *v1.Pod) bool {
+		return scheduled(p) != nil && strings.HasPrefix(scheduled(p).Message, "0/1 nodes are available: 1 Insufficient cpu.")
+	})
+	waiting.Allow("Everywhere")
+	c.bound("web")
+}
+
+// row: SCH-10, SCH-13
+func TestPermitTimeIsOver(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
+		return framework.NewStatus(framework.Wait), 10 * time.Millisecond
+	}}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
+	c.create(aPod("web", "1"))
+	c.refused("web", "0/1 nodes are available: 1 rejected due to timeout after waiting 10ms at plugin Everywhere.")
+	if !strings.Contains(e.Called(), "Permit Unreserve") {
+		t.Errorf("asked %s: the claim was not taken back", e.Called())
+	}
+}
+
+// row: SCH-21
+func TestEachProfileHasItsPlugins(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load([]byte(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+- schedulerName: packer
+  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, func(o *Options) { o.Config = cfg }, aNode("n1", "4"), aNode("n2", "4"), aPod("there", "1", func(p *v1.Pod) { p.Spec.NodeName = "n1" }))
+	c.create(aPod("spread", "1"))
+	if got := c.bound("spread"); got != "n2" {
+		t.Errorf("the default profile spreads: bound to %s", got)
+	}
+	c.create(aPod("there2", "1", func(p *v1.Pod) { p.Spec.NodeName = "n1" }))
+	c.create(aPod("pack", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "packer" }))
+	if got := c.bound("pack"); got != "n1" {
+		t.Errorf("the packer packs: bound to %s", got)
+	}
+	parts := func(name string) string {
+		for _, f := range c.notes.of(name) {
+			if r, ok := f.(journal.Ruled); ok {
+				return r.Profile + fmt.Sprint(r.Scores[0].Parts)
+			}
+		}
+		return ""
+	}
+	if got := parts("spread"); !strings.HasPrefix(got, "default-scheduler") || strings.Contains(got, "Balanced") {
+		t.Errorf("scores of the default profile: %s", got)
+	}
+	if got := parts("pack"); !strings.HasPrefix(got, "packer") || !strings.Contains(got, "Balanced") {
+		t.Errorf("scores of the packer: %s", got)
+	}
+}
+
+func TestUnknownPluginIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}\n"))
+	if err == nil || !strings.Contains(err.Error(), `profiles[0].plugins.multiPoint.enabled[0].name: Not found: "CapacityScheduling"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// row: SCO-17, SCO-18, SCO-19, BND-16
+func TestLogTellsTheScoreboard(t *testing.T) {
+	t.Parallel()
+	for _, verbosity := range []int{2, 4} {
+		var mu sync.Mutex
+		var lines []string
+		logger := funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, args)
+		}, funcr.Options{Verbosity: verbosity})
+		c := startWith(t, klog.NewContext(context.Background(), logger), aNode("n1", "4"), aNode("n2", "8"))
+		c.create(aPod("web", "1"))
+		c.bound("web")
+		c.event("web", "Scheduled", "Successfully assigned default/web to n2")
+		mu.Lock()
+		log := strings.Join(lines, "\n")
+		mu.Unlock()
+		for msg, least := range map[string]int{"Scheduling pod": 4, "Filter passed": 4, "Score result": 4, "Selected node": 4, "Successfully bound pod to node": 2} {
+			if got := strings.Contains(log, `"msg"="`+msg+`"`); got != (verbosity >= least) {
+				t.Errorf("-v=%d: %q is in the log: %v\n%s", verbosity, msg, got, log)
+			}
+		}
+		if verbosity == 4 {
+			checkTotals(t, log)
+		}
+	}
+}
+
+var (
+	scoreLine = regexp.MustCompile(`"msg"="Score result".* "total"=(\d+) (.*)`)
+	scorePart = regexp.MustCompile(`"[A-Z]\w+"=(\d+)`)
+)
+
+func checkTotals(t *testing.T, log string) {
+	t.Helper()
+	found := scoreLine.FindAllStringSubmatch(log, -1)
+	if len(found) != 2 {
+		t.Errorf("%d score lines, want one per node", len(found))
+	}
+	for _, m := range found {
+		total, _ := strconv.Atoi(m[1])
+		sum := 0
+		for _, p := range scorePart.FindAllStringSubmatch(m[2], -1) {
+			n, _ := strconv.Atoi(p[1])
+			sum += n
+		}
+		if sum != total {
+			t.Errorf("parts of %s add up to %d", m[0], sum)
+		}
+	}
+}
+
+// row: SCH-11
+func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil, aNode("n1", "1"))
+	c.create(aPod("web", "2"))
+	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	for _, a := range c.Actions() {
+		_, patch := a.(clienttesting.PatchAction)
+		switch r := a.GetResource().Resource; {
+		case a.GetVerb() == "list" || a.GetVerb() == "watch" || a.GetVerb() == "get", r == "events":
+		case r == "pods" && a.GetVerb() == "create" && a.GetSubresource() == "": // the test's own
+		case r == "pods" && patch && a.GetSubresource() == "status":
+		default:
+			t.Errorf("unexpected write %s %s/%s", a.GetVerb(), r, a.GetSubresource())
+		}
+	}
+}

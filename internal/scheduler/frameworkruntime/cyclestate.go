@@ -1,0 +1,114 @@
+package frameworkruntime
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+)
+
+// CycleState is a cycle state that plugins may use from several goroutines. Reading, which every plugin does for every node, takes no lock: writers copy.
+type CycleState struct {
+	*schedule.CycleState      // which plugins skip
+	RecordPluginMetrics  bool // plugins are timed one by one
+	podGroup             *PodGroupCycleState
+	mu                   sync.Mutex
+	entries              atomic.Pointer[map[framework.StateKey]framework.StateData]
+}
+
+var _ framework.CycleState = (*CycleState)(nil)
+
+// NewCycleState is an empty one.
+func NewCycleState() *CycleState {
+	s := &CycleState{CycleState: schedule.NewCycleState()}
+	s.entries.Store(&map[framework.StateKey]framework.StateData{})
+	return s
+}
+
+// PodGroupCycleState is the notes of a PodGroup's cycle, for plugins that keep something from Pod to Pod. There is one placement: the whole cluster.
+type PodGroupCycleState struct{ *CycleState }
+
+var (
+	_ framework.PodGroupCycleState  = (*PodGroupCycleState)(nil)
+	_ framework.PlacementCycleState = (*PodGroupCycleState)(nil)
+)
+
+// NewPodGroupCycleState is an empty one.
+func NewPodGroupCycleState() *PodGroupCycleState { return &PodGroupCycleState{NewCycleState()} }
+
+// GetParentPlacementCycleState is nil: composite groups are not served.
+func (*PodGroupCycleState) GetParentPlacementCycleState() framework.PlacementCycleState { return nil }
+
+// GetPodGroupSchedulingCycle is the group's notes.
+func (g *PodGroupCycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState { return g }
+
+// SetPodGroupCycle says that the Pod's cycle is a part of its group's; nil ends that, before it is bound.
+func (s *CycleState) SetPodGroupCycle(g *PodGroupCycleState) { s.podGroup = g }
+
+// IsPodGroupSchedulingCycle tells whether the cycle is a part of a group's.
+func (s *CycleState) IsPodGroupSchedulingCycle() bool { return s.podGroup != nil }
+
+// ShouldSkipAllPostFilterPlugins is so in a group's cycle: what can be done is done for the group.
+func (s *CycleState) ShouldSkipAllPostFilterPlugins() bool { return s.podGroup != nil }
+
+// GetPodGroupSchedulingCycle is the notes of the group's cycle; nil outside one.
+func (s *CycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState {
+	if s.podGroup == nil {
+		return nil
+	}
+	return s.podGroup
+}
+
+// GetPlacementCycleState is the same notes: there is one placement.
+func (s *CycleState) GetPlacementCycleState() framework.PlacementCycleState {
+	if s.podGroup == nil {
+		return nil
+	}
+	return s.podGroup
+}
+
+// ShouldRecordPluginMetrics is Measured.
+func (s *CycleState) ShouldRecordPluginMetrics() bool { return s.RecordPluginMetrics }
+
+// Read finds a note; framework.ErrNotFound when there is none.
+func (s *CycleState) Read(key framework.StateKey) (framework.StateData, error) {
+	if v, ok := (*s.entries.Load())[key]; ok {
+		return v, nil
+	}
+	return nil, framework.ErrNotFound
+}
+
+// Write keeps a note.
+func (s *CycleState) Write(key framework.StateKey, v framework.StateData) {
+	s.update(func(m map[framework.StateKey]framework.StateData) { m[key] = v })
+}
+
+// Delete drops a note.
+func (s *CycleState) Delete(key framework.StateKey) {
+	s.update(func(m map[framework.StateKey]framework.StateData) { delete(m, key) })
+}
+
+func (s *CycleState) update(do func(map[framework.StateKey]framework.StateData)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := maps.Clone(*s.entries.Load())
+	do(m)
+	s.entries.Store(&m)
+}
+
+// Clone copies the notes, each by its own Clone.
+func (s *CycleState) Clone() framework.CycleState {
+	if s == nil {
+		return nil
+	}
+	c := &CycleState{CycleState: s.CycleState.Clone().(*schedule.CycleState), podGroup: s.podGroup}
+	m := maps.Clone(*s.entries.Load())
+	for k, v := range m {
+		m[k] = v.Clone()
+	}
+	c.entries.Store(&m)
+	return c
+}

@@ -1,0 +1,366 @@
+package frameworkruntime
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// maxPermitWait bounds how long a Permit plugin can make a Pod wait.
+const maxPermitWait = 15 * time.Minute
+
+// PodCycle is what the points after placing are about.
+type PodCycle struct {
+	State framework.CycleState
+	Pod   *v1.Pod
+	Node  string
+}
+
+// PermitWait is what a plugin said when it made a Pod wait at Permit.
+type PermitWait struct {
+	Plugin  string
+	Timeout time.Duration
+	Message string // may be empty
+}
+
+// runPlugins is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
+func runPlugins[P framework.Plugin](clock func(string) func(*framework.Status), list []P, call func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
+	for _, pl := range list {
+		end := func(*framework.Status) {}
+		if clock != nil {
+			end = clock(pl.Name())
+		}
+		s := validCode(recoverStatus(pl.Name(), func() *framework.Status { return call(pl) }))
+		end(s)
+		if stop(s) {
+			if s != nil && s.Plugin() != pl.Name() {
+				s.SetPlugin(pl.Name())
+			}
+			return s
+		}
+	}
+	return nil
+}
+
+// isFailure ends a run at the first status that is not a success.
+func isFailure(s *framework.Status) bool { return !s.IsSuccess() }
+
+// asStatus keeps a rejection and wraps any other status as an error of the point.
+func asStatus(s *framework.Status, point string) *framework.Status {
+	if s.IsSuccess() || s.IsRejected() {
+		return s
+	}
+	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(), successOrFailure(s).AsError())).WithPlugin(s.Plugin())
+}
+
+// RunPreEnqueuePlugins asks whether a Pod may enter the queue; a status that is not a success gates it.
+func (p *Profile) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) *framework.Status {
+	if hook := p.Handle.deps.Hooks.ObservePoint; hook != nil {
+		defer func(began time.Time) {
+			hook(PointDuration{Profile: p.Name, Point: "PreEnqueue", Took: time.Since(began)}) // a closed gate counts as success, as upstream has it
+		}(time.Now())
+	}
+	return runPlugins(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status {
+		s, broken := callPlugin(p, pl.Name(), func() *framework.Status { return pl.PreEnqueue(ctx, pod) })
+		if broken != nil {
+			return broken
+		}
+		return s
+	}, isFailure)
+}
+
+// HasPostFilterPlugins tells whether anything can be done for a Pod that fits nowhere.
+func (p *Profile) HasPostFilterPlugins() bool { return len(p.postFilter) > 0 }
+
+// RunPostFilterPlugins asks what can be done for a Pod that fits nowhere. Reasons of all plugins are joined; the first that succeeds ends it.
+func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+	var (
+		result  *framework.PostFilterResult
+		reasons []string
+		first   string
+		helped  bool
+	)
+	end := runPlugins(p.pluginTimer("PostFilter", c.State), p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
+		type results struct {
+			r *framework.PostFilterResult
+			s *framework.Status
+		}
+		answer, broken := callPlugin(p, pl.Name(), func() results {
+			r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+			return results{r, s}
+		})
+		if broken != nil {
+			return broken
+		}
+		r, s := answer.r, answer.s
+		helped = helped || s.IsSuccess()
+		if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable || r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
+			result = r
+		}
+		if s.Code() == framework.Unschedulable {
+			reasons = append(reasons, s.Reasons()...)
+			if first == "" {
+				first = pl.Name()
+			}
+		}
+		return s
+	}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
+	switch {
+	case end != nil && !end.IsSuccess() && !end.IsRejected():
+		return nil, framework.AsStatus(successOrFailure(end).AsError()).WithPlugin(end.Plugin()) // as it is: upstream puts it into the Pod's condition
+	case helped || end != nil || first == "":
+		return result, end
+	}
+	return result, framework.NewStatus(framework.Unschedulable, reasons...).WithPlugin(first)
+}
+
+// RunReservePluginsReserve lets plugins claim what they keep for the Pod.
+func (p *Profile) RunReservePluginsReserve(ctx context.Context, c PodCycle) *framework.Status {
+	return p.observePoint("Reserve", func() *framework.Status {
+		return asStatus(runPlugins(p.pluginTimer("Reserve", c.State), p.reserve, func(pl framework.ReservePlugin) *framework.Status {
+			s, broken := callPlugin(p, pl.Name(), func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
+			if broken != nil {
+				return broken
+			}
+			return s
+		}, isFailure), "Reserve")
+	})
+}
+
+// RunReservePluginsUnreserve takes all claims back, the last made first.
+func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, c PodCycle) {
+	p.observePoint("Unreserve", func() *framework.Status {
+		p.runReservePluginsUnreserve(ctx, c)
+		return nil
+	})
+}
+
+func (p *Profile) runReservePluginsUnreserve(ctx context.Context, c PodCycle) {
+	for i := len(p.reserve) - 1; i >= 0; i-- {
+		pl := p.reserve[i]
+		_, _ = callPlugin(p, pl.Name(), func() any { // what went wrong is in the log; the claims of others are taken back all the same
+			pl.Unreserve(ctx, c.State, c.Pod, c.Node)
+			return nil
+		})
+	}
+}
+
+// RunPermitPlugins asks whether the Pod may be bound now. Plugins that want it to wait make it a waiting Pod: WaitOnPermit then blocks.
+func (p *Profile) RunPermitPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	return p.observePoint("Permit", func() *framework.Status { return p.runPermitPlugins(ctx, c) })
+}
+
+func (p *Profile) runPermitPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	waits, why := map[string]time.Duration{}, map[string]string{}
+	s := runPlugins(p.pluginTimer("Permit", c.State), p.permit, func(pl framework.PermitPlugin) *framework.Status {
+		type results struct {
+			s *framework.Status
+			d time.Duration
+		}
+		answer, broken := callPlugin(p, pl.Name(), func() results {
+			s, d := pl.Permit(ctx, c.State, c.Pod, c.Node)
+			return results{s, d}
+		})
+		if broken != nil {
+			return broken
+		}
+		s, d := answer.s, answer.d
+		if s.IsWait() {
+			waits[pl.Name()], why[pl.Name()] = min(d, maxPermitWait), s.Message()
+			return nil
+		}
+		return s
+	}, isFailure)
+	if s == nil && len(waits) > 0 {
+		p.Handle.deps.WaitingPods.Add(c.Pod, waits)
+		if hook := p.Handle.deps.Hooks.WaitingOnPermit; hook != nil {
+			for _, name := range slices.Sorted(maps.Keys(waits)) {
+				hook(c, PermitWait{Plugin: name, Timeout: waits[name], Message: why[name]})
+			}
+		}
+	}
+	return asStatus(s, "Permit")
+}
+
+// WaitOnPermit returns when a waiting Pod was allowed, or why not.
+func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Status {
+	s := p.observePermitWait(pod, func() *framework.Status { return p.Handle.deps.WaitingPods.Wait(ctx, pod) })
+	if s.IsSuccess() || s.IsRejected() {
+		return s
+	}
+	return framework.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
+}
+
+// RunPreBindPlugins does the work that must be done before binding. Plugins that say so in their pre-flight run beside their neighbours.
+func (p *Profile) RunPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	return p.observePoint("PreBind", func() *framework.Status { return p.runPreBindPlugins(ctx, c) })
+}
+
+func (p *Profile) runPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	if s := p.runPreBindPreFlights(ctx, c); !s.IsSuccess() {
+		return s
+	}
+	skip, parallel := c.State.GetSkipPreBindPlugins(), c.State.GetParallelPreBindPlugins()
+	for i := 0; i < len(p.preBind); {
+		group := p.preBind[i : i+1]
+		for j := i + 1; j < len(p.preBind) && parallel.Has(p.preBind[i].Name()) && parallel.Has(p.preBind[j].Name()); j++ {
+			group = p.preBind[i : j+1]
+		}
+		if s := p.runPreBindInParallel(ctx, c, group, skip); !s.IsSuccess() {
+			return asStatus(s, "PreBind")
+		}
+		i += len(group)
+	}
+	return nil
+}
+
+func (p *Profile) runPreBindPreFlights(ctx context.Context, c PodCycle) (end *framework.Status) {
+	skip, parallel := sets.Set[string]{}, sets.Set[string]{}
+	if hook := p.Handle.deps.Hooks.ObservePoint; hook != nil {
+		defer func(began time.Time) {
+			code := end.Code()
+			if end.IsSuccess() && len(skip) == len(p.preBind) {
+				code = framework.Skip
+			}
+			hook(PointDuration{Profile: p.Name, Point: "PreBindPreFlight", Code: code, Took: time.Since(began)})
+		}(time.Now())
+	}
+	s := runPlugins(nil, p.preBind, func(pl framework.PreBindPlugin) *framework.Status {
+		r, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+		if r != nil && r.AllowParallel {
+			parallel.Insert(pl.Name())
+		}
+		if s.IsSkip() {
+			skip.Insert(pl.Name())
+			return nil
+		}
+		return s
+	}, isFailure)
+	c.State.SetSkipPreBindPlugins(skip)
+	c.State.SetParallelPreBindPlugins(parallel)
+	return asStatus(s, "PreBindPreFlight")
+}
+
+// WaitsBeforeBind tells whether a Pod that has a node will not be bound to it at once: it waits at Permit, or a plugin has something to prepare.
+func (p *Profile) WaitsBeforeBind(ctx context.Context, c PodCycle) bool {
+	return p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind, func(pl framework.PreBindPlugin) bool {
+		return recoverStatus(pl.Name(), func() *framework.Status { // one that panics here is asked again when its Pod is bound
+			_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+			return s
+		}).IsSuccess()
+	})
+}
+
+func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make([]*framework.Status, len(group))
+	clock := p.pluginTimer("PreBind", c.State)
+	var wg sync.WaitGroup
+	for i, pl := range group {
+		if skip.Has(pl.Name()) {
+			continue
+		}
+		wg.Go(func() {
+			if clock != nil {
+				end := clock(pl.Name())
+				defer func() { end(results[i]) }()
+			}
+			if results[i] = validCode(recoverStatus(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) })); !results[i].IsSuccess() {
+				results[i].SetPlugin(pl.Name())
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range results {
+		if !s.IsSuccess() {
+			return s
+		}
+	}
+	return nil
+}
+
+// RunBindPlugins asks bind plugins until one takes the Pod.
+func (p *Profile) RunBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	return p.observePoint("Bind", func() *framework.Status { return p.runBindPlugins(ctx, c) })
+}
+
+func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	if done, err := p.Handle.ExtendersFor(c.Pod).Bind(ctx, c.Pod, c.Node); done {
+		if err != nil {
+			return framework.AsStatus(fmt.Errorf("extender: %w", err))
+		}
+		return nil
+	}
+	skipped := 0
+	s := runPlugins(p.pluginTimer("Bind", c.State), p.bind, func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) }, func(s *framework.Status) bool {
+		if s.IsSkip() {
+			skipped++
+		}
+		return !s.IsSkip()
+	})
+	if skipped == len(p.bind) {
+		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
+	}
+	return asStatus(s, "Bind")
+}
+
+// RunPostBindPlugins tells plugins that the Pod is bound.
+func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
+	p.observePoint("PostBind", func() *framework.Status {
+		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind, func(pl framework.PostBindPlugin) *framework.Status {
+			pl.PostBind(ctx, c.State, c.Pod, c.Node)
+			return nil
+		}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
+	})
+}
+
+// RunPreFilterExtensionAddPod tells PreFilter plugins of a Pod added to a node in thought.
+func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.runPreFilterExtensions(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status { return e.AddPod(ctx, state, p, other, n) })
+}
+
+// RunPreFilterExtensionRemovePod tells them of one removed.
+func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.runPreFilterExtensions(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status { return e.RemovePod(ctx, state, p, other, n) })
+}
+
+func (h *Handle) runPreFilterExtensions(state framework.CycleState, what string, do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
+	s := runPlugins(nil, h.profile.Plugins.PreFilter, func(pl framework.PreFilterPlugin) *framework.Status {
+		if ext := pl.PreFilterExtensions(); ext != nil && !state.GetSkipFilterPlugins().Has(pl.Name()) {
+			return do(ext)
+		}
+		return nil
+	}, isFailure)
+	if s.IsSuccess() {
+		return nil
+	}
+	return framework.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", what, s.Plugin(), s.AsError()))
+}
+
+// RunReservePluginsReserve runs the profile's Reserve plugins.
+func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) *framework.Status {
+	return h.profile.RunReservePluginsReserve(ctx, PodCycle{state, p, node})
+}
+
+// RunReservePluginsUnreserve takes the claims back.
+func (h *Handle) RunReservePluginsUnreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) {
+	h.profile.RunReservePluginsUnreserve(ctx, PodCycle{state, p, node})
+}
+
+// PluginNames lists the plugins at each point, for logs.
+func (p *Profile) PluginNames() []string {
+	seen := map[string]bool{}
+	for _, pl := range p.unreserveOrder {
+		seen[pl.Name()] = true
+	}
+	return sets.List(sets.KeySet(maps.Clone(seen)))
+}

@@ -1,0 +1,387 @@
+package frameworkruntime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/extender"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Deps is what all profiles share.
+type Deps struct {
+	Client        kubernetes.Interface
+	KubeConfig    *rest.Config // for plugins that make their own clients; may be nil
+	Informers     informers.SharedInformerFactory
+	Dynamic       dynamicinformer.DynamicSharedInformerFactory // of custom resources; may be nil
+	Recorder      func(profile string) events.EventRecorderLogger
+	Parallelizer  Parallelizer
+	WaitingPods   *WaitingPods
+	Nominator     framework.PodNominator
+	Activator     framework.PodActivator
+	Snapshot      *CurrentSnapshot
+	Extenders     extender.Extenders
+	PluginTimeout time.Duration                 // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
+	SelectorOf    func(*v1.Pod) labels.Selector // may be nil
+	Hooks         Hooks
+	SharedState
+}
+
+// PreemptionInputs is what a search for victims takes beside the snapshot. Each may be nil.
+type PreemptionInputs struct {
+	PickStart   func(n int) int      // chooses among n; asked by the scheduling goroutine alone
+	Nominations schedule.Nominations // which nodes the Nominator has Pods for
+}
+
+// SharedState is what all plugins are told of devices and volumes' drivers, and what preemption asks.
+type SharedState struct {
+	PreemptionInputs
+	DRAManager framework.SharedDRAManager // nil: devices are not allocated
+	CSIManager framework.CSIManager
+	PodGroups  *PodGroups // nil: PodGroups are not served
+}
+
+// Hooks is what the scheduler is told by its plugins and points. Each may be nil.
+type Hooks struct {
+	WaitingOnPermit    func(c PodCycle, w PermitWait)                          // a plugin makes a Pod wait at Permit
+	ShadowCheckFailed  func(ctx context.Context, p *v1.Pod, differ []string)   // victims were searched a second time without memory, with these differences; nil: they need not be
+	Preempting         func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
+	Preempted          func(victim *v1.Pod, why journal.Preempted)             // one of them was
+	PreemptionSearched func(h PreemptionAttempt)                               // a search for victims ended
+	Evicted            func(group bool, err error, took time.Duration)         // all of them were, or not, for a PodGroup or a single Pod
+	APICalls           APICallHooks
+	ObservePoint       func(s PointDuration) // a point, or a plugin at a point, was asked
+	Go                 func(work func())     // runs work beside the cycles and waits for it at the end; nil: work is done at once
+}
+
+// PreemptionAttempt is a search for victims that ended.
+type PreemptionAttempt struct {
+	PodGroup      bool           // for a PodGroup
+	Code          framework.Code // how it ended
+	Took          time.Duration
+	Victims       int // Pods
+	Units         int // Pods that can only leave together count once
+	PDBViolations int // victims whose leaving a budget does not allow
+}
+
+// APICallHooks is told of writes to the API that no scheduling cycle waits for. Each may be nil.
+type APICallHooks struct {
+	Pending  func(call string, n int)                         // so many more of them wait
+	Executed func(call string, err error, took time.Duration) // one was made
+}
+
+// Kinds of such writes, as upstream's labels.
+const (
+	CallStatusPatch = "pod_status_patch"
+	CallBinding     = "pod_binding"
+)
+
+// AddPending tells that n more wait, or fewer.
+func (c APICallHooks) AddPending(call string, n int) {
+	if c.Pending != nil {
+		c.Pending(call, n)
+	}
+}
+
+// ObserveExecuted tells that one was made.
+func (c APICallHooks) ObserveExecuted(call string, err error, began time.Time) {
+	if c.Executed != nil {
+		c.Executed(call, err, time.Since(began))
+	}
+}
+
+// CurrentSnapshot is the snapshot of the cycle under way, for plugins that ask for it through the Handle.
+type CurrentSnapshot struct {
+	// AssignedPod gives a Pod as it stands on a node by now, nil for others; for RunPreEnqueuePlugins only, which is asked under the scheduler's lock. May be nil.
+	AssignedPod   func(types.UID) *v1.Pod
+	PodGroupStore *PodGroups // nil: PodGroups are not served
+
+	snapshot atomic.Pointer[snapshot.Snapshot]
+}
+
+// Set is called when a cycle begins.
+func (c *CurrentSnapshot) Set(s *snapshot.Snapshot) { c.snapshot.Store(s) }
+
+// Get gives the snapshot; an empty one before the first cycle.
+func (c *CurrentSnapshot) Get() *snapshot.Snapshot {
+	if s := c.snapshot.Load(); s != nil {
+		return s
+	}
+	return snapshot.Of(nil, nil)
+}
+
+// NodeInfos implements framework.SharedLister.
+func (c *CurrentSnapshot) NodeInfos() framework.NodeInfoLister { return c.Get() }
+
+// StorageInfos implements framework.SharedLister.
+func (c *CurrentSnapshot) StorageInfos() framework.StorageInfoLister { return c.Get() }
+
+// PodGroupStates implements framework.SharedLister.
+func (c *CurrentSnapshot) PodGroupStates() framework.PodGroupStateLister {
+	if c.PodGroupStore != nil {
+		return c.PodGroupStore.PodGroupStates()
+	}
+	return c.Get().PodGroupStates()
+}
+
+// PodGroups implements framework.SharedLister.
+func (c *CurrentSnapshot) PodGroups() framework.PodGroupLister {
+	if c.PodGroupStore != nil {
+		return c.PodGroupStore.PodGroups()
+	}
+	return c.Get().PodGroups()
+}
+
+// CompositePodGroupStates implements framework.SharedLister.
+func (c *CurrentSnapshot) CompositePodGroupStates() framework.CompositePodGroupStateLister {
+	return c.Get().CompositePodGroupStates()
+}
+
+// CompositePodGroups implements framework.SharedLister.
+func (c *CurrentSnapshot) CompositePodGroups() framework.CompositePodGroupLister {
+	return c.Get().CompositePodGroups()
+}
+
+// errNoPodGroups is what parts of the framework about Pod groups answer.
+var errNoPodGroups = errors.New("pod groups are not served by this scheduler")
+
+// immutableSnapshot refuses mutations of the snapshot, which only Pod group plugins may ask for.
+type immutableSnapshot struct{ *CurrentSnapshot }
+
+// StartMutations refuses.
+func (immutableSnapshot) StartMutations() error { return errNoPodGroups }
+
+// EndMutations refuses.
+func (immutableSnapshot) EndMutations() error { return errNoPodGroups }
+
+// AddPod refuses.
+func (immutableSnapshot) AddPod(framework.PodInfo, string) error { return errNoPodGroups }
+
+// RemovePod refuses.
+func (immutableSnapshot) RemovePod(logr.Logger, *v1.Pod, string) error { return errNoPodGroups }
+
+// noPodGroups is the PodGroupManager of a scheduler that serves none.
+type noPodGroups struct{ *CurrentSnapshot }
+
+// BuildHierarchySnapshotFromPod refuses.
+func (g noPodGroups) BuildHierarchySnapshotFromPod(*v1.Pod) (framework.PodGroupManager, error) {
+	return nil, errNoPodGroups
+}
+
+// GetRootKeyForGroup finds none.
+func (g noPodGroups) GetRootKeyForGroup(framework.EntityKey) (framework.EntityKey, bool, error) {
+	return framework.EntityKey{}, false, nil
+}
+
+// Handle is the framework.Handle of one profile.
+type Handle struct {
+	framework.PodNominator
+	framework.PodActivator
+	deps    Deps
+	profile *Profile
+}
+
+var (
+	_ framework.Handle       = (*Handle)(nil)
+	_ plugins.SelectorFinder = (*Handle)(nil)
+)
+
+// SnapshotSharedLister follows the snapshot of the cycle under way.
+func (h *Handle) SnapshotSharedLister() framework.SharedLister { return h.deps.Snapshot }
+
+// MutableSnapshotSharedLister refuses to mutate.
+func (h *Handle) MutableSnapshotSharedLister() framework.MutableSnapshotSharedLister {
+	return immutableSnapshot{h.deps.Snapshot}
+}
+
+// IterateOverWaitingPods calls back for each Pod at Permit.
+func (h *Handle) IterateOverWaitingPods(callback func(framework.WaitingPod)) {
+	h.deps.WaitingPods.Iterate(callback)
+}
+
+// GetWaitingPod finds a Pod at Permit; nil when it is not there.
+func (h *Handle) GetWaitingPod(uid types.UID) framework.WaitingPod {
+	return h.deps.WaitingPods.Get(uid)
+}
+
+// RejectWaitingPod turns a Pod at Permit away; false when it is not there.
+func (h *Handle) RejectWaitingPod(uid types.UID) bool {
+	p := h.deps.WaitingPods.get(uid)
+	return p != nil && p.Reject("", "removed")
+}
+
+// AddPodInPreBind remembers how to cancel a Pod's PreBind.
+func (h *Handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
+	h.deps.WaitingPods.AddPodInPreBind(uid, cancel)
+}
+
+// GetPodInPreBind finds a Pod in PreBind.
+func (h *Handle) GetPodInPreBind(uid types.UID) framework.PodInPreBind {
+	return h.deps.WaitingPods.GetPodInPreBind(uid)
+}
+
+// RemovePodInPreBind forgets it.
+func (h *Handle) RemovePodInPreBind(uid types.UID) { h.deps.WaitingPods.RemovePodInPreBind(uid) }
+
+// ClientSet is the scheduler's client.
+func (h *Handle) ClientSet() kubernetes.Interface { return h.deps.Client }
+
+// KubeConfig is the configuration the client was made from; nil when the client is in-process only.
+func (h *Handle) KubeConfig() *rest.Config { return h.deps.KubeConfig }
+
+// EventRecorder records events in the profile's name.
+func (h *Handle) EventRecorder() events.EventRecorderLogger {
+	return h.deps.Recorder(h.profile.Name)
+}
+
+// SharedInformerFactory is the scheduler's.
+func (h *Handle) SharedInformerFactory() informers.SharedInformerFactory { return h.deps.Informers }
+
+// DynamicInformers are those of custom resources; nil without a client for them.
+func (h *Handle) DynamicInformers() dynamicinformer.DynamicSharedInformerFactory {
+	return h.deps.Dynamic
+}
+
+// SharedDRAManager knows claims, slices and classes; nil when the API server does not serve resource.k8s.io/v1.
+func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return h.deps.DRAManager }
+
+// DeviceAllocation is SharedDRAManager, with its hands when it has any.
+func (h *Handle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
+	claimWriter, _ := h.deps.DRAManager.(dynamicresources.ClaimWriter)
+	return h.deps.DRAManager, claimWriter
+}
+
+// SharedCSIManager knows CSINodes.
+func (h *Handle) SharedCSIManager() framework.CSIManager { return h.deps.CSIManager }
+
+// Extenders are those of the configuration.
+func (h *Handle) Extenders() []framework.Extender { return h.deps.Extenders }
+
+// ExtendersFor are those that have a say about the Pod.
+func (h *Handle) ExtendersFor(p *v1.Pod) extender.Extenders { return h.deps.Extenders.Interested(p) }
+
+// Parallelizer runs work beside other work.
+func (h *Handle) Parallelizer() framework.Parallelizer { return h.deps.Parallelizer }
+
+// APIDispatcher is nil: writes are made where they are decided.
+func (h *Handle) APIDispatcher() framework.APIDispatcher { return nil }
+
+// APICacher is nil, as APIDispatcher.
+func (h *Handle) APICacher() framework.APICacher { return nil }
+
+// ProfileName is spec.schedulerName of the Pods served.
+func (h *Handle) ProfileName() string { return h.profile.Name }
+
+// PodGroupManager knows PodGroups and their Pods; without the gate GenericWorkload there are none.
+func (h *Handle) PodGroupManager() framework.PodGroupManager {
+	if h.deps.PodGroups != nil {
+		return h.deps.PodGroups
+	}
+	return noPodGroups{h.deps.Snapshot}
+}
+
+// SelectorOf finds the selector of the Service or controller a Pod belongs to.
+func (h *Handle) SelectorOf(p *v1.Pod) labels.Selector {
+	if h.deps.SelectorOf == nil {
+		return nil
+	}
+	return h.deps.SelectorOf(p)
+}
+
+// SignPod joins the fragments of all judges; nil when one of them cannot sign the Pod.
+func (h *Handle) SignPod(ctx context.Context, p *v1.Pod) framework.PodSignature {
+	all := map[string]any{framework.SchedulerNameSignerName: p.Spec.SchedulerName}
+	for _, pl := range h.profile.filterAndScorePlugins() {
+		signer, ok := pl.(framework.SignPlugin)
+		if !ok {
+			return nil
+		}
+		parts, s := signer.SignPod(ctx, p)
+		if !s.IsSuccess() {
+			return nil
+		}
+		for _, part := range parts {
+			all[part.Key] = part.Value
+		}
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// RunPreScorePlugins runs the profile's PreScore plugins.
+func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+	return schedule.RunPreScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, nodes)
+}
+
+// RunScorePlugins runs the profile's Score plugins, normalises and weighs.
+func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
+	return schedule.RunScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins, Parallel: h.deps.Parallelizer.ForEach}, nodes)
+}
+
+// RunFilterPlugins asks the profile's Filter plugins about a node.
+func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, n)
+}
+
+// RunFilterPluginsWithNominatedPods asks them with and without the Pods nominated to the node.
+func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins, NominatedPodsForNode: h.NominatedPodsForNode}, n)
+}
+
+// ScheduleInput is what a ruling about a Pod is made from in the cycle under way, with the state its judges have filled.
+func (h *Handle) ScheduleInput(p *v1.Pod, state framework.CycleState) schedule.Input {
+	in := schedule.Input{Pod: p, Snapshot: h.deps.Snapshot.Get(), Plugins: h.profile.Plugins, State: state, NominatedPodsForNode: h.NominatedPodsForNode, Parallel: h.deps.Parallelizer.ForEach, PickTie: h.deps.PickStart}
+	if h.deps.Nominations == nil {
+		return in
+	}
+	if in.NominatedNodes = h.deps.Nominations.NominatedNodes(); in.NominatedNodes == nil {
+		in.NominatedPodsForNode = nil
+	} else {
+		in.Nominations = h.deps.Nominations
+	}
+	return in
+}
+
+// Hooks is how plugins that act tell the scheduler what they do.
+func (h *Handle) Hooks() Hooks { return h.deps.Hooks }
+
+// Go runs work beside the cycles.
+func (h *Handle) Go(work func()) {
+	if h.deps.Hooks.Go == nil {
+		work()
+		return
+	}
+	h.deps.Hooks.Go(work)
+}
+
+// AssignedPod gives a Pod as it stands on a node by now, more recent than any snapshot; nil for others. Only RunPreEnqueuePlugins may ask.
+func (h *Handle) AssignedPod(uid types.UID) *v1.Pod {
+	if h.deps.Snapshot.AssignedPod == nil {
+		return nil
+	}
+	return h.deps.Snapshot.AssignedPod(uid)
+}
+
+// Parallel runs do for 0..n-1 beside each other.
+func (h *Handle) Parallel(n int, do func(int)) { h.deps.Parallelizer.ForEach(n, do) }

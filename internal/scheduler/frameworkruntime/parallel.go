@@ -1,0 +1,81 @@
+package frameworkruntime
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// minChunk is the piece of work one goroutine takes at a time, at least.
+const minChunk = 16
+
+// Parallelizer runs work on at most Workers goroutines, the caller's among them.
+type Parallelizer struct{ Workers int }
+
+// Until runs do for 0..pieces-1 and returns when all are done or ctx has ended.
+func (p Parallelizer) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
+	p.run(pieces, func(i int) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		do(i)
+		return true
+	})
+}
+
+// ForEach runs do for 0..n-1 and returns when all are done.
+func (p Parallelizer) ForEach(n int, do func(int)) {
+	p.run(n, func(i int) bool {
+		do(i)
+		return true
+	})
+}
+
+func (p Parallelizer) run(n int, do func(int) bool) {
+	workers := min(max(p.Workers, 1), runtime.GOMAXPROCS(0), (n+minChunk-1)/minChunk)
+	if workers <= 1 {
+		for i := range n {
+			if !do(i) {
+				return
+			}
+		}
+		return
+	}
+	chunk := max(n/(workers*8), minChunk)
+	var next atomic.Int64
+	work := func() {
+		for {
+			to := int(next.Add(int64(chunk)))
+			for i := to - chunk; i < min(to, n); i++ {
+				if !do(i) {
+					return
+				}
+			}
+			if to >= n {
+				return
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	var broken atomic.Pointer[PluginPanic]
+	caught := func() {
+		defer func() {
+			if v := recover(); v != nil {
+				broken.CompareAndSwap(nil, NewPluginPanic(v))
+				next.Add(int64(n)) // nobody need go on
+			}
+		}()
+		work()
+	}
+	for range workers - 1 {
+		wg.Go(caught)
+	}
+	caught()
+	wg.Wait()
+	if p := broken.Load(); p != nil {
+		panic(p) // on the caller's goroutine, where it can be caught
+	}
+}

@@ -1,0 +1,277 @@
+package frameworkruntime
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
+)
+
+// PluginPanic is a panic of other code, caught. It is thrown again where somebody can name whose fault it is.
+type PluginPanic struct {
+	Value any
+	Stack []byte
+}
+
+// NewPluginPanic makes a PluginPanic of what recover returned.
+func NewPluginPanic(value any) *PluginPanic {
+	if p, ok := value.(*PluginPanic); ok {
+		return p
+	}
+	return &PluginPanic{Value: value, Stack: debug.Stack()}
+}
+
+var pluginFrame = regexp.MustCompile(`/scheduler/plugins/(\w+)\.`)
+
+// PluginName names the built-in plugin that panicked; empty when the stack shows none.
+func (p *PluginPanic) PluginName() string {
+	if m := pluginFrame.FindSubmatch(p.Stack); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// recoverStatus turns a panic of a plugin into an error status that names it.
+func recoverStatus(plugin string, ask func() *framework.Status) (s *framework.Status) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := NewPluginPanic(v)
+			klog.Background().Error(nil, "A plugin panicked", "plugin", plugin, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+			s = framework.AsStatus(fmt.Errorf("plugin %q panicked: %v", plugin, p.Value)).WithPlugin(plugin)
+		}
+	}()
+	return ask()
+}
+
+// callPlugin asks a plugin at a point that runs once per Pod. A panic becomes an error status that names the plugin; so does a foreign plugin that does not return within
+// the limit: it is left alone then, and what it says later is heard by nobody.
+func callPlugin[T any](p *Profile, plugin string, call func() T) (answer T, failed *framework.Status) {
+	if !p.outOfTreePlugins[plugin] || p.Timeout <= 0 {
+		failed = recoverStatus(plugin, func() *framework.Status {
+			answer = call()
+			return nil
+		})
+		return answer, failed
+	}
+	type results struct {
+		answer T
+		failed *framework.Status
+	}
+	heard := make(chan results, 1)
+	go func() {
+		var it results
+		it.failed = recoverStatus(plugin, func() *framework.Status {
+			it.answer = call()
+			return nil
+		})
+		heard <- it
+	}()
+	t := time.NewTimer(p.Timeout)
+	defer t.Stop()
+	select {
+	case it := <-heard:
+		return it.answer, it.failed
+	case <-t.C:
+		return answer, framework.AsStatus(fmt.Errorf("plugin %q has not returned within %v", plugin, p.Timeout)).WithPlugin(plugin)
+	}
+}
+
+// pluginGuard stands around a plugin that is not built in: it catches panics and knows whether a call is still under way.
+type pluginGuard struct {
+	name   string
+	inCall atomic.Int64
+}
+
+func (g *pluginGuard) call(ask func() *framework.Status) *framework.Status {
+	g.inCall.Add(1)
+	defer g.inCall.Add(-1)
+	return recoverStatus(g.name, ask)
+}
+
+// HungPlugins names the foreign plugins that have not returned.
+func (p *Profile) HungPlugins() []string {
+	var out []string
+	for _, g := range p.guards {
+		if g.inCall.Load() > 0 && !slices.Contains(out, g.name) {
+			out = append(out, g.name)
+		}
+	}
+	return out
+}
+
+// HasOutOfTreePlugins tells whether plugins that are not built in take part.
+func (p *Profile) HasOutOfTreePlugins() bool { return len(p.outOfTreePlugins) > 0 }
+
+// validCode turns a status code that is none into an error: such a code has no name, and no metric could count it.
+func validCode(s *framework.Status) *framework.Status {
+	if c := s.Code(); c < framework.Success || c > framework.Pending {
+		return framework.AsStatus(fmt.Errorf("it answers with the status code %d, which is none", int(c))).WithPlugin(s.Plugin())
+	}
+	return s
+}
+
+// successOrFailure does so too with PermitWait and Skip, for a point where they mean nothing: they carry no error of their own.
+func successOrFailure(s *framework.Status) *framework.Status {
+	if s = validCode(s); s.IsWait() || s.IsSkip() {
+		return framework.AsStatus(fmt.Errorf("it answers %v, which means nothing here", s.Code())).WithPlugin(s.Plugin())
+	}
+	return s
+}
+
+// guardedQueueSort is a queue sort plugin that is not built in. Where it does not answer, the ordinary order holds; while it owes an answer it is not asked again, as all
+// Pods wait at each comparison.
+type guardedQueueSort struct {
+	framework.QueueSortPlugin
+	p          *Profile
+	unanswered *atomic.Int64
+}
+
+// Less asks the plugin.
+func (g guardedQueueSort) Less(a, b framework.QueuedEntityInfo) bool {
+	if g.unanswered.Load() > 0 {
+		return prioritysort.New().Less(a, b)
+	}
+	var over atomic.Bool // for whoever comes first: the answer, or the end of patience
+	less, broken := callPlugin(g.p, g.Name(), func() bool {
+		defer func() {
+			if !over.CompareAndSwap(false, true) {
+				g.unanswered.Add(-1)
+			}
+		}()
+		return g.QueueSortPlugin.Less(a, b)
+	})
+	if broken == nil {
+		return less
+	}
+	if over.CompareAndSwap(false, true) {
+		g.unanswered.Add(1)
+		klog.Background().Error(broken.AsError(), "The queue is sorted in the ordinary way until the plugin returns", "plugin", g.Name())
+	}
+	return prioritysort.New().Less(a, b)
+}
+
+// guardHint guards a queueing hint of a plugin that is not built in; one that does not answer wakes the Pod, so that none is forgotten.
+func (p *Profile) guardHint(plugin string, fn framework.QueueingHintFn) framework.QueueingHintFn {
+	if fn == nil || !p.outOfTreePlugins[plugin] {
+		return fn
+	}
+	return func(logger klog.Logger, pod *v1.Pod, before, after any) (framework.QueueingHint, error) {
+		type results struct {
+			hint framework.QueueingHint
+			err  error
+		}
+		answer, broken := callPlugin(p, plugin, func() results {
+			hint, err := fn(logger, pod, before, after)
+			return results{hint, err}
+		})
+		if broken != nil {
+			return framework.Queue, broken.AsError()
+		}
+		return answer.hint, answer.err
+	}
+}
+
+type guardedPreFilter struct {
+	framework.PreFilterPlugin
+	*pluginGuard
+}
+
+// PreFilter asks the plugin.
+func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
+	s = g.call(func() (s *framework.Status) {
+		r, s = g.PreFilterPlugin.PreFilter(ctx, state, p, nodes)
+		return s
+	})
+	if s.IsSkip() {
+		return r, s
+	}
+	return r, successOrFailure(s)
+}
+
+type guardedFilter struct {
+	framework.FilterPlugin
+	*pluginGuard
+}
+
+// Filter asks the plugin.
+func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return successOrFailure(g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) }))
+}
+
+type guardedPreScore struct {
+	framework.PreScorePlugin
+	*pluginGuard
+}
+
+// PreScore asks the plugin.
+func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+	s := g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
+	if s.IsSkip() {
+		return s
+	}
+	return successOrFailure(s)
+}
+
+type guardedScore struct {
+	framework.ScorePlugin
+	*pluginGuard
+}
+
+// Score asks the plugin.
+func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (score int64, s *framework.Status) {
+	s = g.call(func() (s *framework.Status) {
+		score, s = g.ScorePlugin.Score(ctx, state, p, n)
+		return s
+	})
+	return score, successOrFailure(s)
+}
+
+// ScoreExtensions guards the plugin's own.
+func (g guardedScore) ScoreExtensions() framework.ScoreExtensions {
+	if ext := g.ScorePlugin.ScoreExtensions(); ext != nil {
+		return guardedNormalize{ext, g.pluginGuard}
+	}
+	return nil
+}
+
+type guardedNormalize struct {
+	framework.ScoreExtensions
+	*pluginGuard
+}
+
+// NormalizeScore asks the plugin.
+func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+	return successOrFailure(g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) }))
+}
+
+// guardPlugin is the plugin with a guard around the points that judge; built-in plugins go as they are, so that their further abilities stay visible.
+func (p *Profile) guardPlugin(point string, pl framework.Plugin) framework.Plugin {
+	if !p.outOfTreePlugins[pl.Name()] {
+		return pl
+	}
+	if point == "QueueSort" {
+		return guardedQueueSort{pl.(framework.QueueSortPlugin), p, &atomic.Int64{}}
+	}
+	g := &pluginGuard{name: pl.Name()}
+	p.guards = append(p.guards, g)
+	switch point {
+	case "PreFilter":
+		return guardedPreFilter{pl.(framework.PreFilterPlugin), g}
+	case "Filter":
+		return guardedFilter{pl.(framework.FilterPlugin), g}
+	case "PreScore":
+		return guardedPreScore{pl.(framework.PreScorePlugin), g}
+	case "Score":
+		return guardedScore{pl.(framework.ScorePlugin), g}
+	}
+	return pl
+}

@@ -1,0 +1,230 @@
+package frameworkruntime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/extender"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/queue"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+)
+
+// Profile is one scheduler name's plugins, made and seated.
+type Profile struct {
+	Name                     string
+	PercentageOfNodesToScore *int32 // of nodes to score; nil: as the configuration says for all profiles
+	Plugins                  *schedule.PluginSet
+	QueueSort                framework.QueueSortPlugin
+	QueueingHints            []queue.QueueingHint
+	Handle                   *Handle
+
+	preEnqueue     []framework.PreEnqueuePlugin
+	postFilter     []framework.PostFilterPlugin
+	reserve        []framework.ReservePlugin
+	permit         []framework.PermitPlugin
+	preBind        []framework.PreBindPlugin
+	bind           []framework.BindPlugin
+	postBind       []framework.PostBindPlugin
+	unreserveOrder []framework.Plugin // all plugins, in the order they were made
+
+	outOfTree
+}
+
+// outOfTree is what is known of plugins that are not built in.
+type outOfTree struct {
+	Timeout          time.Duration // a foreign plugin that takes longer is given up; 0: none is
+	outOfTreePlugins map[string]bool
+	guards           []*pluginGuard
+}
+
+// extensionPoint seats a plugin at one extension point; false when the plugin does not implement it.
+type extensionPoint struct {
+	implementedBy func(framework.Plugin) bool
+	add           func(*Profile, framework.Plugin, int64)
+}
+
+// extensionPoints has one row per extension point.
+var extensionPoints = map[string]extensionPoint{
+	"PreEnqueue": extensionPointOf(func(p *Profile, pl framework.PreEnqueuePlugin, _ int64) { p.preEnqueue = append(p.preEnqueue, pl) }),
+	"QueueSort":  extensionPointOf(func(p *Profile, pl framework.QueueSortPlugin, _ int64) { p.QueueSort = pl }),
+	"PreFilter": extensionPointOf(func(p *Profile, pl framework.PreFilterPlugin, _ int64) {
+		p.Plugins.PreFilter = append(p.Plugins.PreFilter, pl)
+	}),
+	"Filter":     extensionPointOf(func(p *Profile, pl framework.FilterPlugin, _ int64) { p.Plugins.Filter = append(p.Plugins.Filter, pl) }),
+	"PostFilter": extensionPointOf(func(p *Profile, pl framework.PostFilterPlugin, _ int64) { p.postFilter = append(p.postFilter, pl) }),
+	"PreScore": extensionPointOf(func(p *Profile, pl framework.PreScorePlugin, _ int64) {
+		p.Plugins.PreScore = append(p.Plugins.PreScore, pl)
+	}),
+	"Score": extensionPointOf(func(p *Profile, pl framework.ScorePlugin, w int64) {
+		p.Plugins.Score = append(p.Plugins.Score, schedule.WeightedScorePlugin{ScorePlugin: pl, Weight: w})
+	}),
+	"Reserve":  extensionPointOf(func(p *Profile, pl framework.ReservePlugin, _ int64) { p.reserve = append(p.reserve, pl) }),
+	"Permit":   extensionPointOf(func(p *Profile, pl framework.PermitPlugin, _ int64) { p.permit = append(p.permit, pl) }),
+	"PreBind":  extensionPointOf(func(p *Profile, pl framework.PreBindPlugin, _ int64) { p.preBind = append(p.preBind, pl) }),
+	"Bind":     extensionPointOf(func(p *Profile, pl framework.BindPlugin, _ int64) { p.bind = append(p.bind, pl) }),
+	"PostBind": extensionPointOf(func(p *Profile, pl framework.PostBindPlugin, _ int64) { p.postBind = append(p.postBind, pl) }),
+}
+
+func extensionPointOf[P framework.Plugin](seat func(*Profile, P, int64)) extensionPoint {
+	return extensionPoint{
+		implementedBy: func(pl framework.Plugin) bool {
+			_, ok := pl.(P)
+			return ok
+		},
+		add: func(p *Profile, pl framework.Plugin, weight int64) { seat(p, pl.(P), weight) },
+	}
+}
+
+// NewProfile makes a profile's plugins with the factories and seats them. The error names plugin and point.
+func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, factories map[string]plugins.Factory, deps Deps) (*Profile, error) {
+	p := &Profile{Name: *cfg.SchedulerName, PercentageOfNodesToScore: cfg.PercentageOfNodesToScore}
+	p.Plugins = &schedule.PluginSet{Profile: p.Name}
+	p.Handle = &Handle{PodNominator: deps.Nominator, PodActivator: deps.Activator, deps: deps, profile: p}
+	p.Timeout, p.outOfTreePlugins = deps.PluginTimeout, map[string]bool{}
+	made := map[string]framework.Plugin{}
+	for _, name := range enabledPlugins(cfg.Plugins) {
+		factory := factories[name]
+		if factory == nil {
+			return nil, fmt.Errorf("profile %q: plugin %q is not compiled in", p.Name, name)
+		}
+		pl, err := factory(ctx, argsOf(cfg, name), p.Handle)
+		if err != nil {
+			return nil, fmt.Errorf("profile %q: initializing plugin %q: %w", p.Name, name, err)
+		}
+		made[name] = pl
+		if !slices.ContainsFunc(plugins.Registry(), func(r plugins.Registration) bool { return r.Name == name }) {
+			p.outOfTreePlugins[name] = true
+		}
+		p.unreserveOrder = append(p.unreserveOrder, pl)
+	}
+	for _, point := range config.ExtensionPoints {
+		r := extensionPoints[point.Name]
+		has := func(name string) bool { return r.implementedBy(made[name]) }
+		for _, s := range config.EnabledPlugins(cfg.Plugins, point, has) {
+			if !has(s.Name) {
+				return nil, fmt.Errorf("profile %q: plugin %q does not extend %s", p.Name, s.Name, point.Name)
+			}
+			if point.Name == "QueueSort" && p.QueueSort != nil {
+				return nil, fmt.Errorf("profile %q: only one queue sort plugin is possible, but both %q and %q are enabled", p.Name, p.QueueSort.Name(), s.Name)
+			}
+			r.add(p, p.guardPlugin(point.Name, made[s.Name]), s.Weight)
+		}
+	}
+	switch {
+	case p.QueueSort == nil:
+		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got 0", p.Name)
+	case len(p.bind) == 0:
+		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.Name)
+	}
+	err := p.buildQueueingHints(ctx)
+	p.setConcernedPods()
+	return p, err
+}
+
+// enabledPlugins names every plugin enabled anywhere, once.
+func enabledPlugins(p *schedulerconfig.Plugins) []string {
+	var out []string
+	seen := map[string]bool{}
+	add := func(s *schedulerconfig.PluginSet) {
+		for _, e := range s.Enabled {
+			if !seen[e.Name] {
+				seen[e.Name] = true
+				out = append(out, e.Name)
+			}
+		}
+	}
+	add(&p.MultiPoint)
+	for _, point := range config.ExtensionPoints {
+		add(point.Of(p))
+	}
+	return out
+}
+
+func argsOf(cfg *schedulerconfig.KubeSchedulerProfile, name string) runtime.Object {
+	for _, c := range cfg.PluginConfig {
+		if c.Name != name {
+			continue
+		}
+		if c.Args.Object != nil {
+			return c.Args.Object
+		}
+		return &runtime.Unknown{Raw: c.Args.Raw, ContentType: runtime.ContentTypeJSON}
+	}
+	return nil
+}
+
+// allEvents wakes Pods that a plugin refused which does not say what would help.
+var allEvents = framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All}
+
+func (p *Profile) buildQueueingHints(ctx context.Context) error {
+	if len(p.Handle.deps.Extenders) > 0 { // nobody knows what changes an extender's mind
+		p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: extender.PluginName, Event: allEvents})
+	}
+	for _, pl := range p.unreserveOrder {
+		ext, ok := pl.(framework.EnqueueExtensions)
+		if !ok && !mayReject(pl) {
+			continue
+		}
+		if !ok {
+			p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: pl.Name(), Event: allEvents})
+			continue
+		}
+		all, err := ext.EventsToRegister(ctx)
+		if err != nil {
+			return fmt.Errorf("profile %q: events of plugin %q: %w", p.Name, pl.Name(), err)
+		}
+		for _, e := range all {
+			p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: pl.Name(), Event: e.Event, Fn: p.guardHint(pl.Name(), e.QueueingHintFn)})
+		}
+	}
+	return nil
+}
+
+// PreEnqueueWaker is a plugin that keeps Pods out of the queue and knows which of them an event that it registered may concern.
+type PreEnqueueWaker interface {
+	ConcernedPods(before, after any) []types.UID
+}
+
+// setConcernedPods lets such plugins say so.
+func (p *Profile) setConcernedPods() {
+	for i := range p.QueueingHints {
+		for _, pl := range p.unreserveOrder {
+			if k, ok := pl.(PreEnqueueWaker); ok && pl.Name() == p.QueueingHints[i].Plugin {
+				p.QueueingHints[i].ConcernedPods = k.ConcernedPods
+			}
+		}
+	}
+}
+
+// mayReject tells whether a plugin can turn a Pod away at a point whose rejections wait for events.
+func mayReject(pl framework.Plugin) bool {
+	for _, point := range []string{"PreEnqueue", "PreFilter", "Filter", "Reserve", "Permit"} {
+		if extensionPoints[point].implementedBy(pl) {
+			return true
+		}
+	}
+	return false
+}
+
+// filterAndScorePlugins lists the plugins that filter or score.
+func (p *Profile) filterAndScorePlugins() []framework.Plugin {
+	var out []framework.Plugin
+	for _, pl := range p.unreserveOrder {
+		for _, point := range []string{"PreFilter", "Filter", "PreScore", "Score"} {
+			if extensionPoints[point].implementedBy(pl) {
+				out = append(out, pl)
+				break
+			}
+		}
+	}
+	return out
+}

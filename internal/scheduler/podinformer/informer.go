@@ -1,0 +1,261 @@
+package podinformer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// inlineInformer is an informer whose handlers are called by the goroutine that takes in changes: between the watch and a handler there is no queue and nobody to wake. It suits
+// handlers that are quick and few, as the scheduler's are; what handlers of an ordinary informer may rely on holds.
+type inlineInformer struct {
+	cache.Indexer
+	listerWatcher cache.ListerWatcher
+	objectType    any
+	listed        chan struct{} // closed after the first list
+	once          sync.Once
+
+	mu        sync.Mutex // held while a change is taken in and told of
+	handlers  []*handlerRegistration
+	transform cache.TransformFunc
+	reflector *cache.Reflector // nil: not started
+	stopped   bool
+}
+
+var _ cache.SharedIndexInformer = (*inlineInformer)(nil)
+
+func newInlineInformer(from cache.ListerWatcher, kind any) *inlineInformer {
+	return &inlineInformer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), listerWatcher: from, objectType: kind, listed: make(chan struct{})}
+}
+
+// handlerRegistration is a handler's registration. What was there when it came has been told to it; what the first list brings is told before listed closes.
+type handlerRegistration struct {
+	cache.ResourceEventHandler
+	*inlineInformer
+}
+
+// Name tells what is waited for.
+func (f *inlineInformer) Name() string { return fmt.Sprintf("the first list of %T", f.objectType) }
+
+// Done is closed after the first list.
+func (f *inlineInformer) Done() <-chan struct{} { return f.listed }
+
+// HasSynced tells whether the first list has been taken in.
+func (f *inlineInformer) HasSynced() bool { return cache.IsDone(f) }
+
+// HasSyncedChecker waits for the first list.
+func (f *inlineInformer) HasSyncedChecker() cache.DoneChecker { return f }
+
+// AddEventHandler adds a handler.
+func (f *inlineInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return f.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler; nothing is told again from time to time.
+func (f *inlineInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return f.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithOptions adds a handler, which is told of what is there before this returns.
+func (f *inlineInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return nil, errors.New("the informer has stopped: it takes no more handlers")
+	}
+	l := &handlerRegistration{h, f}
+	f.handlers = append(f.handlers, l)
+	for _, obj := range f.List() {
+		h.OnAdd(obj, true)
+	}
+	return l, nil
+}
+
+// RemoveEventHandler removes a handler.
+func (f *inlineInformer) RemoveEventHandler(r cache.ResourceEventHandlerRegistration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.handlers = slices.DeleteFunc(slices.Clone(f.handlers), func(l *handlerRegistration) bool { return l == r })
+	return nil
+}
+
+// GetStore is what was taken in.
+func (f *inlineInformer) GetStore() cache.Store { return f.Indexer }
+
+// GetIndexer is what was taken in.
+func (f *inlineInformer) GetIndexer() cache.Indexer { return f.Indexer }
+
+// GetController is the informer.
+func (f *inlineInformer) GetController() cache.Controller { return f }
+
+// SetWatchErrorHandler is refused: errors are logged as client-go logs them.
+func (f *inlineInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error {
+	return errors.New("this informer logs errors of its watch, and tells nobody else")
+}
+
+// SetWatchErrorHandlerWithContext is refused as well.
+func (f *inlineInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
+	return f.SetWatchErrorHandler(nil)
+}
+
+// SetTransform changes objects before they are taken in; it must be called before Run.
+func (f *inlineInformer) SetTransform(t cache.TransformFunc) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reflector != nil {
+		return errors.New("the informer has started: it cannot be told to transform objects any more")
+	}
+	f.transform = t
+	return nil
+}
+
+// LastSyncResourceVersion is the version that was taken in last.
+func (f *inlineInformer) LastSyncResourceVersion() string {
+	f.mu.Lock()
+	r := f.reflector
+	f.mu.Unlock()
+	if r == nil {
+		return ""
+	}
+	return r.LastSyncResourceVersion()
+}
+
+// IsStopped tells whether Run has ended.
+func (f *inlineInformer) IsStopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
+}
+
+// Run lists and watches until stop is closed.
+func (f *inlineInformer) Run(stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	f.RunWithContext(ctx)
+}
+
+// RunWithContext lists and watches until ctx ends. It is to be called once.
+func (f *inlineInformer) RunWithContext(ctx context.Context) {
+	f.mu.Lock()
+	if f.reflector != nil {
+		f.mu.Unlock()
+		return
+	}
+	f.reflector = cache.NewReflectorWithOptions(f.listerWatcher, f.objectType, (*reflectorStore)(f), cache.ReflectorOptions{Name: "gantry/wire"})
+	r := f.reflector
+	f.mu.Unlock()
+	r.RunWithContext(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+}
+
+// reflectorStore is where a reflector puts what it reads.
+type reflectorStore inlineInformer
+
+var _ cache.ReflectorStore = (*reflectorStore)(nil)
+
+// Add takes in an object that is new, or was there already.
+func (in *reflectorStore) Add(obj any) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.addOrUpdate(obj)
+}
+
+// Update is Add.
+func (in *reflectorStore) Update(obj any) error { return in.Add(obj) }
+
+// addOrUpdate takes in and tells; mu is held.
+func (in *reflectorStore) addOrUpdate(obj any) (err error) {
+	if in.transform != nil {
+		if obj, err = in.transform(obj); err != nil {
+			return err
+		}
+	}
+	old, had, err := in.Get(obj)
+	if err != nil {
+		return err
+	}
+	if err := in.Indexer.Update(obj); err != nil {
+		return err
+	}
+	for _, h := range in.handlers {
+		if had {
+			h.OnUpdate(old, obj)
+		} else {
+			h.OnAdd(obj, !(*inlineInformer)(in).HasSynced())
+		}
+	}
+	return nil
+}
+
+// Delete forgets an object.
+func (in *reflectorStore) Delete(obj any) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.transform != nil {
+		var err error
+		if obj, err = in.transform(obj); err != nil {
+			return err
+		}
+	}
+	if _, had, err := in.Get(obj); err != nil || !had {
+		return err
+	}
+	if err := in.Indexer.Delete(obj); err != nil {
+		return err
+	}
+	for _, h := range in.handlers {
+		h.OnDelete(obj)
+	}
+	return nil
+}
+
+// Replace takes in a list: what is not in it is gone.
+func (in *reflectorStore) Replace(list []any, _ string) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	there := make(map[string]bool, len(list))
+	for _, obj := range list {
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return err
+		}
+		there[key] = true
+		if err := in.addOrUpdate(obj); err != nil {
+			return err
+		}
+	}
+	for _, key := range in.ListKeys() {
+		if there[key] {
+			continue
+		}
+		obj, had, err := in.GetByKey(key)
+		if err != nil || !had {
+			continue // nobody else takes anything out
+		}
+		if err := in.Indexer.Delete(obj); err != nil {
+			return err
+		}
+		for _, h := range in.handlers {
+			h.OnDelete(cache.DeletedFinalStateUnknown{Key: key, Obj: obj})
+		}
+	}
+	in.once.Do(func() { close(in.listed) })
+	return nil
+}
+
+// Resync tells nothing again.
+func (in *reflectorStore) Resync() error { return nil }

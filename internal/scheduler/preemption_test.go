@@ -1,0 +1,205 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+func onNode(node string, priority int32) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
+}
+
+func highPriority(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(1000)), "urgent" }
+
+// slowClient holds the deletion of one Pod until it is let go.
+type slowClient struct {
+	kubernetes.Interface
+	name    string
+	proceed chan struct{}
+}
+
+type slowCore struct {
+	corev1.CoreV1Interface
+	c slowClient
+}
+
+type slowPods struct {
+	corev1.PodInterface
+	c slowClient
+}
+
+// IsWatchListSemanticsUnSupported tells informers to list and watch, as the clientset in memory needs.
+func (c slowClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (c slowClient) CoreV1() corev1.CoreV1Interface { return slowCore{c.Interface.CoreV1(), c} }
+
+func (c slowCore) Pods(ns string) corev1.PodInterface {
+	return slowPods{c.CoreV1Interface.Pods(ns), c.c}
+}
+
+func (p slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	if name == p.c.name {
+		select {
+		case <-p.c.proceed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return p.PodInterface.Delete(ctx, name, o)
+}
+
+// The victim's deletion hangs: other Pods are placed meanwhile, and the preemptor is not tried again before its victims are gone.
+//
+// row: BND-12
+func TestVictimsLeaveBesideTheCycles(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	r := metrics.NewKubeRegistry()
+	c := start(t, func(o *Options) {
+		o.Metrics, o.Client = r, slowClient{o.Client, "low2", goOn}
+	}, aNode("n1", "2"), aNode("n2", "1"), aPod("low1", "1", onNode("n1", 1)), aPod("low2", "1", onNode("n1", 2)))
+	c.create(aPod("high", "2", highPriority))
+	c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }))
+	if got := c.bound("other"); got != "n2" {
+		t.Errorf("other is on %s, want n2", got)
+	}
+	attempts := 0
+	for _, f := range c.notes.of("high") {
+		if _, ok := f.(journal.Ruled); ok {
+			attempts++
+		}
+	}
+	if attempts != 1 {
+		t.Errorf("%d attempts while the victims are leaving, want 1", attempts)
+	}
+	close(goOn)
+	if got := c.bound("high"); got != "n1" {
+		t.Errorf("high is on %s, want n1", got)
+	}
+	got := gather(t, r)
+	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success", "scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims", "scheduler_preemption_attempts_total"} {
+		if got[k] != 1 {
+			t.Errorf("%s is %v, want 1", k, got[k])
+		}
+	}
+}
+
+// A victim that cannot be deleted: the preemptor is tried again and succeeds in the end.
+func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	clientset := fake.NewClientset(aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))
+	refusals := make(chan struct{}, 2)
+	refusals <- struct{}{}
+	refusals <- struct{}{}
+	clientset.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		select {
+		case <-refusals:
+			return true, nil, fmt.Errorf("the server is not well")
+		default:
+			return false, nil, nil
+		}
+	})
+	c := runOn(t, t.Context(), clientset, nil)
+	c.create(aPod("high", "1", highPriority))
+	c.bound("high")
+	told := 0
+	for _, f := range c.notes.of("low") {
+		if _, ok := f.(journal.Preempted); ok {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("the victim's journal says %d times that it was preempted, want once", told)
+	}
+}
+
+// row: BND-10, BND-11
+func TestAVictimsJournalTellsWhy(t *testing.T) {
+	t.Parallel()
+	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
+		Spec: policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
+	labelled := func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} }
+	c := start(t, nil, aNode("n1", "4"), budget, aPod("db-0", "3", onNode("n1", 0), labelled))
+	c.create(aPod("urgent", "2", highPriority))
+	c.bound("urgent")
+	var f journal.Preempted
+	for end := time.Now().Add(time.Minute); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, n := range c.notes.of("db-0") {
+			if p, ok := n.(journal.Preempted); ok {
+				f = p
+			}
+		}
+	}
+	want := "{default/urgent urgent 1000 0 n1 1 1 [{cpu 2000 3000 4000}] [{db 0}]}"
+	if got := fmt.Sprint(f); got != want {
+		t.Errorf("the victim's journal says %s, want %s", got, want)
+	}
+	if line := f.Line(); !strings.Contains(line, "against budget db (0 disruptions allowed)") {
+		t.Error(line)
+	}
+}
+
+// A Pod of lower priority that was promised the node loses the promise.
+func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
+	t.Parallel()
+	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
+	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1), slow))
+	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil }) // asked to go, and still there
+	c.create(aPod("middle", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }))
+	c.await("middle", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+	c.create(aPod("high", "1", highPriority))
+	c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+	c.await("middle", "without promise", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "" })
+}
+
+// A victim with two seconds to end: the preemptor is bound when it is gone, and not before.
+//
+// row: BND-13
+func TestAPreemptorWaitsForAGracefulEnd(t *testing.T) {
+	t.Parallel()
+	const grace = 2 * time.Second
+	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))
+	gone := make(chan time.Time, 1)
+	pods := v1.SchemeGroupVersion.WithResource("pods")
+	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { // as a kubelet ends it
+		name := a.(clienttesting.DeleteAction).GetName()
+		obj, err := c.Tracker().Get(pods, "default", name)
+		if err != nil {
+			return true, nil, err
+		}
+		leaving := obj.(*v1.Pod).DeepCopy()
+		leaving.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(grace)}
+		time.AfterFunc(grace, func() {
+			gone <- time.Now()
+			if err := c.Tracker().Delete(pods, "default", name); err != nil {
+				t.Error(err)
+			}
+		})
+		return true, nil, c.Tracker().Update(pods, leaving, "default")
+	})
+	asked := time.Now()
+	c.create(aPod("high", "1", highPriority))
+	at := c.boundAt("high")
+	if end := <-gone; at.Before(end) {
+		t.Errorf("bound %v before its victim was gone", end.Sub(at))
+	}
+	if took := at.Sub(asked); took < grace || took > grace+30*time.Second {
+		t.Errorf("bound after %v, want about %v", took, grace)
+	}
+}

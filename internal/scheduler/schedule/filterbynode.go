@@ -1,0 +1,241 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+)
+
+// scheduleByNode rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
+func (c *cycle) scheduleByNode(shape *podShape, activePlugins []*nodePlugin) bool {
+	c.Cache.counts.RowsFiltered++
+	var others []framework.FilterPlugin
+	for _, f := range c.Plugins.Filter {
+		if findNodePlugin(activePlugins, f.Name()) != nil && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
+			others = append(others, f)
+		}
+	}
+	if !c.filterByNode(shape, others) || !c.preScoreByNode(shape, activePlugins) || !c.scoreByNode(shape) {
+		return true
+	}
+	c.selectHost()
+	return true
+}
+
+// pluginsBefore tells how many of the others are asked before a judge's place in the list of filters.
+func pluginsBefore(all, others []framework.FilterPlugin, at int) int {
+	n := 0
+	for _, f := range all[:max(at, 0)] {
+		if n < len(others) && f.Name() == others[n].Name() {
+			n++
+		}
+	}
+	return n
+}
+
+// rowFilter judges rows by the class and by the judges that do not share.
+type rowFilter struct {
+	*cycle
+	shape                *podShape
+	nodePlugins          []framework.FilterPlugin
+	pluginsBeforeRefusal []int                    // by verdict of the class: how many of the others speak before it
+	hasNominated         bool                     // rows may be promised to other Pods: every judge is asked about these, in both ways
+	all                  []framework.FilterPlugin // for these
+	statusesByPlugin     [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
+}
+
+func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *rowFilter {
+	m := &rowFilter{cycle: c, shape: shape, nodePlugins: others, pluginsBeforeRefusal: make([]int, len(shape.statuses))}
+	m.pluginsBeforeRefusal[0] = len(others)
+	for i := 1; i < len(m.pluginsBeforeRefusal); i++ {
+		m.pluginsBeforeRefusal[i] = pluginsBefore(c.Plugins.Filter, others, shape.refusedBy[i])
+	}
+	m.filterAllRows()
+	if !c.hasNominatedPods() {
+		return m
+	}
+	m.hasNominated, m.all = true, notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins())
+	return m
+}
+
+func (m *rowFilter) filterRow(row int) *framework.Status {
+	node := m.Cache.Table.Nodes[row]
+	if m.hasNominated && len(m.Cache.nominated.pods[row]) > 0 {
+		return m.filterWithNominatedPods(row)
+	}
+	no := m.shape.refusalNumbers[row]
+	for k := range m.pluginsBeforeRefusal[no] {
+		if m.statusesByPlugin[k] != nil {
+			if s := m.statusesByPlugin[k][row]; s != nil {
+				return s
+			}
+		} else if s := RunFilterPlugins(m.ctx, m.Input, m.nodePlugins[k:k+1], node); s != nil {
+			return s
+		}
+	}
+	return m.shape.statuses[no]
+}
+
+// filterAllRows lets judges with sums judge all rows at once.
+func (m *rowFilter) filterAllRows() {
+	m.statusesByPlugin = make([][]*framework.Status, len(m.nodePlugins))
+	for k, f := range m.nodePlugins {
+		o := m.evaluatorOf(f.Name())
+		if o == nil {
+			continue
+		}
+		rows := m.Cache.everyRow()
+		m.statusesByPlugin[k] = make([]*framework.Status, len(rows))
+		if o.Filter != nil {
+			done := m.PluginTimer.start(f, "Filter")
+			o.Filter(rows, m.statusesByPlugin[k])
+			done(nil)
+		}
+	}
+}
+
+// everyRow lists all rows.
+func (m *EquivalenceCache) everyRow() []int32 {
+	for len(m.allRows) < m.Table.Len() {
+		m.allRows = append(m.allRows, int32(len(m.allRows)))
+	}
+	return m.allRows[:m.Table.Len()]
+}
+
+// hasNodePlugins tells whether a judge is asked node by node, which is worth doing in parallel.
+func (m *rowFilter) hasNodePlugins() bool {
+	return slices.ContainsFunc(m.statusesByPlugin, func(s []*framework.Status) bool { return s == nil })
+}
+
+// filterByNode finds feasible nodes in the order of the sample; false ends the ruling.
+func (c *cycle) filterByNode(shape *podShape, others []framework.FilterPlugin) bool {
+	defer c.TimePoint("Filter")()
+	r, nodes, m := c.result, c.Cache.Table.Nodes, c.newRowFilter(shape, others)
+	n, start := len(nodes), 0
+	enough := c.Sample.NumFeasibleNodesToFind(n)
+	if enough < n {
+		start = c.Sample.StartsAt % n
+	}
+	r.setVisitOrder(nodes, start)
+	status := c.Buffers.statuses(n)
+	c.feasible, c.rows = c.Buffers.feasible[:0], c.Cache.passed[:0]
+	for from := 0; from < n && len(c.feasible) < enough; {
+		to := n
+		if enough < n {
+			to = min(from+filterChunk, n)
+		}
+		ask := func(i int) { status[from+i] = m.filterRow((start + from + i) % n) }
+		if m.hasNodePlugins() {
+			c.Parallel(to-from, ask)
+		} else {
+			sequential(to-from, ask)
+		}
+		for ; from < to && len(c.feasible) < enough; from++ {
+			row := (start + from) % n
+			if s := status[from]; s.IsSuccess() {
+				c.feasible, c.rows = append(c.feasible, nodes[row]), append(c.rows, int32(row))
+			} else if !r.addRefusal(nodes[row], s) {
+				r.Status = s
+				return false
+			}
+		}
+		r.EvaluatedNodes = from
+	}
+	c.Buffers.feasible, c.Cache.passed = c.feasible, c.rows
+	if len(c.feasible) == 0 {
+		r.Status = framework.NewStatus(framework.Unschedulable)
+	}
+	return len(c.feasible) > 0
+}
+
+// preScoreByNode lets the others prepare; those that share have.
+func (c *cycle) preScoreByNode(shape *podShape, activePlugins []*nodePlugin) bool {
+	if len(c.feasible) == 1 {
+		return true
+	}
+	defer c.TimePoint("PreScore")()
+	h := skipKey{active: pluginBits(activePlugins), scoring: true}
+	for _, p := range c.Plugins.PreScore {
+		o := findNodePlugin(activePlugins, p.Name())
+		if o == nil {
+			continue
+		}
+		s := c.runPreScorePlugin(p)
+		if s.IsSkip() {
+			h.skipped |= o.bit
+		} else if !s.IsSuccess() {
+			c.result.Status = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
+			return false
+		}
+	}
+	c.State.SetSkipScorePlugins(shape.skipSet(h))
+	return true
+}
+
+func (c *cycle) runPreScorePlugin(p framework.PreScorePlugin) (s *framework.Status) {
+	done := c.PluginTimer.start(p, "PreScore")
+	defer func() { done(s) }()
+	if k := c.aggregateOf(p.Name()); k != nil {
+		return k.PreScore(c.State, c.Pod, Feasible{Rows: c.rows})
+	}
+	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
+}
+
+func (c *cycle) scoreByNode(shape *podShape) bool {
+	r, b := c.result, c.Buffers
+	r.feasible = c.feasible
+	if len(c.feasible) == 1 {
+		return true
+	}
+	defer c.TimePoint("Score")()
+	r.scorers, r.buffers = scorersNotSkipped(c.Plugins.Score, c.State.GetSkipScorePlugins()), b
+	b.resizeScores(len(r.scorers), c.feasible)
+	called := make([]WeightedScorePlugin, 0, len(r.scorers))
+	places := make([]int, 0, len(r.scorers))
+	for p, s := range r.scorers {
+		o := shape.scorerOf(s.Name())
+		if swept := c.evaluatorOf(s.Name()); swept != nil && swept.Score != nil {
+			done := c.PluginTimer.start(s.ScorePlugin, "Score")
+			raw := c.Cache.scoreRows(c.rows, swept)
+			done(nil)
+			for i := range raw {
+				b.normalized[p][i].Score = raw[i]
+			}
+			continue
+		}
+		if o == nil {
+			called, places = append(called, s), append(places, p)
+			continue
+		}
+		for i, row := range c.rows {
+			b.normalized[p][i].Score = int64(o.rawScore(row))
+		}
+	}
+	if len(called) > 0 {
+		c.runScorePluginsOnNodes(called, places)
+	}
+	if r.Status = c.normalizeAndWeigh(); r.Status != nil {
+		return false
+	}
+	return true
+}
+
+func (m *EquivalenceCache) scoreRows(rows []int32, o *columns.Evaluator) []int64 {
+	m.scores = resized(m.scores, len(rows))
+	clear(m.scores)
+	o.Score(rows, m.scores)
+	return m.scores
+}
+
+// scorerOf finds what the class knows of a judge's scores; nil when the judge does not share.
+func (c *podShape) scorerOf(name string) *compiledScorer {
+	for i := range c.compiledScorers {
+		if c.compiledScorers[i].plugin.Name() == name {
+			return &c.compiledScorers[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package schedule
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// Nominations tells who is promised which node, and where that changed. Lists that it gives are never changed.
+type Nominations interface {
+	// NominatedNodes lists the nodes that are promised to somebody.
+	NominatedNodes() []string
+	// NominatedPodsForNode lists the Pods promised a node.
+	NominatedPodsForNode(node string) []framework.PodInfo
+	// NominatedNodeName gives the node promised to a Pod; empty: none.
+	NominatedNodeName(uid types.UID) string
+	// Since lists the nodes whose promises changed after a time, some more than once; false: any may have. now is the time to ask with next.
+	Since(clock int64) (nodes []string, now int64, known bool)
+}
+
+// NominatedByRow are the Pods promised each row. Where it is told what changed, only that is read.
+type NominatedByRow struct {
+	source   Nominations
+	layout   int64
+	clock    int64
+	pods     [][]framework.PodInfo
+	notEmpty bool // some of these may not be nil
+}
+
+// Sync reads what is promised by now on the nodes of a snapshot.
+func (p *NominatedByRow) Sync(in *Input) {
+	if p.layout != in.Snapshot.Layout() || len(p.pods) != in.Snapshot.Len() || p.source != in.Nominations {
+		*p = NominatedByRow{source: in.Nominations, layout: in.Snapshot.Layout(), pods: make([][]framework.PodInfo, in.Snapshot.Len())}
+	}
+	names, known := in.NominatedNodes, false
+	if p.source != nil {
+		var now int64
+		if names, now, known = p.source.Since(p.clock); !known {
+			names = p.source.NominatedNodes()
+		}
+		p.clock = now
+	}
+	if !known && p.notEmpty {
+		clear(p.pods)
+	}
+	p.notEmpty = p.notEmpty && known || len(names) > 0
+	for _, name := range names {
+		row, ok := in.Snapshot.Index(name)
+		switch {
+		case !ok:
+		case p.source != nil:
+			p.pods[row] = p.source.NominatedPodsForNode(name)
+		default:
+			p.pods[row] = in.NominatedPodsForNode(name)
+		}
+	}
+}
+
+// Pods lists the Pods promised a row.
+func (p *NominatedByRow) Pods(row int32) []framework.PodInfo { return p.pods[row] }
+
+// nominatedCache are verdicts about rows that are promised to others, as they were given last. They hold while node and promises are the same.
+type nominatedCache struct {
+	nominated         NominatedByRow
+	nominatedStatuses map[nominatedKey]nominatedStatus
+}
+
+// nominatedKey is a row, as Pods of one class and priority see it.
+type nominatedKey struct {
+	shape    *podShape
+	priority int32
+	row      int
+}
+
+type nominatedStatus struct {
+	node      framework.NodeInfo
+	nominated []framework.PodInfo
+	status    *framework.Status
+}
+
+// maxNominatedStatuses bounds them; then they are made anew.
+const maxNominatedStatuses = 1 << 16
+
+// filterWithNominatedPods judges a row that is promised to others, with them and without. Where all judges share, the verdict is the same until the node or the promises change.
+func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
+	node := m.Cache.Table.Nodes[row]
+	if len(m.nodePlugins) > 0 {
+		return m.runFilterPlugins(m.all, node)
+	}
+	rivals := m.Cache.nominated.pods[row]
+	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) { // it is its own promise
+		return m.runFilterPlugins(m.all, node)
+	}
+	at := nominatedKey{m.shape, pod.Priority(m.Pod), row}
+	if b, ok := m.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
+		return b.status
+	}
+	if m.Cache.nominatedStatuses == nil || len(m.Cache.nominatedStatuses) >= maxNominatedStatuses {
+		m.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
+	}
+	status := m.runFilterPlugins(m.all, node)
+	m.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
+	return status
+}
+
+// hasNominatedPods tells whether a node of the snapshot is promised to others.
+func (c *cycle) hasNominatedPods() bool {
+	return c.NominatedPodsForNode != nil && slices.ContainsFunc(c.NominatedNodes, func(name string) bool {
+		_, ok := c.Snapshot.Index(name)
+		return ok
+	})
+}
+
+// nominatedScope is which promises count for the Pods of a partition: those to Pods of no lower priority. The zero value knows of no promises.
+type nominatedScope struct {
+	enabled  bool
+	priority int32
+}
+
+// rowsWithChangedNominations lists rows to part anew because promises changed, or because one is or was the Pod's own, which keeps no place from it; false when it is not known which these are.
+func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known bool) {
+	if !p.nominatedScope.enabled {
+		return nil, true
+	}
+	since := p.nominations
+	p.nominations = c.Cache.nominated.clock // what changed since is told again
+	rows, p.ownNominatedRows = p.ownNominatedRows, nil
+	if row, ok := c.Snapshot.Index(c.Nominations.NominatedNodeName(c.Pod.UID)); ok {
+		p.ownNominatedRows = []int32{int32(row)}
+		rows = append(rows, int32(row))
+	}
+	if p.generation == 0 || since == p.nominations {
+		return rows, true
+	}
+	names, _, known := c.Nominations.Since(since)
+	for _, name := range names {
+		if row, ok := c.Snapshot.Index(name); ok {
+			rows = append(rows, int32(row))
+		}
+	}
+	return rows, known
+}
+
+// refusalOfRow is the class's about a row, or that of all judges with the Pods beside it that are promised the row; false when there is none that can be shared.
+func (p *nodeGroups) refusalOfRow(c *cycle, row int32) (uint16, bool) {
+	if !p.nominatedScope.enabled || len(c.Cache.nominated.pods[row]) == 0 {
+		return p.shape.refusalNumbers[row], true
+	}
+	status := c.runFilterPlugins(notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins()), c.Cache.Table.Nodes[row])
+	if status.IsSuccess() {
+		return 0, true
+	}
+	no := p.shape.intern(status)
+	return no, status.IsRejected() && !p.shape.uncacheable
+}

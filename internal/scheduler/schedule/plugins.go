@@ -1,0 +1,66 @@
+package schedule
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// PluginSet are the plugins of one profile that decide about nodes, each list in its order of asking.
+type PluginSet struct {
+	Profile   string
+	PreFilter []framework.PreFilterPlugin
+	Filter    []framework.FilterPlugin
+	PreScore  []framework.PreScorePlugin
+	Score     []WeightedScorePlugin
+}
+
+// WeightedScorePlugin is a score plugin and the weight of its opinion.
+type WeightedScorePlugin struct {
+	framework.ScorePlugin
+	Weight int64
+}
+
+// WeightedPlugin is a plugin and its weight; a weight of 0 counts as 1.
+type WeightedPlugin struct {
+	Plugin framework.Plugin
+	Weight int64
+}
+
+// NewPluginSet seats plugins at every point they implement, in the order given.
+func NewPluginSet(profile string, seats ...WeightedPlugin) *PluginSet {
+	j := &PluginSet{Profile: profile}
+	for _, s := range seats {
+		if p, ok := s.Plugin.(framework.PreFilterPlugin); ok {
+			j.PreFilter = append(j.PreFilter, p)
+		}
+		if p, ok := s.Plugin.(framework.FilterPlugin); ok {
+			j.Filter = append(j.Filter, p)
+		}
+		if p, ok := s.Plugin.(framework.PreScorePlugin); ok {
+			j.PreScore = append(j.PreScore, p)
+		}
+		if p, ok := s.Plugin.(framework.ScorePlugin); ok {
+			j.Score = append(j.Score, WeightedScorePlugin{p, max(s.Weight, 1)})
+		}
+	}
+	return j
+}
+
+// Explainer is what a judge implements to give its refusal of a node with numbers and a remedy. It is asked only after its RunFilterPlugins refused that node,
+// with the same state.
+type Explainer interface {
+	Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, node framework.NodeInfo) Explanation
+}
+
+// Explanation is a refusal for a person: stable code, quantities, and the smallest change that lifts it.
+type Explanation struct {
+	Code   reason.Code
+	Detail string
+	Fix    string
+	Short  []journal.Shortage
+}

@@ -1,0 +1,136 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// ErrNoNodes is the ruling's error when the cluster has no node (upstream's text).
+var ErrNoNodes = errors.New("no nodes available to schedule pods")
+
+// Input is what a ruling is made from.
+type Input struct {
+	Pod      *v1.Pod
+	Snapshot *snapshot.Snapshot
+	Plugins  *PluginSet
+
+	State                framework.CycleState                  // nil: a new CycleState
+	NominatedPodsForNode func(node string) []framework.PodInfo // Pods promised room on a node by preemption; nil: none
+	Parallel             func(n int, do func(i int))           // runs do for 0..n-1, in any order or at once; nil: in order
+	Sample               Sample                                // zero: every node
+	PickTie              func(n int) int                       // chooses among n nodes that share the top score; nil: the first
+	TimePoint            func(point string) (stop func())      // stop watch around an extension point; nil: none
+	Buffers              *Buffers                              // memory reused from ruling to ruling; nil: new
+	Cache                *EquivalenceCache                     // columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	Extenders            Extenders                             // has a say after the plugins; nil: nobody
+	PluginTimer          PluginTimer                           // stop watch for single plugins; nil: they are not timed
+	NominatedNodes       []string                              // nodes that Nominated has Pods for; read with a EquivalenceCache only, which is not used when it is nil but Nominated is not
+	Nominations          Nominations                           // where Nominated and Promised come from, and what changed there; nil: that is not known
+}
+
+// Sample says how many feasible nodes are enough. The zero value looks at every node.
+type Sample struct {
+	Percent  int32 // of all nodes; 0 or 100 and more: all. AdaptivePercentage (-1): 50 % falling by one point per 125 nodes, at least 5 %
+	AtLeast  int   // never fewer; 0 means 100, as upstream
+	StartsAt int   // position in the list to look from, so that every node has its turn
+}
+
+// AdaptivePercentage is upstream's default percentage.
+const AdaptivePercentage int32 = -1
+
+const (
+	minFeasibleNodesToFind           = 100 // upstream's minFeasibleNodesToFind
+	minFeasibleNodesPercentageToFind = 5   // upstream's minFeasibleNodesPercentageToFind
+	adaptivePercentageStart          = 50
+	nodesPerPercent                  = 125
+)
+
+// NumFeasibleNodesToFind is the number of feasible nodes to look for among n.
+func (s Sample) NumFeasibleNodesToFind(n int) int {
+	floor := s.AtLeast
+	if floor == 0 {
+		floor = minFeasibleNodesToFind
+	}
+	if n < floor || s.Percent >= 100 || s.Percent == 0 {
+		return n
+	}
+	percent := int(s.Percent)
+	if s.Percent == AdaptivePercentage {
+		percent = max(adaptivePercentageStart-n/nodesPerPercent, minFeasibleNodesPercentageToFind)
+	}
+	return max(n*percent/100, floor)
+}
+
+// SchedulePod rules about one Pod. It never fails: what went wrong is in the ruling.
+func SchedulePod(ctx context.Context, in Input) *Result {
+	if in.State == nil {
+		in.State = NewCycleState()
+	}
+	if in.Parallel == nil {
+		in.Parallel = sequential
+	}
+	if in.TimePoint == nil {
+		in.TimePoint = func(string) func() { return func() {} }
+	}
+	if in.Buffers == nil {
+		in.Buffers = &Buffers{}
+	}
+	in.State.Write(snapshotKey, snapshotEntry{in.Snapshot, in.NominatedPodsForNode != nil})
+	c := &in.Buffers.cycle
+	*c = cycle{Input: in, ctx: ctx, result: &Result{Pod: in.Pod, State: in.State, diagnosis: diagnosis{ctx: ctx, snapshot: in.Snapshot, plugins: in.Plugins, refusals: in.Buffers.refusals[:0]}}}
+	c.run()
+	r := c.result
+	in.Buffers.refusals = r.refusals
+	*c = cycle{} // nothing of this ruling is kept for the next
+	return r
+}
+
+// run goes through the points.
+func (c *cycle) run() {
+	if c.Snapshot.Len() == 0 {
+		c.result.Status = framework.NewStatus(framework.UnschedulableAndUnresolvable).WithError(ErrNoNodes)
+		for _, f := range c.Plugins.Filter {
+			c.result.addUnschedulablePlugins(f.Name()) // whichever of them wakes for a new node
+		}
+		return
+	}
+	if c.Cache != nil && c.Extenders == nil && c.scheduleFromCache() {
+		return
+	}
+	c.nodes = c.allNodes()
+	if c.preFilter() && c.findNodesThatFitPod() && c.findNodesThatPassExtenders() && c.preScore() && c.prioritizeNodes() && c.prioritizeWithExtenders() {
+		c.selectHost()
+	}
+}
+
+// allNodes lists all nodes; the memory has the list already when it follows this snapshot.
+func (c *cycle) allNodes() []framework.NodeInfo {
+	if m := c.Cache; m != nil && c.Snapshot.Layout() != 0 && m.Table.Layout() == c.Snapshot.Layout() && m.Table.Generation() == c.Snapshot.Generation() {
+		return m.Table.Nodes
+	}
+	return c.Snapshot.All()
+}
+
+// cycle is one run through the points.
+type cycle struct {
+	Input
+	ctx    context.Context
+	nodes  []framework.NodeInfo // all, or those PreFilter left
+	result *Result
+
+	feasible []framework.NodeInfo
+	rows     []int32 // of feasible, in a mixed ruling
+
+	aggregates []*cachedAggregate // of judges that keep some
+}
+
+func sequential(n int, do func(int)) {
+	for i := range n {
+		do(i)
+	}
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/component-base/metrics"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // they serve what client-go counts
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/klog/v2"
+	config "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/features"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler"
+	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/podinformer"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
+)
+
+// healthTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
+const healthTimeout = 20 * time.Second
+
+// errLeaseLost ends a scheduler whose lease somebody else took (upstream's text).
+var errLeaseLost = errors.New("leaderelection lost")
+
+// Options are what a scheduler process is made from.
+type Options struct {
+	KubeConfig       *rest.Config                       // of the API server
+	Config           *config.KubeSchedulerConfiguration // completed (config.Load, config.Default)
+	NoLeaderElection bool                               // nobody else schedules for this API server: no lease is taken
+	Informers        informers.SharedInformerFactory    // nil: its own
+	Journal          journal.Sink                       // nil: none
+	Plugins          map[string]plugins.Factory         // out-of-tree plugins by name
+	Serving          *ServingOptions                    // nil: no server
+
+	Features    features.Features      // GenericWorkload schedules Pods of a PodGroup together
+	ShadowCheck bool                   // rule twice and report any difference
+	Record      func(*replay.Decision) // is given every decision with all it was made from; nil: nobody
+}
+
+// Run schedules until ctx ends or the lease is lost.
+func Run(ctx context.Context, o Options) error {
+	own := withClientLimits(o.KubeConfig, o.Config)
+	client, err := o.createClient(own)
+	if err != nil {
+		return fmt.Errorf("scheduler: client: %w", err)
+	}
+	registry := metrics.NewKubeRegistry()
+	s, err := scheduler.New(scheduler.Options{
+		Client: client, Writer: apiwriter.New(own), KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
+		Features: o.Features,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var lease *leaderelection.HealthzAdaptor
+	var began atomic.Bool
+	elects := !o.NoLeaderElection && *o.Config.LeaderElection.LeaderElect
+	if elects {
+		lease = leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
+	}
+	if o.Serving != nil {
+		ready := func() bool { return s.Ready() || elects && !began.Load() } // one that waits for the lease is ready to take over
+		server := &server{ServingOptions: *o.Serving, client: client, config: o.Config, metrics: registry, leaseHealth: lease, ready: ready}
+		stopped, err := server.start(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { cancel(); <-stopped }()
+	}
+	if !elects {
+		return s.Run(ctx)
+	}
+	return runWithLeaderElection(ctx, o, lease, func(ctx context.Context) error {
+		began.Store(true)
+		return s.Run(ctx)
+	})
+}
+
+// createClient makes the client and, unless there are some, the informers.
+func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
+	cfg := own
+	if own.Dial == nil && own.Transport == nil {
+		cfg = rest.CopyConfig(own)
+		cfg.Dial = apiwriter.BatchReads((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext) // times as those of client-go
+	}
+	over, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, over)
+	if err != nil || o.Informers != nil {
+		return client, err
+	}
+	o.Informers = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trimManagedFields))
+	if o.needsFullPods() {
+		return client, nil
+	}
+	if cfg != own {
+		cfg = rest.CopyConfig(cfg)
+		cfg.NextProtos = []string{"http/1.1"}
+		// The kernel finds within 45 s that nobody is there any more, as client-go's pings do over HTTP/2; with 30 s between its tries it would take minutes.
+		alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
+		cfg.Dial = apiwriter.BatchReads((&net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: alive}).DialContext)
+		if over, err = rest.HTTPClientFor(cfg); err != nil {
+			return nil, err
+		}
+	}
+	o.Informers, err = podinformer.NewFactory(o.Informers, cfg, over)
+	return client, err
+}
+
+// needsFullPods tells whether somebody may read fields of Pods that the plugins at hand do not.
+func (o *Options) needsFullPods() bool {
+	return len(o.Plugins) > 0 || len(o.Config.Extenders) > 0 || o.Record != nil || o.Features.GenericWorkload
+}
+
+// withClientLimits is the client configuration with the throttle of the file; without one there is none.
+func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Config {
+	c = rest.CopyConfig(c)
+	if c.UserAgent == "" || c.UserAgent == "gantry" {
+		c.UserAgent = "gantry-scheduler"
+	}
+	if c.QPS, c.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst); c.QPS == 0 {
+		c.QPS = -1
+	}
+	c.DisableCompression = true // the watch of Pods is most of what comes in; packing and unpacking it cost more than its bytes
+	if c.ContentType == "" {
+		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
+	}
+	return c
+}
+
+// runWithLeaderElection runs work while this process holds the lease.
+func runWithLeaderElection(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+	e := o.Config.LeaderElection
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(o.KubeConfig), "leader-election"))
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	lock, err := resourcelock.New(e.ResourceLock, e.ResourceNamespace, e.ResourceName, client.CoreV1(), client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{Identity: name + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
+		ReleaseOnCancel: true, Name: "kube-scheduler", WatchDog: health,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				done <- work(ctx)
+				cancel()
+			},
+			OnNewLeader:      func(id string) { klog.FromContext(outer).V(1).Info("Leader elected", "identity", id) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	elector.Run(ctx)
+	select {
+	case err := <-done:
+		if err != nil || outer.Err() != nil {
+			return err
+		}
+	case <-outer.Done():
+	case <-time.After(e.RenewDeadline.Duration): // work ends with its context, which ended before elector.Run returned
+	}
+	if outer.Err() == nil {
+		return errLeaseLost
+	}
+	return nil
+}
+
+// ServingOptions is where the server listens and what it shows.
+type ServingOptions struct {
+	Address      string       // host:port
+	Listener     net.Listener // already open at Address; nil: opened at the start
+	CertFile     string       // serving certificate and key; empty: signed by itself, new at every start
+	KeyFile      string
+	Flags        *pflag.FlagSet       // shown at /flagz; nil: there is no such page
+	ClientCA     []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
+	ExtraMetrics metrics.Gatherer     // metrics of the whole process; nil: none
+	Bound        func(address string) // told where it listens; may be nil
+}
+
+// trimManagedFields drops what no plugin reads and every object carries, often more of it than of all else.
+func trimManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/component-base/metrics"
+
+	"github.com/gantry-project/gantry/internal/scheduler"
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+)
+
+// startServer is a server whose API server knows the token "good" as alice, who may get /metrics and /configz, and "known" as bob, who may nothing.
+func startServer(t *testing.T) func(path, token string) (int, string) {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+			review := &authentication.TokenReview{}
+			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
+			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
+				review.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: name}}
+			}
+			answer = review
+		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+			review := &authorization.SubjectAccessReview{}
+			_ = json.NewDecoder(r.Body).Decode(review)
+			at := review.Spec.NonResourceAttributes
+			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && !strings.HasPrefix(at.Path, "/debug")
+			answer = review
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(answer) // the caller went away
+	}))
+	t.Cleanup(api.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.LeaderElection.LeaderElect = new(false)
+	registry := metrics.NewKubeRegistry()
+	s, err := scheduler.New(scheduler.Options{Client: fake.NewClientset(), Config: cfg, Metrics: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	at := ""
+	flags := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+	flags.Int("secure-port", 10259, "")
+	srv := &server{ServingOptions: ServingOptions{Address: "127.0.0.1:0", Flags: flags, Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry, leaseHealth: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
+	stopped, err := srv.start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
+	t.Cleanup(func() {
+		browser.CloseIdleConnections()
+		cancel()
+		<-stopped
+	})
+	return func(path, token string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+at+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+}
+
+// row: SCH-17, SCH-34, OPS-12
+func TestWhoMaySeeWhat(t *testing.T) {
+	get := startServer(t)
+	for _, c := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{"/healthz", "", 200, "ok"},
+		{"/healthz", "wrong", 401, `"message":"Unauthorized"`},
+		{"/livez", "", 200, "ok"},
+		{"/healthz?verbose", "", 200, "[+]leaderElection ok\nhealthz check passed\n"},
+		{"/livez?verbose", "known", 200, "[+]ping ok\nlivez check passed\n"},
+		{"/readyz?verbose", "", 500, "[+]leaderElection ok\n[+]shutdown ok\n[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n"}, // it does not run
+		{"/readyz/leaderElection", "", 403, "forbidden"},
+		{"/readyz/leaderElection", "good", 200, "ok"},
+		{"/metrics", "", 403, `"message":"forbidden: User \"system:anonymous\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
+		{"/metrics", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
+		{"/metrics", "wrong", 401, `"reason":"Unauthorized"`},
+		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
+		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
+		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
+		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
+		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
+		{"/metrics/slis", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics/slis\"",`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="ping",type="livez"} 1`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthchecks_total{name="leaderElection",status="success",type="healthz"}`},
+		{"/flagz", "known", 403, "forbidden"},
+		{"/flagz", "good", 200, "10259\n"},
+		{"/statusz", "good", 200, "1.37.2\n"},
+		{"/statusz", "good", 200, "/configz /flagz /healthz /livez /metrics /readyz\n"},
+		{"/nosuch", "known", 403, "forbidden"},
+		{"/nosuch", "good", 404, "404 page not found"},
+		{"/configz", "good", 200, `"percentageOfNodesToScore"`},
+		{"/debug/pprof/", "good", 403, "forbidden"},
+	} {
+		code, body := get(c.path, c.token)
+		if c.path == "/configz" {
+			var all map[string]map[string]any
+			if err := json.Unmarshal([]byte(body), &all); err != nil || all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
+				t.Errorf("/configz: %v %s", err, body)
+			}
+			continue
+		}
+		if code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, code, body, c.code, c.body)
+		}
+	}
+}

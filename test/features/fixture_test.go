@@ -1,0 +1,188 @@
+package features_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(klog.Logger{}) // refusals that are provoked are no news
+	os.Exit(m.Run())
+}
+
+// fixture is a cluster and the patience a test has with it.
+type fixture struct {
+	*testcluster.Cluster
+	t   *testing.T
+	ctx context.Context
+}
+
+func start(t *testing.T, opts ...testcluster.Option) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	return &fixture{testcluster.Start(t, opts...), t, ctx}
+}
+
+// as is the same world for a subtest, with a patience of its own.
+func (w *fixture) as(t *testing.T) *fixture {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return &fixture{w.Cluster, t, ctx}
+}
+
+func (w *fixture) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// one is a Pod with a container that does what its script says; no script runs until it is stopped.
+func one(name, script string) *v1.Pod {
+	c := v1.Container{Name: "app", Image: "app:1"}
+	if script != "" {
+		c.Command = []string{"sh", "-c", script}
+	}
+	grace := int64(1)
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []v1.Container{c}}}
+}
+
+// does is a container that does what its script says.
+func does(name, script string) v1.Container {
+	return v1.Container{Name: name, Image: "app:1", Command: []string{"sh", "-c", script}}
+}
+
+func (w *fixture) create(p *v1.Pod) *v1.Pod {
+	w.t.Helper()
+	out, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{})
+	w.must(err)
+	return out
+}
+
+func (w *fixture) get(name string) *v1.Pod {
+	w.t.Helper()
+	p, err := w.Client.CoreV1().Pods("default").Get(w.ctx, name, metav1.GetOptions{})
+	w.must(err)
+	return p
+}
+
+func (w *fixture) delete(name string, o metav1.DeleteOptions) {
+	w.t.Helper()
+	w.must(w.Client.CoreV1().Pods("default").Delete(w.ctx, name, o))
+}
+
+// wait waits until the Pod is as ok says.
+func (w *fixture) wait(name string, ok func(*v1.Pod) bool) (p *v1.Pod) {
+	w.t.Helper()
+	w.until("Pod "+name, func() bool { p = w.get(name); return ok(p) })
+	return p
+}
+
+func (w *fixture) gone(name string) {
+	w.t.Helper()
+	w.until("the end of "+name, func() bool {
+		_, err := w.Client.CoreV1().Pods("default").Get(w.ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// until waits for what no watch tells.
+func (w *fixture) until(what string, ok func() bool) {
+	w.t.Helper()
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			w.t.Fatalf("waiting for %s: %v\n%s", what, w.ctx.Err(), w.Dump())
+		}
+	}
+}
+
+// refused creates and expects an error that has all these words.
+func (w *fixture) refused(p *v1.Pod, words ...string) {
+	w.t.Helper()
+	_, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{DryRun: []string{"All"}})
+	w.says(err, words...)
+}
+
+func (w *fixture) says(err error, words ...string) {
+	w.t.Helper()
+	if err == nil {
+		w.t.Errorf("taken, though it should be refused with %q", words)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			w.t.Errorf("refused without %q: %v", word, err)
+		}
+	}
+}
+
+func (w *fixture) taken(p *v1.Pod) {
+	w.t.Helper()
+	if _, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
+		w.t.Errorf("refused: %v", err)
+	}
+}
+
+// record keeps every state of the namespace's Pods from now on, in the order in which a watch tells them.
+func (w *fixture) record() (states func() []*v1.Pod) {
+	w.t.Helper()
+	list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})
+	w.must(err)
+	wa, err := w.Client.CoreV1().Pods("default").Watch(w.ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	w.must(err)
+	return func() []*v1.Pod {
+		var out []*v1.Pod
+		for {
+			select {
+			case e := <-wa.ResultChan():
+				if p, ok := e.Object.(*v1.Pod); ok && e.Type != watch.Deleted {
+					out = append(out, p)
+				}
+			case <-time.After(100 * time.Millisecond): // nothing more is said
+				wa.Stop()
+				return out
+			}
+		}
+	}
+}
+
+func phase(want v1.PodPhase) func(*v1.Pod) bool {
+	return func(p *v1.Pod) bool { return p.Status.Phase == want }
+}
+
+func condition(p *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// fact is the place in a Pod's journal of the first fact that begins so, by kind and line; -1 when there is none.
+func (w *fixture) fact(pod, kind string) int {
+	for i, e := range w.Journal("default", pod) {
+		if strings.HasPrefix(kindOf(e.Fact)+" "+e.Fact.Line(), kind) {
+			return i
+		}
+	}
+	return -1
+}
