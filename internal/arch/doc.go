@@ -1,6 +1,8 @@
-// Package arch holds the tests that keep the tree's story true: the import lattice, the purity of deciding packages, chapter docs, sizes.
+// Package arch holds the tests that keep the tree's rules: who may import whom, which packages decide
+// without effects, words, sizes, width, state per type, and the pages rendered from the code.
 //
-// Chapter: none; it reads the others. Each failure names the file, the rule and the way to mend it.
-// In: the source tree, lattice.txt (who may import whom), budgets.txt (today's exceptions to the size budgets, which may only shrink).
-// Out: docs/LIFE_OF_A_POD.md, rendered from the package docs by `go test ./internal/arch -run Chapters -rewrite`.
+// In: the source tree, lattice.txt (imports), words.txt (words that are not the field's, with their
+// replacements), budgets.txt (today's exceptions to the size budgets, which may only shrink).
+// Out: failures that name the file, the rule and the way to mend it; docs/architecture/packages.md,
+// rendered from the package docs by `go test ./internal/arch -run Pages -rewrite`.
 package arch

@@ -1,0 +1,63 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Columns of a line of code and of a comment, a tab counted as four.
+const (
+	codeColumns = 120
+	textColumns = 100
+)
+
+// directive is a comment that a tool reads; it may be as wide as the tool wants it.
+var directive = regexp.MustCompile(`^//(go:|nolint|lint:|line |[a-z]+:[a-z])`)
+
+func TestLinesAreNotWide(t *testing.T) {
+	for _, p := range tree(t) {
+		tests := readLattice(t).class(p.path) == "tests"
+		for file, f := range p.files {
+			if isGenerated(f) || tests {
+				continue
+			}
+			raw, err := os.ReadFile(filepath.Join(root(t), file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			verbatim := rawStrings(p.fset, f)
+			for i, line := range strings.Split(string(raw), "\n") {
+				wide := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+				text := strings.TrimSpace(line)
+				switch {
+				case directive.MatchString(text):
+				case strings.HasPrefix(text, "//") && wide > textColumns && !verbatim[i+1]:
+					t.Errorf("%s:%d: a comment of %d columns, at most %d: wrap it", file, i+1, wide, textColumns)
+				case wide > codeColumns && !strings.Contains(text, "//nolint"):
+					t.Errorf("%s:%d: %d columns, at most %d: break the line after a comma, or name a part", file, i+1,
+						wide, codeColumns)
+				}
+			}
+		}
+	}
+}
+
+// rawStrings returns the lines of f that stand in a raw string of several lines.
+func rawStrings(fset *token.FileSet, f *ast.File) map[int]bool {
+	out := map[int]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && strings.HasPrefix(s.Value, "`") {
+			for l := fset.Position(s.Pos()).Line; l <= fset.Position(s.End()).Line; l++ {
+				out[l] = strings.Contains(s.Value, "\n")
+			}
+		}
+		return true
+	})
+	return out
+}
