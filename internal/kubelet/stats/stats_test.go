@@ -348,7 +348,7 @@ func TestAPodTheKubeletDoesNotKnow(t *testing.T) {
 
 // The lists of the page of metrics are what /metrics/resource and /metrics/cadvisor serve.
 func TestMetricsAreListed(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.measured()
 	s, err := w.c.Full(t.Context())
 	if err != nil {
