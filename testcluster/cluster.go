@@ -32,7 +32,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler"
 )
 
-// Script is what a container does: shell text or Go. Match says which containers a script is for. Process is what a Go script has around it.
+// Script is what a container does: shell text or Go. Match says which containers a script is for.
+// Process is what a Go script has around it.
 type (
 	Script  = crifake.Script
 	Match   = crifake.Match
@@ -74,7 +75,8 @@ type options struct {
 // Option changes what Start makes.
 type Option func(*options)
 
-// WithNodes names the nodes; without it there is one, node-1. No name at all makes a cluster without nodes.
+// WithNodes names the nodes; without it there is one, node-1. No name at all makes a cluster
+// without nodes.
 func WithNodes(names ...string) Option { return func(o *options) { o.nodes = names } }
 
 // WithScheduler replaces the scheduler's default configuration.
@@ -82,10 +84,12 @@ func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
 	return func(o *options) { o.scheduler = c }
 }
 
-// WithNodeQuarantine is how long a node must have been missing before its Pods are given up; without it that takes upstream's 40 s.
+// WithNodeQuarantine is how long a node must have been missing before its Pods are given up;
+// without it that takes upstream's 40 s.
 func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.nodeQuarantine = d } }
 
-// Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that does not succeed; everything ends with the test.
+// Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that
+// does not succeed; everything ends with the test.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, o: options{nodes: []string{"node-1"}}, nodes: map[string]*node{}}
@@ -98,7 +102,8 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// startTimeout is how long a part may take to come up on a busy machine; it takes a second on an idle one.
+// startTimeout is how long a part may take to come up on a busy machine; it takes a second on an
+// idle one.
 const startTimeout = 2 * time.Minute
 
 func (c *Cluster) start() error {
@@ -112,7 +117,8 @@ func (c *Cluster) start() error {
 		return err
 	}
 	c.t.Cleanup(func() { _ = c.log.Close() })
-	if c.files, err = pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1"}); err != nil {
+	if c.files, err = pki.Ensure(filepath.Join(dir, "pki"),
+		pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1"}); err != nil {
 		return err
 	}
 	c.t.Cleanup(func() {
@@ -124,7 +130,9 @@ func (c *Cluster) start() error {
 	if err := c.startServer(); err != nil {
 		return err
 	}
-	c.Config = c.connection.config(context.Background(), &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
+	c.Config = c.connection.config(context.Background(),
+		&user.DefaultInfo{Name: "kubernetes-admin",
+			Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
 	c.Config.UserAgent = "testcluster"
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return err
@@ -140,7 +148,8 @@ func (c *Cluster) start() error {
 	return c.waitNodes()
 }
 
-// background runs f until the test ends, and waits for its end then. What ends first was started last.
+// background runs f until the test ends, and waits for its end then. What ends first was started
+// last.
 func (c *Cluster) background(what string, f func(ctx context.Context) error) (stop func()) {
 	stop = c.runBackground(what, f)
 	c.t.Cleanup(stop)
@@ -171,8 +180,10 @@ func (c *Cluster) startServer() error {
 		Listen:   apiserver.Listen{Listener: listener, Advertise: netip.MustParseAddr("192.0.2.1")},
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
 		Files: apiserver.Files{
-			Cert: c.files.APIServer.Cert, Key: c.files.APIServer.Key, ClientCA: c.files.CA.Cert, RequestHeaderCA: c.files.FrontProxyCA.Cert,
-			ProxyCert: c.files.FrontProxyClient.Cert, ProxyKey: c.files.FrontProxyClient.Key, ServiceAccountSigning: c.files.ServiceAccount.Key,
+			Cert: c.files.APIServer.Cert, Key: c.files.APIServer.Key, ClientCA: c.files.CA.Cert,
+			RequestHeaderCA: c.files.FrontProxyCA.Cert,
+			ProxyCert:       c.files.FrontProxyClient.Cert, ProxyKey: c.files.FrontProxyClient.Key,
+			ServiceAccountSigning: c.files.ServiceAccount.Key,
 		},
 		Journal: apiserver.Journal{Sink: c.log.SinkFor("apiserver", ""), Reader: c.log, Appender: c.log},
 		Access:  auth.Access(auth.Options{}), OpenAPIv2Off: true,
@@ -192,7 +203,8 @@ func (c *Cluster) startServer() error {
 
 // configFor reaches the API server as one of the cluster's own users.
 func (c *Cluster) configFor(name string, groups ...string) *rest.Config {
-	return c.connection.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+	return c.connection.config(context.Background(),
+		&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
 }
 
 func (c *Cluster) startParts() error {
@@ -200,7 +212,8 @@ func (c *Cluster) startParts() error {
 	if err != nil {
 		return err
 	}
-	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler, Journal: c.log.SinkFor("scheduler", "")})
+	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler,
+		Journal: c.log.SinkFor("scheduler", "")})
 	if err != nil {
 		return err
 	}
@@ -221,9 +234,12 @@ func (c *Cluster) startControllers() error {
 	}
 	c.stopControllers = c.runBackground("controllers", func(ctx context.Context) error {
 		return control.Run(ctx, control.Options{
-			Deps: controllerruntime.ControllerContext{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""), RootCA: ca, NodeQuarantine: c.o.nodeQuarantine},
+			Deps: controllerruntime.ControllerContext{Client: client,
+				Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""),
+				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
-				cfg := as(serviceaccount.MakeUsername("kube-system", account), serviceaccount.MakeGroupNames("kube-system")...)
+				cfg := as(serviceaccount.MakeUsername("kube-system", account),
+					serviceaccount.MakeGroupNames("kube-system")...)
 				own, err := kubernetes.NewForConfig(cfg)
 				if err != nil {
 					return nil, nil, err
@@ -236,8 +252,9 @@ func (c *Cluster) startControllers() error {
 	return nil
 }
 
-// On gives every container that matches this script, from its next start on, on all nodes. Later scripts win. A container without one does what its
-// command says, as far as the fake's shell knows it, or runs until it is stopped.
+// On gives every container that matches this script, from its next start on, on all nodes. Later
+// scripts win. A container without one does what its command says, as far as the fake's shell knows
+// it, or runs until it is stopped.
 func (c *Cluster) On(m Match, s Script) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,9 @@ import (
 
 func pod(name, image string) *corev1.Pod {
 	one := int64(1)
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &one, Containers: []corev1.Container{{Name: "app", Image: image}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &one,
+			Containers: []corev1.Container{{Name: "app", Image: image}}}}
 }
 
 func create(t *testing.T, c *testcluster.Cluster, p *corev1.Pod) {
@@ -60,15 +62,18 @@ func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	create(t, c, fails)
 	create(t, c, pod("crashes", "fails"))
 
-	if p := c.WaitPod(ctx, "default", "runs", phase(corev1.PodRunning)); p.Spec.NodeName != "node-1" || p.Status.PodIP == "" {
+	if p := c.WaitPod(ctx, "default", "runs", phase(corev1.PodRunning)); p.Spec.NodeName != "node-1" ||
+		p.Status.PodIP == "" {
 		t.Errorf("running on %q with address %q", p.Spec.NodeName, p.Status.PodIP)
 	}
 	c.WaitPod(ctx, "default", "works", phase(corev1.PodSucceeded))
-	if p := c.WaitPod(ctx, "default", "fails", phase(corev1.PodFailed)); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
+	if p := c.WaitPod(ctx, "default",
+		"fails", phase(corev1.PodFailed)); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
 		t.Errorf("status %+v", p.Status.ContainerStatuses[0].State)
 	}
 	c.WaitPod(ctx, "default", "crashes", func(p *corev1.Pod) bool {
-		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil && p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
+		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
 	})
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "runs", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -78,7 +83,9 @@ func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	for _, e := range c.Journal("default", "runs") {
 		story = append(story, fmt.Sprintf("%T", e.Fact))
 	}
-	for _, fact := range []string{"journal.Written", "journal.Queued", "journal.Ruled", "journal.Bound", "journal.Accepted", "journal.ContainerStarted", "journal.ContainerExited", "journal.Released", "journal.Removed"} {
+	for _, fact := range []string{"journal.Written", "journal.Queued", "journal.Ruled", "journal.Bound",
+		"journal.Accepted", "journal.ContainerStarted", "journal.ContainerExited", "journal.Released",
+		"journal.Removed"} {
 		if !strings.Contains(strings.Join(story, " "), fact) {
 			t.Errorf("the journal lacks %s: %v", fact, story)
 		}
@@ -94,7 +101,9 @@ func TestDeploymentHealsAndIsCollected(t *testing.T) {
 	labels := map[string]string{"app": "web"}
 	apps := c.Client.AppsV1().Deployments("default")
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod("", "web").Spec}
-	if _, err := apps.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}, metav1.CreateOptions{}); err != nil {
+	if _, err := apps.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: template}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	available := func(n int32) {
@@ -104,7 +113,8 @@ func TestDeploymentHealsAndIsCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Status.AvailableReplicas == n && d.Status.Replicas == n && d.Status.ObservedGeneration == d.Generation {
+			if d.Status.AvailableReplicas == n && d.Status.Replicas == n &&
+				d.Status.ObservedGeneration == d.Generation {
 				return
 			}
 			select {
@@ -170,8 +180,10 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())
 	create(t, c, pod("waits", "anything"))
-	p := c.WaitPod(within(t, 20*time.Second), "default", "waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
-	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" || got.Message != "no nodes available to schedule pods" {
+	p := c.WaitPod(within(t, 20*time.Second), "default",
+		"waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
+	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" ||
+		got.Message != "no nodes available to schedule pods" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -195,7 +207,8 @@ func TestCBORIsOffByDefault(t *testing.T) {
 		code                              int
 	}{
 		{"GET", "/api/v1/pods", "Accept", runtime.ContentTypeCBOR, "", http.StatusNotAcceptable},
-		{"PATCH", "/api/v1/namespaces/default/configmaps/x?fieldManager=x", "Content-Type", string(types.ApplyCBORPatchType), "\xd9\xd9\xf7\xa0", http.StatusUnsupportedMediaType},
+		{"PATCH", "/api/v1/namespaces/default/configmaps/x?fieldManager=x", "Content-Type",
+			string(types.ApplyCBORPatchType), "\xd9\xd9\xf7\xa0", http.StatusUnsupportedMediaType},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), q.method, c.Config.Host+q.path, strings.NewReader(q.body))
 		if err != nil {
@@ -218,7 +231,8 @@ func TestNetworkProbesReachTheScripts(t *testing.T) {
 	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "httpd 8080 200 fine & httpd 8081 500 sick & wait"})
 	well, sick := pod("well", "web"), pod("sick", "web")
 	for port, p := range map[int]*corev1.Pod{8080: well, 8081: sick} {
-		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt(port)}}}
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1,
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt(port)}}}
 		create(t, c, p)
 	}
 	ready := func(p *corev1.Pod) bool {

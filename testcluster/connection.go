@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 )
 
-// apiConnection leads to the API server that runs now. When that is killed, what is under way over it breaks off.
+// apiConnection leads to the API server that runs now. When that is killed, what is under way over
+// it breaks off.
 type apiConnection struct {
 	mu      sync.Mutex
 	server  *apiserver.Server // nil while none runs
@@ -46,7 +47,8 @@ func (w *apiConnection) current() (*apiserver.Server, context.Context) {
 	return w.server, w.context
 }
 
-// apiTransport is one identity's way over the wire. It can be cut by itself for as long as its owner lives.
+// apiTransport is one identity's way over the wire. It can be cut by itself for as long as its
+// owner lives.
 type apiTransport struct {
 	connection *apiConnection
 	user       user.Info
@@ -61,7 +63,8 @@ func (w *apiConnection) config(life context.Context, u user.Info) *rest.Config {
 	return cfg
 }
 
-// RoundTrip carries a request to the server that runs now, or is refused as by a host on which nothing listens.
+// RoundTrip carries a request to the server that runs now, or is refused as by a host on which
+// nothing listens.
 func (l *apiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	server, life := l.connection.current()
 	if server == nil || life.Err() != nil || l.context.Err() != nil {

@@ -31,14 +31,16 @@ func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what 
 }
 
 func template(app string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: pod("", "web").Spec}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec: pod("", "web").Spec}
 }
 
 func selector(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
-// Five replicas of which four must stay: one voluntary disruption at a time, however many are asked for; deleting asks nobody.
+// Five replicas of which four must stay: one voluntary disruption at a time, however many are asked
+// for; deleting asks nobody.
 // row: PDB-01
 // row: PDB-02
 // row: PDB-05
@@ -49,20 +51,24 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 	c := testcluster.Start(t)
 	ctx := within(t, 40*time.Second)
 	api := c.Client
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(5)), Selector: selector("web"), Template: template("web")}}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(5)), Selector: selector("web"), Template: template("web")}}
 	four := intstr.FromInt32(4)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &four, Selector: selector("web")}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &four, Selector: selector("web")}}
 	if _, err := api.AppsV1().Deployments("default").Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	create(t, c, pod("other", "web"))
-	if _, err := api.PolicyV1().PodDisruptionBudgets("default").Create(ctx, budget, metav1.CreateOptions{}); err != nil {
+	if _, err := api.PolicyV1().PodDisruptionBudgets("default").Create(ctx, budget, metav1.CreateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	allows := func(n int32) func() bool {
 		return func() bool {
 			b, err := api.PolicyV1().PodDisruptionBudgets("default").Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && b.Status.DisruptionsAllowed == n && b.Status.ExpectedPods == 5 && b.Status.CurrentHealthy == 4+n
+			return err == nil && b.Status.DisruptionsAllowed == n && b.Status.ExpectedPods == 5 &&
+				b.Status.CurrentHealthy == 4+n
 		}
 	}
 	eventually(ctx, t, c, "one disruption allowed of five Pods", allows(1))
@@ -80,13 +86,15 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 		return out
 	}
 	evict := func(name string) error {
-		return api.PolicyV1().Evictions("default").Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
+		return api.PolicyV1().Evictions("default").Evict(ctx,
+			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
 	}
 	pods := running()
 	if err := evict(pods[0].Name); err != nil {
 		t.Fatal(err)
 	}
-	if err := evict(pods[1].Name); !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+	if err := evict(pods[1].Name); !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err,
+		policyv1.DisruptionBudgetCause) {
 		t.Fatalf("the second eviction is answered with %v", err)
 	}
 	eventually(ctx, t, c, "the budget is met again by the Pod that replaces it", allows(1))
@@ -109,7 +117,9 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithNodes("a", "b"))
 	ctx := within(t, 50*time.Second)
 	api := c.Client
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("6"), "count/daemonsets.apps": resource.MustParse("4")}}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("6"),
+			"count/daemonsets.apps": resource.MustParse("4")}}}
 	if _, err := api.CoreV1().ResourceQuotas("default").Create(ctx, quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,28 +141,34 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 		}
 	}
 	eventually(ctx, t, c, "the quota is counted", used("0 0"))
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), ServiceName: "db", Selector: selector("db"), Template: template("db")}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), ServiceName: "db", Selector: selector("db"),
+			Template: template("db")}}
 	if _, err := api.AppsV1().StatefulSets("default").Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{Selector: selector("agent"), Template: template("agent")}}
+	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		Spec: appsv1.DaemonSetSpec{Selector: selector("agent"), Template: template("agent")}}
 	if _, err := api.AppsV1().DaemonSets("default").Create(ctx, daemons, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(ctx, t, c, "a daemon on each node", func() bool {
 		d, err := api.AppsV1().DaemonSets("default").Get(ctx, "agent", metav1.GetOptions{})
-		return err == nil && d.Status.DesiredNumberScheduled == 2 && d.Status.NumberAvailable == 2 && d.Status.UpdatedNumberScheduled == 2
+		return err == nil && d.Status.DesiredNumberScheduled == 2 && d.Status.NumberAvailable == 2 &&
+			d.Status.UpdatedNumberScheduled == 2
 	})
 	first := c.WaitPod(ctx, "default", "db-0", phase(corev1.PodRunning))
 	second := c.WaitPod(ctx, "default", "db-1", phase(corev1.PodRunning))
 	if second.CreationTimestamp.Before(&first.CreationTimestamp) || first.Spec.Hostname != "db-0" {
-		t.Errorf("order of creation %s %s, host name %q", first.CreationTimestamp, second.CreationTimestamp, first.Spec.Hostname)
+		t.Errorf("order of creation %s %s, host name %q", first.CreationTimestamp, second.CreationTimestamp,
+			first.Spec.Hostname)
 	}
 	eventually(ctx, t, c, "four Pods and one DaemonSet counted", used("4 1"))
 
 	// The same name comes back, as another Pod, from the new template, the highest number first.
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"new":"yes"}}}}}`)
-	if _, err := api.AppsV1().StatefulSets("default").Patch(ctx, "db", "application/strategic-merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := api.AppsV1().StatefulSets("default").Patch(ctx, "db", "application/strategic-merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	renewed := func(p *corev1.Pod) bool {
@@ -166,7 +182,8 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	}
 
 	// Two more fit the quota, the third does not, and its owner says so.
-	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: corev1.ReplicationControllerSpec{Replicas: new(int32(3)), Template: new(template("old"))}}
+	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "old"},
+		Spec: corev1.ReplicationControllerSpec{Replicas: new(int32(3)), Template: new(template("old"))}}
 	if _, err := api.CoreV1().ReplicationControllers("default").Create(ctx, rc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +197,8 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 		r, err := api.CoreV1().ReplicationControllers("default").Get(ctx, "old", metav1.GetOptions{})
 		q, _ := api.CoreV1().ResourceQuotas("default").Get(ctx, "q", metav1.GetOptions{})
 		seen = fmt.Sprint("the controller's status: ", r.Status, ", the quota's: ", q.Status, ", ", err)
-		return err == nil && len(r.Status.Conditions) == 1 && strings.Contains(r.Status.Conditions[0].Message, "exceeded quota: q, requested: pods=1, used: pods=6, limited: pods=6")
+		return err == nil && len(r.Status.Conditions) == 1 && strings.Contains(r.Status.Conditions[0].Message,
+			"exceeded quota: q, requested: pods=1, used: pods=6, limited: pods=6")
 	})
 	if err := api.AppsV1().DaemonSets("default").Delete(ctx, "agent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

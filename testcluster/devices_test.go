@@ -21,15 +21,18 @@ const driver = "gpu.example.com"
 func gpus(ctx context.Context, t *testing.T, c *testcluster.Cluster, names ...string) {
 	t.Helper()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{
-		Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
+		Selectors: []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
 		ExtendedResourceName: new("example.com/gpu"),
 	}}
 	if _, err := c.Client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1-gpus"}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: driver, NodeName: new("node-1"), Pool: resourceapi.ResourcePool{Name: "node-1", Generation: 1, ResourceSliceCount: 1},
-	}}
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1-gpus"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: new("node-1"), Pool: resourceapi.ResourcePool{Name: "node-1", Generation: 1,
+				ResourceSliceCount: 1},
+		}}
 	for _, name := range names {
 		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: name})
 	}
@@ -40,7 +43,8 @@ func gpus(ctx context.Context, t *testing.T, c *testcluster.Cluster, names ...st
 
 func claimSpec(count int64) resourceapi.ResourceClaimSpec {
 	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-		{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}},
+		{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu",
+			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}},
 	}}}
 }
 
@@ -49,7 +53,8 @@ func bound(p *corev1.Pod) bool { return p != nil && p.Spec.NodeName != "" }
 func waitsSaying(text string) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool {
 		for _, cond := range p.Status.Conditions {
-			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse && strings.Contains(cond.Message, text) {
+			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse &&
+				strings.Contains(cond.Message, text) {
 				return true
 			}
 		}
@@ -62,7 +67,8 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 	c := testcluster.Start(t)
 	ctx := within(t, time.Minute)
 	gpus(ctx, t, c, "gpu-0", "gpu-1")
-	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two", Namespace: "default"}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claimSpec(2)}}
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two", Namespace: "default"},
+		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claimSpec(2)}}
 
 	user := func(name string) *corev1.Pod {
 		p := pod(name, "app")
@@ -71,7 +77,8 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 		return p
 	}
 	create(t, c, user("first")) // before its template is there
-	if _, err := c.Client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	first := c.WaitPod(ctx, "default", "first", bound)
@@ -83,7 +90,8 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) != 2 || len(claim.Status.ReservedFor) != 1 || claim.Status.ReservedFor[0].UID != first.UID {
+	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) != 2 ||
+		len(claim.Status.ReservedFor) != 1 || claim.Status.ReservedFor[0].UID != first.UID {
 		t.Fatalf("the claim's status: %+v", claim.Status)
 	}
 	if !strings.HasPrefix(name, "first-gpus-") || !metav1.IsControlledBy(claim, first) {
@@ -95,14 +103,17 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 	eventually(ctx, t, c, "numbers in the journal", func() bool {
 		for _, e := range c.Journal("default", "second") {
 			if r, ok := e.Fact.(journal.Ruled); ok && len(r.Refusals) == 1 {
-				return strings.Contains(r.Refusals[0].Detail, "asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+")") &&
+				return strings.Contains(r.Refusals[0].Detail,
+					"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+
+						")") &&
 					strings.Contains(r.Refusals[0].Fix, "free 2 of the devices")
 			}
 		}
 		return false
 	})
 
-	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx,
+		"first", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "second", bound)
@@ -129,14 +140,16 @@ func TestAClassServesAnExtendedResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) != 1 || claim.Status.Allocation.Devices.Results[0].Device != "gpu-0" {
+	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) != 1 ||
+		claim.Status.Allocation.Devices.Results[0].Device != "gpu-0" {
 		t.Fatalf("allocation: %+v", claim.Status.Allocation)
 	}
 	p = pod("late", "app")
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": *quantity("1")}
 	create(t, c, p)
 	c.WaitPod(ctx, "default", "late", waitsSaying("cannot allocate all claims"))
-	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "extended", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx,
+		"extended", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "late", bound)

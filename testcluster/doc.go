@@ -1,4 +1,5 @@
-// Package testcluster runs a Kubernetes cluster inside a Go test: API server over etcd, scheduler, controllers, and nodes whose containers are scripts.
+// Package testcluster runs a Kubernetes cluster inside a Go test: API server over etcd, scheduler,
+// controllers, and nodes whose containers are scripts.
 //
 //	func TestOperator(t *testing.T) {
 //		c := testcluster.Start(t)
@@ -7,7 +8,9 @@
 //		…
 //	}
 //
-// Everything is Gantry itself: requests go through authentication, authorization, admission, validation and etcd; Pods are placed by the real plugins
-// and live by the real kubelet. Only the container runtime is a fake, which passes the same conformance suite as containerd. No privileges, no ports,
-// no network. A cluster is up in well under a second and is gone with its test.
+// Everything is Gantry itself: requests go through authentication, authorization, admission,
+// validation and etcd; Pods are placed by the real plugins and live by the real kubelet. Only the
+// container runtime is a fake, which passes the same conformance suite as containerd. No
+// privileges, no ports, no network. A cluster is up in well under a second and is gone with its
+// test.
 package testcluster

@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// KillNode ends a node's kubelet as SIGKILL does: nothing is written any more. Its runtime and containers go on.
+// KillNode ends a node's kubelet as SIGKILL does: nothing is written any more. Its runtime and
+// containers go on.
 func (c *Cluster) KillNode(node string) {
 	c.t.Helper()
 	c.node(node).kill()
@@ -24,7 +25,8 @@ func (c *Cluster) StartNode(node string) {
 	}
 }
 
-// KillRuntime ends a node's container runtime as SIGKILL does: calls under way break off, containers go on, their events are lost.
+// KillRuntime ends a node's container runtime as SIGKILL does: calls under way break off,
+// containers go on, their events are lost.
 func (c *Cluster) KillRuntime(node string) {
 	c.t.Helper()
 	c.node(node).runtime.Kill()
@@ -76,7 +78,8 @@ func (c *Cluster) FaultPod(node, pod, method, terms string) {
 	}
 }
 
-// LeftoverCgroups names what a node holds for Pods: sandboxes and containers, addresses, cgroups, directories of volumes and logs.
+// LeftoverCgroups names what a node holds for Pods: sandboxes and containers, addresses, cgroups,
+// directories of volumes and logs.
 func (c *Cluster) LeftoverCgroups(node string) ([]string, error) {
 	c.t.Helper()
 	n := c.node(node)
@@ -106,7 +109,8 @@ func (c *Cluster) LeftoverCgroups(node string) ([]string, error) {
 	return out, nil
 }
 
-// Runtime is a node's fake runtime, for what the methods here do not reach: images and registries, the requests it received.
+// Runtime is a node's fake runtime, for what the methods here do not reach: images and registries,
+// the requests it received.
 func (c *Cluster) Runtime(node string) *crifake.Fake {
 	c.t.Helper()
 	return c.node(node).runtime

@@ -37,12 +37,14 @@ type node struct {
 
 // addNode starts a kubelet and its runtime.
 func (c *Cluster) addNode(name string, number int) error {
-	fake, err := crifake.Start(crifake.Options{Dir: filepath.Join(c.dir, fmt.Sprint("n", number)), InMemory: true, PodCIDR: netip.MustParsePrefix(fmt.Sprintf("127.%d.0.0/16", 80+number%100))})
+	fake, err := crifake.Start(crifake.Options{Dir: filepath.Join(c.dir, fmt.Sprint("n", number)), InMemory: true,
+		PodCIDR: netip.MustParsePrefix(fmt.Sprintf("127.%d.0.0/16", 80+number%100))})
 	if err != nil {
 		return err
 	}
 	c.t.Cleanup(fake.Close)
-	n := &node{name: name, root: filepath.Join(c.dir, name), runtime: fake, cgroups: &fakeCgroups{created: map[string]bool{}}}
+	n := &node{name: name, root: filepath.Join(c.dir, name), runtime: fake,
+		cgroups: &fakeCgroups{created: map[string]bool{}}}
 	c.mu.Lock()
 	for _, r := range c.rules {
 		fake.On(r.match, r.script)
@@ -55,12 +57,14 @@ func (c *Cluster) addNode(name string, number int) error {
 // startNode starts the node's kubelet.
 func (c *Cluster) startNode(n *node) error {
 	sink := c.log.SinkFor("kubelet", n.name)
-	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(), Journal: sink})
+	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(),
+		Journal: sink})
 	if err != nil {
 		return err
 	}
 	life, cut := context.WithCancel(context.Background())
-	client, err := kubernetes.NewForConfig(c.connection.config(life, &user.DefaultInfo{Name: "system:node:" + n.name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
+	client, err := kubernetes.NewForConfig(c.connection.config(life, &user.DefaultInfo{Name: "system:node:" + n.name,
+		Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
 	if err != nil {
 		cut()
 		return err
@@ -72,9 +76,11 @@ func (c *Cluster) startNode(n *node) error {
 	}
 	n.report, err = nodestatus.New(nodestatus.Options{
 		Client: client, Register: true, MaxPods: 110, Journal: sink,
-		Identity: nodestatus.Identity{Name: n.name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
-		Machine:  nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
-		Sources:  nodestatus.Sources{Runtime: hands.ProbeRuntime(), Images: hands.Images(), RuntimeSuspect: hands.Signals().RuntimeSuspect, ImagesChanged: hands.Signals().ImagesChanged},
+		Identity: nodestatus.Identity{Name: n.name,
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
+		Machine: nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
+		Sources: nodestatus.Sources{Runtime: hands.ProbeRuntime(), Images: hands.Images(),
+			RuntimeSuspect: hands.Signals().RuntimeSuspect, ImagesChanged: hands.Signals().ImagesChanged},
 	})
 	if err != nil {
 		cut()
@@ -100,14 +106,18 @@ func (c *Cluster) startNode(n *node) error {
 
 func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Client) (*kubelet.Kubelet, error) {
 	return kubelet.New(kubelet.Options{
-		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
+		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110,
+			ClusterDomain: "cluster.local"},
 		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
 		Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.SinkFor("kubelet", n.name),
-		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"127.0.0.1"} }, Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: hands.ProbeRuntime(), Dial: n.runtime.DialPod},
+		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"127.0.0.1"} },
+			Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: hands.ProbeRuntime(),
+			Dial: n.runtime.DialPod},
 	})
 }
 
-// waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods can be created.
+// waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods
+// can be created.
 func (c *Cluster) waitNodes() error {
 	deadline := time.After(startTimeout)
 	for name, n := range c.nodes {
@@ -142,7 +152,8 @@ func (c *Cluster) until(ctx context.Context, what string, ok func() (bool, error
 	}
 }
 
-// WaitPod waits until the Pod is as ok says and returns it; nil means that it is gone. The test fails when ctx ends first.
+// WaitPod waits until the Pod is as ok says and returns it; nil means that it is gone. The test
+// fails when ctx ends first.
 func (c *Cluster) WaitPod(ctx context.Context, namespace, name string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	c.t.Helper()
 	selector := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
@@ -167,13 +178,15 @@ func (c *Cluster) WaitPod(ctx context.Context, namespace, name string, ok func(*
 		select {
 		case <-w.ResultChan():
 		case <-ctx.Done():
-			c.t.Fatalf("testcluster: pod %s/%s did not come to the wanted state: %v\nnow: %+v\n%s", namespace, name, ctx.Err(), p, c.Dump())
+			c.t.Fatalf("testcluster: pod %s/%s did not come to the wanted state: %v\nnow: %+v\n%s", namespace, name,
+				ctx.Err(), p, c.Dump())
 		}
 		w.Stop()
 	}
 }
 
-// Fault makes calls to a node's runtime fail: terms such as "2*error(no space)->ok", "delay(1s)", "hang".
+// Fault makes calls to a node's runtime fail: terms such as "2*error(no space)->ok", "delay(1s)",
+// "hang".
 func (c *Cluster) Fault(node, method, terms string) {
 	c.t.Helper()
 	if err := c.node(node).runtime.Fault(method, terms); err != nil {

@@ -14,11 +14,13 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// bindByHand posts a Binding as a person would, with kubectl create --raw, and gives the code of the answer.
+// bindByHand posts a Binding as a person would, with kubectl create --raw, and gives the code of
+// the answer.
 func bindByHand(t *testing.T, c *testcluster.Cluster, pod, more string) int {
 	t.Helper()
 	code := 0
-	body := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod + `"},"target":{"apiVersion":"v1","kind":"Node","name":"node-1"}` + more + `}`
+	body := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod +
+		`"},"target":{"apiVersion":"v1","kind":"Node","name":"node-1"}` + more + `}`
 	err := c.Client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("binding").
 		SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).StatusCode(&code).Error()
 	if err != nil {
@@ -37,12 +39,14 @@ func TestAPodIsBoundByHandWhenNobodySchedulesIt(t *testing.T) {
 	p.Spec.SchedulerName = "nobody"
 	create(t, c, p)
 	before := c.WaitPod(ctx, "default", "by-hand", func(p *corev1.Pod) bool { return p != nil })
-	seen, err := c.Client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	seen, err := c.Client.CoreV1().Pods("default").Watch(ctx,
+		metav1.ListOptions{ResourceVersion: before.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer seen.Stop()
-	if code := bindByHand(t, c, "by-hand", `,"spec":{"containers":[{"name":"app","image":"evil","env":[{"name":"A","value":"b"}]}]}`); code != 201 {
+	if code := bindByHand(t, c, "by-hand",
+		`,"spec":{"containers":[{"name":"app","image":"evil","env":[{"name":"A","value":"b"}]}]}`); code != 201 {
 		t.Errorf("the answer is %d", code)
 	}
 	e := <-seen.ResultChan()
@@ -65,8 +69,9 @@ func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
 	labels, one := map[string]string{"app": "web"}, int32(1)
 	template := pod("", "anything").Spec
 	template.SchedulerName = "nobody"
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: template}}}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: template}}}
 	made, err := c.Client.AppsV1().ReplicaSets("default").Create(ctx, set, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -100,13 +105,15 @@ func TestATaintThatExecutesKeepsPodsOutAndSendsThemAway(t *testing.T) {
 	c.WaitPod(ctx, "default", "runs", phase(corev1.PodRunning))
 	c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning))
 	patch := `{"spec":{"taints":[{"key":"out","value":"now","effect":"NoExecute"}]}}`
-	if _, err := c.Client.CoreV1().Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "runs", gone)
 	create(t, c, pod("late", "anything"))
 	c.WaitPod(ctx, "default", "late", func(p *corev1.Pod) bool {
-		return p != nil && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable
+		return p != nil && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 &&
+			p.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable
 	})
 	if p := c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning)); p.DeletionTimestamp != nil {
 		t.Error("the Pod that tolerates the taint is sent away")

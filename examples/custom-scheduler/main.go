@@ -1,4 +1,5 @@
-// Command custom-scheduler is a scheduler with one plugin of its own: Quiet keeps Pods off nodes that are too loud.
+// Command custom-scheduler is a scheduler with one plugin of its own: Quiet keeps Pods off nodes
+// that are too loud.
 package main
 
 import (
@@ -56,13 +57,15 @@ func (q *Quiet) loudness(n framework.NodeInfo) int {
 // Filter refuses loud nodes.
 func (q *Quiet) Filter(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
 	if loud := q.loudness(n); loud > q.args.AtMost {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) were louder than %d", q.args.AtMost))
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			fmt.Sprintf("node(s) were louder than %d", q.args.AtMost))
 	}
 	return nil
 }
 
 // Score prefers quiet nodes.
-func (q *Quiet) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (q *Quiet) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	if !q.args.PreferHush {
 		return 0, nil
 	}

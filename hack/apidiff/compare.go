@@ -26,7 +26,9 @@ var masked = []struct {
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
 	{regexp.MustCompile(`^\d+(s|m(\d+s)?)$`), "<age>"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`), "<token>"},
-	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|certificates|resource|discovery|coordination|scheduling|node|admissionregistration|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
+	{regexp.MustCompile(
+		`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|certificates|resource|discovery|` +
+			`coordination|scheduling|node|admissionregistration|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
 	{regexp.MustCompile(`(?s)\n@@ .*$`), ""}, // how one Go value differs from another
 	{regexp.MustCompile(`(?s)Invalid value: \{.*\}: field is immutable`), "Invalid value: …: field is immutable"},
 }
@@ -115,7 +117,8 @@ func recordOf(r request, theirs answer, setup *recorded) *record {
 		case out.Table:
 			rows, _ := v["rows"].([]any)
 			for i := range rows {
-				rows[i] = map[string]any{"cells": rows[i].(map[string]any)["cells"], "conditions": rows[i].(map[string]any)["conditions"]}
+				rows[i] = map[string]any{"cells": rows[i].(map[string]any)["cells"],
+					"conditions": rows[i].(map[string]any)["conditions"]}
 			}
 			said = map[string]any{"columnDefinitions": v["columnDefinitions"], "rows": rows}
 		}
@@ -222,11 +225,13 @@ func differences(ours, theirs answer) []string {
 	var out []string
 	a, b := decode(ours), decode(theirs)
 	if ours.code != theirs.code {
-		out = append(out, fmt.Sprintf("code %d, theirs %d: ours %s, theirs %s", ours.code, theirs.code, pattern(responseText(a, ours)), pattern(responseText(b, theirs))))
+		out = append(out, fmt.Sprintf("code %d, theirs %d: ours %s, theirs %s", ours.code, theirs.code,
+			pattern(responseText(a, ours)), pattern(responseText(b, theirs))))
 		return out
 	}
 	for _, h := range []string{"Warning", "Content-Type", "Retry-After", "Allow", "Location"} {
-		x, y := fmt.Sprint(mask(strings.Join(ours.headers.Values(h), "\n"))), fmt.Sprint(mask(strings.Join(theirs.headers.Values(h), "\n")))
+		x, y := fmt.Sprint(mask(strings.Join(ours.headers.Values(h), "\n"))),
+			fmt.Sprint(mask(strings.Join(theirs.headers.Values(h), "\n")))
 		if x != y {
 			out = append(out, fmt.Sprintf("header %s: ours %s, theirs %s", h, x, y))
 		}
@@ -235,7 +240,8 @@ func differences(ours, theirs answer) []string {
 		return append(out, refusals(a, b)...)
 	}
 	compare("", a, b, func(path, x, y string) {
-		out = append(out, fmt.Sprintf("%s: ours %s, theirs %s", index.ReplaceAllString(path, "[]"), first(x, 200), first(y, 200)))
+		out = append(out, fmt.Sprintf("%s: ours %s, theirs %s", index.ReplaceAllString(path, "[]"), first(x, 200),
+			first(y, 200)))
 	})
 	return out
 }
@@ -273,7 +279,8 @@ func refusals(a, b any) []string {
 		}
 	}
 	if len(out) == 0 && !reflect.DeepEqual(x, y) {
-		return []string{"order of refusals: ours " + first(pattern(strings.Join(x, "; ")), 200) + " theirs " + first(pattern(strings.Join(y, "; ")), 200)}
+		return []string{"order of refusals: ours " + first(pattern(strings.Join(x, "; ")), 200) + " theirs " +
+			first(pattern(strings.Join(y, "; ")), 200)}
 	}
 	if len(out) == 0 {
 		compare("", a, b, func(path, x, y string) {

@@ -1,10 +1,14 @@
-// Command apidiff sends the same requests to Gantry and to a kube-apiserver and prints where the answers differ, grouped by cause.
+// Command apidiff sends the same requests to Gantry and to a kube-apiserver and prints where the
+// answers differ, grouped by cause.
 //
 //	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [-faults N] [-table] [script | create | update | status | selectors | puts]…
 //
-// create, update and status change one field at a time of an object of each kind (seeds.yaml) to what the field's schema allows and to what it does
-// not; they are dry runs. selectors sends field selectors of every kind, puts writes objects that are not there or without a version. script sends the requests of scripts/*.yaml in order, which also write. Both servers should be new, of the same version and
-// without controllers beside them: what is written stays in the namespaces diff*. Who asks must be in system:masters; other users are impersonated.
+// create, update and status change one field at a time of an object of each kind (seeds.yaml) to
+// what the field's schema allows and to what it does not; they are dry runs. selectors sends field
+// selectors of every kind, puts writes objects that are not there or without a version. script
+// sends the requests of scripts/*.yaml in order, which also write. Both servers should be new, of
+// the same version and without controllers beside them: what is written stays in the namespaces
+// diff*. Who asks must be in system:masters; other users are impersonated.
 package main
 
 import (
@@ -47,9 +51,11 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 8, "requests at once")
 	flag.IntVar(&o.examples, "examples", 1, "examples per cause to print")
 	flag.IntVar(&o.faults, "faults", 1, "most changes made to one object at once, at random")
-	flag.BoolVar(&o.table, "table", false, "ask for the answers of create, update and status as tables, as kubectl get does")
+	flag.BoolVar(&o.table, "table", false,
+		"ask for the answers of create, update and status as tables, as kubectl get does")
 	flag.StringVar(&o.seeds, "seeds", "", "file of further objects to change, one a line")
-	flag.StringVar(&o.record, "record", "", "file to add the requests to that were answered otherwise, with the answers of theirs")
+	flag.StringVar(&o.record, "record", "",
+		"file to add the requests to that were answered otherwise, with the answers of theirs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -45,7 +45,8 @@ func newMutator(ctx context.Context, o options, p *pair) (*mutator, error) {
 	}
 	for _, r := range []request{
 		{Method: "POST", Path: "/api/v1/namespaces", Body: `{"metadata":{"name":"` + namespace + `"}}`},
-		{Method: "POST", Path: "/api/v1/namespaces/" + namespace + "/serviceaccounts", Body: `{"metadata":{"name":"default"}}`},
+		{Method: "POST", Path: "/api/v1/namespaces/" + namespace + "/serviceaccounts",
+			Body: `{"metadata":{"name":"default"}}`},
 	} {
 		if _, _, err := p.both(ctx, r); err != nil {
 			return nil, err
@@ -57,7 +58,10 @@ func newMutator(ctx context.Context, o options, p *pair) (*mutator, error) {
 // discover reads where each kind is from theirs.
 func (m *mutator) discover(ctx context.Context) error {
 	for _, root := range []string{"/api", "/apis"} {
-		a, err := m.pair.reference.send(ctx, request{Method: "GET", Path: root, Headers: map[string]string{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}})
+		a, err := m.pair.reference.send(ctx,
+			request{Method: "GET", Path: root,
+				Headers: map[string]string{
+					"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}})
 		if err != nil {
 			return err
 		}
@@ -178,7 +182,8 @@ func (m *mutator) giveStatus(ctx context.Context, l list, name string, obj map[s
 	if err != nil {
 		return err
 	}
-	r := request{Method: http.MethodPatch, Path: l.path + "/" + name + "/status", Body: string(body), Headers: map[string]string{"Content-Type": patchTypes["MERGE"]}}
+	r := request{Method: http.MethodPatch, Path: l.path + "/" + name + "/status", Body: string(body),
+		Headers: map[string]string{"Content-Type": patchTypes["MERGE"]}}
 	_, _, err = m.pair.both(ctx, r)
 	return err
 }
@@ -242,7 +247,8 @@ func (m *mutator) try(ctx context.Context, j job) (causes []string, example stri
 		if err != nil {
 			return nil, "", nil, err
 		}
-		sent = request{Method: http.MethodPost, Path: j.list.path + "?dryRun=All&fieldValidation=Strict", Body: body, Headers: j.headers()}
+		sent = request{Method: http.MethodPost, Path: j.list.path + "?dryRun=All&fieldValidation=Strict", Body: body,
+			Headers: j.headers()}
 		ours, theirs, err = m.pair.both(ctx, sent)
 		if err != nil {
 			return nil, "", nil, err
@@ -269,7 +275,8 @@ func (m *mutator) try(ctx context.Context, j job) (causes []string, example stri
 		example = strings.Join(texts, "; ")
 		rec = recordOf(sent, theirs, setup)
 		if theirs.code >= 300 || ours.code >= 300 {
-			example += "\n        ours   " + first(responseText(decode(ours), ours), 700) + "\n        theirs " + first(responseText(decode(theirs), theirs), 700)
+			example += "\n        ours   " + first(responseText(decode(ours), ours), 700) + "\n        theirs " +
+				first(responseText(decode(theirs), theirs), 700)
 		}
 	}
 	return causes, example, rec, nil
@@ -289,7 +296,8 @@ func (m *mutator) put(ctx context.Context, s *server, j job) (request, answer, e
 	if j.what == "status" {
 		at += "/status"
 	}
-	r := request{Method: http.MethodPut, Path: at + "?dryRun=All&fieldValidation=Strict", Body: body, Headers: j.headers()}
+	r := request{Method: http.MethodPut, Path: at + "?dryRun=All&fieldValidation=Strict", Body: body,
+		Headers: j.headers()}
 	a, err = s.send(ctx, r)
 	return r, a, err
 }

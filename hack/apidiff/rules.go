@@ -18,15 +18,20 @@ const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 // watchOpen is how long a watch is listened to: its code is what is compared.
 const watchOpen = "1"
 
-// runSelectors sends field selectors of every kind: all scalar fields that its schema has, all that any kind can select by, and odd ones;
-// with list, watch and deletecollection.
+// runSelectors sends field selectors of every kind: all scalar fields that its schema has, all that
+// any kind can select by, and odd ones; with list, watch and deletecollection.
 func (m *mutator) runSelectors(ctx context.Context, found *findings) error {
 	known := []string{
-		"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "name", "type", "reason", "source", "reportingComponent", "reportingController",
-		"spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "spec.unschedulable", "spec.clusterIP",
-		"spec.type", "spec.signerName", "spec.podName", "spec.driver", "spec.pool.name", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
-		"status.replicas", "status.successful", "involvedObject.kind", "involvedObject.name", "involvedObject.uid", "involvedObject.fieldPath", "regarding.kind",
-		"regarding.name", "involvedObject.namespace", "involvedObject.apiVersion", "involvedObject.resourceVersion", "regarding.uid", "regarding.fieldPath",
+		"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "name", "type", "reason", "source",
+		"reportingComponent", "reportingController",
+		"spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+		"spec.hostNetwork", "spec.unschedulable", "spec.clusterIP",
+		"spec.type", "spec.signerName", "spec.podName", "spec.driver", "spec.pool.name", "status.phase", "status.podIP",
+		"status.podIPs", "status.nominatedNodeName",
+		"status.replicas", "status.successful", "involvedObject.kind", "involvedObject.name", "involvedObject.uid",
+		"involvedObject.fieldPath", "regarding.kind",
+		"regarding.name", "involvedObject.namespace", "involvedObject.apiVersion", "involvedObject.resourceVersion",
+		"regarding.uid", "regarding.fieldPath",
 	}
 	var jobs []request
 	for _, kind := range slices.Sorted(maps.Keys(m.lists)) {
@@ -38,14 +43,19 @@ func (m *mutator) runSelectors(ctx context.Context, found *findings) error {
 		slices.Sort(names)
 		for _, n := range slices.Compact(names) {
 			for _, sel := range []string{n + "=x", n + "!=x"} {
-				jobs = append(jobs, request{Method: http.MethodGet, Path: l.path + "?fieldSelector=" + url.QueryEscape(sel)})
+				jobs = append(jobs,
+					request{Method: http.MethodGet, Path: l.path + "?fieldSelector=" + url.QueryEscape(sel)})
 			}
 			jobs = append(jobs,
-				request{Method: http.MethodDelete, Path: l.path + "?dryRun=All&fieldSelector=" + url.QueryEscape(n+"=none-has-it")},
-				request{Method: http.MethodGet, Path: l.path + "?watch=true&resourceVersion=0&timeoutSeconds=" + watchOpen + "&fieldSelector=" + url.QueryEscape(n+"=none-has-it")})
+				request{Method: http.MethodDelete,
+					Path: l.path + "?dryRun=All&fieldSelector=" + url.QueryEscape(n+"=none-has-it")},
+				request{Method: http.MethodGet, Path: l.path + "?watch=true&resourceVersion=0&timeoutSeconds=" +
+					watchOpen + "&fieldSelector=" + url.QueryEscape(n+"=none-has-it")})
 		}
-		for _, sel := range []string{"=", "x", "metadata.name", "metadata.name=a,metadata.name=b", "metadata.name=a=b", "metadata.name in (a)", "metadata.name=Bad_Name", "!a", "a>1", ",", `a\`} {
-			jobs = append(jobs, request{Method: http.MethodGet, Path: l.path + "?fieldSelector=" + url.QueryEscape(sel)})
+		for _, sel := range []string{"=", "x", "metadata.name", "metadata.name=a,metadata.name=b", "metadata.name=a=b",
+			"metadata.name in (a)", "metadata.name=Bad_Name", "!a", "a>1", ",", `a\`} {
+			jobs = append(jobs,
+				request{Method: http.MethodGet, Path: l.path + "?fieldSelector=" + url.QueryEscape(sel)})
 		}
 	}
 	return m.sendAll(ctx, "selector", jobs, found)
@@ -73,7 +83,8 @@ func (s *schemas) scalars(x *schema, at string, depth int) []string {
 	return out
 }
 
-// runPuts writes objects that are not there, by PUT and by patches, with and without a version and a uid, and objects that are, without a version.
+// runPuts writes objects that are not there, by PUT and by patches, with and without a version and
+// a uid, and objects that are, without a version.
 func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 	var jobs []request
 	err := m.eachSeed(func(raw string, obj map[string]any) error {
@@ -84,7 +95,9 @@ func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 		jobs = append(jobs, request{Method: http.MethodPost, Path: l.path, Body: raw})
 		for _, at := range []string{"", "/status", "/scale"} {
 			for _, who := range []string{name, "absent"} {
-				for _, meta := range []map[string]any{{}, {"uid": "11111111-1111-1111-1111-111111111111"}, {"resourceVersion": "0"}, {"resourceVersion": "1"}, {"resourceVersion": "x"}, {"name": ""}, {"name": "other"}, {"generateName": "g-", "name": ""}} {
+				for _, meta := range []map[string]any{{}, {"uid": "11111111-1111-1111-1111-111111111111"},
+					{"resourceVersion": "0"}, {"resourceVersion": "1"}, {"resourceVersion": "x"}, {"name": ""},
+					{"name": "other"}, {"generateName": "g-", "name": ""}} {
 					put := clone(obj).(map[string]any)
 					md, _ := put["metadata"].(map[string]any)
 					md["name"] = who
@@ -93,7 +106,8 @@ func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 					if err != nil {
 						return err
 					}
-					jobs = append(jobs, request{Method: http.MethodPut, Path: l.path + "/" + who + at + "?dryRun=All", Body: string(body)})
+					jobs = append(jobs, request{Method: http.MethodPut, Path: l.path + "/" + who + at + "?dryRun=All",
+						Body: string(body)})
 				}
 			}
 			for _, form := range slices.Sorted(maps.Values(patchTypes)) {
@@ -101,7 +115,9 @@ func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 				if form == patchTypes["APPLY"] {
 					path += "&fieldManager=x"
 				}
-				jobs = append(jobs, request{Method: http.MethodPatch, Path: path, Body: strings.Replace(raw, `"name":"`+name+`"`, `"name":"absent"`, 1), Headers: map[string]string{"Content-Type": form}})
+				jobs = append(jobs, request{Method: http.MethodPatch, Path: path,
+					Body:    strings.Replace(raw, `"name":"`+name+`"`, `"name":"absent"`, 1),
+					Headers: map[string]string{"Content-Type": form}})
 			}
 		}
 		return nil
@@ -112,7 +128,8 @@ func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 	return m.sendAll(ctx, "put", jobs, found)
 }
 
-// locate is where a seed's objects are, and its name; false when its kind is not served or not asked for.
+// locate is where a seed's objects are, and its name; false when its kind is not served or not
+// asked for.
 func (m *mutator) locate(obj map[string]any) (list, string, bool) {
 	kind, _ := obj["kind"].(string)
 	version, _ := obj["apiVersion"].(string)
@@ -140,7 +157,8 @@ func (m *mutator) sendAll(ctx context.Context, what string, jobs []request, foun
 				for i := range causes {
 					causes[i] = what + " " + kindIn(r.Path) + ": " + causes[i]
 				}
-				found.add(causes, fmt.Sprintf("%s %s %s\n        ours   %s\n        theirs %s", r.Method, r.Path, first(r.Body, 200), first(string(ours.body), 400), first(string(theirs.body), 400)),
+				found.add(causes, fmt.Sprintf("%s %s %s\n        ours   %s\n        theirs %s", r.Method, r.Path,
+					first(r.Body, 200), first(string(ours.body), 400), first(string(theirs.body), 400)),
 					recordOf(r, theirs, nil))
 			}
 		}()

@@ -64,10 +64,14 @@ func (s *schemas) follow(x *schema) *schema {
 
 // sampleStrings are values that fields of a name take.
 var sampleStrings = map[string]any{
-	"ip": "10.1.2.3", "podIP": "10.1.2.3", "hostIP": "10.1.2.3", "clusterIP": "10.96.9.9", "path": "/x", "mountPath": "/x", "devicePath": "/x", "port": 80, "containerPort": 80, "cidr": "10.0.0.0/8",
-	"image": "i", "apiVersion": "v1", "kind": "Pod", "expression": "true", "schedule": "* * * * *", "topologyKey": "zone", "driver": "a.b", "provisioner": "a.b/c", "protocol": "TCP",
-	"effect": "NoSchedule", "operator": "Exists", "uid": "u", "storage": "1Gi", "url": "https://a.b/c", "pathType": "Exact", "restartPolicy": "Never", "fieldPath": "metadata.name",
-	"resource": "limits.cpu", "verbs": []any{"get"}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"}, "signerName": "a.b/c", "reference": "registry/x:1",
+	"ip": "10.1.2.3", "podIP": "10.1.2.3", "hostIP": "10.1.2.3", "clusterIP": "10.96.9.9", "path": "/x",
+	"mountPath": "/x", "devicePath": "/x", "port": 80, "containerPort": 80, "cidr": "10.0.0.0/8",
+	"image": "i", "apiVersion": "v1", "kind": "Pod", "expression": "true", "schedule": "* * * * *",
+	"topologyKey": "zone", "driver": "a.b", "provisioner": "a.b/c", "protocol": "TCP",
+	"effect": "NoSchedule", "operator": "Exists", "uid": "u", "storage": "1Gi", "url": "https://a.b/c",
+	"pathType": "Exact", "restartPolicy": "Never", "fieldPath": "metadata.name",
+	"resource": "limits.cpu", "verbs": []any{"get"}, "apiGroups": []any{""}, "apiVersions": []any{"v1"},
+	"resources": []any{"pods"}, "operations": []any{"CREATE"}, "signerName": "a.b/c", "reference": "registry/x:1",
 }
 
 // plausible makes a value that a field of this type could have, with what is required below it.
@@ -146,7 +150,8 @@ func (s *schemas) values(x *schema, name string, now any) []any {
 		case "byte":
 			out = append(out, p, "", "%%")
 		default:
-			out = append(out, p, "", "b", "Bad_Name!", strings.Repeat("x", 254), "a.b", "a/b", "-a", "../a", "1.2.3.4", "a--b")
+			out = append(out, p, "", "b", "Bad_Name!", strings.Repeat("x", 254), "a.b", "a/b", "-a", "../a", "1.2.3.4",
+				"a--b")
 			for _, e := range x.Enum {
 				out = append(out, e)
 			}
@@ -168,13 +173,15 @@ func (s *schemas) values(x *schema, name string, now any) []any {
 		out = append(out, map[string]any{}, p)
 		if x.Additional != nil {
 			v := s.plausible(x.Additional, name, 0)
-			out = append(out, map[string]any{"a.b/c": v}, map[string]any{"Bad Key!": v}, map[string]any{"": v}, map[string]any{"memory": v}, map[string]any{"a/b/c": v})
+			out = append(out, map[string]any{"a.b/c": v}, map[string]any{"Bad Key!": v}, map[string]any{"": v},
+				map[string]any{"memory": v}, map[string]any{"a/b/c": v})
 		}
 	}
 	return out
 }
 
-// change sets one place of an object to a value; places before it that are not there are made first.
+// change sets one place of an object to a value; places before it that are not there are made
+// first.
 type change struct {
 	path  []any // keys and indexes
 	value any
@@ -207,7 +214,8 @@ func (s *schemas) changes(x *schema, now any, at change) []change {
 	switch v := now.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(x.Properties)) {
-			if n := len(at.path); n == 0 && (key == "apiVersion" || key == "kind") || key == "managedFields" || n == 1 && at.path[0] == "metadata" && key == "namespace" {
+			if n := len(at.path); n == 0 && (key == "apiVersion" || key == "kind") || key == "managedFields" ||
+				n == 1 && at.path[0] == "metadata" && key == "namespace" {
 				continue
 			}
 			if depthOf(at.path, key) > 1 { // a type that holds itself

@@ -25,11 +25,13 @@ type step struct {
 	Text    string            `json:"text"`   // body as it stands
 	Keep    map[string]string `json:"keep"`   // name: dotted path in the answer; ${name} later
 	Silent  bool              `json:"silent"` // only prepares: the answer is not compared
-	Until   int               `json:"until"`  // sent again until it has this code, for some seconds: for what a server learns by watching
+	// sent again until it has this code, for some seconds: for what a server learns by watching
+	Until int `json:"until"`
 }
 
 var patchTypes = map[string]string{
-	"JSON": "application/json-patch+json", "MERGE": "application/merge-patch+json", "STRATEGIC": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml",
+	"JSON": "application/json-patch+json", "MERGE": "application/merge-patch+json",
+	"STRATEGIC": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml",
 }
 
 func runScripts(ctx context.Context, o options, p *pair, found *findings) error {
@@ -67,7 +69,8 @@ func runScripts(ctx context.Context, o options, p *pair, found *findings) error 
 			for k := range causes {
 				causes[k] = fmt.Sprintf("%s %d %s: %s", name, i, s.Do, causes[k])
 			}
-			found.add(causes, first(string(s.body()), 200)+"\n        ours   "+first(string(a.body), 500)+"\n        theirs "+first(string(b.body), 500), nil)
+			found.add(causes, first(string(s.body()), 200)+"\n        ours   "+first(string(a.body),
+				500)+"\n        theirs "+first(string(b.body), 500), nil)
 		}
 	}
 	return nil

@@ -48,7 +48,8 @@ func TestStages(t *testing.T) {
 		e(20, journal.Written{Verb: "patch", Subresource: "status", Stored: took(9)}), // tells others, holds up nothing
 		e(115, journal.Called{Method: "RunPodSandbox", Took: took(100)}),
 		e(215, journal.Called{Method: "StartContainer", Took: took(90)}),
-		e(222, journal.Written{Verb: "patch", Subresource: "status", Stored: took(4), Changed: []string{"status.phase"}}),
+		e(222, journal.Written{Verb: "patch", Subresource: "status", Stored: took(4),
+			Changed: []string{"status.phase"}}),
 	})[0]
 	parts, err := startStages(l, at(0), at(223))
 	if err != nil {
@@ -106,7 +107,8 @@ func TestDocumentedLatencies(t *testing.T) {
 		e(40, journal.Bound{Node: "n"}),
 	}
 	got, err := scheduledOf(trace.PodTraces(entries)[0], called)
-	if want := (scheduled{9 * time.Millisecond, 2 * time.Millisecond, 31 * time.Millisecond}); err != nil || got != want {
+	if want := (scheduled{9 * time.Millisecond, 2 * time.Millisecond, 31 * time.Millisecond}); err != nil ||
+		got != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	if _, err := scheduledOf(trace.PodTraces(entries[:3])[0], called); err == nil {

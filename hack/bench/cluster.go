@@ -53,7 +53,8 @@ func sleeper(name string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"bench": "yes"}},
 		Spec: v1.PodSpec{
 			TerminationGracePeriodSeconds: new(int64(0)),
-			Containers:                    []v1.Container{{Name: "c", Image: image, Command: []string{"sleep", "3600"}}},
+			Containers: []v1.Container{
+				{Name: "c", Image: image, Command: []string{"sleep", "3600"}}},
 		},
 	}
 }

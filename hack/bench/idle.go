@@ -78,7 +78,8 @@ func processes(traces []string) map[string]usage {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
-		if err != nil || !slices.ContainsFunc(traces, func(dir string) bool { return strings.Contains(string(raw), dir) }) {
+		if err != nil || !slices.ContainsFunc(traces,
+			func(dir string) bool { return strings.Contains(string(raw), dir) }) {
 			continue
 		}
 		args := strings.Split(string(raw), "\x00")

@@ -29,7 +29,8 @@ func scheduledOf(l trace.PodTrace, called time.Time) (scheduled, error) {
 	if !a || !b || !c {
 		return scheduled{}, fmt.Errorf("the journal of pod/%s does not say how it was scheduled", l.Ref.Name)
 	}
-	return scheduled{queued.At.Sub(called), time.Duration(ruled.Fact.(journal.Ruled).Took), bound.At.Sub(queued.At)}, nil
+	return scheduled{queued.At.Sub(called), time.Duration(ruled.Fact.(journal.Ruled).Took),
+		bound.At.Sub(queued.At)}, nil
 }
 
 // latencies measures four figures that Kubernetes' documents state of a healthy cluster; the page
@@ -91,7 +92,8 @@ func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, 
 	p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: gate}}
 	svc := &v1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "gated", Namespace: "default"},
-		Spec:       v1.ServiceSpec{Selector: p.Labels, Ports: []v1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80)}}},
+		Spec: v1.ServiceSpec{Selector: p.Labels,
+			Ports: []v1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80)}}},
 	}
 	if _, err := n.client.CoreV1().Services("default").Create(ctx, svc, metav1.CreateOptions{}); err != nil {
 		return nil, err

@@ -76,7 +76,8 @@ func main() {
 	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
 	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
-	flag.StringVar(&b.out, "o", "", "directory for the results (default: "+resultsDir+", with -short build/performance)")
+	flag.StringVar(&b.out, "o", "",
+		"directory for the results (default: "+resultsDir+", with -short build/performance)")
 	flag.Parse()
 	b.out = cmp.Or(b.out, map[bool]string{false: resultsDir, true: "build/performance"}[b.short])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -97,7 +97,8 @@ func (a attacher) measure(ctx context.Context, conf string, many int) (adds, del
 		if err != nil {
 			return nil, nil, err
 		}
-		rt := &libcni.RuntimeConf{ContainerID: fmt.Sprintf("bench%d-%d", a.port, k), NetNS: sandbox.Path(), IfName: "eth0"}
+		rt := &libcni.RuntimeConf{ContainerID: fmt.Sprintf("bench%d-%d", a.port, k), NetNS: sandbox.Path(),
+			IfName: "eth0"}
 		if a.port > 0 {
 			mapping := map[string]any{"hostPort": a.port, "containerPort": 80, "protocol": "tcp"}
 			rt.CapabilityArgs = map[string]any{"portMappings": []map[string]any{mapping}}

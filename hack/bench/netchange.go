@@ -241,7 +241,8 @@ func sliceOf(k, ends int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP),
+			Port: new(int32(8080))}},
 	}
 	for e := range ends {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{

@@ -55,7 +55,8 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	var figures []result.Figure
 	measure := func(what, at string) error {
 		took, rate, err := connectTimes(client, at, b.times(5000))
-		figures = append(figures, result.Durations(what+"/connection", took), result.Value(what+"/connections", "/s", rate))
+		figures = append(figures, result.Durations(what+"/connection", took),
+			result.Value(what+"/connections", "/s", rate))
 		return err
 	}
 	if err := measure("direct", netip.AddrPortFrom(serverPod.Addr(), directPort).String()); err != nil {
@@ -63,7 +64,8 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	}
 	var table *nftables.Table
 	settings := rules.Settings{
-		Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "br0"}, ConfineInterfaces: []string{"br0"},
+		Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "br0"},
+		ConfineInterfaces: []string{"br0"},
 	}
 	if err := node.Do(func(ns.NetNS) (err error) {
 		table, err = nftables.Open(new(nfnetlink.Conn), rules.IPv4, "gantry_proxy_bench", rules.NewTableFrame(settings))
@@ -84,7 +86,8 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 			return nil, err
 		}
 		was = now
-		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(targetService, 80).String()); err != nil {
+		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(targetService, 80).String()); err !=
+			nil {
 			return nil, err
 		}
 	}
@@ -130,7 +133,8 @@ func servicesOf(n int, s rules.Settings) rules.State {
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
 		for _, protocol := range []string{"tcp", "udp"} {
 			p := rules.ServicePort{
-				Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80,
+				Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol,
+				Number:    80,
 				Addresses: rules.Addresses{Cluster: at}, AnyEndpoint: true,
 			}
 			for _, e := range ends {
@@ -146,7 +150,8 @@ func servicesOf(n int, s rules.Settings) rules.State {
 	for i := range n {
 		var ends []netip.AddrPort
 		for k := range 5 {
-			ends = append(ends, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(100 + k), byte(i >> 8), byte(i)}), 8080))
+			ends = append(ends, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(100 + k), byte(i >> 8), byte(i)}),
+				8080))
 		}
 		add(fmt.Sprintf("s%d", i), netip.AddrFrom4([4]byte{10, 222, byte(i >> 8), byte(i)}), ends...)
 	}
@@ -217,7 +222,8 @@ func (b *bench) deleteFlows(node, client ns.NetNS) (time.Duration, error) {
 	}); err != nil {
 		return 0, err
 	}
-	gone := rules.NewUDPFlows([]rules.ServicePort{{Protocol: "udp", Number: 80, Addresses: rules.Addresses{Cluster: targetService}}})
+	gone := rules.NewUDPFlows(
+		[]rules.ServicePort{{Protocol: "udp", Number: 80, Addresses: rules.Addresses{Cluster: targetService}}})
 	var took time.Duration
 	err := node.Do(func(ns.NetNS) error {
 		began := time.Now()

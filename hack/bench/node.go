@@ -176,7 +176,8 @@ func (n *nodeBench) rest(ctx context.Context, pods string) error {
 // sumOf adds up the processes of one kind, and the CPU time since before.
 func sumOf(kind string, before, after map[string]usage) (sum usage) {
 	for pid, u := range after {
-		if u.name == kind || strings.HasSuffix(u.name, " "+kind) || kind == "shims" && strings.Contains(u.name, "shim") {
+		if u.name == kind || strings.HasSuffix(u.name, " "+kind) || kind == "shims" && strings.Contains(u.name,
+			"shim") {
 			sum.cpu, sum.rss, sum.anon = sum.cpu+u.cpu-before[pid].cpu, sum.rss+u.rss, sum.anon+u.anon
 		}
 	}
@@ -187,7 +188,8 @@ func sumOf(kind string, before, after map[string]usage) (sum usage) {
 func (n *nodeBench) group(ctx context.Context, what string, rounds, atOnce int) error {
 	l, err := n.lives(ctx, rounds, atOnce)
 	n.figures = append(n.figures,
-		result.Durations(what+"/create → Running", l.start), result.Durations(what+"/create → Running, own", owns(l.starts)),
+		result.Durations(what+"/create → Running", l.start), result.Durations(what+"/create → Running, own",
+			owns(l.starts)),
 		result.Durations(what+"/delete → gone", l.end), result.Durations(what+"/delete → gone, own", owns(l.ends)))
 	return err
 }

@@ -90,7 +90,8 @@ func (p *page) row(text string) (string, error) {
 		v, unit := r.budget.convert(*f.measured, f.unit)
 		unit = strings.TrimSuffix(" "+unit, " of a core")
 		measured := result.Number(v) + strings.Replace(unit, " /s", "/s", 1)
-		cells = append(cells[:2], measured, r.ratio(v, f.other), p.use(f.run), shortCommit(f.run.Commit), day(f.run.Date))
+		cells = append(cells[:2], measured, r.ratio(v, f.other), p.use(f.run), shortCommit(f.run.Commit),
+			day(f.run.Date))
 	}
 	return "| " + strings.Join(cells, " | ") + " |", nil
 }

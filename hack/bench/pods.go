@@ -129,7 +129,8 @@ func inCalls(pods [][]stage) (out []time.Duration) {
 func (l lives) figures(name string) []result.Figure {
 	return slices.Concat([]result.Figure{
 		result.Durations(name+"/start, client", l.start), result.Durations(name+"/start, own", owns(l.starts)),
-		result.Durations(name+"/start, own as traced", l.traced), result.Durations(name+"/start, CRI", inCalls(l.starts)),
+		result.Durations(name+"/start, own as traced", l.traced),
+		result.Durations(name+"/start, CRI", inCalls(l.starts)),
 		result.Durations(name+"/end, client", l.end), result.Durations(name+"/end, own", owns(l.ends)),
 		result.Durations(name+"/end, CRI", inCalls(l.ends)),
 	}, stageFigures(name+"/start", l.starts), stageFigures(name+"/end", l.ends))

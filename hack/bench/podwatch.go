@@ -60,7 +60,8 @@ func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (
 		return nil, err
 	}
 	n.seen.why = func(ctx context.Context, pod string) string {
-		out, err := exec.CommandContext(ctx, i.Binary(), "why", "pod/"+pod, "--kubeconfig", i.Kubeconfig()).CombinedOutput()
+		out, err := exec.CommandContext(ctx, i.Binary(), "why", "pod/"+pod, "--kubeconfig",
+			i.Kubeconfig()).CombinedOutput()
 		return fmt.Sprintf("gantry why pod/%s:\n%s%v", pod, out, err)
 	}
 	return n, nil

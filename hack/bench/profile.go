@@ -16,8 +16,8 @@ import (
 )
 
 // profile keeps a profile of some seconds of an instance's processor time in a file NAME.pprof,
-// where the flag asks for it; the function it returns waits for the file. What goes wrong is printed,
-// the figures stand.
+// where the flag asks for it; the function it returns waits for the file. What goes wrong is
+// printed, the figures stand.
 func (b *bench) profile(ctx context.Context, i *instance.Instance, name string, lasting time.Duration) func() {
 	if b.profiles == "" {
 		return func() {}

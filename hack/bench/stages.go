@@ -108,7 +108,8 @@ func endStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 		return nil, fmt.Errorf("the journal of pod/%s does not say its end", l.Ref.Name)
 	}
 	return cut(l, from, []mark{
-		{"call → marked", marked.At}, {"marked → stop begun", began(stop)}, {"stop begun → sandbox stopped", stopped.At},
+		{"call → marked", marked.At}, {"marked → stop begun", began(stop)},
+		{"stop begun → sandbox stopped", stopped.At},
 		{"stopped → removed", removed.At}, {"removed → gone seen", seen},
 	}), nil
 }

@@ -69,10 +69,10 @@ type request struct{ authority, path, token string }
 
 // stream is a watcher.
 type stream struct {
-	status string
-	from   uint64 // the revision of its last event
-	begun  []byte // an event whose end has not come
-	used   uint32
+	status    string
+	from      uint64 // the revision of its last event
+	startedAt []byte // an event whose end has not come
+	used      uint32
 }
 
 // connect opens a connection with watchers that want what comes after a revision, and returns when
@@ -129,7 +129,8 @@ func (r *watchConn) ask(s *stream) error {
 	headers := hpack.NewEncoder(&block)
 	headers.SetMaxDynamicTableSize(0)
 	fields := []hpack.HeaderField{
-		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: r.request.authority},
+		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"},
+		{Name: ":authority", Value: r.request.authority},
 		{Name: ":path", Value: fmt.Sprintf("%s?watch=1&resourceVersion=%d", r.request.path, s.from)},
 		{Name: "accept", Value: "application/vnd.kubernetes.protobuf;stream=watch"},
 	}
@@ -139,7 +140,7 @@ func (r *watchConn) ask(s *stream) error {
 	for _, f := range fields {
 		_ = headers.WriteField(f) // into memory
 	}
-	s.begun, s.status, s.used = s.begun[:0], "", 0
+	s.startedAt, s.status, s.used = s.startedAt[:0], "", 0
 	r.streams[r.next] = s
 	r.next += 2
 	return r.frames.WriteHeaders(http2.HeadersFrameParam{
@@ -206,8 +207,8 @@ func (r *watchConn) data(f *http2.DataFrame) error {
 		return nil
 	}
 	now := time.Now()
-	s.begun = append(s.begun, f.Data()...)
-	rest := s.begun
+	s.startedAt = append(s.startedAt, f.Data()...)
+	rest := s.startedAt
 	for len(rest) >= headLength {
 		end := headLength + int(binary.BigEndian.Uint32(rest))
 		if len(rest) < end {
@@ -218,7 +219,7 @@ func (r *watchConn) data(f *http2.DataFrame) error {
 		}
 		rest = rest[end:]
 	}
-	s.begun = append(s.begun[:0], rest...)
+	s.startedAt = append(s.startedAt[:0], rest...)
 	r.pass(len(rest) == 0)
 	if f.StreamEnded() {
 		return r.again(f.StreamID)

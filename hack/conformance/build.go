@@ -9,15 +9,18 @@ import (
 	"strings"
 )
 
-// module pins upstream's suite and the programs of its images. It is not part of Gantry's own module.
+// module pins upstream's suite and the programs of its images. It is not part of Gantry's own
+// module.
 const module = "hack/conformance/upstream"
 
 // packages are what Debian has to give beside what `make deps` installs.
-var packages = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "bash-static": "bash-static", "dpkg-deb": "dpkg"}
+var packages = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "bash-static": "bash-static",
+	"dpkg-deb": "dpkg"}
 
 // programs are built of the module, into files of the name that the path ends with.
 var programs = []string{
-	"k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/test/images/agnhost", "k8s.io/kubernetes/test/images/nonewprivs", "k8s.io/sample-apiserver", "./etcd",
+	"k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/test/images/agnhost",
+	"k8s.io/kubernetes/test/images/nonewprivs", "k8s.io/sample-apiserver", "./etcd",
 	"k8s.io/kubernetes/test/images/regression-issue-74839", "github.com/onsi/ginkgo/v2/ginkgo",
 }
 
@@ -73,23 +76,29 @@ func build(ctx context.Context, dir string) (*tools, error) {
 		about[1] = strings.TrimSpace(out)
 	}
 	t := &tools{dir: dir, version: about[0], source: about[1]}
-	step("building the suite of Kubernetes %s and the programs of its images in %s (some ten minutes the first time)", t.version, dir)
+	step("building the suite of Kubernetes %s and the programs of its images in %s (some ten minutes the first time)",
+		t.version, dir)
 	number := strings.Split(strings.TrimPrefix(t.version, "v"), ".")
 	v := "-X k8s.io/component-base/version."
-	flags := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=%[3]s %[1]sgitMinor=%[4]s %[1]sgitTreeState=clean", v, t.version, number[0], number[1])
+	flags := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=%[3]s %[1]sgitMinor=%[4]s %[1]sgitTreeState=clean",
+		v, t.version, number[0], number[1])
 	for _, p := range programs {
-		if _, err := output(ctx, module, "go", "build", "-ldflags", flags, "-o", t.path(filepath.Base(p)), p); err != nil {
+		if _, err := output(ctx, module, "go", "build", "-ldflags", flags, "-o", t.path(filepath.Base(p)), p); err !=
+			nil {
 			return nil, err
 		}
 	}
-	if _, err := output(ctx, "", "go", "build", "-ldflags", "-s -w", "-o", t.path("sh"), "./hack/conformance/sh"); err != nil {
+	if _, err := output(ctx, "", "go", "build", "-ldflags", "-s -w", "-o", t.path("sh"),
+		"./hack/conformance/sh"); err != nil {
 		return nil, err
 	}
-	_, err := output(ctx, module, "go", "test", "-c", "-ldflags", flags, "-o", t.path("e2e.test"), "k8s.io/kubernetes/test/e2e")
+	_, err := output(ctx, module, "go", "test", "-c", "-ldflags", flags, "-o", t.path("e2e.test"),
+		"k8s.io/kubernetes/test/e2e")
 	return t, err
 }
 
-// output runs a program to its end and returns what it printed; an error has what it said. No C compiler is asked for.
+// output runs a program to its end and returns what it printed; an error has what it said. No C
+// compiler is asked for.
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "DEBIAN_FRONTEND=noninteractive")

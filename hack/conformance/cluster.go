@@ -30,7 +30,8 @@ authentication: {x509: {clientCAFile: %s}}
 clusterDNS: [10.96.0.10]
 `
 
-// cluster is two nodes, each in a network namespace of its own with a cable between them, so that nothing collides with what else runs on the machine.
+// cluster is two nodes, each in a network namespace of its own with a cable between them, so that
+// nothing collides with what else runs on the machine.
 type cluster struct {
 	bin, logs    string
 	first, other *node
@@ -61,7 +62,8 @@ func (n *node) command(ctx context.Context, program string, args ...string) *exe
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.netns(), "--", program}, args...)...)
 }
 
-// start makes the namespaces, serves the images on both nodes' loopback, and runs both nodes until they are Ready. What it leaves after an error remove takes away.
+// start makes the namespaces, serves the images on both nodes' loopback, and runs both nodes until
+// they are Ready. What it leaves after an error remove takes away.
 func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster, error) {
 	c := &cluster{bin: bin, logs: logs}
 	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dataDirs, "1")}
@@ -76,18 +78,22 @@ func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster
 	}
 	cable, routes := "ip link add up0 netns gantry-conf-1 type veth peer name up0 netns gantry-conf-2", ""
 	for i, n := range c.nodes() {
-		cable += fmt.Sprintf("; ip -n gantry-%[1]s addr add %[2]s/24 dev up0; ip -n gantry-%[1]s link set up0 up", n.name, n.ip)
-		routes += fmt.Sprintf("; ip -n gantry-%s route add default via %s", n.name, c.nodes()[1-i].ip) // a host without one cannot ask for a cluster IP
+		cable += fmt.Sprintf("; ip -n gantry-%[1]s addr add %[2]s/24 dev up0; ip -n gantry-%[1]s link set up0 up",
+			n.name, n.ip)
+		// a host without one cannot ask for a cluster IP
+		routes += fmt.Sprintf("; ip -n gantry-%s route add default via %s", n.name, c.nodes()[1-i].ip)
 	}
 	if _, err := output(ctx, "", "sh", "-euc", cable+routes); err != nil {
 		return c, err
 	}
 	step("starting gantry up and a second node")
-	err := c.first.run("up", "up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip, "--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods")
+	err := c.first.run("up", "up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip,
+		"--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods")
 	if err != nil {
 		return c, err
 	}
-	if err := c.until(ctx, time.Minute, "the API server answers", func() bool { _, err := c.kubectl(ctx, "get", "--raw", "/readyz"); return err == nil }); err != nil {
+	if err := c.until(ctx, time.Minute, "the API server answers",
+		func() bool { _, err := c.kubectl(ctx, "get", "--raw", "/readyz"); return err == nil }); err != nil {
 		return c, err
 	}
 	if _, err := c.kubectl(ctx, "apply", "-f", "docs/examples/join.yaml"); err != nil {
@@ -98,23 +104,28 @@ func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster
 	}
 	return c, c.until(ctx, 2*time.Minute, "both nodes are Ready", func() bool {
 		c.approve(ctx)
-		out, _ := c.kubectl(ctx, "get", "nodes", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
-		serving, _ := c.kubectl(ctx, "get", "csr", "-o", `jsonpath={range .items[?(@.spec.signerName=="kubernetes.io/kubelet-serving")]}{.status.certificate}{end}`)
+		out, _ := c.kubectl(ctx, "get", "nodes", "-o",
+			`jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
+		serving, _ := c.kubectl(ctx, "get", "csr", "-o",
+			`jsonpath={range .items[?(@.spec.signerName=="kubernetes.io/kubelet-serving")]}{.status.certificate}{end}`)
 		return out == "True True " && serving != ""
 	})
 }
 
-// prepare makes a node's network namespace and data directory, and serves the images on its loopback.
+// prepare makes a node's network namespace and data directory, and serves the images on its
+// loopback.
 func (n *node) prepare(images http.Handler) error {
 	ctx := context.Background()
-	if _, err := output(ctx, "", "sh", "-euc", fmt.Sprintf("ip netns add gantry-%[1]s; ip -n gantry-%[1]s link set lo up", n.name)); err != nil {
+	if _, err := output(ctx, "", "sh", "-euc",
+		fmt.Sprintf("ip netns add gantry-%[1]s; ip -n gantry-%[1]s link set lo up", n.name)); err != nil {
 		return err
 	}
 	hosts := n.in("containerd/certs.d/" + host)
 	if err := os.MkdirAll(hosts, 0o755); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("server = \"http://127.0.0.1:%[1]s\"\n[host.\"http://127.0.0.1:%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", registryPort)
+	text := fmt.Sprintf("server = \"http://127.0.0.1:%[1]s\"\n[host.\"http://127.0.0.1:%[1]s\"]\n  capabilities = "+
+		"[\"pull\", \"resolve\"]\n", registryPort)
 	if err := os.WriteFile(filepath.Join(hosts, "hosts.toml"), []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -139,7 +150,8 @@ func (n *node) run(name string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...), exited: make(chan struct{})}
+	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...),
+		exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which ends them in order
 	if err := p.cmd.Start(); err != nil {
@@ -153,7 +165,8 @@ func (n *node) run(name string, args ...string) error {
 // join has the second node join with a bootstrap token, as docs/user/joining.md says.
 func (c *cluster) join(ctx context.Context) error {
 	n := c.other
-	for from, to := range map[string]string{"pki/ca.crt": "ca.crt", "proxy.kubeconfig": "proxy.kubeconfig", "network.kubeconfig": "network.kubeconfig"} {
+	for from, to := range map[string]string{"pki/ca.crt": "ca.crt", "proxy.kubeconfig": "proxy.kubeconfig",
+		"network.kubeconfig": "network.kubeconfig"} {
 		raw, err := os.ReadFile(c.first.in(from))
 		if err != nil {
 			return err
@@ -166,24 +179,32 @@ func (c *cluster) join(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"set-cluster", "join", "--server=https://" + c.first.ip + ":6443", "--embed-certs", "--certificate-authority=" + n.in("ca.crt")},
-		{"set-credentials", "join", "--token=abcdef.0123456789abcdef"}, {"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
+		{"set-cluster", "join", "--server=https://" + c.first.ip + ":6443", "--embed-certs",
+			"--certificate-authority=" + n.in("ca.crt")},
+		{"set-credentials", "join", "--token=abcdef.0123456789abcdef"},
+		{"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
 	} {
-		if _, err := output(ctx, "", c.gantry(), append([]string{"kubectl", "--kubeconfig", n.in("bootstrap.kubeconfig"), "config"}, args...)...); err != nil {
+		if _, err := output(ctx, "", c.gantry(),
+			append([]string{"kubectl", "--kubeconfig", n.in("bootstrap.kubeconfig"), "config"}, args...)...); err !=
+			nil {
 			return err
 		}
 	}
-	err := n.run("kubelet", "kubelet", "--bootstrap-kubeconfig", n.in("bootstrap.kubeconfig"), "--kubeconfig", n.in("node.kubeconfig"), "--config", n.in("kubelet.yaml"),
-		"--network-kubeconfig", n.in("network.kubeconfig"), "--hostname-override", n.name, "--node-ip", n.ip, "--bridge", c.bridge(n), "--cluster-cidr", clusterCIDR)
+	err := n.run("kubelet", "kubelet", "--bootstrap-kubeconfig", n.in("bootstrap.kubeconfig"), "--kubeconfig",
+		n.in("node.kubeconfig"), "--config", n.in("kubelet.yaml"),
+		"--network-kubeconfig", n.in("network.kubeconfig"), "--hostname-override", n.name, "--node-ip", n.ip,
+		"--bridge", c.bridge(n), "--cluster-cidr", clusterCIDR)
 	if err != nil {
 		return err
 	}
-	return n.run("proxy", "proxy", "--kubeconfig", n.in("proxy.kubeconfig"), "--hostname-override", n.name, "--cluster-cidr", clusterCIDR)
+	return n.run("proxy", "proxy", "--kubeconfig", n.in("proxy.kubeconfig"), "--hostname-override", n.name,
+		"--cluster-cidr", clusterCIDR)
 }
 
 // approve signs what the second node asks for.
 func (c *cluster) approve(ctx context.Context) {
-	out, _ := c.kubectl(ctx, "get", "csr", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.conditions[*].type}{"\n"}{end}`)
+	out, _ := c.kubectl(ctx, "get", "csr", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[*].type}{"\n"}{end}`)
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) == 1 {
 			_, _ = c.kubectl(ctx, "certificate", "approve", f[0])
@@ -222,7 +243,8 @@ func (c *cluster) until(ctx context.Context, within time.Duration, what string, 
 	return nil
 }
 
-// remove ends the nodes and takes away what they made, also what a killed run left: Pods, mounts, interfaces, namespaces, data.
+// remove ends the nodes and takes away what they made, also what a killed run left: Pods, mounts,
+// interfaces, namespaces, data.
 func (c *cluster) remove() error {
 	var all []error
 	for _, n := range []*node{c.other, c.first} {
@@ -233,7 +255,8 @@ func (c *cluster) remove() error {
 		_, noData := os.Stat(n.dir)
 		if noNetwork == nil && noData == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-			clean := n.command(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip", n.ip)
+			clean := n.command(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip",
+				n.ip)
 			_, err := output(ctx, "", clean.Args[0], clean.Args[1:]...)
 			cancel()
 			all = append(all, err)
@@ -250,7 +273,8 @@ func (c *cluster) remove() error {
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if all = append(all, err); strings.Contains(string(mounts), " "+dataDirs+"/") {
-		all = append(all, fmt.Errorf("something is still mounted below %s: it stays", dataDirs)) // what is mounted there may be the host's
+		// what is mounted there may be the host's
+		all = append(all, fmt.Errorf("something is still mounted below %s: it stays", dataDirs))
 	}
 	if err := errors.Join(all...); err != nil {
 		return err

@@ -32,19 +32,25 @@ type imageSet struct {
 	agnhost v1.Image
 }
 
-// makers are what is made, by the last part of an image's name. Names and tags are those that the suite lists. The last two are for tests of Services that
-// are not certified.
+// makers are what is made, by the last part of an image's name. Names and tags are those that the
+// suite lists. The last two are for tests of Services that are not certified.
 func (a *imageSet) makers() map[string]images.Make {
 	return map[string]images.Make{
-		"agnhost": a.base, "busybox": a.busybox, "nginx": images.Nginx, "nonroot": images.NonRoot, "pause": a.pauseImage,
+		"agnhost": a.base, "busybox": a.busybox, "nginx": images.Nginx, "nonroot": images.NonRoot,
+		"pause":  a.pauseImage,
 		"kitten": a.page("kitten"), "nautilus": a.page("nautilus"), "glibc-dns-testing": a.glibc,
-		"nonewprivs":       a.program("nonewprivs", "/usr/local/bin/nnp", os.ModeSetuid|os.ModeSetgid, v1.Config{Cmd: []string{"nnp"}, Env: []string{environment}}),
-		"sample-apiserver": a.program("sample-apiserver", "/sample-apiserver", 0, v1.Config{Entrypoint: []string{"/sample-apiserver"}}),
-		"etcd":             a.program("etcd", "/usr/local/bin/etcd", 0, v1.Config{Cmd: []string{"etcd"}, Env: []string{environment}}),
+		"nonewprivs": a.program("nonewprivs", "/usr/local/bin/nnp", os.ModeSetuid|os.ModeSetgid,
+			v1.Config{Cmd: []string{"nnp"}, Env: []string{environment}}),
+		"sample-apiserver": a.program("sample-apiserver", "/sample-apiserver", 0,
+			v1.Config{Entrypoint: []string{"/sample-apiserver"}}),
+		"etcd": a.program("etcd", "/usr/local/bin/etcd", 0,
+			v1.Config{Cmd: []string{"etcd"}, Env: []string{environment}}),
 		"distroless-iptables": func() (v1.Image, error) {
-			return images.Debian("distroless-iptables", []string{"conntrack", "iptables"}, nil, v1.Config{Env: []string{environment}})
+			return images.Debian("distroless-iptables", []string{"conntrack", "iptables"}, nil,
+				v1.Config{Env: []string{environment}})
 		},
-		"regression-issue-74839": a.program("regression-issue-74839", "/regression-issue-74839", 0, v1.Config{Entrypoint: []string{"/regression-issue-74839"}}),
+		"regression-issue-74839": a.program("regression-issue-74839", "/regression-issue-74839", 0,
+			v1.Config{Entrypoint: []string{"/regression-issue-74839"}}),
 	}
 }
 
@@ -94,16 +100,20 @@ func (a *imageSet) busybox() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withLayer(images.Busybox, []images.File{shell, bash}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
+	return withLayer(images.Busybox, []images.File{shell, bash},
+		v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
-// bash is the shell of images whose tests call programs that Busybox has too: its own shell would run its own.
+// bash is the shell of images whose tests call programs that Busybox has too: its own shell would
+// run its own.
 var bash = images.File{Path: "bin/sh", Mode: 0o777, Link: "bash"}
 
-var names = images.File{Path: "etc/nsswitch.conf", Mode: 0o644, Body: []byte("passwd: files\ngroup: files\nhosts: files dns\n")}
+var names = images.File{Path: "etc/nsswitch.conf", Mode: 0o644,
+	Body: []byte("passwd: files\ngroup: files\nhosts: files dns\n")}
 
 func (a *imageSet) glibc() (v1.Image, error) {
-	return images.Debian("glibc-dns-testing", []string{"bash", "bind9-dnsutils", "hostname", "libc-bin"}, []images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
+	return images.Debian("glibc-dns-testing", []string{"bash", "bind9-dnsutils", "hostname", "libc-bin"},
+		[]images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
 // base is agnhost, which kitten and nautilus build on.
@@ -111,12 +121,14 @@ func (a *imageSet) base() (v1.Image, error) {
 	if a.agnhost != nil {
 		return a.agnhost, nil
 	}
-	wants := []string{"bash", "bind9-dnsutils", "curl", "hostname", "iperf", "iproute2", "libc-bin", "netcat-openbsd", "socat", "util-linux", "wget"}
+	wants := []string{"bash", "bind9-dnsutils", "curl", "hostname", "iperf", "iproute2", "libc-bin", "netcat-openbsd",
+		"socat", "util-linux", "wget"}
 	users := "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"
 	groups := "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"
 	extra := []images.File{
 		bash, names,
-		{Path: "bin/nc", Mode: 0o777, Link: "nc.openbsd"}, {Path: "bin/wget", Mode: 0o777, Link: "/usr/bin/wget"}, {Path: "usr/local/bin/iperf", Mode: 0o777, Link: "/usr/bin/iperf"},
+		{Path: "bin/nc", Mode: 0o777, Link: "nc.openbsd"}, {Path: "bin/wget", Mode: 0o777, Link: "/usr/bin/wget"},
+		{Path: "usr/local/bin/iperf", Mode: 0o777, Link: "/usr/bin/iperf"},
 		{Path: "uploads/", Mode: os.ModeDir | 0o755}, {Path: "agnhost-2", Mode: 0o777, Link: "agnhost"},
 		{Path: "etc/passwd", Mode: 0o644, Body: []byte(users)}, {Path: "etc/group", Mode: 0o644, Body: []byte(groups)},
 		{Path: "etc/os-release", Mode: 0o644, Body: []byte("NAME=\"Alpine Linux\"\nID=alpine\n")}, // a test reads it
@@ -126,7 +138,9 @@ func (a *imageSet) base() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	for from, to := range map[string]string{a.tools.path("agnhost"): "/agnhost", a.programPath("agnhost/porter/localhost.crt"): "/localhost.crt", a.programPath("agnhost/porter/localhost.key"): "/localhost.key"} {
+	for from, to := range map[string]string{a.tools.path("agnhost"): "/agnhost",
+		a.programPath("agnhost/porter/localhost.crt"): "/localhost.crt",
+		a.programPath("agnhost/porter/localhost.key"): "/localhost.key"} {
 		f, err := read(from, to, 0o755)
 		if err != nil {
 			return nil, err
@@ -154,11 +168,13 @@ func (a *imageSet) page(name string) images.Make {
 			}
 			files = append(files, f)
 		}
-		return withLayer(a.base, files, v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}, Env: []string{environment}})
+		return withLayer(a.base, files, v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"},
+			Env: []string{environment}})
 	}
 }
 
-// registryFiles are what agnhost's own registry serves: the pause image, each blob below the first two digits of its digest.
+// registryFiles are what agnhost's own registry serves: the pause image, each blob below the first
+// two digits of its digest.
 func (a *imageSet) registryFiles() ([]images.File, error) {
 	img, err := a.pauseImage()
 	if err != nil {
@@ -189,7 +205,8 @@ func (a *imageSet) registryFiles() ([]images.File, error) {
 	}
 	files := []images.File{
 		{Path: "var/registry/pause/manifests/testing", Mode: 0o644, Body: []byte(digest.String() + "\n")},
-		{Path: at("manifests", digest), Mode: 0o644, Body: manifest}, {Path: at("blobs", of), Mode: 0o644, Body: config},
+		{Path: at("manifests", digest), Mode: 0o644, Body: manifest},
+		{Path: at("blobs", of), Mode: 0o644, Body: config},
 	}
 	for _, l := range layers {
 		h, err := l.Digest()
@@ -209,7 +226,8 @@ func (a *imageSet) registryFiles() ([]images.File, error) {
 	return files, nil
 }
 
-// registryHandler makes the images that the suite lists and returns a registry that serves them, in memory. Images that no certified test uses are left out.
+// registryHandler makes the images that the suite lists and returns a registry that serves them, in
+// memory. Images that no certified test uses are left out.
 func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	listed, err := output(ctx, "", a.tools.path("e2e.test"), "--list-images")
 	if err != nil {
@@ -249,7 +267,8 @@ func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	return readOnly(handler), nil
 }
 
-// withTag gives an image its name as a label: images of one content would have one identity and each other's names.
+// withTag gives an image its name as a label: images of one content would have one identity and
+// each other's names.
 func withTag(img v1.Image, tag string) (v1.Image, error) {
 	file, err := img.ConfigFile()
 	if err != nil {

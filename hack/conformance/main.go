@@ -1,5 +1,7 @@
-// Command conformance runs the tests that Kubernetes certifies with, from upstream's own suite, against two nodes of Gantry on this machine, and renders the
-// result into docs/compatibility/conformance.md. It is `make conformance`; it needs root, Debian's packages and the Go module proxy.
+// Command conformance runs the tests that Kubernetes certifies with, from upstream's own suite,
+// against two nodes of Gantry on this machine, and renders the result into
+// docs/compatibility/conformance.md. It is `make conformance`; it needs root, Debian's packages and
+// the Go module proxy.
 package main
 
 import (
@@ -25,9 +27,12 @@ func step(format string, args ...any) {
 
 func main() {
 	var o options
-	flag.StringVar(&o.focus, "focus", "", "run only tests whose name this expression matches; the page is then not written")
-	flag.StringVar(&o.skip, "skip", "", "leave out tests whose name this expression matches; the page is then not written")
-	flag.StringVar(&o.labels, "labels", certified, "filter over ginkgo's labels; with another than the default the page is not written")
+	flag.StringVar(&o.focus, "focus", "",
+		"run only tests whose name this expression matches; the page is then not written")
+	flag.StringVar(&o.skip, "skip", "",
+		"leave out tests whose name this expression matches; the page is then not written")
+	flag.StringVar(&o.labels, "labels", certified,
+		"filter over ginkgo's labels; with another than the default the page is not written")
 	flag.StringVar(&o.bin, "bin", "build/bin", "where gantry, runc, the shim and the CNI plugin are")
 	flag.StringVar(&o.out, "out", "build/conformance", "where upstream's programs and the logs go")
 	flag.Parse()
@@ -92,7 +97,8 @@ func lockMachine() (unlock func(), err error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(errors.New("another make conformance runs on this machine; wait for its end"), f.Close())
+		return nil, errors.Join(errors.New("another make conformance runs on this machine; wait for its end"),
+			f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
@@ -114,7 +120,8 @@ func (o options) evaluate(ctx context.Context, s *suite) error {
 		for _, one := range specs {
 			if one.State != "passed" {
 				failed++
-				fmt.Printf("        %s: %s\n          %s\n", one.State, one.Name, strings.ReplaceAll(strings.TrimSpace(one.Reason), "\n", "\n          "))
+				fmt.Printf("        %s: %s\n          %s\n", one.State, one.Name,
+					strings.ReplaceAll(strings.TrimSpace(one.Reason), "\n", "\n          "))
 			}
 		}
 		step("%s part: %d tests, %d did not pass", p.name, len(specs), failed)
@@ -134,7 +141,8 @@ func (o options) evaluate(ctx context.Context, s *suite) error {
 	return suiteError(all, about.Certified, whole)
 }
 
-// suiteError is an error when a test did not pass, when none ran, or when a whole run left some out.
+// suiteError is an error when a test did not pass, when none ran, or when a whole run left some
+// out.
 func suiteError(all []spec, certified int, whole bool) error {
 	failed := 0
 	for _, s := range all {
@@ -163,5 +171,6 @@ func (o options) about(ctx context.Context, t *tools) (about, error) {
 	if err != nil {
 		return about{}, err
 	}
-	return about{Commit: strings.TrimSpace(commit), Version: t.version, Date: startTime, Certified: strings.Count(listed, "- testname:")}, nil
+	return about{Commit: strings.TrimSpace(commit), Version: t.version, Date: startTime,
+		Certified: strings.Count(listed, "- testname:")}, nil
 }

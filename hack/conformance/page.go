@@ -24,10 +24,13 @@ type results struct{ passed, failed int }
 // page renders the result of a whole run as docs/compatibility/conformance.md.
 func page(a about, specs []spec) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Kubernetes' conformance tests\n\nGantry at commit %s, on %s, against the %d tests that Kubernetes %s\n", a.Commit,
+	fmt.Fprintf(&b,
+		"# Kubernetes' conformance tests\n\nGantry at commit %s, on %s, against the %d tests that Kubernetes %s\n",
+		a.Commit,
 		a.Date.UTC().Format("2006-01-02"), a.Certified, a.Version)
 	b.WriteString("certifies with. `make conformance` runs them: upstream's suite, built of its module, against\n")
-	b.WriteString("`gantry up` and a second node that joined it, each in a network namespace of one machine, and\nwrites this page.\n\n")
+	b.WriteString("`gantry up` and a second node that joined it, each in a network namespace of one machine, " +
+		"and\nwrites this page.\n\n")
 	b.WriteString(table(specs))
 	return b.String()
 }

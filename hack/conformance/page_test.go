@@ -8,10 +8,13 @@ import (
 
 func TestPageCountsGroupsAndNamesWhatDidNotPass(t *testing.T) {
 	specs := []spec{
-		{Name: "[sig-node] Pods run [Conformance]", State: "passed"}, {Name: "[sig-node] Pods end [Conformance]", State: "failed"},
-		{Name: "[sig-api-machinery] Namespaces go [Conformance]", State: "passed"}, {Name: "[sig-apps] Jobs are skipped [Conformance]", State: "skipped"},
+		{Name: "[sig-node] Pods run [Conformance]", State: "passed"},
+		{Name: "[sig-node] Pods end [Conformance]", State: "failed"},
+		{Name: "[sig-api-machinery] Namespaces go [Conformance]", State: "passed"},
+		{Name: "[sig-apps] Jobs are skipped [Conformance]", State: "skipped"},
 	}
-	got := page(about{Commit: "0123456789ab", Version: "v1.37.2", Date: time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC), Certified: 4}, specs)
+	got := page(about{Commit: "0123456789ab", Version: "v1.37.2", Date: time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC),
+		Certified: 4}, specs)
 	for _, want := range []string{
 		"at commit 0123456789ab, on 2026-11-24, against the 4 tests that Kubernetes v1.37.2\ncertifies with",
 		"| api-machinery | 1 | 0 | 1 |\n| apps | 0 | 1 | 1 |\n| node | 1 | 1 | 2 |\n| all | 2 | 2 | 4 |\n",
@@ -34,7 +37,10 @@ func TestOutcomesAreThoseOfTestsThatRan(t *testing.T) {
 	if err != nil || len(specs) != 1 || specs[0].Name != "[sig-node] Pods run" {
 		t.Errorf("%+v %v", specs, err)
 	}
-	if _, err := outcomes(strings.NewReader(`[{"SpecReports": [{"LeafNodeType": "SynchronizedBeforeSuite", "State": "failed", "Failure": {"Message": "no node"}}]}]`)); err == nil {
+	if _, err := outcomes(
+		strings.NewReader(
+			`[{"SpecReports": [{"LeafNodeType": "SynchronizedBeforeSuite", "State": "failed", "Failure": {"Message": ` +
+				`"no node"}}]}]`)); err == nil {
 		t.Error("a suite that could not begin is no error")
 	}
 }
@@ -45,7 +51,8 @@ func TestVerdict(t *testing.T) {
 		all   []spec
 		whole bool
 		good  bool
-	}{{[]spec{pass, pass}, true, true}, {[]spec{pass}, false, true}, {[]spec{pass}, true, false}, {nil, false, false}, {[]spec{pass, fail}, true, false}} {
+	}{{[]spec{pass, pass}, true, true}, {[]spec{pass}, false, true}, {[]spec{pass}, true, false}, {nil, false, false},
+		{[]spec{pass, fail}, true, false}} {
 		if err := suiteError(c.all, 2, c.whole); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c, err)
 		}

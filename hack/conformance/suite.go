@@ -56,14 +56,16 @@ type suite struct {
 // run runs one part and returns what became of each test that ran. Failed tests are no error.
 func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	out := p.name + ".json"
-	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=4h", "--no-color", "--json-report=" + out, "--output-dir=" + s.logs, "--label-filter=" + p.labels}
+	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=4h", "--no-color", "--json-report=" + out,
+		"--output-dir=" + s.logs, "--label-filter=" + p.labels}
 	if s.focus != "" {
 		args = append(args, "--focus="+s.focus)
 	}
 	if s.skip != "" {
 		args = append(args, "--skip="+s.skip)
 	}
-	args = append(args, s.tools.path("e2e.test"), "--", "--provider=skeleton", "--kubeconfig="+s.cluster.kubeconfig(), "--kubectl-path="+s.tools.path("kubectl"))
+	args = append(args, s.tools.path("e2e.test"), "--", "--provider=skeleton", "--kubeconfig="+s.cluster.kubeconfig(),
+		"--kubectl-path="+s.tools.path("kubectl"))
 	log, err := os.Create(filepath.Join(s.logs, p.name+".log"))
 	if err != nil {
 		return nil, err
@@ -72,7 +74,8 @@ func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	cmd := s.cluster.first.command(ctx, s.tools.path("ginkgo"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.logs, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // with the processes that it started
+	// with the processes that it started
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	var failed *exec.ExitError
 	if err := cmd.Run(); err != nil && (!errors.As(err, &failed) || ctx.Err() != nil) {
@@ -86,7 +89,8 @@ func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	return outcomes(f)
 }
 
-// outcomes reads the tests that ran out of ginkgo's report. An error means that the suite itself could not begin.
+// outcomes reads the tests that ran out of ginkgo's report. An error means that the suite itself
+// could not begin.
 func outcomes(r io.Reader) ([]spec, error) {
 	var all []report
 	if err := json.NewDecoder(r).Decode(&all); err != nil {

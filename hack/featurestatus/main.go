@@ -1,7 +1,9 @@
-// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test proves it, and which.
+// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test
+// proves it, and which.
 //
-// A test proves a row by naming it in a comment before the test function or the table case: "// row: PRB-10" (several rows: "// row: PRB-10, PRB-11").
-// With -results FILE, the output of `go test -json`, a row counts as proven only when its test passed in that run.
+// A test proves a row by naming it in a comment before the test function or the table case: "//
+// row: PRB-10" (several rows: "// row: PRB-10, PRB-11"). With -results FILE, the output of `go test
+// -json`, a row counts as proven only when its test passed in that run.
 package main
 
 import (
@@ -57,7 +59,9 @@ func run(results, out string) error {
 	var wrong []error
 	for id, ps := range proofs {
 		if !known[id] {
-			wrong = append(wrong, fmt.Errorf("%s.%s names row %s, which test/features/rows.md does not have: correct the mark", ps[0].pkg, ps[0].test, id))
+			wrong = append(wrong,
+				fmt.Errorf("%s.%s names row %s, which test/features/rows.md does not have: correct the mark", ps[0].pkg,
+					ps[0].test, id))
 		}
 	}
 	if len(wrong) > 0 {
@@ -94,7 +98,8 @@ func readRows(path string) ([]row, error) {
 	return rows, nil
 }
 
-// readMarks finds the rows that test files name. A mark belongs to the next test function, or to the one it stands in.
+// readMarks finds the rows that test files name. A mark belongs to the next test function, or to
+// the one it stands in.
 func readMarks(top string) (map[string][]proof, error) {
 	proofs := map[string][]proof{}
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -207,7 +212,8 @@ func render(rows []row, proofs map[string][]proof, passed map[proof]bool) []byte
 		fmt.Fprintf(&body, "| %s | %s | %s | %s |\n", r.id, r.text, state, tests)
 	}
 	var b bytes.Buffer
-	b.WriteString("# Features\n\nRendered by `make ledger` from the tests that name a row and from the last run of `make test`. A row is proven when such a test passed.\n\n")
+	b.WriteString("# Features\n\nRendered by `make ledger` from the tests that name a row and from the last run of " +
+		"`make test`. A row is proven when such a test passed.\n\n")
 	b.WriteString("| Area | Proven | Rows |\n| --- | --- | --- |\n")
 	total := count{}
 	for _, a := range areas {

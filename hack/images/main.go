@@ -1,4 +1,5 @@
-// Command images writes a docker archive with some of the images that examples use: images OUTPUT.tar NAME...
+// Command images writes a docker archive with some of the images that examples use: images
+// OUTPUT.tar NAME...
 package main
 
 import (
@@ -19,7 +20,8 @@ func main() {
 	all := images.Standard()
 	for _, n := range os.Args[2:] {
 		if all[n] == nil {
-			fmt.Fprintf(os.Stderr, "images: %s is not one of the names this program knows; run it without arguments for a list\n", n)
+			fmt.Fprintf(os.Stderr,
+				"images: %s is not one of the names this program knows; run it without arguments for a list\n", n)
 			os.Exit(2)
 		}
 	}

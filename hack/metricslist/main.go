@@ -1,11 +1,12 @@
-// Program metricslist prints the metrics that the packages of a Kubernetes program define: type, name, labels, as
-// internal/metricslist/testdata has them.
+// Program metricslist prints the metrics that the packages of a Kubernetes program define: type,
+// name, labels, as internal/metricslist/testdata has them.
 //
 // It reads lines "IMPORT-PATH DIRECTORY" from standard input, as
 //
 //	go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' k8s.io/kubernetes/cmd/kube-apiserver
 //
-// writes them in a module that requires k8s.io/kubernetes. What it cannot read it names on standard error.
+// writes them in a module that requires k8s.io/kubernetes. What it cannot read it names on standard
+// error.
 package main
 
 import (
@@ -130,9 +131,11 @@ func (r reader) imported(name string) string {
 
 // kinds are the types of metrics by their constructors.
 var kinds = map[string]string{
-	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge", "NewGaugeFunc": "gauge",
+	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge",
+	"NewGaugeFunc": "gauge",
 	"NewHistogram": "histogram", "NewHistogramVec": "histogram", "NewSummary": "summary", "NewSummaryVec": "summary",
-	"NewTimingHistogram": "histogram", "NewTimingHistogramVec": "histogram", "NewDesc": "custom", "NewTimingRatioHistogramVec": "histogram",
+	"NewTimingHistogram": "histogram", "NewTimingHistogramVec": "histogram", "NewDesc": "custom",
+	"NewTimingRatioHistogramVec": "histogram",
 }
 
 // metric reads a call of a constructor.
@@ -187,7 +190,8 @@ func (r reader) options(e ast.Expr) (string, bool) {
 		if !ok {
 			continue
 		}
-		if key, ok := kv.Key.(*ast.Ident); ok && (key.Name == "Namespace" || key.Name == "Subsystem" || key.Name == "Name") {
+		if key, ok := kv.Key.(*ast.Ident); ok && (key.Name == "Namespace" || key.Name == "Subsystem" ||
+			key.Name == "Name") {
 			if parts[key.Name], ok = r.text(kv.Value, 0); !ok {
 				return "", false
 			}

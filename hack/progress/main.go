@@ -1,6 +1,7 @@
-// Command progress reads `go test -json` and prints one line per package as it ends, and the output of what failed.
-// Its arguments are when the run began, in seconds since 1970 (times are printed from then), and a
-// file that gets the failed packages, one a line; beside it, with .txt, what they printed.
+// Command progress reads `go test -json` and prints one line per package as it ends, and the output
+// of what failed. Its arguments are when the run began, in seconds since 1970 (times are printed
+// from then), and a file that gets the failed packages, one a line; beside it, with .txt, what they
+// printed.
 //
 // With -order LOG it reads packages and prints them in the order in which they shall be tested.
 package main
@@ -38,7 +39,8 @@ func main() {
 	}
 	failed, said, err := run(os.Stdin, os.Stdout, start)
 	if err == nil && len(os.Args) > 2 {
-		err = errors.Join(os.WriteFile(os.Args[2], []byte(strings.Join(failed, "")), 0o644), os.WriteFile(os.Args[2]+".txt", []byte(said), 0o644))
+		err = errors.Join(os.WriteFile(os.Args[2], []byte(strings.Join(failed, "")), 0o644),
+			os.WriteFile(os.Args[2]+".txt", []byte(said), 0o644))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
@@ -88,7 +90,8 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failure
 			}
 		}
 		if err == io.EOF {
-			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed, len(failed), tests["pass"], tests["fail"], tests["skip"])
+			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed,
+				len(failed), tests["pass"], tests["fail"], tests["skip"])
 			return failed, kept.String(), nil
 		}
 		if err != nil {

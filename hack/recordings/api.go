@@ -41,7 +41,8 @@ func runAPI(ctx context.Context, o options) (*replay.Report, error) {
 	return report, err
 }
 
-func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request, families []api.Family, report *replay.Report) error {
+func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request, families []api.Family,
+	report *replay.Report) error {
 	prepareCtx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := api.Prepare(prepareCtx, s.Server, prelude); err != nil {
@@ -63,7 +64,8 @@ func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request,
 			r := api.Run(ctx, s.Server, f.Name, c)
 			report.Add(f.Name, r.Level == api.Same, r.Level >= api.SameReason)
 			if r.Level != api.Same {
-				report.Explain(replay.Unequal{Name: f.Name + "/" + c.Name, Near: r.Level >= api.SameReason, Err: r.Err, Differences: r.Differences})
+				report.Explain(replay.Unequal{Name: f.Name + "/" + c.Name, Near: r.Level >= api.SameReason, Err: r.Err,
+					Differences: r.Differences})
 			}
 		}
 		fmt.Fprintf(os.Stderr, "%-40s %s\n", f.Name, report.Line(f.Name))
@@ -81,7 +83,8 @@ func compact(ctx context.Context, etcd func() (*clientv3.Client, error)) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.Compact(ctx, now.Header.Revision); err != nil && !strings.Contains(err.Error(), "has been compacted") {
+	if _, err := client.Compact(ctx, now.Header.Revision); err != nil && !strings.Contains(err.Error(),
+		"has been compacted") {
 		return fmt.Errorf("compact the store: %w", err)
 	}
 	return nil

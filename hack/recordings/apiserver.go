@@ -36,7 +36,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/api"
 )
 
-// recordedControllers ran beside the recorded API server, and no others. Names that Gantry does not have yet are passed over.
+// recordedControllers ran beside the recorded API server, and no others. Names that Gantry does not
+// have yet are passed over.
 var recordedControllers = []string{"namespace", "serviceaccount", "rootca", "clusterroleaggregation"}
 
 // tokens are the recorded users that came with static tokens: token,user,uid,groups.
@@ -54,7 +55,8 @@ type server struct {
 
 // startServer runs it in this process below dir.
 func startServer(ctx context.Context, dir string) (*server, error) {
-	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1", ExtraNames: []string{"127.0.0.1"}})
+	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1",
+		ExtraNames: []string{"127.0.0.1"}})
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +70,17 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s, err := apiserver.New(ctx, apiserver.Config{
-		DataDir: dir, Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1, Advertise: netip.MustParseAddr("192.0.2.10")}, Etcd: store.Options{NoFsync: true},
+		DataDir: dir, Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1,
+			Advertise: netip.MustParseAddr("192.0.2.10")}, Etcd: store.Options{NoFsync: true},
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
-			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
+			RequestHeaderCA:       files.FrontProxyCA.Cert,
 			ServiceAccountSigning: signing,
 		},
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
-		// Default admission plugins, StorageObjectInUseProtection among them; its controllers did not run there either.
+		// Default admission plugins, StorageObjectInUseProtection among them; its controllers did
+		// not run there either.
 		Access:   auth.Access(auth.Options{TokenFile: tokenFile, Anonymous: true, ProtectStorage: true}),
 		Features: features.Features{V136: true},
 	})
@@ -97,7 +102,9 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	out := &server{client: s.Store().Client, stop: func() error { cancel(); return <-ended }}
 	out.URL = "https://" + s.Addr().String()
 	if out.Users, err = users(files); err == nil {
-		cfg := rest.CopyConfig(s.InProcess(&user.DefaultInfo{Name: "recorded-controllers", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}))
+		cfg := rest.CopyConfig(
+			s.InProcess(&user.DefaultInfo{Name: "recorded-controllers",
+				Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}))
 		cfg.QPS = -1
 		err = runControllers(ctx, cfg, files)
 	}
@@ -107,13 +114,15 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	return out, nil
 }
 
-// writeRSAKey makes a key of the recorded server's kind for service-account tokens; Gantry's own are elliptic.
+// writeRSAKey makes a key of the recorded server's kind for service-account tokens; Gantry's own
+// are elliptic.
 func writeRSAKey(path string) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
+	return os.WriteFile(path,
+		pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
 }
 
 func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) error {
@@ -131,7 +140,8 @@ func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) err
 	}
 	go func() { // a controller that cannot run shows in the cases that wait for it
 		_ = control.Run(ctx, control.Options{
-			Deps: controllerruntime.ControllerContext{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca},
+			Deps: controllerruntime.ControllerContext{Client: client, Metadata: meta,
+				Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca},
 			Only: recordedControllers,
 		})
 	}()
@@ -154,7 +164,8 @@ func users(files *pki.Files) (map[string]*http.Client, error) {
 		"anonymous":  client(pool, nil, ""),
 		"carol-cert": client(pool, &carol, ""),
 	}
-	for name, token := range map[string]string{"admin": "admin-token", "alice": "alice-token", "bob": "bob-token", "invalid": "nobody-has-this-token"} {
+	for name, token := range map[string]string{"admin": "admin-token", "alice": "alice-token", "bob": "bob-token",
+		"invalid": "nobody-has-this-token"} {
 		out[name] = client(pool, nil, token)
 	}
 	return out, nil
@@ -200,8 +211,9 @@ func clientCertificate(ca pki.Pair, name, organization string) (tls.Certificate,
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{organization}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: name, Organization: []string{organization}},
+		NotBefore:    now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, key.Public(), authority.PrivateKey)
@@ -212,5 +224,6 @@ func clientCertificate(ca pki.Pair, name, organization string) (tls.Certificate,
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	return tls.X509KeyPair(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
+	return tls.X509KeyPair(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// cause explains differences. The first row whose match finds a difference, printed as "area/case path: want …, got …", explains it;
-// covers then explains further differences of the same case that follow from it.
+// cause explains differences. The first row whose match finds a difference, printed as "area/case
+// path: want …, got …", explains it; covers then explains further differences of the same case that
+// follow from it.
 type cause struct {
 	match, covers *regexp.Regexp
 	what          string // what is otherwise
@@ -33,7 +34,8 @@ type found struct {
 	cases []string
 }
 
-// explain sorts the differences of all unequal cases by cause. What no row explains goes by where it shows. alone counts the cases that meant causes explain completely.
+// explain sorts the differences of all unequal cases by cause. What no row explains goes by where
+// it shows. alone counts the cases that meant causes explain completely.
 func explain(unequal []replay.Unequal) (list []found, alone int) {
 	byWhat := map[string]*found{}
 	note := func(c cause, name string) {
@@ -115,7 +117,8 @@ func findCause(line string) *cause {
 	return nil
 }
 
-// unexplained makes a cause of a difference that no row knows: the family, and what kind of difference it is.
+// unexplained makes a cause of a difference that no row knows: the family, and what kind of
+// difference it is.
 func unexplained(name, line string) cause {
 	family := name[:strings.LastIndex(name, "/")]
 	switch {

@@ -11,14 +11,17 @@ import (
 func TestExplain(t *testing.T) {
 	unequal := []replay.Unequal{
 		{Name: "phases/loop", Differences: []replay.Difference{
-			{Path: "history p state", Want: "nothing", Got: "t=3.0 c[c].state.waiting.reason=CrashLoopBackOff phase=Running"},
+			{Path: "history p state", Want: "nothing",
+				Got: "t=3.0 c[c].state.waiting.reason=CrashLoopBackOff phase=Running"},
 			{Path: "get p.STATUS", Want: "Error", Got: "CrashLoopBackOff"}, // follows from it
 		}},
-		{Name: "protocol/discovery/legacy-version", Differences: []replay.Difference{{Path: ".minor", Want: `"36"`, Got: `"37"`}}},
+		{Name: "protocol/discovery/legacy-version",
+			Differences: []replay.Difference{{Path: ".minor", Want: `"36"`, Got: `"37"`}}},
 		{Name: "validation/thing/bad", Differences: []replay.Difference{{Path: "code", Want: "422", Got: "201 {}"}}},
 		{Name: "conditions/odd", Err: errors.New("no answer")},
 		{Name: "phases/both", Differences: []replay.Difference{
-			{Path: "history p state", Want: "nothing", Got: "CrashLoopBackOff"}, {Path: "output of step 1 (kubectl logs p) result", Want: "a", Got: "b"},
+			{Path: "history p state", Want: "nothing", Got: "CrashLoopBackOff"},
+			{Path: "output of step 1 (kubectl logs p) result", Want: "a", Got: "b"},
 		}},
 	}
 	list, meant := explain(unequal)
@@ -32,9 +35,11 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]string{
-		"phases/loop": {"A back-off ends when its time is over"}, "protocol/discovery/legacy-version": {"The version is v1.37"},
-		"validation/thing/bad": {"validation/thing: accepted where upstream refuses"}, "conditions/odd": {"conditions: not served"},
-		"phases/both": {"A back-off ends when its time is over", "phases: other answers"},
+		"phases/loop":                       {"A back-off ends when its time is over"},
+		"protocol/discovery/legacy-version": {"The version is v1.37"},
+		"validation/thing/bad":              {"validation/thing: accepted where upstream refuses"},
+		"conditions/odd":                    {"conditions: not served"},
+		"phases/both":                       {"A back-off ends when its time is over", "phases: other answers"},
 	} {
 		if len(byCase[name]) != len(want) {
 			t.Errorf("%s: %q", name, byCase[name])

@@ -77,7 +77,8 @@ var comparisonTemplate string
 
 // families are the rows of the table of API requests: names and prefixes of areas.
 var families = []struct{ title, prefix string }{
-	{"defaults", "defaulting/"}, {"validation of Pods", "validation/pod-"}, {"validation of other kinds", "validation/"},
+	{"defaults", "defaulting/"}, {"validation of Pods", "validation/pod-"},
+	{"validation of other kinds", "validation/"},
 	{"updates of Pods", "updates/pod-"}, {"updates of other kinds", "updates/"}, {"protocol", "protocol/"},
 }
 
@@ -94,7 +95,8 @@ func (o options) writeDocs(path string) error {
 	var b strings.Builder
 	b.WriteString(`# Differences from upstream
 
-What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" + ` sends and does the same with Gantry, compares, and writes this page.
+What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" +
+		` sends and does the same with Gantry, compares, and writes this page.
 *Same* is equal in every word, after what differs from run to run is masked. *Same where clients look* is equal in what programs act on: codes, reasons, causes, and for Pods
 phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared. A life that differs is lived a second
 time, with fewer beside it, and the second time counts: ten Pods at once on a busy machine delay each other as upstream's did. A case that upstream's clock ended in the middle
@@ -138,12 +140,14 @@ repeated events may differ by a third.
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// newerTemplate is what a kube-apiserver v1.37.2 answered to the same requests otherwise than was recorded.
+// newerTemplate is what a kube-apiserver v1.37.2 answered to the same requests otherwise than was
+// recorded.
 //
 //go:embed newer.json
 var newerTemplate []byte
 
-// compareNewer says how many of the answers that differ from what was recorded are those of v1.37.2, and how many of its own differ.
+// compareNewer says how many of the answers that differ from what was recorded are those of
+// v1.37.2, and how many of its own differ.
 func compareNewer(b *strings.Builder, api *replay.Report) error {
 	var k savedReport
 	if err := json.Unmarshal(newerTemplate, &k); err != nil {
@@ -163,7 +167,8 @@ func compareNewer(b *strings.Builder, api *replay.Report) error {
 	}
 	t := api.Total()
 	fmt.Fprintf(b, `
-The replay has Gantry emulate v1.36 (`+"`--emulated-version=1.36`"+`), which takes back defaults that v1.37 added. A kube-apiserver v1.37.2 answers %d of these %d requests otherwise than v1.36.3 did;
+The replay has Gantry emulate v1.36 (`+"`--emulated-version=1.36`"+
+		`), which takes back defaults that v1.37 added. A kube-apiserver v1.37.2 answers %d of these %d requests otherwise than v1.36.3 did;
 %d of Gantry's answers that are not the recorded ones are word for word those of v1.37.2, so that %d of %d are what one of the two says.
 `, len(its), t.All, alike, t.Same+alike, t.All)
 	return nil
@@ -186,7 +191,8 @@ func sum(r *replay.Report, meant int) string {
 }
 
 // coveredElsewhere are the areas of lives that others than the node decide.
-var coveredElsewhere = regexp.MustCompile(`^(controllers|drain|endpoints|eviction|scheduling)/|^preemption/preempt-(equal|never)$|^security/sec-pod-security`)
+var coveredElsewhere = regexp.MustCompile(
+	`^(controllers|drain|endpoints|eviction|scheduling)/|^preemption/preempt-(equal|never)$|^security/sec-pod-security`)
 
 // nodeSide sums up the lives that are the kubelet's.
 func nodeSide(r *replay.Report) string {
@@ -203,17 +209,20 @@ func nodeSide(r *replay.Report) string {
 		}
 	}
 	_, meant := explain(mine)
-	return fmt.Sprintf("Of the %d that the node decides, %d are the same (%d %%), and %d more differ only as meant.\n", all, all-len(mine), 100*(all-len(mine))/max(all, 1), meant)
+	return fmt.Sprintf("Of the %d that the node decides, %d are the same (%d %%), and %d more differ only as meant.\n",
+		all, all-len(mine), 100*(all-len(mine))/max(all, 1), meant)
 }
 
 func writeCauses(b *strings.Builder, list []found) {
-	b.WriteString("\n## Meant\n\nThese differences are decisions.\n\n| What is otherwise | Why | Cases | For example |\n| --- | --- | --- | --- |\n")
+	b.WriteString("\n## Meant\n\nThese differences are decisions.\n\n| What is otherwise | Why | Cases | For example " +
+		"|\n| --- | --- | --- | --- |\n")
 	for _, f := range list {
 		if f.why != "" {
 			fmt.Fprintf(b, "| %s | %s | %d | %s |\n", f.what, f.why, len(f.cases), examples(f.cases))
 		}
 	}
-	b.WriteString("\n## Not yet\n\nThese are not.\n\n| What is otherwise | Cases | For example |\n| --- | --- | --- |\n")
+	b.WriteString("\n## Not yet\n\nThese are not.\n\n| What is otherwise | Cases | For example |\n| --- | --- | --- " +
+		"|\n")
 	for _, f := range list {
 		if f.why == "" {
 			fmt.Fprintf(b, "| %s | %d | %s |\n", f.what, len(f.cases), examples(f.cases))

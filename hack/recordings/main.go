@@ -1,4 +1,5 @@
-// Command recordings replays what upstream Kubernetes was asked (test/recordings) against Gantry and prints, per area, the share of equal answers.
+// Command recordings replays what upstream Kubernetes was asked (test/recordings) against Gantry
+// and prints, per area, the share of equal answers.
 //
 //	recordings api            API requests, against an API server in this process
 //	recordings pods           lives of Pods, against `gantry up` (root)
@@ -51,11 +52,14 @@ func main() {
 	flag.StringVar(&o.binary, "gantry", "build/bin/gantry", "gantry under test (pods)")
 	flag.StringVar(&o.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (pods; default: where gantry is)")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "use this cluster instead of starting one (pods)")
-	flag.StringVar(&o.other.server, "kube-apiserver", "", "ask this program instead of Gantry, in the version that Gantry implements (api)")
+	flag.StringVar(&o.other.server, "kube-apiserver", "",
+		"ask this program instead of Gantry, in the version that Gantry implements (api)")
 	flag.StringVar(&o.other.etcd, "etcd", "", "its etcd")
 	flag.IntVar(&o.parallel, "parallel", 10, "cases at once (pods)")
-	flag.BoolVar(&o.again, "again", true, "live cases that differ a second time, fewer at once; the second time counts (pods)")
-	flag.IntVar(&o.number, "number", 1, "first of two numbers that tell this run's bridges and networks from other runs' on the machine (pods)")
+	flag.BoolVar(&o.again, "again", true,
+		"live cases that differ a second time, fewer at once; the second time counts (pods)")
+	flag.IntVar(&o.number, "number", 1,
+		"first of two numbers that tell this run's bridges and networks from other runs' on the machine (pods)")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(only); err == nil {
@@ -111,7 +115,8 @@ func run(ctx context.Context, o options, what string) error {
 func discardLogs(w io.Writer) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	for k, v := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+	for k, v := range map[string]string{"logtostderr": "false", "alsologtostderr": "false",
+		"stderrthreshold": "FATAL"} {
 		_ = fs.Set(k, v) // these flags exist
 	}
 	klog.SetOutput(w)

@@ -90,7 +90,8 @@ func (r *podReplay) start(ctx context.Context, p *podInstance, split bool) (*res
 	if err != nil {
 		return nil, err
 	}
-	if p.instance, err = instance.New(instance.Options{Binary: r.options.binary, BinDir: r.options.binDir, Number: number, Split: split, Config: config, Flags: []string{"--emulated-version=1.36"}}); err != nil {
+	if p.instance, err = instance.New(instance.Options{Binary: r.options.binary, BinDir: r.options.binDir,
+		Number: number, Split: split, Config: config, Flags: []string{"--emulated-version=1.36"}}); err != nil {
 		return nil, err
 	}
 	i := p.instance
@@ -154,28 +155,35 @@ func runKubectl(i *instance.Instance) func(context.Context, ...string) pods.Prin
 	}
 }
 
-// kubeletConfig writes the configuration of the recorded node: its resolv.conf, its static Pod folder, its cluster DNS.
+// kubeletConfig writes the configuration of the recorded node: its resolv.conf, its static Pod
+// folder, its cluster DNS.
 func kubeletConfig(dir string) (string, error) {
 	if err := os.Mkdir(filepath.Join(dir, "manifests"), 0o755); err != nil {
 		return "", err
 	}
 	resolv := filepath.Join(dir, "resolv.conf")
-	if err := os.WriteFile(resolv, []byte("nameserver 192.0.2.53\nsearch example.test\noptions ndots:1\n"), 0o644); err != nil {
+	if err := os.WriteFile(resolv, []byte("nameserver 192.0.2.53\nsearch example.test\noptions ndots:1\n"),
+		0o644); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "kubelet.yaml")
-	text := fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\nclusterDomain: cluster.local\nclusterDNS: [10.96.0.10]\nresolvConf: %s\nstaticPodPath: %s\nimageGCHighThresholdPercent: 100\n", // keeps the images between cases
+	// keeps the images between cases
+	text := fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: "+
+		"110\nclusterDomain: cluster.local\nclusterDNS: [10.96.0.10]\nresolvConf: %s\nstaticPodPath: "+
+		"%s\nimageGCHighThresholdPercent: 100\n",
 		resolv, filepath.Join(dir, "manifests"))
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
 
-// images puts the recorded node's images where Gantry imports them, and opens the registry that has registry.example/fresh:1 and nothing else.
+// images puts the recorded node's images where Gantry imports them, and opens the registry that has
+// registry.example/fresh:1 and nothing else.
 func (r *podReplay) images(p *podInstance) error {
 	archive := filepath.Join(p.instance.Dir, "images", "recorded.tar")
 	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
 		return err
 	}
-	names := []string{"registry.example/busybox:1.37", "registry.example/agnhost:2.63", "registry.example/nginx:1.27", "registry.example/nonroot:1.5"}
+	names := []string{"registry.example/busybox:1.37", "registry.example/agnhost:2.63", "registry.example/nginx:1.27",
+		"registry.example/nonroot:1.5"}
 	if err := images.Archive(archive, images.Select(images.Standard(), names...)); err != nil {
 		return err
 	}
@@ -189,14 +197,19 @@ func (r *podReplay) images(p *podInstance) error {
 	return p.registry.Mirror(filepath.Join(p.instance.Dir, "containerd", "certs.d"), "registry.example")
 }
 
-// createDefaults makes what every case expects: priority classes, a file on the node, a node that is ready.
+// createDefaults makes what every case expects: priority classes, a file on the node, a node that
+// is ready.
 func createDefaults(ctx context.Context, cluster *pods.Cluster) error {
 	for _, c := range []struct {
 		name, policy string
 		value        int
-	}{{"rec-low", "PreemptLowerPriority", 10}, {"rec-high", "PreemptLowerPriority", 1000}, {"rec-never", "Never", 2000}} {
-		body := fmt.Sprintf(`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":%q},"value":%d,"preemptionPolicy":%q}`, c.name, c.value, c.policy)
-		if err := sendOne(ctx, cluster, http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", "application/json", body); err != nil {
+	}{{"rec-low", "PreemptLowerPriority", 10}, {"rec-high", "PreemptLowerPriority", 1000},
+		{"rec-never", "Never", 2000}} {
+		body := fmt.Sprintf(
+			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":%q},"value":%d,`+
+				`"preemptionPolicy":%q}`, c.name, c.value, c.policy)
+		if err := sendOne(ctx, cluster, http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses",
+			"application/json", body); err != nil {
 			return err
 		}
 	}
@@ -234,7 +247,8 @@ func sendOne(ctx context.Context, cluster *pods.Cluster, method, path, kind, bod
 	return nil
 }
 
-// killProcess sends KILL to the first process of a container, or of the sandbox, behind everybody's back.
+// killProcess sends KILL to the first process of a container, or of the sandbox, behind everybody's
+// back.
 func killProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
 	return func(ctx context.Context, podUID, container string) error {
 		labels := map[string]string{"io.kubernetes.pod.uid": podUID}

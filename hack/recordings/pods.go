@@ -17,8 +17,9 @@ import (
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
-// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that touch the node alone, then those that stop the kubelet, on a cluster
-// whose roles are processes of their own.
+// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that touch the
+// node alone, then those that stop the kubelet, on a cluster whose roles are processes of their
+// own.
 func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, error) {
 	all, err := pods.Load(filepath.Join(o.recordings, "pods"))
 	if err != nil {
@@ -105,8 +106,9 @@ func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []p
 	wg.Wait()
 }
 
-// replayOne lives a case and tells whether it was equal, and notes how equal. One that was not is not noted but lived again later, unless this is its last time:
-// a busy machine delays some steps of a life more than others.
+// replayOne lives a case and tells whether it was equal, and notes how equal. One that was not is
+// not noted but lived again later, unless this is its last time: a busy machine delays some steps
+// of a life more than others.
 func (r *podReplay) replayOne(ctx context.Context, cluster *pods.Cluster, c pods.Case, last bool) (same bool) {
 	if ctx.Err() != nil {
 		return false
@@ -149,7 +151,8 @@ func saveRecording(dir string, got pods.Recording) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	for name, lines := range map[string][]map[string]any{"history": got.History, "events": got.Events, "objects": got.Objects, "replies": got.Replies} {
+	for name, lines := range map[string][]map[string]any{"history": got.History, "events": got.Events,
+		"objects": got.Objects, "replies": got.Replies} {
 		var text []byte
 		for _, l := range lines {
 			raw, _ := json.Marshal(l) // decoded from JSON before
@@ -177,6 +180,7 @@ func saveRecording(dir string, got pods.Recording) {
 
 // addWidget gives the node one example.com/widget, for the area preemption.
 func addWidget(ctx context.Context, cluster *pods.Cluster) error {
-	patch := `[{"op":"add","path":"/status/capacity/example.com~1widget","value":"1"},{"op":"add","path":"/status/allocatable/example.com~1widget","value":"1"}]`
+	patch := `[{"op":"add","path":"/status/capacity/example.com~1widget","value":"1"},{"op":"add",` +
+		`"path":"/status/allocatable/example.com~1widget","value":"1"}]`
 	return sendOne(ctx, cluster, http.MethodPatch, "/api/v1/nodes/node-1/status", "application/json-patch+json", patch)
 }

@@ -22,9 +22,11 @@ import (
 // referenceProgram is another API server's, with the etcd that it needs.
 type referenceProgram struct{ server, etcd string }
 
-// startReference runs a kube-apiserver as the recorded one was set up, with its etcd, below dir. Its log lies there too until it has ended well.
+// startReference runs a kube-apiserver as the recorded one was set up, with its etcd, below dir.
+// Its log lies there too until it has ended well.
 func startReference(ctx context.Context, dir string, p referenceProgram) (*server, error) {
-	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1", ExtraNames: []string{"127.0.0.1"}})
+	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1",
+		ExtraNames: []string{"127.0.0.1"}})
 	if err != nil {
 		return nil, err
 	}
@@ -39,26 +41,36 @@ func startReference(ctx context.Context, dir string, p referenceProgram) (*serve
 		}
 	}
 	store, peers := "http://127.0.0.1:"+strconv.Itoa(port[0]), "http://127.0.0.1:"+strconv.Itoa(port[1])
-	etcd, err := start(dir, p.etcd, "--data-dir="+filepath.Join(dir, "etcd"), "--listen-client-urls="+store, "--advertise-client-urls="+store,
-		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers, "--unsafe-no-fsync")
+	etcd, err := start(dir, p.etcd, "--data-dir="+filepath.Join(dir, "etcd"), "--listen-client-urls="+store,
+		"--advertise-client-urls="+store,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
+		"--unsafe-no-fsync")
 	if err != nil {
 		return nil, err
 	}
-	kube, err := start(dir, p.server, "--etcd-servers="+store, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port[2]), "--advertise-address=192.0.2.10",
-		"--tls-cert-file="+files.APIServer.Cert, "--tls-private-key-file="+files.APIServer.Key, "--client-ca-file="+files.CA.Cert, "--token-auth-file="+tokenFile,
-		"--proxy-client-cert-file="+files.FrontProxyClient.Cert, "--proxy-client-key-file="+files.FrontProxyClient.Key, "--requestheader-client-ca-file="+files.FrontProxyCA.Cert,
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-signing-key-file="+signing, "--service-account-key-file="+signing,
-		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--allow-privileged", "--enable-admission-plugins=NodeRestriction")
+	kube, err := start(dir, p.server, "--etcd-servers="+store, "--bind-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(port[2]), "--advertise-address=192.0.2.10",
+		"--tls-cert-file="+files.APIServer.Cert, "--tls-private-key-file="+files.APIServer.Key,
+		"--client-ca-file="+files.CA.Cert, "--token-auth-file="+tokenFile,
+		"--proxy-client-cert-file="+files.FrontProxyClient.Cert, "--proxy-client-key-file="+files.FrontProxyClient.Key,
+		"--requestheader-client-ca-file="+files.FrontProxyCA.Cert,
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-signing-key-file="+signing, "--service-account-key-file="+signing,
+		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--allow-privileged",
+		"--enable-admission-plugins=NodeRestriction")
 	if err != nil {
 		return nil, errors.Join(err, etcd())
 	}
 	stop := func() error { return errors.Join(kube(), etcd()) }
-	out := &server{stop: stop, client: func() (*clientv3.Client, error) { return clientv3.New(clientv3.Config{Endpoints: []string{store}}) }}
+	out := &server{stop: stop,
+		client: func() (*clientv3.Client, error) { return clientv3.New(clientv3.Config{Endpoints: []string{store}}) }}
 	out.URL = "https://127.0.0.1:" + strconv.Itoa(port[2])
 	if out.Users, err = users(files); err == nil {
 		if err = ready(ctx, out.Users["admin"], out.URL); err == nil {
-			err = runControllers(ctx, &rest.Config{Host: out.URL, BearerToken: "admin-token", QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAFile: files.CA.Cert}}, files)
+			err = runControllers(ctx, &rest.Config{Host: out.URL, BearerToken: "admin-token", QPS: -1,
+				TLSClientConfig: rest.TLSClientConfig{CAFile: files.CA.Cert}}, files)
 		}
 	}
 	if err != nil {

@@ -28,7 +28,8 @@ const timeout = 5 * time.Minute
 
 // everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up`
 // does.
-const everyNode = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
+const everyNode = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: " +
+	"KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
 
 // testbed is an API server with a scheduler.
 type testbed struct {
@@ -269,12 +270,15 @@ func waitIdle(ctx context.Context, pid int) {
 
 func (b *testbed) prepare(ctx context.Context, s workload, nodes int) error {
 	for _, name := range []string{"sched-0", "sched-1"} {
-		_, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: namespaceLabels}}, metav1.CreateOptions{})
+		_, err := b.client.CoreV1().Namespaces().Create(ctx,
+			&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: namespaceLabels}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controllers run here that would make it
-		if _, err := b.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		// no controllers run here that would make it
+		account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		if _, err := b.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}

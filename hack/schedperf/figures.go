@@ -62,6 +62,7 @@ func figuresOf(name, latency string, turns []row) []result.Figure {
 		times.Median, times.P99 = new(result.Round(best.P50)), new(result.Round(best.P99))
 	}
 	return []result.Figure{
-		rate, result.Value(name+"/Pods", "/s", best.PerSecond), times, result.Value(name+"/RSS", "MiB", float64(best.RSS)),
+		rate, result.Value(name+"/Pods", "/s", best.PerSecond), times,
+		result.Value(name+"/RSS", "MiB", float64(best.RSS)),
 	}
 }

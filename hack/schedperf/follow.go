@@ -34,14 +34,21 @@ type follower struct {
 
 func (b *testbed) watch(ctx context.Context, namespace string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{bound: map[string]time.Time{}, refused: map[string]bool{}, changed: make(chan struct{}, 1), stop: cancel}
+	f := &follower{bound: map[string]time.Time{}, refused: map[string]bool{}, changed: make(chan struct{}, 1),
+		stop: cancel}
 	pods := b.client.CoreV1().Pods(namespace)
 	list := &cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pods.Watch(ctx, o)
+		},
 	}
-	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{}) // a watch that a busy server ends is taken up again
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.onPod, UpdateFunc: func(_, is any) { f.onPod(is) }})
+	// a watch that a busy server ends is taken up again
+	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{})
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.onPod,
+		UpdateFunc: func(_, is any) { f.onPod(is) }})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -140,7 +147,8 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 // until stopped; also what Pods of the shape need.
 func (b *testbed) churn(ctx context.Context, s workload, of part) (stop func(), err error) {
 	if s.evicts {
-		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
+		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx,
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		err = nil
@@ -164,7 +172,8 @@ func (b *testbed) churn(ctx context.Context, s workload, of part) (stop func(), 
 			big := makePod("sched-0", fmt.Sprintf("big-%d", i))
 			big.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("9")
 			_ = b.create(ctx, big)
-			service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("churn-%d", i)}, Spec: v1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []v1.ServicePort{{Port: 8080}}}}
+			service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("churn-%d", i)},
+				Spec: v1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []v1.ServicePort{{Port: 8080}}}}
 			_, _ = b.client.CoreV1().Services("sched-0").Create(ctx, service, metav1.CreateOptions{})
 			if i > of.from {
 				_ = b.client.CoreV1().Nodes().Delete(ctx, nodeName(of.nodes+i-1), metav1.DeleteOptions{})

@@ -51,11 +51,12 @@ func newEvaluatorFor(plain bool, h framework.Handle) (*evaluator, error) {
 }
 
 func (m *evaluator) in(p *v1.Pod) schedule.Input {
-	return schedule.Input{Pod: p, Snapshot: m.snapshot.UpdateSnapshot(), Plugins: m.plugins, Buffers: &m.scoreboards, Cache: m.cache}
+	return schedule.Input{Pod: p, Snapshot: m.snapshot.UpdateSnapshot(), Plugins: m.plugins, Buffers: &m.scoreboards,
+		Cache: m.cache}
 }
 
-// fakeHandle is a Handle that knows the namespaces of the Pods, which terms with a namespace selector
-// read, and nothing else.
+// fakeHandle is a Handle that knows the namespaces of the Pods, which terms with a namespace
+// selector read, and nothing else.
 type fakeHandle struct {
 	framework.Handle
 	informers informers.SharedInformerFactory

@@ -66,8 +66,10 @@ func main() {
 	f.StringVar(&o.only, "only", "", "shapes to run, comma separated (default: all)")
 	f.StringVar(&o.nodes, "nodes", "500,5000", "numbers of nodes")
 	f.IntVar(&o.pods, "pods", 0, "measured Pods (default: by shape)")
-	f.IntVar(&o.first, "first", 0, "api: most Pods before the measured ones, where they need not fill the nodes (default: by shape)")
-	f.BoolVar(&o.shadow, "plain", false, "memory: ask every plugin about every node, without columns and cached results")
+	f.IntVar(&o.first, "first", 0,
+		"api: most Pods before the measured ones, where they need not fill the nodes (default: by shape)")
+	f.BoolVar(&o.shadow, "plain", false,
+		"memory: ask every plugin about every node, without columns and cached results")
 	f.StringVar(&o.dir, "dir", os.Getenv("GANTRY_OPENB"), "openb: directory of the trace")
 	f.IntVar(&o.grow, "grow", 100000, "openb: nodes of the grown cluster; 0: none")
 	f.StringVar(&o.gantry, "gantry", "", "gantry to run: a server and a scheduler (api: build/bin/gantry)")
@@ -76,11 +78,13 @@ func main() {
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
 	f.StringVar(&o.compared.program, "other", "",
 		"api: another scheduler's program, measured in turns with ours; it must take --config as kube-scheduler does")
-	f.StringVar(&o.compared.name, "other-name", "", "api: its name and version, for the results (default: the program's)")
+	f.StringVar(&o.compared.name, "other-name", "",
+		"api: its name and version, for the results (default: the program's)")
 	f.IntVar(&o.compared.rounds, "rounds", 2, "api: turns of each scheduler, with -other")
 	f.StringVar(&o.compared.logs, "logs", "", "api: directory for what the schedulers print, with -other")
 	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
-	f.StringVar(&o.config, "config", "", "api: KubeSchedulerConfiguration of `gantry scheduler` (default: every node is scored)")
+	f.StringVar(&o.config, "config", "",
+		"api: KubeSchedulerConfiguration of `gantry scheduler` (default: every node is scored)")
 	f.StringVar(&o.profile, "cpuprofile", "",
 		"api: run the scheduler inside this process and write a profile of both; CPU time is then that of both")
 	f.StringVar(&o.out, "o", "", "file for the figures as JSON")
@@ -90,7 +94,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	verbs := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb, "api": throughAPI}
+	verbs := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb,
+		"api": throughAPI}
 	run := verbs[verb]
 	if verb == "api" && o.compared.program != "" {
 		run = sideBySide

@@ -37,7 +37,8 @@ type trace struct {
 // readTrace reads the two files of a directory.
 func readTrace(dir string) (*trace, error) {
 	if dir == "" {
-		return nil, fmt.Errorf("-dir or GANTRY_OPENB must name the directory of openb_node_list_all_node.csv and openb_pod_list_default.csv")
+		return nil, fmt.Errorf("-dir or GANTRY_OPENB must name the directory of openb_node_list_all_node.csv and " +
+			"openb_pod_list_default.csv")
 	}
 	t := &trace{}
 	err := eachLine(filepath.Join(dir, "openb_node_list_all_node.csv"), func(f map[string]string) error {
@@ -99,10 +100,13 @@ func traceNode(f map[string]string) (*v1.Node, error) {
 		return nil, err
 	}
 	room := v1.ResourceList{
-		v1.ResourceCPU: *resource.NewMilliQuantity(n[0], resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(n[1]<<20, resource.BinarySI), v1.ResourcePods: resource.MustParse("110"),
+		v1.ResourceCPU:    *resource.NewMilliQuantity(n[0], resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(n[1]<<20, resource.BinarySI),
+		v1.ResourcePods:   resource.MustParse("110"),
 	}
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: f["sn"], Labels: map[string]string{v1.LabelHostname: f["sn"]}},
-		Status: v1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Fake"}}}}
+		Status: v1.NodeStatus{Capacity: room, Allocatable: room,
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Fake"}}}}
 	if n[2] > 0 {
 		room[gpuMilli] = *resource.NewQuantity(n[2]*1000, resource.DecimalSI)
 		node.Labels[modelLabel] = f["model"]
@@ -119,7 +123,8 @@ func tracePod(f map[string]string) (*v1.Pod, error) {
 	p.UID = types.UID(f["name"])
 	p.Labels["qos"] = f["qos"]
 	ask := p.Spec.Containers[0].Resources.Requests
-	ask[v1.ResourceCPU], ask[v1.ResourceMemory] = *resource.NewMilliQuantity(n[0], resource.DecimalSI), *resource.NewQuantity(n[1]<<20, resource.BinarySI)
+	ask[v1.ResourceCPU], ask[v1.ResourceMemory] = *resource.NewMilliQuantity(n[0], resource.DecimalSI),
+		*resource.NewQuantity(n[1]<<20, resource.BinarySI)
 	if n[2] > 0 {
 		milli := n[2] * 1000
 		if n[2] == 1 && n[3] > 0 {
@@ -129,8 +134,11 @@ func tracePod(f map[string]string) (*v1.Pod, error) {
 		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{gpuMilli: ask[gpuMilli]}
 	}
 	if models := f["gpu_spec"]; models != "" {
-		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: modelLabel, Operator: v1.NodeSelectorOpIn, Values: strings.Split(models, "|")}}}}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{
+					{MatchExpressions: []v1.NodeSelectorRequirement{{Key: modelLabel, Operator: v1.NodeSelectorOpIn,
+						Values: strings.Split(models, "|")}}}}}}}
 	}
 	return p, nil
 }

@@ -35,7 +35,8 @@ func csiMigration(ctx context.Context, b *testbed, nodes int) error {
 func csiNodes(ctx context.Context, b *testbed, nodes int, change func(*storagev1.CSINode)) error {
 	return b.each(ctx, nodes, func(i int) error {
 		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: nodeName(i), Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(limit))}}},
+			Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: nodeName(i),
+				Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(limit))}}},
 		}}
 		change(n)
 		_, err := b.client.StorageV1().CSINodes().Create(ctx, n, metav1.CreateOptions{})
@@ -48,9 +49,11 @@ const perNode = 10
 
 // withDevices lets every node offer devices of one class.
 func withDevices(ctx context.Context, b *testbed, nodes int) error {
-	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "test-class"}, Spec: resourceapi.DeviceClassSpec{
-		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}},
-	}}
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "test-class"},
+		Spec: resourceapi.DeviceClassSpec{
+			Selectors: []resourceapi.DeviceSelector{
+				{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}},
+		}}
 	if _, err := b.client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -70,8 +73,12 @@ func withDevices(ctx context.Context, b *testbed, nodes int) error {
 // deviceClaim makes the claim of a Pod, as the controller makes it from a template. A real API
 // gives it a UID of its own.
 func deviceClaim(ctx context.Context, b *testbed, name string) error {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name, UID: types.UID(name)}, Spec: resourceapi.ResourceClaimSpec{
-		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "test-class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}},
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name,
+		UID: types.UID(name)}, Spec: resourceapi.ResourceClaimSpec{
+		Devices: resourceapi.DeviceClaim{
+			Requests: []resourceapi.DeviceRequest{
+				{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "test-class",
+					AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}},
 	}}
 	_, err := b.client.ResourceV1().ResourceClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})
 	return err
@@ -79,30 +86,37 @@ func deviceClaim(ctx context.Context, b *testbed, name string) error {
 
 // volume makes a volume of a CSI driver and a claim bound to it.
 func volume(ctx context.Context, b *testbed, name string) error {
-	return bound(ctx, b, name, v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}})
+	return bound(ctx, b, name,
+		v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}})
 }
 
 // inTree makes a volume of an in-tree plugin and a claim bound to it.
 func inTree(ctx context.Context, b *testbed, name string) error {
-	return bound(ctx, b, name, v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name}})
+	return bound(ctx, b, name,
+		v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name}})
 }
 
 func bound(ctx context.Context, b *testbed, name string, source v1.PersistentVolumeSource) error {
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	none := ""
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bound-by-controller": "true"}}, Spec: v1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}, ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Annotations: map[string]string{"pv.kubernetes.io/bound-by-controller": "true"}}, Spec: v1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany},
+		ClaimRef:               &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
 		PersistentVolumeSource: source,
 	}}
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
-		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+		Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
+		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes,
+		Resources: v1.VolumeResourceRequirements{Requests: size},
 	}}
 	made, err := b.client.CoreV1().PersistentVolumeClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	made.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: pv.Spec.AccessModes, Capacity: size}
-	if made, err = b.client.CoreV1().PersistentVolumeClaims("sched-1").UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+	if made, err = b.client.CoreV1().PersistentVolumeClaims("sched-1").UpdateStatus(ctx, made,
+		metav1.UpdateOptions{}); err != nil {
 		return err
 	}
 	pv.Spec.ClaimRef.UID = made.UID

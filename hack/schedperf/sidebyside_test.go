@@ -12,7 +12,8 @@ import (
 // turns differ; turns in which Pods were left over say so.
 func TestVersusSumsTurns(t *testing.T) {
 	of := func(who string, turn, placed int, cpu float64) row {
-		return row{Case: "A", Nodes: 500, Pods: 100, Placed: placed, Scheduler: who, Turn: turn, CPU: cpu, PerCore: float64(placed) / cpu, P50: float64(turn), P99: 10}
+		return row{Case: "A", Nodes: 500, Pods: 100, Placed: placed, Scheduler: who, Turn: turn, CPU: cpu,
+			PerCore: float64(placed) / cpu, P50: float64(turn), P99: 10}
 	}
 	got := table([]row{
 		of("gantry", 1, 100, 0.1), of("other", 2, 100, 1), of("other", 3, 50, 2), of("gantry", 4, 100, 0.3),
@@ -63,7 +64,8 @@ func TestFiguresSumTurns(t *testing.T) {
 		}
 	}
 	got := map[string]result.Figure{}
-	for _, f := range figures([]row{of("gantry", 1, 0.1), of("kube-scheduler", 2, 1), of("gantry", 3, 0.3)}, "create → bound") {
+	for _, f := range figures([]row{of("gantry", 1, 0.1), of("kube-scheduler", 2, 1), of("gantry", 3, 0.3)},
+		"create → bound") {
 		got[f.Name] = f
 	}
 	rate, other := got["gantry/A, 500 nodes/Pods per core-second"], got["other/A, 500 nodes/Pods per core-second"]

@@ -41,7 +41,8 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 //
 // row: SCH-28
 func TestHundredsOfCyclesPerSecond(t *testing.T) {
-	for _, name := range []string{"SchedulingBasic", "SchedulingNodeAffinity", "SchedulingPreferredPodAffinity", "TopologySpreading", "PreferredTopologySpreading"} {
+	for _, name := range []string{"SchedulingBasic", "SchedulingNodeAffinity", "SchedulingPreferredPodAffinity",
+		"TopologySpreading", "PreferredTopologySpreading"} {
 		var sum time.Duration
 		each := pace(t, name, 300, 200)
 		for _, d := range each {

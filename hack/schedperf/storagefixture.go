@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 )
 
-// fixtureHandle is a Handle that knows volumes and devices as the scheduler's does, by informers; the
-// objects come from an API that is a fake.
+// fixtureHandle is a Handle that knows volumes and devices as the scheduler's does, by informers;
+// the objects come from an API that is a fake.
 type fixtureHandle struct {
 	fakeHandle
 	client       kubernetes.Interface
@@ -42,11 +42,12 @@ func (s *fixtureHandle) DeviceAllocation() (framework.SharedDRAManager, dynamicr
 	return s.manager, s.manager
 }
 
-// createFixture makes what nodes offer and what measured Pods need, and a Handle that has seen all of it;
-// end stops what runs for it.
+// createFixture makes what nodes offer and what measured Pods need, and a Handle that has seen all
+// of it; end stops what runs for it.
 func (s *workload) createFixture(ctx context.Context, nodes, pods int) (h framework.Handle, end func(), err error) {
 	client := fake.NewClientset()
-	client.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "resourceclaims"}}}}
+	client.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String(),
+		APIResources: []metav1.APIResource{{Name: "resourceclaims"}}}}
 	b := &testbed{client: client, o: options{creators: 1}}
 	if s.before != nil {
 		if err := s.before(ctx, b, nodes); err != nil {

@@ -19,7 +19,9 @@ type row struct {
 	Pods      int // measured
 	Placed    int
 	PerSecond float64 // Pods
-	PerCore   float64 // Pods per second of the scheduler's CPU time; in memory decisions, those that no node fits included
+	// Pods per second of the scheduler's CPU time; in memory decisions, those that no node fits
+	// included
+	PerCore   float64
 	Min       float64 // ms, as P50
 	P50, P99  float64 // ms; in memory: one decision; through the API: create to bound
 	RSS       int64   // MiB
@@ -43,8 +45,8 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// comparisonTable sets each scheduler's turns of a case side by side, with the ratio of all their Pods per
-// core-second.
+// comparisonTable sets each scheduler's turns of a case side by side, with the ratio of all their
+// Pods per core-second.
 func comparisonTable(rows []row) string {
 	var b strings.Builder
 	first, other := rows[0].Scheduler, ""
@@ -89,7 +91,8 @@ func resultsOf(rows []row, who string) schedulerResult {
 		if r.Scheduler != who {
 			continue
 		}
-		s.rates, s.p50, s.p99 = append(s.rates, fmt.Sprintf("%.0f", r.PerCore)), append(s.p50, r.P50), append(s.p99, r.P99)
+		s.rates, s.p50, s.p99 = append(s.rates, fmt.Sprintf("%.0f", r.PerCore)), append(s.p50, r.P50),
+			append(s.p99, r.P99)
 		s.placed, s.cpu, s.rss = s.placed+r.Placed, s.cpu+r.CPU, max(s.rss, r.RSS)
 		if r.Placed < r.Pods {
 			s.notes = append(s.notes, fmt.Sprintf("%s, turn %d: %d placed", who, r.Turn, r.Placed))

@@ -1,4 +1,5 @@
-// Command whyscore runs the fixtures of test/fixtures/why, with fake nodes and with a real one as each needs, against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
+// Command whyscore runs the fixtures of test/fixtures/why, with fake nodes and with a real one as
+// each needs, against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
 //
 //	whyscore [-run REGEXP] [-needs runtime] [-v] [-remedies N] [-every] [-fixtures DIR]
 package main
@@ -29,7 +30,8 @@ func main() {
 	parallel := flag.Int("parallel", 3, "fixtures at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, selection{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies, Every: *every})
+	err := run(ctx, selection{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first,
+		Remedies: *remedies, Every: *every})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "whyscore:", err)

@@ -15,8 +15,9 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// AccessDeps is what access rules may use. Client and Informers speak to this very server in memory as system:apiserver; they answer once it runs,
-// so use them in hooks and requests, not while building.
+// AccessDeps is what access rules may use. Client and Informers speak to this very server in memory
+// as system:apiserver; they answer once it runs, so use them in hooks and requests, not while
+// building.
 type AccessDeps struct {
 	Loopback  *restclient.Config
 	Client    kubernetes.Interface
@@ -37,7 +38,8 @@ type Access struct {
 	Plugins []Plugin
 	// Initializers hand plugins what they want beyond the library's initializer.
 	Initializers []admission.PluginInitializer
-	// Storages are further endpoints: create-only kinds (tokenreviews) and subresources (serviceaccounts/token).
+	// Storages are further endpoints: create-only kinds (tokenreviews) and subresources
+	// (serviceaccounts/token).
 	Storages func() (map[schema.GroupVersionResource]rest.Storage, error)
 	// Wrap puts rules around a kind's store, as RBAC's escalation checks.
 	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
@@ -47,7 +49,8 @@ type Access struct {
 	Paths []Path
 }
 
-// Plugin is one admission plugin. It runs at its name's place in admissionOrder; an unknown name runs before the mutating policies and webhooks.
+// Plugin is one admission plugin. It runs at its name's place in admissionOrder; an unknown name
+// runs before the mutating policies and webhooks.
 type Plugin struct {
 	Name    string
 	Factory admission.Factory

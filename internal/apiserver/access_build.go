@@ -10,13 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 )
 
-// makeAccess asks for the rules of who may do what. In-process identities are always believed, and the server itself may do everything.
+// makeAccess asks for the rules of who may do what. In-process identities are always believed, and
+// the server itself may do everything.
 func (b *builder) makeAccess() error {
 	a := &Access{}
 	if b.config.Access != nil {
 		var err error
 		a, err = b.config.Access(AccessDeps{
-			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files, Lookup: b.lookupStorage,
+			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files,
+			Lookup: b.lookupStorage,
 		})
 		if err != nil {
 			return fmt.Errorf("access rules: %w", err)
@@ -43,11 +45,13 @@ func (b *builder) makeAccess() error {
 // emptyRuleResolver says that nothing can be listed.
 type emptyRuleResolver struct{}
 
-func (emptyRuleResolver) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (emptyRuleResolver) RulesFor(context.Context, user.Info,
+	string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, true, nil
 }
 
-// privilegedGroups lets the group of masters do everything and asks the rules about all others, whose reasons it passes on unchanged.
+// privilegedGroups lets the group of masters do everything and asks the rules about all others,
+// whose reasons it passes on unchanged.
 type privilegedGroups struct {
 	authorizer.Authorizer
 	masters authorizer.Authorizer
@@ -60,7 +64,8 @@ func (m privilegedGroups) Authorize(ctx context.Context, a authorizer.Attributes
 	return m.Authorizer.Authorize(ctx, a)
 }
 
-func (m privilegedGroups) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (m privilegedGroups) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if d, _, _ := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
 		return m.masters.ConditionsAwareAuthorize(ctx, a)
 	}

@@ -17,16 +17,23 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 )
 
-// admissionOrder is the order upstream runs admission plugins in. Mutating halves run first in this order, then validating halves.
+// admissionOrder is the order upstream runs admission plugins in. Mutating halves run first in this
+// order, then validating halves.
 func admissionOrder() []string {
 	return []string{
-		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger",
-		"ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook", "PodSecurity", "PodNodeSelector",
-		"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
-		"StorageObjectInUseProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
-		"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
+		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists",
+		"LimitPodHardAntiAffinityTopology", "LimitRanger",
+		"ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook",
+		"PodSecurity", "PodNodeSelector",
+		"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit",
+		"ExtendedResourceToleration", "DefaultStorageClass",
+		"StorageObjectInUseProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize",
+		"RuntimeClass",
+		"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
+		"DefaultIngressClass",
 		"DenyServiceExternalIPs", "PodTopologyLabels", "PodResize",
-		mutatingPolicy, "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
+		mutatingPolicy, "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+		"ResourceQuota", "AlwaysDeny",
 	}
 }
 
@@ -38,21 +45,26 @@ func (b *builder) makeAdmission() error {
 	for _, p := range b.access.Plugins {
 		o.Plugins.Register(p.Name, p.Factory)
 	}
-	o.Decorators = append(o.Decorators, webhookSkipDecorator{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, journalNamespaceDecorator{}, b.tracer)
+	o.Decorators = append(o.Decorators,
+		webhookSkipDecorator{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()},
+		journalNamespaceDecorator{}, b.tracer)
 	o.RecommendedPluginOrder = sortPlugins(o.Plugins.Registered(), admissionOrder())
 	dyn, err := dynamic.NewForConfig(b.loopback)
 	if err != nil {
 		return err
 	}
-	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.webhookAuthResolver(), b.resolver)}, b.access.Initializers...)
-	err = o.ApplyTo(b.generic, b.informers, b.client, dyn, feature.DefaultFeatureGate, b.generic.EffectiveVersion, init...)
+	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.webhookAuthResolver(), b.resolver)},
+		b.access.Initializers...)
+	err = o.ApplyTo(b.generic, b.informers, b.client, dyn, feature.DefaultFeatureGate, b.generic.EffectiveVersion,
+		init...)
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
 	return nil
 }
 
-// sortPlugins sorts plugin names by their place in order; the unknown come before the mutating policies.
+// sortPlugins sorts plugin names by their place in order; the unknown come before the mutating
+// policies.
 func sortPlugins(names, order []string) []string {
 	place := func(n string) int {
 		if i := slices.Index(order, n); i >= 0 {
@@ -65,16 +77,18 @@ func sortPlugins(names, order []string) []string {
 	return out
 }
 
-// mutatingPolicies names the mutating policies whose rules name the resource; which of them match an object only the library knows.
+// mutatingPolicies names the mutating policies whose rules name the resource; which of them match
+// an object only the library knows.
 func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []string) {
 	all, err := b.informers.Admissionregistration().V1().MutatingAdmissionPolicies().Lister().List(labels.Everything())
 	if err != nil {
 		return nil
 	}
 	for _, p := range all {
-		if c := p.Spec.MatchConstraints; c != nil && slices.ContainsFunc(c.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
-			return containsOrWildcard(r.APIGroups, gvr.Group) && containsOrWildcard(r.Resources, gvr.Resource)
-		}) {
+		if c := p.Spec.MatchConstraints; c != nil && slices.ContainsFunc(c.ResourceRules,
+			func(r admissionregistrationv1.NamedRuleWithOperations) bool {
+				return containsOrWildcard(r.APIGroups, gvr.Group) && containsOrWildcard(r.Resources, gvr.Resource)
+			}) {
 			out = append(out, p.Name)
 		}
 	}
@@ -84,7 +98,8 @@ func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []strin
 
 // containsOrWildcard says that a list of a rule has a value or the star.
 func containsOrWildcard(list []string, value string) bool {
-	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.Contains(list, "*/*") || slices.Contains(list, value+"/*")
+	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.Contains(list, "*/*") ||
+		slices.Contains(list, value+"/*")
 }
 
 // webhookAuthResolver is how webhooks are authenticated to.
@@ -92,8 +107,8 @@ func (b *builder) webhookAuthResolver() webhook.AuthenticationInfoResolverWrappe
 	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, b.loopback, b.generic.TracerProvider)
 }
 
-// makeServiceResolver finds a ready endpoint behind a Service, for webhooks and aggregated API servers: the API server need not be able to reach
-// cluster addresses.
+// makeServiceResolver finds a ready endpoint behind a Service, for webhooks and aggregated API
+// servers: the API server need not be able to reach cluster addresses.
 func (b *builder) makeServiceResolver() error {
 	slices, err := proxy.NewEndpointSliceIndexerGetter(b.informers.Discovery().V1().EndpointSlices())
 	if err != nil {

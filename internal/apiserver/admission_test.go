@@ -19,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fakeWebhook is a webhook server: /mutate labels the object, /validate notes the labels it sees and refuses Pods named "refused".
+// fakeWebhook is a webhook server: /mutate labels the object, /validate notes the labels it sees
+// and refuses Pods named "refused".
 type fakeWebhook struct {
 	mu   sync.Mutex
 	seen []string
@@ -64,24 +65,27 @@ func TestWebhooksMutateThenValidate(t *testing.T) {
 	}
 	pods := []registrationv1.RuleWithOperations{{
 		Operations: []registrationv1.OperationType{registrationv1.Create},
-		Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+			Resources: []string{"pods"}},
 	}}
 	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}
 	webhooks := c.AdmissionregistrationV1()
-	mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(webhooks.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Webhooks: []registrationv1.MutatingWebhook{{
-			Name: "m.example.com", ClientConfig: client("/mutate"), Rules: pods, NamespaceSelector: here,
-			SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{}))
-	mustCreate[*registrationv1.ValidatingWebhookConfiguration](t)(webhooks.ValidatingWebhookConfigurations().Create(t.Context(), &registrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Webhooks: []registrationv1.ValidatingWebhook{{
-			Name: "v.example.com", ClientConfig: client("/validate"), Rules: pods, NamespaceSelector: here,
-			SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(webhooks.MutatingWebhookConfigurations().Create(
+		t.Context(), &registrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Webhooks: []registrationv1.MutatingWebhook{{
+				Name: "m.example.com", ClientConfig: client("/mutate"), Rules: pods, NamespaceSelector: here,
+				SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.ValidatingWebhookConfiguration](t)(webhooks.ValidatingWebhookConfigurations().Create(
+		t.Context(), &registrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Webhooks: []registrationv1.ValidatingWebhook{{
+				Name: "v.example.com", ClientConfig: client("/validate"), Rules: pods, NamespaceSelector: here,
+				SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}, metav1.CreateOptions{}))
 	eventually(t, "both webhooks are asked", func() bool {
 		p, err := c.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "warm-"}, Spec: pod("x").Spec,
@@ -95,7 +99,8 @@ func TestWebhooksMutateThenValidate(t *testing.T) {
 		t.Errorf("stored with labels %v; the validating webhook saw %v", made.Labels, h.seen)
 	}
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod("refused"), metav1.CreateOptions{})
-	if !apierrors.IsForbidden(err) && (err == nil || !strings.Contains(err.Error(), `admission webhook "v.example.com" denied the request: not this one`)) {
+	if !apierrors.IsForbidden(err) && (err == nil || !strings.Contains(err.Error(),
+		`admission webhook "v.example.com" denied the request: not this one`)) {
 		t.Errorf("got %v, want the webhook's refusal", err)
 	}
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "refused", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -108,25 +113,34 @@ func TestValidatingPolicy(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	policies := c.AdmissionregistrationV1()
-	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Spec: registrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
-				Operations: []registrationv1.OperationType{registrationv1.Create},
-				Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}}},
-			Validations: []registrationv1.Validation{{Expression: "object.metadata.name != 'wrong'", MessageExpression: "'no ' + object.metadata.name"}},
-		},
-	}, metav1.CreateOptions{}))
-	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: ns, ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
-			MatchResources: &registrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
-		},
-	}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(),
+		&registrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Spec: registrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &registrationv1.MatchResources{
+					ResourceRules: []registrationv1.NamedRuleWithOperations{
+						{RuleWithOperations: registrationv1.RuleWithOperations{
+							Operations: []registrationv1.OperationType{registrationv1.Create},
+							Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+								Resources: []string{"configmaps"}},
+						}}}},
+				Validations: []registrationv1.Validation{{Expression: "object.metadata.name != 'wrong'",
+					MessageExpression: "'no ' + object.metadata.name"}},
+			},
+		}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(
+		t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: ns, ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+				MatchResources: &registrationv1.MatchResources{
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
+			},
+		}, metav1.CreateOptions{}))
 	create := func(name string) error {
-		_, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{"All"}})
+		_, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{"All"}})
 		return err
 	}
 	eventually(t, "the policy refuses", func() bool {
@@ -143,27 +157,35 @@ func TestMutatingPolicy(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	policies := c.AdmissionregistrationV1()
-	mustCreate[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Spec: registrationv1.MutatingAdmissionPolicySpec{
-			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
-				Operations: []registrationv1.OperationType{registrationv1.Create},
-				Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}}},
-			ReinvocationPolicy: registrationv1.NeverReinvocationPolicy,
-			Mutations: []registrationv1.Mutation{{
-				PatchType:          registrationv1.PatchTypeApplyConfiguration,
-				ApplyConfiguration: &registrationv1.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"policy": object.metadata.name}}}`},
-			}},
-		},
-	}, metav1.CreateOptions{}))
-	mustCreate[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{
-			PolicyName:     ns,
-			MatchResources: &registrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
-		},
-	}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(),
+		&registrationv1.MutatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Spec: registrationv1.MutatingAdmissionPolicySpec{
+				MatchConstraints: &registrationv1.MatchResources{
+					ResourceRules: []registrationv1.NamedRuleWithOperations{
+						{RuleWithOperations: registrationv1.RuleWithOperations{
+							Operations: []registrationv1.OperationType{registrationv1.Create},
+							Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+								Resources: []string{"configmaps"}},
+						}}}},
+				ReinvocationPolicy: registrationv1.NeverReinvocationPolicy,
+				Mutations: []registrationv1.Mutation{{
+					PatchType: registrationv1.PatchTypeApplyConfiguration,
+					ApplyConfiguration: &registrationv1.ApplyConfiguration{
+						Expression: `Object{metadata: Object.metadata{labels: {"policy": object.metadata.name}}}`},
+				}},
+			},
+		}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(
+		t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: ns},
+			Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{
+				PolicyName: ns,
+				MatchResources: &registrationv1.MatchResources{
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
+			},
+		}, metav1.CreateOptions{}))
 	eventually(t, "the policy labels a ConfigMap", func() bool {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"own": "kept"}}}
 		got, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), m, metav1.CreateOptions{DryRun: []string{"All"}})
@@ -177,15 +199,18 @@ func TestVolumeAttachmentStatus(t *testing.T) {
 	attachments := c.StorageV1().VolumeAttachments()
 	a := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
-		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "a.example.com", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")}},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: "a.example.com", NodeName: "n1",
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")}},
 	}
 	mustCreate[*storagev1.VolumeAttachment](t)(attachments.Create(t.Context(), a, metav1.CreateOptions{}))
 	body := []byte(`{"status":{"attached":true}}`)
-	main := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}))
+	main := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType,
+		body, metav1.PatchOptions{}))
 	if main.Status.Attached {
 		t.Error("the main endpoint wrote the status")
 	}
-	got := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status"))
+	got := mustCreate[*storagev1.VolumeAttachment](t)(attachments.Patch(t.Context(), a.Name, types.MergePatchType, body,
+		metav1.PatchOptions{}, "status"))
 	if !got.Status.Attached {
 		t.Error("the status was not written")
 	}

@@ -26,17 +26,20 @@ import (
 // thingsHandler is an API server of one group version with one resource.
 func thingsHandler(w http.ResponseWriter, req *http.Request) {
 	version := metav1.GroupVersionForDiscovery{GroupVersion: "mortal.example.com/v1", Version: "v1"}
-	group := metav1.APIGroup{Name: "mortal.example.com", Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+	group := metav1.APIGroup{Name: "mortal.example.com", Versions: []metav1.GroupVersionForDiscovery{version},
+		PreferredVersion: version}
 	var out any
 	switch req.URL.Path {
 	case "/apis":
-		out = &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}}
+		out = &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []metav1.APIGroup{group}}
 	case "/apis/mortal.example.com":
 		out = &group
 	case "/apis/mortal.example.com/v1":
 		out = &metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
-			APIResources: []metav1.APIResource{{Name: "things", SingularName: "thing", Kind: "Thing", Verbs: metav1.Verbs{"list"}}},
+			APIResources: []metav1.APIResource{{Name: "things", SingularName: "thing", Kind: "Thing",
+				Verbs: metav1.Verbs{"list"}}},
 		}
 	case "/apis/mortal.example.com/v1/things":
 		out = map[string]any{"kind": "ThingList", "apiVersion": version.GroupVersion, "items": []any{}}
@@ -63,22 +66,27 @@ func serveThingAPI(t *testing.T, address string) (at *net.TCPAddr, stop func()) 
 	return l.Addr().(*net.TCPAddr), s.Close
 }
 
-// publish makes a Service with one endpoint. That is a name that looks like an address: slices of addresses take no loopback.
+// publish makes a Service with one endpoint. That is a name that looks like an address: slices of
+// addresses take no loopback.
 func publish(t *testing.T, c kubernetes.Interface, ns string, port int32) {
 	t.Helper()
 	mustCreate[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "things"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "things"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}, metav1.CreateOptions{}))
-	mustCreate[*discoveryv1.EndpointSlice](t)(c.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "things-here", Labels: map[string]string{discoveryv1.LabelServiceName: "things"}},
-		AddressType: discoveryv1.AddressTypeFQDN,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: &port}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"}}},
-	}, metav1.CreateOptions{}))
+	mustCreate[*discoveryv1.EndpointSlice](t)(c.DiscoveryV1().EndpointSlices(ns).Create(t.Context(),
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "things-here",
+				Labels: map[string]string{discoveryv1.LabelServiceName: "things"}},
+			AddressType: discoveryv1.AddressTypeFQDN,
+			Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: &port}},
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"}}},
+		}, metav1.CreateOptions{}))
 }
 
-// The server behind a group dies and comes back: its requests are answered 503 meanwhile, its APIService says what was tried, discovery tells that this group
-// alone is missing, and all of it heals by itself.
+// The server behind a group dies and comes back: its requests are answered 503 meanwhile, its
+// APIService says what was tried, discovery tells that this group alone is missing, and all of it
+// heals by itself.
 func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
@@ -93,13 +101,15 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	mustCreate[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: apiregistrationv1.APIServiceSpec{
-			Group: "mortal.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10, InsecureSkipTLSVerify: true,
-			Service: &apiregistrationv1.ServiceReference{Namespace: ns, Name: "things"},
+			Group: "mortal.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10,
+			InsecureSkipTLSVerify: true,
+			Service:               &apiregistrationv1.ServiceReference{Namespace: ns, Name: "things"},
 		},
 	}, metav1.CreateOptions{}))
 	defer func() { _ = services.Delete(t.Context(), name, metav1.DeleteOptions{}) }()
 	available := func(status apiregistrationv1.ConditionStatus, reason, message string) bool {
-		for _, d := range mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), name, metav1.GetOptions{})).Status.Conditions {
+		for _, d := range mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), name,
+			metav1.GetOptions{})).Status.Conditions {
 			if d.Type == apiregistrationv1.Available {
 				return d.Status == status && d.Reason == reason && regexp.MustCompile(message).MatchString(d.Message)
 			}
@@ -131,7 +141,8 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	}
 	lives := func() {
 		t.Helper()
-		eventually(t, "the group is available", func() bool { return available("True", "Passed", "^all checks passed$") })
+		eventually(t, "the group is available",
+			func() bool { return available("True", "Passed", "^all checks passed$") })
 		eventually(t, "its resource answers", func() bool { return list() == nil })
 		eventually(t, "it is discovered", func() bool {
 			there, missing := discovered()
@@ -145,9 +156,12 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 		t.Errorf("just after the death: %v, want 503", err)
 	}
 	// It is looked at every half minute, and when something of it changes.
-	mustCreate[*apiregistrationv1.APIService](t)(services.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"look":"now"}}}`), metav1.PatchOptions{}))
+	mustCreate[*apiregistrationv1.APIService](t)(services.Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"look":"now"}}}`), metav1.PatchOptions{}))
 	eventually(t, "the condition says what was tried", func() bool {
-		return available("False", "FailedDiscoveryCheck", `^failing or missing response from https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1: Get "https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1": .*connection refused$`)
+		return available("False", "FailedDiscoveryCheck",
+			`^failing or missing response from https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1: Get `+
+				`"https://127\.0\.0\.1:\d+/apis/mortal\.example\.com/v1": .*connection refused$`)
 	})
 	eventually(t, "requests are answered 503", func() bool { return apierrors.IsServiceUnavailable(list()) })
 	eventually(t, "discovery names the one that is missing", func() bool {

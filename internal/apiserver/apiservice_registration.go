@@ -22,7 +22,8 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 )
 
-// apiServiceRegistration keeps APIServices: for the group versions built in, from the start; for those of custom resources, as they come and go.
+// apiServiceRegistration keeps APIServices: for the group versions built in, from the start; for
+// those of custom resources, as they come and go.
 type apiServiceRegistration interface {
 	AddAPIServiceToSyncOnStart(*apiregistrationv1.APIService)
 	AddAPIServiceToSync(*apiregistrationv1.APIService)
@@ -69,41 +70,48 @@ func apiService(gv schema.GroupVersion, p priority) *apiregistrationv1.APIServic
 	}
 }
 
-// registerAPIServices puts all group versions of the chain before the aggregator and keeps doing so.
-func (b *builder) registerAPIServices(agg *aggregator.APIAggregator, own *genericapiserver.GenericAPIServer, crds apiextensionsinformers.SharedInformerFactory) error {
+// registerAPIServices puts all group versions of the chain before the aggregator and keeps doing
+// so.
+func (b *builder) registerAPIServices(agg *aggregator.APIAggregator, own *genericapiserver.GenericAPIServer,
+	crds apiextensionsinformers.SharedInformerFactory) error {
 	client, err := apiregistrationclient.NewForConfig(b.loopback)
 	if err != nil {
 		return err
 	}
-	for gv, p := range priorities() { // the order of aggregated discovery, which knows nothing of APIServices of this process
-		b.generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(p.group), int(p.version))
+	// the order of aggregated discovery, which knows nothing of APIServices of this process
+	for gv, p := range priorities() {
+		b.generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(p.group),
+			int(p.version))
 	}
-	var auto apiServiceRegistration = autoregister.NewAutoRegisterController(agg.APIRegistrationInformers.Apiregistration().V1().APIServices(), client.ApiregistrationV1())
+	var auto apiServiceRegistration = autoregister.NewAutoRegisterController(
+		agg.APIRegistrationInformers.Apiregistration().V1().APIServices(), client.ApiregistrationV1())
 	services := b.builtInAPIServices(own)
 	for _, s := range services {
 		auto.AddAPIServiceToSyncOnStart(s)
 	}
 	registered := make(chan struct{})
-	err = agg.GenericAPIServer.AddPostStartHook("kube-apiserver-autoregistration", func(ctx genericapiserver.PostStartHookContext) error {
-		go func() {
-			if crds != nil {
-				syncCustomResourceAPIServices(ctx, auto, crds)
-			}
-			close(registered)
-		}()
-		go func() {
-			<-registered
-			auto.Run(5, ctx.Done())
-		}()
-		return nil
-	})
+	err = agg.GenericAPIServer.AddPostStartHook("kube-apiserver-autoregistration",
+		func(ctx genericapiserver.PostStartHookContext) error {
+			go func() {
+				if crds != nil {
+					syncCustomResourceAPIServices(ctx, auto, crds)
+				}
+				close(registered)
+			}()
+			go func() {
+				<-registered
+				auto.Run(5, ctx.Done())
+			}()
+			return nil
+		})
 	if err != nil {
 		return err
 	}
 	return agg.GenericAPIServer.AddBootSequenceHealthChecks(apiServicesAvailable(agg, services))
 }
 
-// builtInAPIServices are the registrations of the group versions that the servers behind the aggregator list by path.
+// builtInAPIServices are the registrations of the group versions that the servers behind the
+// aggregator list by path.
 func (b *builder) builtInAPIServices(own *genericapiserver.GenericAPIServer) []*apiregistrationv1.APIService {
 	known := priorities()
 	var out []*apiregistrationv1.APIService
@@ -133,8 +141,10 @@ func groupVersionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{Group: part[2], Version: part[3]}, true
 }
 
-// apiServicesAvailable is ready when every built-in group version is registered and said to be available.
-func apiServicesAvailable(agg *aggregator.APIAggregator, services []*apiregistrationv1.APIService) healthz.HealthChecker {
+// apiServicesAvailable is ready when every built-in group version is registered and said to be
+// available.
+func apiServicesAvailable(agg *aggregator.APIAggregator,
+	services []*apiregistrationv1.APIService) healthz.HealthChecker {
 	lister := agg.APIRegistrationInformers.Apiregistration().V1().APIServices().Lister()
 	return healthz.NamedCheck("autoregister-completion", func(*http.Request) error {
 		missing := sets.New[string]()
@@ -150,10 +160,13 @@ func apiServicesAvailable(agg *aggregator.APIAggregator, services []*apiregistra
 	})
 }
 
-// syncCustomResourceAPIServices registers the group versions of custom resources; it returns when those stored are known.
-func syncCustomResourceAPIServices(ctx context.Context, auto apiServiceRegistration, crds apiextensionsinformers.SharedInformerFactory) {
+// syncCustomResourceAPIServices registers the group versions of custom resources; it returns when
+// those stored are known.
+func syncCustomResourceAPIServices(ctx context.Context, auto apiServiceRegistration,
+	crds apiextensionsinformers.SharedInformerFactory) {
 	informer := crds.Apiextensions().V1().CustomResourceDefinitions()
-	f := &crdRegistrationController{registration: auto, lister: informer.Lister().List, served: map[schema.GroupVersion]bool{}}
+	f := &crdRegistrationController{registration: auto, lister: informer.Lister().List,
+		served: map[schema.GroupVersion]bool{}}
 	reg, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { f.sync() },
 		UpdateFunc: func(any, any) { f.sync() },

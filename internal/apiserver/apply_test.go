@@ -22,7 +22,9 @@ func kubectlApply(t *testing.T, s *Server, ns, text string) []string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := genericclioptions.NewConfigFlags(false).WithWrapConfigFn(func(*restclient.Config) *restclient.Config { return s.InProcess(admin()) })
+	flags := genericclioptions.NewConfigFlags(false).WithWrapConfigFn(func(*restclient.Config) *restclient.Config {
+		return s.InProcess(admin())
+	})
 	flags.APIServer, flags.Namespace, flags.CacheDir = new(inProcessHost), &ns, new(t.TempDir())
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
 	cmdutil.BehaviorOnFatal(func(text string, code int) { fmt.Fprintf(errOut, "%s (%d)\n", text, code) })
@@ -37,7 +39,8 @@ func kubectlApply(t *testing.T, s *Server, ns, text string) []string {
 	return lines
 }
 
-// kubectl apply makes and changes objects of the kinds in the examples, and sees when there is nothing to change.
+// kubectl apply makes and changes objects of the kinds in the examples, and sees when there is
+// nothing to change.
 // row: API-43
 func TestKubectlApplies(t *testing.T) {
 	s, c := shared(t)
@@ -58,7 +61,8 @@ func TestKubectlApplies(t *testing.T) {
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}, spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}}
 `
 	const budget = "poddisruptionbudget.policy/x"
-	names := []string{"configmap/x", "deployment.apps/x", "job.batch/x", "persistentvolumeclaim/x", "pod/x", budget, "service/x"}
+	names := []string{"configmap/x", "deployment.apps/x", "job.batch/x", "persistentvolumeclaim/x", "pod/x", budget,
+		"service/x"}
 	expected := func(word string, except ...string) []string {
 		var out []string
 		for _, n := range names {
@@ -70,13 +74,15 @@ func TestKubectlApplies(t *testing.T) {
 		}
 		return out
 	}
-	changed := strings.Replace(strings.Replace(text, `image: "i:1"`, `image: "i:2"`, 1), "data: {a: b}", "data: {a: c}", 1)
+	changed := strings.Replace(strings.Replace(text, `image: "i:1"`, `image: "i:2"`, 1), "data: {a: b}",
+		"data: {a: c}", 1)
 	for _, step := range []struct {
 		text string
 		want []string
 	}{
 		{text, expected("created")},
-		// A budget's selector is replaced as a whole (patchStrategy), so kubectl always sends it and never says "unchanged".
+		// A budget's selector is replaced as a whole (patchStrategy), so kubectl always sends it
+		// and never says "unchanged".
 		{text, expected("unchanged", budget)},
 		{changed, expected("unchanged", budget, "configmap/x", "pod/x")},
 	} {

@@ -29,7 +29,9 @@ rules:
 `
 
 // audited runs a server whose audit log events reads.
-func audited(t *testing.T, access func(AccessDeps) (*Access, error)) (s *Server, c kubernetes.Interface, events func(match func(*auditv1.Event) bool) []auditv1.Event) {
+func audited(t *testing.T,
+	access func(AccessDeps) (*Access, error)) (s *Server, c kubernetes.Interface,
+	events func(match func(*auditv1.Event) bool) []auditv1.Event) {
 	t.Helper()
 	dir := t.TempDir()
 	log, policy := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.yaml")
@@ -54,18 +56,22 @@ func audited(t *testing.T, access func(AccessDeps) (*Access, error)) (s *Server,
 	}
 }
 
-// Each stage of a request is recorded once and in its order: a short request begins and ends, a watch starts to answer between, a panic is an end of its own;
-// stages that the rule omits are not there.
+// Each stage of a request is recorded once and in its order: a short request begins and ends, a
+// watch starts to answer between, a panic is an end of its own; stages that the rule omits are not
+// there.
 func TestAuditStages(t *testing.T) {
 	s, _, events := audited(t, func(AccessDeps) (*Access, error) {
 		return &Access{
 			Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(),
-			Paths:      []Path{{Path: "/panics", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") })}},
+			Paths: []Path{
+				{Path: "/panics",
+					Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") })}},
 		}, nil
 	})
 	ask := func(user, path string) {
 		g := clientAs(t, s, user)
-		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody))
+		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path,
+			http.NoBody))
 		if res, err := g.client.Do(req); err == nil {
 			for buf := make([]byte, 512); err == nil; {
 				_, err = res.Body.Read(buf)
@@ -73,8 +79,10 @@ func TestAuditStages(t *testing.T) {
 			res.Body.Close()
 		}
 	}
-	const list, watch = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=1"
-	const received, started, complete, panicked = auditv1.StageRequestReceived, auditv1.StageResponseStarted, auditv1.StageResponseComplete, auditv1.StagePanic
+	const list, watch = "/api/v1/namespaces/default/configmaps",
+		"/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=1"
+	const received, started, complete, panicked = auditv1.StageRequestReceived, auditv1.StageResponseStarted,
+		auditv1.StageResponseComplete, auditv1.StagePanic
 	for _, tt := range []struct {
 		user, path string
 		want       []auditv1.Stage
@@ -90,7 +98,8 @@ func TestAuditStages(t *testing.T) {
 		var got []auditv1.Stage
 		eventually(t, "the log has the end of "+tt.path+" by "+tt.user, func() bool {
 			got = nil
-			for _, e := range events(func(e *auditv1.Event) bool { return e.User.Username == tt.user && e.RequestURI == tt.path }) {
+			for _, e := range events(
+				func(e *auditv1.Event) bool { return e.User.Username == tt.user && e.RequestURI == tt.path }) {
 				got = append(got, e.Stage)
 			}
 			return len(got) > 0 && got[len(got)-1] == tt.want[len(tt.want)-1]
@@ -101,37 +110,50 @@ func TestAuditStages(t *testing.T) {
 	}
 }
 
-// A policy with a parameter judges by the parameter, passes over what its matchConditions leave out, and writes its annotations to the audit log.
+// A policy with a parameter judges by the parameter, passes over what its matchConditions leave
+// out, and writes its annotations to the audit log.
 func TestPolicyWithParameters(t *testing.T) {
 	_, c, events := audited(t, newBlockingAuthorizer().access)
 	policies := c.AdmissionregistrationV1()
 	put := func(name, key, value string) error {
-		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: value}}, metav1.CreateOptions{})
+		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: value}},
+			metav1.CreateOptions{})
 		return err
 	}
 	if err := put("limit", "forbidden", "red"); err != nil {
 		t.Fatal(err)
 	}
-	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "colours"},
-		Spec: registrationv1.ValidatingAdmissionPolicySpec{
-			ParamKind: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
-			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
-				Operations: []registrationv1.OperationType{registrationv1.Create},
-				Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}}},
-			MatchConditions:  []registrationv1.MatchCondition{{Name: "not-spared", Expression: "object.metadata.name != 'spared'"}},
-			Validations:      []registrationv1.Validation{{Expression: "object.data.colour != params.data.forbidden", MessageExpression: "'not ' + params.data.forbidden"}},
-			AuditAnnotations: []registrationv1.AuditAnnotation{{Key: "colour", ValueExpression: "'is ' + object.data.colour"}},
-		},
-	}, metav1.CreateOptions{}))
-	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "colours"},
-		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "colours", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
-			ParamRef: &registrationv1.ParamRef{Name: "limit", Namespace: "default", ParameterNotFoundAction: new(registrationv1.DenyAction)},
-		},
-	}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(),
+		&registrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "colours"},
+			Spec: registrationv1.ValidatingAdmissionPolicySpec{
+				ParamKind: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+				MatchConstraints: &registrationv1.MatchResources{
+					ResourceRules: []registrationv1.NamedRuleWithOperations{
+						{RuleWithOperations: registrationv1.RuleWithOperations{
+							Operations: []registrationv1.OperationType{registrationv1.Create},
+							Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+								Resources: []string{"configmaps"}},
+						}}}},
+				MatchConditions: []registrationv1.MatchCondition{
+					{Name: "not-spared", Expression: "object.metadata.name != 'spared'"}},
+				Validations: []registrationv1.Validation{
+					{Expression: "object.data.colour != params.data.forbidden",
+						MessageExpression: "'not ' + params.data.forbidden"}},
+				AuditAnnotations: []registrationv1.AuditAnnotation{
+					{Key: "colour", ValueExpression: "'is ' + object.data.colour"}},
+			},
+		}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(
+		t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "colours"},
+			Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "colours", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+				ParamRef: &registrationv1.ParamRef{Name: "limit", Namespace: "default",
+					ParameterNotFoundAction: new(registrationv1.DenyAction)},
+			},
+		}, metav1.CreateOptions{}))
 	eventually(t, "the policy refuses by its parameter", func() bool {
 		err := put("red", "colour", "red")
 		if err == nil {
@@ -147,10 +169,12 @@ func TestPolicyWithParameters(t *testing.T) {
 	}
 	eventually(t, "the annotation is in the audit log", func() bool {
 		return len(events(func(e *auditv1.Event) bool {
-			return e.ObjectRef != nil && e.Stage == auditv1.StageResponseComplete && e.Annotations["colours/colour"] == "is blue"
+			return e.ObjectRef != nil && e.Stage == auditv1.StageResponseComplete &&
+				e.Annotations["colours/colour"] == "is blue"
 		})) == 1
 	})
-	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Patch(t.Context(), "limit", types.MergePatchType, []byte(`{"data":{"forbidden":"green"}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Patch(t.Context(), "limit", types.MergePatchType,
+		[]byte(`{"data":{"forbidden":"green"}}`), metav1.PatchOptions{}))
 	eventually(t, "the policy judges by the parameter as it is now", func() bool {
 		err := put("green", "colour", "green")
 		if err == nil {

@@ -47,8 +47,10 @@ func (b *builder) addPostStartHooks() error {
 
 // createBootstrapObjects makes the objects every cluster has.
 func (b *builder) createBootstrapObjects(ctx context.Context) error {
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
+		corev1.NamespaceNodeLease} {
+		_, err := b.client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
@@ -83,7 +85,8 @@ func systemPriorityClasses() []schedulingv1.PriorityClass {
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "system-cluster-critical"}, Value: 2000000000,
-			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+			Description: "Used for system critical pods that must run in the cluster, but can be moved to another " +
+				"node if necessary.",
 		},
 	}
 }

@@ -71,7 +71,8 @@ func (b *builder) build() error {
 	if err := setFeatureGates(b.config.Features); err != nil {
 		return err
 	}
-	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage, b.makeServiceResolver, b.makeAdmission, b.addPostStartHooks} {
+	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage,
+		b.makeServiceResolver, b.makeAdmission, b.addPostStartHooks} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -88,7 +89,8 @@ func (b *builder) makeScheme() (err error) {
 	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
 		return err
 	}
-	b.scheme.Served.AddKnownTypes(journal.GroupVersion, &journal.PodJournal{}) // else its model has no name, and owners of fields cannot be told
+	// else its model has no name, and owners of fields cannot be told
+	b.scheme.Served.AddKnownTypes(journal.GroupVersion, &journal.PodJournal{})
 	if b.config.Features.CBORServingAndStorage {
 		b.scheme.AddCBOR()
 	}
@@ -103,7 +105,8 @@ func (b *builder) lookupStorage(group, resource string) rest.StandardStorage {
 func (b *builder) makeClients() (err error) {
 	b.loopback = b.server.inProcess.clientConfig(loopbackUser())
 	b.loopback.UserAgent = "gantry-apiserver"
-	b.loopback.WarningHandler = restclient.NoWarnings{} // who writes both forms of an endpoint need not be told each time
+	// who writes both forms of an endpoint need not be told each time
+	b.loopback.WarningHandler = restclient.NoWarnings{}
 	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
 		return err
 	}
@@ -111,7 +114,8 @@ func (b *builder) makeClients() (err error) {
 	return nil
 }
 
-// informerName has the first server of the process measure its informers (informer_*); names are the process's.
+// informerName has the first server of the process measure its informers (informer_*); names are
+// the process's.
 func informerName() []informers.SharedInformerOption {
 	name, err := cache.NewInformerName("kube-apiserver")
 	if err != nil {
@@ -128,7 +132,8 @@ func (b *builder) makeGeneric() error {
 	b.resources = serverstorage.NewResourceConfig()
 	b.resources.EnableVersions(servedVersions(b.scheme)...)
 	g.MergedResourceConfig = b.resources
-	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
+	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"),
+		sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
@@ -152,18 +157,22 @@ func (b *builder) makeGeneric() error {
 	g.MaxRequestsInFlight, g.MaxMutatingRequestsInFlight = b.config.MaxInFlight.limits()
 	if b.config.PriorityAndFairness {
 		if g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight == 0 {
-			return errors.New("priority and fairness has nothing to divide: --max-requests-inflight and --max-mutating-requests-inflight are both without bound")
+			return errors.New("priority and fairness has nothing to divide: --max-requests-inflight and " +
+				"--max-mutating-requests-inflight are both without bound")
 		}
-		g.FlowControl = flowcontrol.New(b.informers, b.client.FlowcontrolV1(), g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight)
+		g.FlowControl = flowcontrol.New(b.informers, b.client.FlowcontrolV1(),
+			g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight)
 	}
 	b.generic = g
 	return audit.Apply(b.config.Audit, g)
 }
 
-// buildHandlerChain is the library's chain; innermost, the client's name is kept for facts about writes of Pods and the events of watches leave together, outermost,
-// writes are followed for those who ask.
+// buildHandlerChain is the library's chain; innermost, the client's name is kept for facts about
+// writes of Pods and the events of watches leave together, outermost, writes are followed for those
+// who ask.
 func (b *builder) buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler {
-	return b.tracer.WithRequestTrace(genericapiserver.DefaultBuildHandlerChain(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h))), c))
+	return b.tracer.WithRequestTrace(
+		genericapiserver.DefaultBuildHandlerChain(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h))), c))
 }
 
 // setExternalAddress settles under which address clients are told to come.
@@ -192,7 +201,8 @@ func (b *builder) makeStorage() error {
 		wrap[gr] = f
 	}
 	set, err := registry.Build(b.kinds, registry.Options{
-		Scheme: b.scheme.Scheme, RESTOptions: b.generic.RESTOptionsGetter, Journal: b.config.Journal.Sink, Wrap: wrap, Extra: b.config.Kubelets,
+		Scheme: b.scheme.Scheme, RESTOptions: b.generic.RESTOptionsGetter, Journal: b.config.Journal.Sink, Wrap: wrap,
+		Extra: b.config.Kubelets,
 	})
 	if err != nil {
 		return err

@@ -20,11 +20,13 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 )
 
-// authenticationConfigMap is the ConfigMap in kube-system by which schedulers and aggregated API servers learn whose client certificates this server trusts
-// and which headers of front proxies count.
+// authenticationConfigMap is the ConfigMap in kube-system by which schedulers and aggregated API
+// servers learn whose client certificates this server trusts and which headers of front proxies
+// count.
 const authenticationConfigMap = "extension-apiserver-authentication"
 
-// trustResyncPeriod is how often the ConfigMap is looked at, in case somebody removed or changed it. Upstream's figure.
+// trustResyncPeriod is how often the ConfigMap is looked at, in case somebody removed or changed
+// it. Upstream's figure.
 const trustResyncPeriod = time.Minute
 
 // clusterAuthenticationInfo is what the ConfigMap says, from the files as they are now.
@@ -44,8 +46,9 @@ func (b *builder) clusterAuthenticationInfo() (map[string]string, error) {
 	out["requestheader-client-ca-file"] = string(h.CAContentProvider.CurrentCABundleContent())
 	for key, list := range map[string][]string{
 		"requestheader-username-headers": h.UsernameHeaders.Value(), "requestheader-uid-headers": h.UIDHeaders.Value(),
-		"requestheader-group-headers": h.GroupHeaders.Value(), "requestheader-extra-headers-prefix": h.ExtraHeaderPrefixes.Value(),
-		"requestheader-allowed-names": h.AllowedClientNames.Value(),
+		"requestheader-group-headers":        h.GroupHeaders.Value(),
+		"requestheader-extra-headers-prefix": h.ExtraHeaderPrefixes.Value(),
+		"requestheader-allowed-names":        h.AllowedClientNames.Value(),
 	} {
 		raw, err := json.Marshal(list)
 		if err != nil {
@@ -56,7 +59,8 @@ func (b *builder) clusterAuthenticationInfo() (map[string]string, error) {
 	return out, nil
 }
 
-// ensureClusterAuthenticationTrust writes the ConfigMap where it is missing or says something else. Keys of others stay.
+// ensureClusterAuthenticationTrust writes the ConfigMap where it is missing or says something else.
+// Keys of others stay.
 func (b *builder) ensureClusterAuthenticationTrust(ctx context.Context) error {
 	want, err := b.clusterAuthenticationInfo()
 	if err != nil || len(want) == 0 {
@@ -66,8 +70,11 @@ func (b *builder) ensureClusterAuthenticationTrust(ctx context.Context) error {
 	have, err := client.Get(ctx, authenticationConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: authenticationConfigMap, Namespace: metav1.NamespaceSystem}, Data: want}, metav1.CreateOptions{})
-	case err == nil && slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return have.Data[k] != want[k] }):
+		_, err = client.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: authenticationConfigMap,
+				Namespace: metav1.NamespaceSystem}, Data: want}, metav1.CreateOptions{})
+	case err == nil && slices.ContainsFunc(slices.Collect(maps.Keys(want)),
+		func(k string) bool { return have.Data[k] != want[k] }):
 		if have.Data == nil {
 			have.Data = map[string]string{}
 		}
@@ -91,7 +98,8 @@ func (c changeSignal) Enqueue() {
 	}
 }
 
-// syncClusterAuthenticationTrust writes the ConfigMap again when a file of authorities changes, and looks at it once a minute.
+// syncClusterAuthenticationTrust writes the ConfigMap again when a file of authorities changes, and
+// looks at it once a minute.
 func (b *builder) syncClusterAuthenticationTrust(ctx context.Context) {
 	changed := make(changeSignal, 1)
 	if path := b.config.Files.ClientCA; path != "" {
@@ -115,15 +123,18 @@ func (b *builder) syncClusterAuthenticationTrust(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := b.ensureClusterAuthenticationTrust(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			klog.FromContext(ctx).Error(err, "The certificate authorities could not be published; the next try is in a minute")
+			klog.FromContext(ctx).Error(err,
+				"The certificate authorities could not be published; the next try is in a minute")
 		}
 	}
 }
 
-// addClusterAuthenticationTrust keeps the ConfigMap as long as the server runs. The first objects contain it already.
+// addClusterAuthenticationTrust keeps the ConfigMap as long as the server runs. The first objects
+// contain it already.
 func (b *builder) addClusterAuthenticationTrust() error {
-	return b.generic.AddPostStartHook("gantry-published-authorities", func(ctx genericapiserver.PostStartHookContext) error {
-		go b.syncClusterAuthenticationTrust(ctx)
-		return nil
-	})
+	return b.generic.AddPostStartHook("gantry-published-authorities",
+		func(ctx genericapiserver.PostStartHookContext) error {
+			go b.syncClusterAuthenticationTrust(ctx)
+			return nil
+		})
 }

@@ -31,7 +31,8 @@ func authorityFile(t *testing.T, path string) string {
 	return string(cert)
 }
 
-// Aggregated servers and schedulers find in kube-system whom this server trusts, also after the file changed. The same server divides itself fairly.
+// Aggregated servers and schedulers find in kube-system whom this server trusts, also after the
+// file changed. The same server divides itself fairly.
 func TestTrustIsPublished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ca.crt")
 	want := authorityFile(t, path)
@@ -40,7 +41,8 @@ func TestTrustIsPublished(t *testing.T) {
 	c.PriorityAndFairness = true
 	s, client, _ := startServer(t, c)
 	has := func() string {
-		m, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		m, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication",
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,13 +80,16 @@ func TestFinalizers(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	bad := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bad", Finalizers: []string{"nope"}}}
-	const want = `metadata.finalizers[0]: Invalid value: "nope": name is neither a standard finalizer name nor is it fully qualified`
-	if _, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), bad, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+	const want = `metadata.finalizers[0]: Invalid value: "nope": name is neither a standard finalizer name nor is it ` +
+		`fully qualified`
+	if _, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), bad, metav1.CreateOptions{}); !apierrors.IsInvalid(
+		err) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 	bad.Finalizers = nil
 	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), bad, metav1.CreateOptions{}))
-	_, err := c.CoreV1().ConfigMaps(ns).Patch(t.Context(), "bad", types.MergePatchType, []byte(`{"metadata":{"finalizers":["nope"]}}`), metav1.PatchOptions{})
+	_, err := c.CoreV1().ConfigMaps(ns).Patch(t.Context(), "bad", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["nope"]}}`), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
@@ -108,9 +113,13 @@ func TestWarningsOfUpdates(t *testing.T) {
 	c := kubernetes.NewForConfigOrDie(cfg).AppsV1().Deployments(ns)
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}}}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{
+				{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}}}}},
 	}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, Template: template}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: template}}
 	for _, step := range []struct {
 		name  string
 		write func() error
@@ -118,11 +127,13 @@ func TestWarningsOfUpdates(t *testing.T) {
 	}{
 		{"created", func() error { _, err := c.Create(t.Context(), d, metav1.CreateOptions{}); return err }, 1},
 		{"labelled", func() error {
-			_, err := c.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
+			_, err := c.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+				metav1.PatchOptions{})
 			return err
 		}, 0},
 		{"scaled", func() error {
-			_, err := c.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
+			_, err := c.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+				metav1.PatchOptions{})
 			return err
 		}, 1},
 	} {

@@ -17,8 +17,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 )
 
-// componentStatusREST is the old list of what the API server depends on, for `kubectl get cs`. It holds etcd, which is asked anew each time; the
-// scheduler and the controllers run in this process and have no health address of their own to ask.
+// componentStatusREST is the old list of what the API server depends on, for `kubectl get cs`. It
+// holds etcd, which is asked anew each time; the scheduler and the controllers run in this process
+// and have no health address of their own to ask.
 type componentStatusREST struct {
 	ping func(context.Context) error
 }
@@ -68,7 +69,8 @@ func (s componentStatusREST) etcd(ctx context.Context) *corev1.ComponentStatus {
 	if err := s.ping(ctx); err != nil {
 		c.Status, c.Message, c.Error = corev1.ConditionFalse, "", err.Error()
 	}
-	return &corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: etcdComponent}, Conditions: []corev1.ComponentCondition{c}}
+	return &corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: etcdComponent},
+		Conditions: []corev1.ComponentCondition{c}}
 }
 
 // ConvertToTable prints a row per component.
@@ -76,7 +78,8 @@ func (componentStatusREST) ConvertToTable(_ context.Context, obj, _ runtime.Obje
 	out := &metav1.Table{
 		ColumnDefinitions: []metav1.TableColumnDefinition{
 			printers.NameColumn(), printers.StringColumn("Status", "Status of the component conditions"),
-			printers.StringColumn("Message", "Message of the component conditions"), printers.StringColumn("Error", "Error of the component conditions"),
+			printers.StringColumn("Message", "Message of the component conditions"),
+			printers.StringColumn("Error", "Error of the component conditions"),
 		},
 		Rows: []metav1.TableRow{},
 	}
@@ -91,7 +94,8 @@ func (componentStatusREST) ConvertToTable(_ context.Context, obj, _ runtime.Obje
 				status = "Healthy"
 			}
 		}
-		out.Rows = append(out.Rows, metav1.TableRow{Cells: []any{s.Name, status, message, why}, Object: runtime.RawExtension{Object: s}})
+		out.Rows = append(out.Rows, metav1.TableRow{Cells: []any{s.Name, status, message, why},
+			Object: runtime.RawExtension{Object: s}})
 	}
 	switch o := obj.(type) {
 	case *corev1.ComponentStatus:

@@ -14,7 +14,8 @@ import (
 // Component statuses are made up when asked for: etcd is there and well.
 func TestComponentStatuses(t *testing.T) {
 	_, c := shared(t)
-	list, err := c.CoreV1().ComponentStatuses().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=etcd-0"})
+	list, err := c.CoreV1().ComponentStatuses().List(t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=etcd-0"})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("%+v, %v", list, err)
 	}

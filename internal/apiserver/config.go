@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Config is what a server is made from. The zero value of a field means the default named beside it.
+// Config is what a server is made from. The zero value of a field means the default named beside
+// it.
 type Config struct {
 	Listen   Listen
 	Files    Files
@@ -23,7 +24,8 @@ type Config struct {
 	Services ServiceRanges    // addresses and ports that Services get
 	Kubelets pods.Connections // how log, exec, attach, portforward and proxy reach nodes
 	Journal  Journal          // where facts about Pods go and come from
-	// Access makes authentication, authorization, admission and their kinds. nil trusts in-process clients and nobody else.
+	// Access makes authentication, authorization, admission and their kinds. nil trusts in-process
+	// clients and nobody else.
 	Access func(AccessDeps) (*Access, error)
 	// Audit says what is recorded of requests and where; nil records nothing.
 	Audit *options.AuditOptions
@@ -40,15 +42,18 @@ type Config struct {
 
 // FlowControl says how much work a server takes on, and whose.
 type FlowControl struct {
-	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
-	// once is bounded. Upstream has it on.
+	// PriorityAndFairness divides the server among its users by FlowSchemas and
+	// PriorityLevelConfigurations; off, only the number of requests at once is bounded. Upstream
+	// has it on.
 	PriorityAndFairness bool
 	// MaxInFlight bounds the requests that are worked on at once.
 	MaxInFlight MaxInFlight
 }
 
-// MaxInFlight is how many short requests a server works on at once; further ones are answered 429. Watches and streams do not count, and system:masters
-// always get an answer. A negative value is no bound. With priority and fairness the sum of both is divided among the levels, and must be positive.
+// MaxInFlight is how many short requests a server works on at once; further ones are answered 429.
+// Watches and streams do not count, and system:masters always get an answer. A negative value is no
+// bound. With priority and fairness the sum of both is divided among the levels, and must be
+// positive.
 type MaxInFlight struct {
 	NonMutating int // 400
 	Mutating    int // 200
@@ -61,11 +66,12 @@ func (f MaxInFlight) limits() (reads, writes int) {
 
 // Listen is where the server answers.
 type Listen struct {
-	Address   string       // 0.0.0.0
-	Port      int          // 6443; a negative value picks a free one
-	Listener  net.Listener // takes the place of Address and Port
-	Advertise netip.Addr   // address of the kubernetes Service's endpoint; the first global one of the host when not set
-	External  string       // host name in URLs handed out; the advertised address when empty
+	Address  string       // 0.0.0.0
+	Port     int          // 6443; a negative value picks a free one
+	Listener net.Listener // takes the place of Address and Port
+	// address of the kubernetes Service's endpoint; the first global one of the host when not set
+	Advertise netip.Addr
+	External  string // host name in URLs handed out; the advertised address when empty
 }
 
 // Files are the PEM files a server reads; all but the client CAs are needed to listen.
@@ -85,7 +91,8 @@ type ServiceRanges struct {
 	KubernetesNodePort int            // 0: the kubernetes Service is a ClusterIP
 }
 
-// Journal joins the server to the journal: Sink takes what the server sees, Reader and Appender serve podjournals.
+// Journal joins the server to the journal: Sink takes what the server sees, Reader and Appender
+// serve podjournals.
 type Journal struct {
 	Sink     journal.Sink     // nil drops facts
 	Reader   journal.Reader   // nil serves no podjournals

@@ -50,14 +50,16 @@ spec:
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {hue: {type: string}, size: {type: integer}}}}}}
 `
 
-// conversionHandler is a conversion webhook: what v1 calls colour is hue in v2. It refuses objects that are named "stuck".
+// conversionHandler is a conversion webhook: what v1 calls colour is hue in v2. It refuses objects
+// that are named "stuck".
 func conversionHandler(w http.ResponseWriter, req *http.Request) {
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	out := &apiextensionsv1.ConversionResponse{UID: review.Request.UID,
+		Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for _, raw := range review.Request.Objects {
 		var o unstructured.Unstructured
 		if err := json.Unmarshal(raw.Raw, &o.Object); err != nil {
@@ -84,7 +86,8 @@ func conversionHandler(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// A kind of two versions is turned by its webhook both ways, is found by its selectable fields, and scales.
+// A kind of two versions is turned by its webhook both ways, is found by its selectable fields, and
+// scales.
 func TestCustomKindOfTwoVersions(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
@@ -92,19 +95,23 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 	defer hook.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(fmt.Appendf(nil, gaugeDefinition, hook.URL, base64.StdEncoding.EncodeToString(ca)), crd); err != nil {
+	if err := yaml.Unmarshal(fmt.Appendf(nil, gaugeDefinition, hook.URL, base64.StdEncoding.EncodeToString(ca)),
+		crd); err != nil {
 		t.Fatal(err)
 	}
 	definitions := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
-	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(definitions.Create(t.Context(), crd, metav1.CreateOptions{}))
+	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(definitions.Create(t.Context(), crd,
+		metav1.CreateOptions{}))
 	defer func() { _ = definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}) }()
 	objects := dynamic.NewForConfigOrDie(s.InProcess(admin()))
 	in := func(version string) dynamic.ResourceInterface {
-		return objects.Resource(schema.GroupVersionResource{Group: "turned.example.com", Version: version, Resource: "gauges"}).Namespace(ns)
+		return objects.Resource(schema.GroupVersionResource{Group: "turned.example.com", Version: version,
+			Resource: "gauges"}).Namespace(ns)
 	}
 	put := func(version, name, field, value string) error {
 		_, err := in(version).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "turned.example.com/" + version, "kind": "Gauge", "metadata": map[string]any{"name": name}, "spec": map[string]any{field: value, "size": int64(2)},
+			"apiVersion": "turned.example.com/" + version, "kind": "Gauge", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{field: value, "size": int64(2)},
 		}}, metav1.CreateOptions{})
 		return err
 	}
@@ -115,24 +122,31 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 	if err := put("v2", "two", "hue", "blue"); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ version, name, field, want string }{{"v2", "one", "hue", "red"}, {"v1", "two", "colour", "blue"}, {"v2", "two", "hue", "blue"}} {
+	for _, tt := range []struct{ version, name, field, want string }{{"v2", "one", "hue", "red"},
+		{"v1", "two", "colour", "blue"}, {"v2", "two", "hue", "blue"}} {
 		got := mustCreate[*unstructured.Unstructured](t)(in(tt.version).Get(t.Context(), tt.name, metav1.GetOptions{}))
 		if value, _, _ := unstructured.NestedString(got.Object, "spec", tt.field); value != tt.want {
 			t.Errorf("%s of %s in %s: %q, want %q", tt.field, tt.name, tt.version, value, tt.want)
 		}
 	}
-	red := mustCreate[*unstructured.UnstructuredList](t)(in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.colour=red"}))
+	red := mustCreate[*unstructured.UnstructuredList](t)(in("v1").List(t.Context(),
+		metav1.ListOptions{FieldSelector: "spec.colour=red"}))
 	if len(red.Items) != 1 || red.Items[0].GetName() != "one" {
 		t.Errorf("by colour: %v", red.Items)
 	}
-	if _, err := in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.size=2"}); !apierrors.IsBadRequest(err) {
+	if _, err := in("v1").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.size=2"}); !apierrors.IsBadRequest(
+		err) {
 		t.Errorf("by a field that is not selectable: %v", err)
 	}
-	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"))
-	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"status":{"size":4,"selector":"a=b"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType,
+		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"))
+	mustCreate[*unstructured.Unstructured](t)(in("v1").Patch(t.Context(), "one", types.MergePatchType,
+		[]byte(`{"status":{"size":4,"selector":"a=b"}}`), metav1.PatchOptions{}, "status"))
 	scale := mustCreate[*unstructured.Unstructured](t)(in("v1").Get(t.Context(), "one", metav1.GetOptions{}, "scale"))
-	for want, path := range map[any][]string{int64(5): {"spec", "replicas"}, int64(4): {"status", "replicas"}, "a=b": {"status", "selector"}} {
-		if got, _, _ := unstructured.NestedFieldNoCopy(scale.Object, path...); got != want || scale.GetKind() != "Scale" {
+	for want, path := range map[any][]string{int64(5): {"spec", "replicas"}, int64(4): {"status", "replicas"},
+		"a=b": {"status", "selector"}} {
+		if got, _, _ := unstructured.NestedFieldNoCopy(scale.Object, path...); got != want ||
+			scale.GetKind() != "Scale" {
 			t.Errorf("%s %s: %v, want %v", scale.GetKind(), strings.Join(path, "."), got, want)
 		}
 	}
@@ -141,7 +155,8 @@ func TestCustomKindOfTwoVersions(t *testing.T) {
 	}
 }
 
-// A group version whose server is away is answered 503, its APIService says why, and the rest of discovery stays whole.
+// A group version whose server is away is answered 503, its APIService says why, and the rest of
+// discovery stays whole.
 func TestAggregatedServerIsAway(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
@@ -149,13 +164,15 @@ func TestAggregatedServerIsAway(t *testing.T) {
 	mustCreate[*apiregistrationv1.APIService](t)(services.Create(t.Context(), &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1.away.example.com"},
 		Spec: apiregistrationv1.APIServiceSpec{
-			Group: "away.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10, InsecureSkipTLSVerify: true,
-			Service: &apiregistrationv1.ServiceReference{Namespace: ns, Name: "nobody"},
+			Group: "away.example.com", Version: "v1", GroupPriorityMinimum: 10, VersionPriority: 10,
+			InsecureSkipTLSVerify: true,
+			Service:               &apiregistrationv1.ServiceReference{Namespace: ns, Name: "nobody"},
 		},
 	}, metav1.CreateOptions{}))
 	defer func() { _ = services.Delete(t.Context(), "v1.away.example.com", metav1.DeleteOptions{}) }()
 	eventually(t, "the condition says what is missing", func() bool {
-		got := mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), "v1.away.example.com", metav1.GetOptions{}))
+		got := mustCreate[*apiregistrationv1.APIService](t)(services.Get(t.Context(), "v1.away.example.com",
+			metav1.GetOptions{}))
 		for _, d := range got.Status.Conditions {
 			if d.Type == apiregistrationv1.Available {
 				return d.Status == apiregistrationv1.ConditionFalse && d.Reason == "ServiceNotFound"

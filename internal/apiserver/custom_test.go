@@ -65,13 +65,15 @@ func TestCustomResources(t *testing.T) {
 	}
 	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
 	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
-	foos := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}).Namespace(ns)
+	foos := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "example.com",
+		Version: "v1", Resource: "foos"}).Namespace(ns)
 	foo := func(name, size string) *unstructured.Unstructured {
 		spec := map[string]any{}
 		if size != "" {
 			spec["size"] = size
 		}
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": name}, "spec": spec}}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Foo",
+			"metadata": map[string]any{"name": name}, "spec": spec}}
 	}
 	eventually(t, "the kind is served", func() bool {
 		_, err := foos.Create(t.Context(), foo("a", ""), metav1.CreateOptions{})
@@ -114,13 +116,15 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal(raw, &index); err != nil {
 		t.Fatal(err)
 	}
-	for path, part := range map[string]string{"api/v1": "io.k8s.api.core.v1.Pod", "apis/apps/v1": "io.k8s.api.apps.v1.Deployment", "apis/apiextensions.k8s.io/v1": "CustomResourceDefinition"} {
+	for path, part := range map[string]string{"api/v1": "io.k8s.api.core.v1.Pod",
+		"apis/apps/v1": "io.k8s.api.apps.v1.Deployment", "apis/apiextensions.k8s.io/v1": "CustomResourceDefinition"} {
 		doc, err := client.Get().RequestURI(index.Paths[path].ServerRelativeURL).DoRaw(t.Context())
 		if err != nil || !strings.Contains(string(doc), part) || strings.Contains(string(doc), "__internal") {
 			t.Errorf("%s: %d bytes, %v", path, len(doc), err)
 		}
 	}
-	old := mustCreate[[]byte](t)(client.Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(t.Context()))
+	old := mustCreate[[]byte](t)(client.Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(
+		t.Context()))
 	if !strings.Contains(string(old), "io.k8s.api.core.v1.Pod") || strings.Contains(string(old), "__internal") {
 		t.Errorf("openapi/v2: %d bytes", len(old))
 	}
@@ -153,8 +157,9 @@ spec:
           status: {type: object, properties: {seen: {type: boolean}}}
 `
 
-// What a schema does not know is cut off unless it says otherwise, what it has defaults for is filled in, deep inside as well, also for objects that were
-// stored before a default was there; the status is written apart.
+// What a schema does not know is cut off unless it says otherwise, what it has defaults for is
+// filled in, deep inside as well, also for objects that were stored before a default was there; the
+// status is written apart.
 func TestCustomObjectsArePruned(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
@@ -165,10 +170,12 @@ func TestCustomObjectsArePruned(t *testing.T) {
 	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
 	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
 	defer func() { _ = ext.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}) }()
-	looses := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "loose.example.com", Version: "v1", Resource: "looses"}).Namespace(ns)
+	looses := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(
+		schema.GroupVersionResource{Group: "loose.example.com", Version: "v1", Resource: "looses"}).Namespace(ns)
 	read := func(text string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte("{apiVersion: loose.example.com/v1, kind: Loose, "+text+"}"), &u.Object); err != nil {
+		if err := yaml.Unmarshal([]byte("{apiVersion: loose.example.com/v1, kind: Loose, "+text+"}"), &u.Object); err !=
+			nil {
 			t.Fatal(err)
 		}
 		return u
@@ -180,38 +187,48 @@ func TestCustomObjectsArePruned(t *testing.T) {
 	})
 	// fields are spec and status as JSON.
 	fields := func(u *unstructured.Unstructured) string {
-		raw := mustCreate[[]byte](t)(json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]}))
+		raw := mustCreate[[]byte](t)(
+			json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]}))
 		return string(raw)
 	}
-	sent := read(`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2}, closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
+	sent := read(
+		`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2}, closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
 		pod: {apiVersion: v1, kind: Pod, metadata: {name: p, odd: 1}, spec: {anything: 1}}}`)
-	const want = `{"spec":{"closed":{"a":"b"},"free":{"typed":2,"x":{"z":1}},"known":"set","list":[{"id":"unnamed"},{"id":"own"}],` +
+	const want = `{"spec":{"closed":{"a":"b"},"free":{"typed":2,"x":{"z":1}},"known":"set","list":[{"id":"unnamed"},` +
+		`{"id":"own"}],` +
 		`"pod":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"anything":1}},"port":80},"status":null}`
 	made := mustCreate[*unstructured.Unstructured](t)(looses.Create(t.Context(), sent, ignore))
 	if got := fields(made); got != want || made.Object["top"] != nil {
 		t.Errorf("stored\n%s\nwant\n%s", got, want)
 	}
-	_, err := looses.Create(t.Context(), read(`metadata: {name: b}, spec: {odd: 1, closed: {c: d}}`), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.closed.c", unknown field "spec.odd"`) {
+	_, err := looses.Create(t.Context(), read(`metadata: {name: b}, spec: {odd: 1, closed: {c: d}}`),
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(),
+		`unknown field "spec.closed.c", unknown field "spec.odd"`) {
 		t.Errorf("strictly: %v", err)
 	}
 	for text, want := range map[string]string{
-		`spec: {free: {typed: a}}`: `spec.free.typed: Invalid value: "string": spec.free.typed in body must be of type integer: "string"`,
-		`spec: {port: [1]}`:        `spec.port: Invalid value: "array": spec.port in body must be of type integer,string: "array"`,
+		`spec: {free: {typed: a}}`: `spec.free.typed: Invalid value: "string": spec.free.typed in body must be of ` +
+			`type integer: "string"`,
+		`spec: {port: [1]}`: `spec.port: Invalid value: "array": spec.port in body must be of type integer,` +
+			`string: "array"`,
 		`spec: {pod: {kind: Pod}}`: `spec.pod.apiVersion: Required value`,
 	} {
-		if _, err := looses.Create(t.Context(), read(`metadata: {name: c}, `+text), ignore); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+		if _, err := looses.Create(t.Context(), read(`metadata: {name: c}, `+text), ignore); !apierrors.IsInvalid(
+			err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", text, err, want)
 		}
 	}
 	made.Object["status"] = map[string]any{"seen": true, "odd": 1}
 	made.Object["spec"] = map[string]any{"known": "other"}
 	seen := mustCreate[*unstructured.Unstructured](t)(looses.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))
-	if got, want := fields(seen), strings.Replace(want, `"status":null`, `"status":{"seen":true}`, 1); got != want || seen.GetGeneration() != 1 {
+	if got, want := fields(seen), strings.Replace(want, `"status":null`, `"status":{"seen":true}`, 1); got != want ||
+		seen.GetGeneration() != 1 {
 		t.Errorf("after its status was written: generation %d\n%s\nwant\n%s", seen.GetGeneration(), got, want)
 	}
 	mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Patch(t.Context(), crd.Name, types.JSONPatchType,
-		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/default","value":{"closed":{"a":"late"}}}]`), metav1.PatchOptions{}))
+		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/default",`+
+			`"value":{"closed":{"a":"late"}}}]`), metav1.PatchOptions{}))
 	eventually(t, "an object of before has the new default", func() bool {
 		got, err := looses.Get(t.Context(), "first", metav1.GetOptions{})
 		return err == nil && fields(got) == `{"spec":{"closed":{"a":"late"},"known":"set"},"status":null}`

@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ensureDefaultServiceCIDR makes the ServiceCIDR that says which addresses Services get by this server's configuration.
+// ensureDefaultServiceCIDR makes the ServiceCIDR that says which addresses Services get by this
+// server's configuration.
 func (b *builder) ensureDefaultServiceCIDR(ctx context.Context) error {
 	want := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: kubernetesService}}
 	for _, c := range b.config.Services.CIDRs {
@@ -23,7 +24,8 @@ func (b *builder) ensureDefaultServiceCIDR(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		have, err = client.Create(ctx, want, metav1.CreateOptions{})
 	}
-	if err == nil && len(have.Spec.CIDRs) == 1 && len(want.Spec.CIDRs) == 2 && have.Spec.CIDRs[0] == want.Spec.CIDRs[0] {
+	if err == nil && len(have.Spec.CIDRs) == 1 && len(want.Spec.CIDRs) == 2 &&
+		have.Spec.CIDRs[0] == want.Spec.CIDRs[0] {
 		have.Spec.CIDRs = want.Spec.CIDRs // the cluster gets a second family
 		have, err = client.Update(ctx, have, metav1.UpdateOptions{})
 	}

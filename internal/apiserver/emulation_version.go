@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// emulate136 makes kinds as v1.36 stored them where v1.37 does otherwise: a StatefulSet's rolling update and a CSIDriver had a default less, and autoscalers no generation.
+// emulate136 makes kinds as v1.36 stored them where v1.37 does otherwise: a StatefulSet's rolling
+// update and a CSIDriver had a default less, and autoscalers no generation.
 func emulate136(kinds []resourcedef.Kind) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -17,7 +18,8 @@ func emulate136(kinds []resourcedef.Kind) {
 		case appsv1.GroupName + "/statefulsets":
 			undoDefault(&k.Rules, func(o runtime.Object) undoFunc {
 				s, ok := o.(*appsv1.StatefulSet)
-				if !ok || s.Spec.UpdateStrategy.RollingUpdate != nil && s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
+				if !ok || s.Spec.UpdateStrategy.RollingUpdate != nil &&
+					s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
 					return nil
 				}
 				return func() {

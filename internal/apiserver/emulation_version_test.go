@@ -26,7 +26,8 @@ func TestV136IsEmulated(t *testing.T) {
 			}
 		}
 		set, asked, driver := &appsv1.StatefulSet{}, &appsv1.StatefulSet{}, &storagev1.CSIDriver{}
-		asked.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromInt32(2))}
+		asked.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{
+			MaxUnavailable: new(intstr.FromInt32(2))}
 		fill("statefulsets", set)
 		fill("statefulsets", asked)
 		fill("csidrivers", driver)

@@ -36,21 +36,28 @@ func (b *builder) makeEtcdOptions() error {
 	backend := storagebackend.NewDefaultConfig(store.Prefix, nil)
 	backend.Transport = b.server.store.Transport
 	b.etcd = options.NewEtcdOptions(backend)
-	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(b.scheme.Scheme, b.generic.EffectiveVersion)
+	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(b.scheme.Scheme,
+		b.generic.EffectiveVersion)
 	for _, k := range b.kinds {
-		if gv := schedulingv1beta1.SchemeGroupVersion; k.Group == gv.Group && k.Version == gv.Version { // not in the group's first version
-			encoding.SetResourceEncoding(schema.GroupResource{Group: k.Group, Resource: k.Resource}, gv, schema.GroupVersion{Group: gv.Group, Version: runtime.APIVersionInternal})
+		// not in the group's first version
+		if gv := schedulingv1beta1.SchemeGroupVersion; k.Group == gv.Group && k.Version == gv.Version {
+			encoding.SetResourceEncoding(schema.GroupResource{Group: k.Group, Resource: k.Resource}, gv,
+				schema.GroupVersion{Group: gv.Group, Version: runtime.APIVersionInternal})
 		}
 	}
-	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, resourcePrefixes())
-	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
+	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf,
+		b.scheme.Codecs, encoding, b.resources, resourcePrefixes())
+	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"},
+		schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
 	b.addEtcdHealthChecks()
-	b.etcd.EncryptionProviderConfigFilepath, b.etcd.EncryptionProviderConfigAutomaticReload = b.config.Encryption.File, b.config.Encryption.Reload
+	b.etcd.EncryptionProviderConfigFilepath, b.etcd.EncryptionProviderConfigAutomaticReload = b.config.Encryption.File,
+		b.config.Encryption.Reload
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	b.generic.RESTOptionsGetter = store.WrapStorage(b.server.store.ShareClient(b.generic.RESTOptionsGetter), b.tracer.WrapStorage)
+	b.generic.RESTOptionsGetter = store.WrapStorage(b.server.store.ShareClient(b.generic.RESTOptionsGetter),
+		b.tracer.WrapStorage)
 	return b.checkEncryptionKeys(factory)
 }
 
@@ -73,11 +80,14 @@ func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFacto
 		}
 		return store.Prefix + "/" + factory.ResourcePrefix(gr) + "/"
 	}
-	return encryptioncheck.Check(ctx, b.config.Encryption, encryptioncheck.Source{Client: client, Prefix: path, Transformers: b.generic.ResourceTransformers})
+	return encryptioncheck.Check(ctx, b.config.Encryption, encryptioncheck.Source{Client: client, Prefix: path,
+		Transformers: b.generic.ResourceTransformers})
 }
 
-// delegateConfig is the shared configuration for one of the other servers of the chain, whose objects are encoded in its own way.
-func (b *builder) delegateConfig(codec runtime.Codec, versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
+// delegateConfig is the shared configuration for one of the other servers of the chain, whose
+// objects are encoded in its own way.
+func (b *builder) delegateConfig(codec runtime.Codec,
+	versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
 	g := *b.generic
 	g.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	g.RESTOptionsGetter = nil
@@ -92,7 +102,8 @@ func (b *builder) delegateConfig(codec runtime.Codec, versioner runtime.GroupVer
 	return g, etcd, nil
 }
 
-// addEtcdHealthChecks lets the health endpoints ask an embedded etcd through the client there is; for an external one the library dials its own.
+// addEtcdHealthChecks lets the health endpoints ask an embedded etcd through the client there is;
+// for an external one the library dials its own.
 func (b *builder) addEtcdHealthChecks() {
 	if !b.server.store.Embedded() {
 		return

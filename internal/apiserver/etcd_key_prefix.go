@@ -8,9 +8,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// KeyPrefix is where the objects of a resource lie in etcd, as /registry/pods/. custom says that a CustomResourceDefinition defines it.
+// KeyPrefix is where the objects of a resource lie in etcd, as /registry/pods/. custom says that a
+// CustomResourceDefinition defines it.
 func KeyPrefix(gr schema.GroupResource, custom bool) string {
-	// The servers of definitions and of APIServices keep their kinds under their group, as upstream's.
+	// The servers of definitions and of APIServices keep their kinds under their group, as
+	// upstream's.
 	if custom || gr.Group == "apiextensions.k8s.io" || gr.Group == "apiregistration.k8s.io" {
 		return store.Prefix + "/" + gr.Group + "/" + gr.Resource + "/"
 	}

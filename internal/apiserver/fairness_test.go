@@ -20,7 +20,8 @@ func BenchmarkFairness(b *testing.B) {
 			}
 			defer func() { _ = stop() }()
 			client := kubernetes.NewForConfigOrDie(s.InProcess(admin())).CoreV1().ConfigMaps("default")
-			if _, err := client.Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}); err != nil {
+			if _, err := client.Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+				metav1.CreateOptions{}); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()

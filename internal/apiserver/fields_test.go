@@ -24,15 +24,18 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// How deep a field may lie to be tried, and how many of the fields of Pod templates are: those of Pods are tried all.
+// How deep a field may lie to be tried, and how many of the fields of Pod templates are: those of
+// Pods are tried all.
 const (
 	deepest        = 14
 	everyTemplated = 9
 )
 
-// TestEveryField sets each field of an object of each kind to odd values, one at a time: no rule may panic, none may find a fault of the server's
-// own, and what a rule refuses it names by a path that the kind has; so with the status and the rules of its endpoint. What an update refuses or ignores of what creation accepts is compared with
-// testdata/updates.txt, which is upstream's: GANTRY_UPDATE=1 writes it anew, to be read before it is kept.
+// TestEveryField sets each field of an object of each kind to odd values, one at a time: no rule
+// may panic, none may find a fault of the server's own, and what a rule refuses it names by a path
+// that the kind has; so with the status and the rules of its endpoint. What an update refuses or
+// ignores of what creation accepts is compared with testdata/updates.txt, which is upstream's:
+// GANTRY_UPDATE=1 writes it anew, to be read before it is kept.
 func TestEveryField(t *testing.T) {
 	kinds, s := rows(t)
 	byKind := map[string]*resourcedef.Kind{}
@@ -100,7 +103,8 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// mutant is one object whose fields are changed one after the other, each change taken back before the next.
+// mutant is one object whose fields are changed one after the other, each change taken back before
+// the next.
 type mutant struct {
 	t       *testing.T
 	k       *resourcedef.Kind
@@ -184,13 +188,15 @@ func (m *mutant) walk(v reflect.Value, path string, depth int) {
 func unusualValues(t reflect.Type, now reflect.Value) []any {
 	switch now.Interface().(type) {
 	case resource.Quantity:
-		return []any{resource.MustParse("-1"), resource.MustParse("0"), resource.MustParse("1500m"), resource.MustParse("8E")}
+		return []any{resource.MustParse("-1"), resource.MustParse("0"), resource.MustParse("1500m"),
+			resource.MustParse("8E")}
 	case metav1.Time:
 		return []any{metav1.Time{}, metav1.Unix(1, 0)}
 	case metav1.MicroTime:
 		return []any{metav1.MicroTime{}, metav1.NewMicroTime(time.Unix(1, 0))}
 	case intstr.IntOrString:
-		return []any{intstr.FromInt32(-1), intstr.FromInt32(0), intstr.FromInt32(2), intstr.FromString("150%"), intstr.FromString("30%"), intstr.FromString("A b")}
+		return []any{intstr.FromInt32(-1), intstr.FromInt32(0), intstr.FromInt32(2), intstr.FromString("150%"),
+			intstr.FromString("30%"), intstr.FromString("A b")}
 	case runtime.RawExtension:
 		return []any{runtime.RawExtension{}, runtime.RawExtension{Raw: []byte(`{"z":1}`)}}
 	}
@@ -274,7 +280,8 @@ func (m *mutant) check(path string, value any) {
 	}
 	now := o.DeepCopyObject() // as who reads the object, changes it and writes it back would send it
 	if m.k.Types.HasStatus {
-		reflect.ValueOf(now).Elem().FieldByName("Status").Set(reflect.ValueOf(m.old.DeepCopyObject()).Elem().FieldByName("Status"))
+		reflect.ValueOf(now).Elem().FieldByName("Status").Set(
+			reflect.ValueOf(m.old.DeepCopyObject()).Elem().FieldByName("Status"))
 	}
 	if p := m.k.Rules.PrepareUpdate; p != nil {
 		p(ctx, now, m.old.DeepCopyObject())
@@ -324,7 +331,8 @@ func (m *mutant) validate(o runtime.Object) field.ErrorList {
 func sameBut(a, b runtime.Object) bool {
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range x.NumField() {
-		if name := x.Type().Field(i).Name; name != "ObjectMeta" && name != "TypeMeta" && name != "Status" && !apiequality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+		if name := x.Type().Field(i).Name; name != "ObjectMeta" && name != "TypeMeta" && name != "Status" &&
+			!apiequality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
 			return false
 		}
 	}
@@ -341,7 +349,8 @@ func (m *mutant) hasNoErrors(path string, value any, errs field.ErrorList) bool 
 				}
 			}
 		}
-		if e.Type == field.ErrorTypeInternal && !strings.Contains(e.Detail, "dual stack") { // upstream's word for two addresses, one of which is none
+		// upstream's word for two addresses, one of which is none
+		if e.Type == field.ErrorTypeInternal && !strings.Contains(e.Detail, "dual stack") {
 			m.t.Errorf("%s = %.40v: %v", path, value, e)
 		}
 		if !exists(reflect.TypeOf(m.obj), e.Field) && !isUpstreamPath(e.Field) {
@@ -386,7 +395,8 @@ func exists(t reflect.Type, path string) bool {
 	return false
 }
 
-// summary names the fields that an update may not change: a field stands for all below it where it is the same with them.
+// summary names the fields that an update may not change: a field stands for all below it where it
+// is the same with them.
 func (m *mutant) summary() []string {
 	below := map[string]map[string]bool{}
 	for path, what := range m.outcome {

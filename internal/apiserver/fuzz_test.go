@@ -48,10 +48,13 @@ type fuzzSession struct {
 	targets []target
 }
 
-// skippedResources are served kinds that no stored object stands for: reviews and what the machinery alone writes.
+// skippedResources are served kinds that no stored object stands for: reviews and what the
+// machinery alone writes.
 var skippedResources = []string{
-	"authentication.k8s.io/v1/SelfSubjectReview", "authentication.k8s.io/v1/TokenReview", "authorization.k8s.io/v1/LocalSubjectAccessReview",
-	"authorization.k8s.io/v1/SelfSubjectAccessReview", "authorization.k8s.io/v1/SelfSubjectRulesReview", "authorization.k8s.io/v1/SubjectAccessReview",
+	"authentication.k8s.io/v1/SelfSubjectReview", "authentication.k8s.io/v1/TokenReview",
+	"authorization.k8s.io/v1/LocalSubjectAccessReview",
+	"authorization.k8s.io/v1/SelfSubjectAccessReview", "authorization.k8s.io/v1/SelfSubjectRulesReview",
+	"authorization.k8s.io/v1/SubjectAccessReview",
 	"v1/Binding", "v1/Event", "networking.k8s.io/v1/IPAddress", "journal.gantry.dev/v1alpha1/PodJournal",
 }
 
@@ -74,7 +77,8 @@ func (s *fuzzSession) prepare(t *testing.T) {
 		known := resources(t, c)
 		for line := range strings.Lines(strings.TrimSpace(some)) {
 			obj := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-fuzz").Replace(line)), &obj.Object); err != nil {
+			if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-fuzz").Replace(line)),
+				&obj.Object); err != nil {
 				t.Fatal(line, err)
 			}
 			r := known[obj.GroupVersionKind()]
@@ -91,12 +95,14 @@ func (s *fuzzSession) prepare(t *testing.T) {
 			if code != http.StatusCreated && code != http.StatusConflict {
 				t.Fatalf("%s: %d %s", list, code, body)
 			}
-			s.targets = append(s.targets, target{list + "/" + obj.GetName(), list, obj.GetAPIVersion() + "/" + obj.GetKind(), raw})
+			s.targets = append(s.targets,
+				target{list + "/" + obj.GetName(), list, obj.GetAPIVersion() + "/" + obj.GetKind(), raw})
 			delete(known, obj.GroupVersionKind())
 		}
 		_, s.scheme = rows(t)
 		for gvk, r := range known {
-			if name := gvk.GroupVersion().String() + "/" + gvk.Kind; slices.Contains(r.Verbs, "create") && !slices.Contains(skippedResources, name) {
+			if name := gvk.GroupVersion().String() + "/" + gvk.Kind; slices.Contains(r.Verbs, "create") &&
+				!slices.Contains(skippedResources, name) {
 				t.Errorf("%s is served and has no object in the table `some`", name)
 			}
 		}
@@ -118,8 +124,9 @@ func (s *fuzzSession) send(method, path, contentType string, body []byte) (int, 
 	return res.StatusCode, string(text)
 }
 
-// FuzzWrites sends mutated objects of every kind as creates, updates and patches of each sort: whatever comes, the server answers with something
-// else than its own fault. `make test` tries a few hundred; `go test -fuzz FuzzWrites ./internal/apiserver` goes on.
+// FuzzWrites sends mutated objects of every kind as creates, updates and patches of each sort:
+// whatever comes, the server answers with something else than its own fault. `make test` tries a
+// few hundred; `go test -fuzz FuzzWrites ./internal/apiserver` goes on.
 func FuzzWrites(f *testing.F) {
 	for seed := range uint64(600) {
 		f.Add(seed)
@@ -150,14 +157,16 @@ func FuzzWrites(f *testing.F) {
 			contentType, path = "application/apply-patch+cbor", path+"?fieldManager=fuzz&force=true"
 		}
 		if method != http.MethodPatch {
-			contentType = []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR}[g.IntN(4)]
+			contentType = []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf,
+				runtime.ContentTypeCBOR}[g.IntN(4)]
 		}
 		body, contentType := sharedFuzzSession.encode(t, obj, contentType)
 		if strings.HasSuffix(contentType, "cbor") || contentType == runtime.ContentTypeProtobuf {
 			g.damage(body)
 		}
 		if strings.HasSuffix(x.kind, "/Pod") && g.IntN(3) == 0 || g.IntN(12) == 0 {
-			path = strings.Replace(path, x.item, x.item+"/"+[]string{"status", "scale", "resize", "ephemeralcontainers", "binding", "eviction", "finalize", "approval"}[g.IntN(8)], 1)
+			path = strings.Replace(path, x.item, x.item+"/"+[]string{"status", "scale", "resize", "ephemeralcontainers",
+				"binding", "eviction", "finalize", "approval"}[g.IntN(8)], 1)
 		}
 		if strings.Contains(path, "?") {
 			path += "&dryRun=All"
@@ -165,7 +174,9 @@ func FuzzWrites(f *testing.F) {
 			path += "?dryRun=All"
 		}
 		code, text := sharedFuzzSession.send(method, path, contentType, body)
-		if strings.HasPrefix(contentType, "application/apply-patch") && (strings.Contains(text, "failed to create typed patch object") || strings.Contains(text, "failed to convert new object")) {
+		if strings.HasPrefix(contentType, "application/apply-patch") &&
+			(strings.Contains(text, "failed to create typed patch object") || strings.Contains(text,
+				"failed to convert new object")) {
 			return // the library answers 500 to a configuration that does not fit the schema, upstream too
 		}
 		if code >= http.StatusInternalServerError {
@@ -194,7 +205,8 @@ func (s *fuzzSession) encode(t *testing.T, obj any, contentType string) (body []
 		var out bytes.Buffer
 		typed, gvk, err := s.scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 		if err == nil {
-			err = s.scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(s.scheme.Scheme, s.scheme.Scheme), gvk.GroupVersion()).Encode(typed, &out)
+			err = s.scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(s.scheme.Scheme, s.scheme.Scheme),
+				gvk.GroupVersion()).Encode(typed, &out)
 		}
 		if err == nil {
 			return out.Bytes(), contentType
@@ -211,9 +223,12 @@ type requestMutator struct{ *rand.Rand }
 // oddValue are values that fit few fields.
 func (g *requestMutator) oddValue() any {
 	all := []any{
-		nil, "", "a", "A_b", "-", ".", "/", "..", "a/b", "*", " ", "\x00", "é", strings.Repeat("x", 300), "::1", "10.0.0.0/99", "1Gi", "-1m", "1e400",
-		"9223372036854775808", "100%", "-5%", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00Z", "$(A)", "{{.}}", "CREATE", "Never", "Always",
-		-1, 0, 1, 65536, int64(1) << 40, 1.5, true, false, []any{}, map[string]any{}, []any{nil}, []any{"", ""}, map[string]any{"": nil}, map[string]any{"a": "b"},
+		nil, "", "a", "A_b", "-", ".", "/", "..", "a/b", "*", " ", "\x00", "é", strings.Repeat("x", 300), "::1",
+		"10.0.0.0/99", "1Gi", "-1m", "1e400",
+		"9223372036854775808", "100%", "-5%", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00Z", "$(A)", "{{.}}", "CREATE",
+		"Never", "Always",
+		-1, 0, 1, 65536, int64(1) << 40, 1.5, true, false, []any{}, map[string]any{}, []any{nil}, []any{"", ""},
+		map[string]any{"": nil}, map[string]any{"a": "b"},
 		[]any{map[string]any{}}, []any{map[string]any{"name": "a"}, map[string]any{"name": "a"}},
 	}
 	return all[g.IntN(len(all))]
@@ -233,7 +248,8 @@ func (g *requestMutator) mutate(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		if len(x) == 0 || g.IntN(12) == 0 {
-			x[[]string{"name", "spec", "status", "metadata", "finalizers", "ownerReferences", "template", "zz", "nodeName", "resources"}[g.IntN(10)]] = g.oddValue()
+			x[[]string{"name", "spec", "status", "metadata", "finalizers", "ownerReferences", "template", "zz",
+				"nodeName", "resources"}[g.IntN(10)]] = g.oddValue()
 			return x
 		}
 		keys := make([]string, 0, len(x))

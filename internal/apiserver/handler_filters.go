@@ -27,7 +27,8 @@ func isWriteVerb(verb string) bool {
 	return false
 }
 
-// withWatchBatching lets watches over the network answer by way of the outlet. In-process clients read what is written as it is.
+// withWatchBatching lets watches over the network answer by way of the outlet. In-process clients
+// read what is written as it is.
 func (b *builder) withWatchBatching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()

@@ -9,21 +9,24 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Taking on a user's uid, groups or extra needs the right for each, beside the right to be the user.
+// Taking on a user's uid, groups or extra needs the right for each, beside the right to be the
+// user.
 func TestImpersonationNeedsEachRight(t *testing.T) {
 	// The asker's groups are no use here: a right is named by what is impersonated.
 	rights := map[string]bool{}
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) {
-		return &Access{Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-			if a.GetUser().GetName() != "bob" {
-				return authorizer.DecisionAllow, "", nil
-			}
-			if a.GetVerb() == "impersonate" && rights[a.GetResource()+"/"+a.GetSubresource()+"="+a.GetName()] {
-				return authorizer.DecisionAllow, "", nil
-			}
-			return authorizer.DecisionNoOpinion, "", nil
-		})}, nil
+		return &Access{
+			Authorizer: authorizer.AuthorizerFunc(func(_ context.Context,
+				a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetUser().GetName() != "bob" {
+					return authorizer.DecisionAllow, "", nil
+				}
+				if a.GetVerb() == "impersonate" && rights[a.GetResource()+"/"+a.GetSubresource()+"="+a.GetName()] {
+					return authorizer.DecisionAllow, "", nil
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			})}, nil
 	}
 	s, _, _ := startServer(t, c)
 	bob := clientAs(t, s, "bob")
@@ -31,7 +34,8 @@ func TestImpersonationNeedsEachRight(t *testing.T) {
 	headers := map[string]string{uid: "Impersonate-Uid", group: "Impersonate-Group", extra: "Impersonate-Extra-Scopes"}
 	values := map[string]string{uid: "7", group: "devs", extra: "view"}
 	ask := func(more string) int {
-		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, bob.url+"/api/v1/namespaces/default/configmaps", http.NoBody))
+		req := mustCreate[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet,
+			bob.url+"/api/v1/namespaces/default/configmaps", http.NoBody))
 		req.Header.Set("Impersonate-User", "alice")
 		if more != "" {
 			req.Header.Set(headers[more], values[more])

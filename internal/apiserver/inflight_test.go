@@ -14,7 +14,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// blockingAuthorizer lets everybody do everything, but holds up requests to the namespace "held" where the limits have already counted them.
+// blockingAuthorizer lets everybody do everything, but holds up requests to the namespace "held"
+// where the limits have already counted them.
 type blockingAuthorizer struct {
 	entered, unblock chan struct{}
 }
@@ -27,7 +28,8 @@ func (d *blockingAuthorizer) access(AccessDeps) (*Access, error) {
 	return &Access{Authorizer: authorizer.AuthorizerFunc(d.authorize)}, nil
 }
 
-func (d *blockingAuthorizer) authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (d *blockingAuthorizer) authorize(ctx context.Context,
+	a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetNamespace() != "held" {
 		return authorizer.DecisionAllow, "", nil
 	}
@@ -87,7 +89,8 @@ func (g userClient) trySend(ctx context.Context, method string) <-chan httpReply
 	return out
 }
 
-// fill has n requests held up. One that is refused, as the server's own writes and those just answered take places too, is sent again.
+// fill has n requests held up. One that is refused, as the server's own writes and those just
+// answered take places too, is sent again.
 func (d *blockingAuthorizer) fill(t *testing.T, g userClient, method string, n int) (held []<-chan httpReply) {
 	t.Helper()
 	for len(held) < n {
@@ -120,8 +123,9 @@ func refused(a httpReply) bool {
 	return a.code == http.StatusTooManyRequests && a.header.Get("Retry-After") == "1"
 }
 
-// A server works on so many requests at once and answers further ones 429 with the time to come back; reads and writes are counted apart, watches not at
-// all, and masters always get an answer. All is as before when the requests have ended.
+// A server works on so many requests at once and answers further ones 429 with the time to come
+// back; reads and writes are counted apart, watches not at all, and masters always get an answer.
+// All is as before when the requests have ended.
 func TestRequestsAtOnceAreLimited(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limits        MaxInFlight
@@ -143,18 +147,21 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 			if a := bob.send(t.Context(), tt.other, "default"); a.code == http.StatusTooManyRequests || a.code == 0 {
 				t.Errorf("%s while %s is full: %d", tt.other, tt.full, a.code)
 			}
-			if a := clientAs(t, s, "root", user.SystemPrivilegedGroup).send(t.Context(), tt.full, "default"); a.code != tt.after {
+			if a := clientAs(t, s, "root", user.SystemPrivilegedGroup).send(t.Context(), tt.full, "default"); a.code !=
+				tt.after {
 				t.Errorf("a master: %d, want %d", a.code, tt.after)
 			}
 			cfg := s.InProcess(&user.DefaultInfo{Name: "bob"})
-			w, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+			w, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("default").Watch(t.Context(),
+				metav1.ListOptions{})
 			if err != nil {
 				t.Errorf("a watch: %v", err)
 			} else {
 				w.Stop()
 			}
 			d.release(t, held, tt.after)
-			eventually(t, "there is room again", func() bool { return bob.send(t.Context(), tt.full, "default").code == tt.after })
+			eventually(t, "there is room again",
+				func() bool { return bob.send(t.Context(), tt.full, "default").code == tt.after })
 		})
 	}
 }
@@ -172,39 +179,47 @@ func TestFairnessNeedsABound(t *testing.T) {
 	}
 }
 
-// level makes a priority level with one flow schema for the user of its name alone, and waits until they are in force.
+// level makes a priority level with one flow schema for the user of its name alone, and waits until
+// they are in force.
 func level(t *testing.T, c kubernetes.Interface, g userClient, name string, response flowcontrolv1.LimitResponse) {
 	t.Helper()
 	f := c.FlowcontrolV1()
-	mustCreate[*flowcontrolv1.PriorityLevelConfiguration](t)(f.PriorityLevelConfigurations().Create(t.Context(), &flowcontrolv1.PriorityLevelConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementLimited, Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
-			NominalConcurrencyShares: new(int32(1)), BorrowingLimitPercent: new(int32(0)), LimitResponse: response,
-		}},
-	}, metav1.CreateOptions{}))
+	mustCreate[*flowcontrolv1.PriorityLevelConfiguration](t)(f.PriorityLevelConfigurations().Create(t.Context(),
+		&flowcontrolv1.PriorityLevelConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementLimited,
+				Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+					NominalConcurrencyShares: new(int32(1)), BorrowingLimitPercent: new(int32(0)),
+					LimitResponse: response,
+				}},
+		}, metav1.CreateOptions{}))
 	made := mustCreate[*flowcontrolv1.FlowSchema](t)(f.FlowSchemas().Create(t.Context(), &flowcontrolv1.FlowSchema{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: flowcontrolv1.FlowSchemaSpec{
-			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: name}, MatchingPrecedence: 500,
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: name},
+			MatchingPrecedence:         500,
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
-				Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}},
+				Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser,
+					User: &flowcontrolv1.UserSubject{Name: name}}},
 				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
-					Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, Namespaces: []string{"*"}, ClusterScope: true,
+					Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, Namespaces: []string{"*"},
+					ClusterScope: true,
 				}},
 			}},
 		},
 	}, metav1.CreateOptions{}))
 	eventually(t, "the schema is in force", func() bool {
-		return g.send(t.Context(), http.MethodGet, "default").header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(made.UID)
+		return g.send(t.Context(), http.MethodGet,
+			"default").header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(made.UID)
 	})
 }
 
-// inFlightLimit is what one share of a level is worth: 600 requests at once, divided by the 245 shares of the levels that every server has and the test's own one or
-// two, rounded up.
+// inFlightLimit is what one share of a level is worth: 600 requests at once, divided by the 245
+// shares of the levels that every server has and the test's own one or two, rounded up.
 const inFlightLimit = 3
 
-// Who fills a level is refused, or waits in a queue and is refused when that is full; who is of another level, or exempt, does not notice; and all pass when
-// the seats are free again.
+// Who fills a level is refused, or waits in a queue and is refused when that is full; who is of
+// another level, or exempt, does not notice; and all pass when the seats are free again.
 func TestFairnessRefusesAndQueues(t *testing.T) {
 	d, c := newBlockingAuthorizer(), testConfig(t.TempDir())
 	c.PriorityAndFairness, c.Access = true, d.access
@@ -212,20 +227,23 @@ func TestFairnessRefusesAndQueues(t *testing.T) {
 	greedy, patient := clientAs(t, s, "greedy"), clientAs(t, s, "patient")
 	level(t, client, greedy, "greedy", flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject})
 	level(t, client, patient, "patient", flowcontrolv1.LimitResponse{
-		Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: &flowcontrolv1.QueuingConfiguration{Queues: 1, HandSize: 1, QueueLengthLimit: 1},
+		Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: &flowcontrolv1.QueuingConfiguration{Queues: 1, HandSize: 1,
+			QueueLengthLimit: 1},
 	})
 	held := d.fill(t, greedy, http.MethodGet, inFlightLimit)
 	if a := greedy.send(t.Context(), http.MethodGet, "default"); !refused(a) {
 		t.Errorf("one more: %d, Retry-After %q", a.code, a.header.Get("Retry-After"))
 	}
-	for name, g := range map[string]userClient{"another level": clientAs(t, s, "bob"), "exempt": clientAs(t, s, "root", user.SystemPrivilegedGroup)} {
+	for name, g := range map[string]userClient{"another level": clientAs(t, s, "bob"),
+		"exempt": clientAs(t, s, "root", user.SystemPrivilegedGroup)} {
 		if a := g.send(t.Context(), http.MethodGet, "default"); a.code != http.StatusNotFound {
 			t.Errorf("%s: %d", name, a.code)
 		}
 	}
 	held = append(held, d.fill(t, patient, http.MethodGet, inFlightLimit)...)
 	var lost httpReply
-	one, other := patient.trySend(t.Context(), http.MethodGet), patient.trySend(t.Context(), http.MethodGet) // the queue has room for one of them
+	// the queue has room for one of them
+	one, other := patient.trySend(t.Context(), http.MethodGet), patient.trySend(t.Context(), http.MethodGet)
 	select {
 	case lost = <-one:
 		held = append(held, other)
@@ -239,6 +257,7 @@ func TestFairnessRefusesAndQueues(t *testing.T) {
 	}
 	d.release(t, held, http.StatusNotFound)
 	for _, g := range []userClient{greedy, patient} {
-		eventually(t, "the level has room again", func() bool { return g.send(t.Context(), http.MethodGet, "default").code == http.StatusNotFound })
+		eventually(t, "the level has room again",
+			func() bool { return g.send(t.Context(), http.MethodGet, "default").code == http.StatusNotFound })
 	}
 }

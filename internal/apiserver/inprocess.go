@@ -16,7 +16,8 @@ import (
 // inProcessHost is the host of URLs that never leave the process.
 const inProcessHost = "http://gantry.in-process"
 
-// identityKey carries the identity of an in-process client. Nothing that comes over the network can set a context value.
+// identityKey carries the identity of an in-process client. Nothing that comes over the network can
+// set a context value.
 type identityKey struct{}
 
 // contextAuthenticator authenticates requests of in-process clients and passes on all others.
@@ -30,7 +31,8 @@ func (contextAuthenticator) AuthenticateRequest(req *http.Request) (*authenticat
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// errHandlerNotReady is what in-process clients get when the server does not get its handler in time.
+// errHandlerNotReady is what in-process clients get when the server does not get its handler in
+// time.
 var errHandlerNotReady = errors.New("the API server is not up yet")
 
 // handlerWaitTimeout is how long a request waits for a server that is still being built.
@@ -88,7 +90,8 @@ type inProcessTransport struct {
 	user   user.Info
 }
 
-// RoundTrip runs the request through the whole chain. The answer streams: it returns at the first flush, or when the handler has ended.
+// RoundTrip runs the request through the whole chain. The answer streams: it returns at the first
+// flush, or when the handler has ended.
 func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	h, err := t.target.wait(req.Context())
 	if err != nil {
@@ -113,13 +116,16 @@ func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error
 	case errors.Is(err, context.Canceled):
 		return nil, callerGoneError{err}
 	case err == nil && res.StatusCode == http.StatusTooManyRequests:
-		res.Header.Del("Retry-After") // a server that ends asks to come back; the reflector waits by itself and sees when it is to stop
+		// a server that ends asks to come back; the reflector waits by itself and sees when it is
+		// to stop
+		res.Header.Del("Retry-After")
 	}
 	return res, err
 }
 
-// callerGoneError is what a watch gets whose caller left before it began. It counts as a refused connection too: reflectors pass over those in silence
-// and see that they are to stop, where the bare cancellation would have each of them log an error when the server ends.
+// callerGoneError is what a watch gets whose caller left before it began. It counts as a refused
+// connection too: reflectors pass over those in silence and see that they are to stop, where the
+// bare cancellation would have each of them log an error when the server ends.
 type callerGoneError struct{ error }
 
 // Unwrap gives both causes.

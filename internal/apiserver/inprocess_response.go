@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// flushThreshold is how much of an answer is kept before the client gets to see it without a flush.
+	// flushThreshold is how much of an answer is kept before the client gets to see it without a
+	// flush.
 	flushThreshold = 256 << 10
 	// unreadLimit is how much a client may leave unread before the handler has to wait.
 	unreadLimit = 1 << 20
@@ -21,7 +22,8 @@ const (
 // errAborted is what a client reads when the handler broke off.
 var errAborted = errors.New("the API server broke off the answer")
 
-// inProcessResponse is the ResponseWriter of an in-process request and the body of its answer: two sides of one buffer.
+// inProcessResponse is the ResponseWriter of an in-process request and the body of its answer: two
+// sides of one buffer.
 type inProcessResponse struct {
 	method string
 	cancel context.CancelFunc // ends the request when the client closes the body
@@ -95,7 +97,8 @@ func (p *inProcessResponse) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush lets the client see what was written so far. A client that waits is woken here, once for all the pieces of an event.
+// Flush lets the client see what was written so far. A client that waits is woken here, once for
+// all the pieces of an event.
 func (p *inProcessResponse) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

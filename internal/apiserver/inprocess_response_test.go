@@ -123,7 +123,8 @@ func TestPipePassesNoValuesButTheIdentity(t *testing.T) {
 }
 
 func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
-	if _, err := ask(t, t.Context(), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }); !errors.Is(err, errAborted) {
+	if _, err := ask(t, t.Context(),
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }); !errors.Is(err, errAborted) {
 		t.Errorf("before the answer: %v", err)
 	}
 	res, err := ask(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
@@ -140,7 +141,8 @@ func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
 	}
 }
 
-// A reflector that is stopped while its watch begins must not log an error: client-go passes over refused connections only.
+// A reflector that is stopped while its watch begins must not log an error: client-go passes over
+// refused connections only.
 func TestAWatchWhoseCallerLeavesIsPassedOver(t *testing.T) {
 	for query, want := range map[string]bool{"?watch=true": true, "": false} {
 		ctx, cancel := context.WithCancel(t.Context())

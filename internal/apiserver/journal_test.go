@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not written is none.
+// Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not
+// written is none.
 func TestWritesOfPodsAreStated(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
@@ -26,8 +27,10 @@ func TestWritesOfPodsAreStated(t *testing.T) {
 	for range 2 { // the second changes nothing
 		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, label, metav1.PatchOptions{}))
 	}
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{DryRun: []string{"All"}}, "status"))
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`),
+		metav1.PatchOptions{DryRun: []string{"All"}}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"status":{"message":"m"}}`),
+		metav1.PatchOptions{}, "status"))
 	for _, grace := range []int64{30, 0} {
 		if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 			t.Fatal(err)
@@ -37,7 +40,8 @@ func TestWritesOfPodsAreStated(t *testing.T) {
 	for _, e := range sharedServer.notes.Read(journal.Query{Namespace: ns, Name: "p"}) {
 		if w, ok := e.Fact.(journal.Written); ok {
 			got = append(got, strings.TrimSpace(w.Verb+" "+w.Subresource))
-			if w.User != "admin" || w.Revision == 0 || w.Stored <= 0 || w.Took < w.Stored || !strings.HasPrefix(w.Agent, "apiserver.test/") || e.Ref.UID != string(p.UID) {
+			if w.User != "admin" || w.Revision == 0 || w.Stored <= 0 || w.Took < w.Stored || !strings.HasPrefix(w.Agent,
+				"apiserver.test/") || e.Ref.UID != string(p.UID) {
 				t.Errorf("incomplete: %+v about %+v", w, e.Ref)
 			}
 			continue
@@ -57,14 +61,17 @@ func TestPodJournals(t *testing.T) {
 	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	client := c.Discovery().RESTClient()
 	base := "/apis/journal.gantry.dev/v1alpha1/namespaces/" + ns + "/podjournals"
-	entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p", UID: string(p.UID)}, Fact: journal.Waiting{}}
+	entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1",
+		Ref: journal.Ref{Namespace: ns, Name: "p", UID: string(p.UID)}, Fact: journal.Waiting{}}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "p"}, "entries": []journal.Entry{entry},
+		"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "p"},
+		"entries": []journal.Entry{entry},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustCreate[[]byte](t)(client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context()))
+	mustCreate[[]byte](t)(client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(body).DoRaw(
+		t.Context()))
 	read := func(query string) (out struct{ Entries []journal.Entry }) {
 		raw := mustCreate[[]byte](t)(client.Get().RequestURI(base + "/p" + query).DoRaw(context.Background()))
 		if err := json.Unmarshal(raw, &out); err != nil {
@@ -77,28 +84,34 @@ func TestPodJournals(t *testing.T) {
 		t.Errorf("entries: %+v", all)
 	}
 	stray := strings.Replace(string(body), `"namespace":"`+ns, `"namespace":"elsewhere`, 1)
-	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body([]byte(stray)).DoRaw(t.Context()); err == nil {
+	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body([]byte(stray)).DoRaw(
+		t.Context()); err == nil {
 		t.Error("an entry about another namespace was taken")
 	}
 }
 
-// Entries about Pods are taken while their namespace ends and after it is gone, and nothing is logged about the owners of fields, which a journal has none of.
+// Entries about Pods are taken while their namespace ends and after it is gone, and nothing is
+// logged about the owners of fields, which a journal has none of.
 func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
 	log := &logBuffer{}
 	klog.SetOutput(log)
 	defer klog.SetOutput(discard{})
 	_, c := shared(t)
 	ns := newNamespace(t, c)
-	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 	say := func() error {
-		entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p"}, Fact: journal.Waiting{}}
+		entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p"},
+			Fact: journal.Waiting{}}
 		body, err := json.Marshal(map[string]any{
-			"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "p"}, "entries": []journal.Entry{entry},
+			"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "p"},
+			"entries": []journal.Entry{entry},
 		})
 		if err != nil {
 			return err
 		}
-		_, err = c.Discovery().RESTClient().Post().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/"+ns+"/podjournals").
+		_, err = c.Discovery().RESTClient().Post().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/"+ns+
+			"/podjournals").
 			SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context())
 		return err
 	}

@@ -24,12 +24,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serverProcessDir is the environment variable that makes the test program a server to be killed: its data
-// directory. The socket to serve on is its file 3.
+// serverProcessDir is the environment variable that makes the test program a server to be killed:
+// its data directory. The socket to serve on is its file 3.
 const serverProcessDir = "GANTRY_TEST_VICTIM_DIR"
 
-// runServerProcess serves, and tells on its standard output what watchers within the process hear, until it
-// is killed.
+// runServerProcess serves, and tells on its standard output what watchers within the process hear,
+// until it is killed.
 func runServerProcess(dir string) error {
 	l, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
@@ -60,30 +60,36 @@ func watchedKinds(c kubernetes.Interface) map[string]watchedKind {
 	core, lease, slice := c.CoreV1(), c.CoordinationV1().Leases("default"), c.DiscoveryV1().EndpointSlices("default")
 	maps, accounts, create := core.ConfigMaps("default"), core.ServiceAccounts("default"), metav1.CreateOptions{}
 	return map[string]watchedKind{
-		"pods": {&corev1.Pod{}, listWatch(core.Pods("").List, core.Pods("").Watch), func(ctx context.Context, n string) (err error) {
-			_, err = core.Pods("default").Create(ctx, pod(n), create)
-			return err
-		}},
-		"configmaps": {&corev1.ConfigMap{}, listWatch(maps.List, maps.Watch), func(ctx context.Context, n string) (err error) {
-			_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: m(n)}, create)
-			return err
-		}},
-		"nodes": {&corev1.Node{}, listWatch(core.Nodes().List, core.Nodes().Watch), func(ctx context.Context, n string) (err error) {
-			_, err = core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}, create)
-			return err
-		}},
-		"leases": {&coordinationv1.Lease{}, listWatch(lease.List, lease.Watch), func(ctx context.Context, n string) (err error) {
-			_, err = lease.Create(ctx, &coordinationv1.Lease{ObjectMeta: m(n)}, create)
-			return err
-		}},
-		"endpointslices": {&discoveryv1.EndpointSlice{}, listWatch(slice.List, slice.Watch), func(ctx context.Context, n string) (err error) {
-			_, err = slice.Create(ctx, &discoveryv1.EndpointSlice{ObjectMeta: m(n), AddressType: "IPv4"}, create)
-			return err
-		}},
-		"serviceaccounts": {&corev1.ServiceAccount{}, listWatch(accounts.List, accounts.Watch), func(ctx context.Context, n string) (err error) {
-			_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: m(n)}, create)
-			return err
-		}},
+		"pods": {&corev1.Pod{}, listWatch(core.Pods("").List, core.Pods("").Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = core.Pods("default").Create(ctx, pod(n), create)
+				return err
+			}},
+		"configmaps": {&corev1.ConfigMap{}, listWatch(maps.List, maps.Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: m(n)}, create)
+				return err
+			}},
+		"nodes": {&corev1.Node{}, listWatch(core.Nodes().List, core.Nodes().Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}, create)
+				return err
+			}},
+		"leases": {&coordinationv1.Lease{}, listWatch(lease.List, lease.Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = lease.Create(ctx, &coordinationv1.Lease{ObjectMeta: m(n)}, create)
+				return err
+			}},
+		"endpointslices": {&discoveryv1.EndpointSlice{}, listWatch(slice.List, slice.Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = slice.Create(ctx, &discoveryv1.EndpointSlice{ObjectMeta: m(n), AddressType: "IPv4"}, create)
+				return err
+			}},
+		"serviceaccounts": {&corev1.ServiceAccount{}, listWatch(accounts.List, accounts.Watch),
+			func(ctx context.Context, n string) (err error) {
+				_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: m(n)}, create)
+				return err
+			}},
 	}
 }
 
@@ -98,7 +104,9 @@ func listWatch[L apiruntime.Object](
 	follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) cache.ListerWatcher {
 	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) { return list(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
+			return list(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return follow(ctx, o)
 		},
@@ -113,7 +121,8 @@ func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
 // watchers are reflectors of all kinds in both ways, which tell of each object that they hear of.
 func watchers(c kubernetes.Interface, how string, heard func(userName, name string)) (all []*cache.Reflector) {
 	for kind, k := range watchedKinds(c) {
-		for way, from := range map[string]cache.ListerWatcher{"listed": listFirst{k.from}, "with initial events": k.from} {
+		for way, from := range map[string]cache.ListerWatcher{"listed": listFirst{k.from},
+			"with initial events": k.from} {
 			userName := kind + " " + way + " " + how
 			all = append(all, cache.NewReflectorWithOptions(from, k.example, &recordingStore{record: func(o any) {
 				if m, err := meta.Accessor(o); err == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/dns"
 )
 
-// However often the server is killed, on a busy machine, cluster DNS hears of each Service that is made and deleted.
+// However often the server is killed, on a busy machine, cluster DNS hears of each Service that is
+// made and deleted.
 func TestDNSHearsAfterAKill(t *testing.T) {
 	v, at := newVictim(t, func(string, string) {})
 	client := overHTTPSTo(at).CoreV1().Services("default")
@@ -62,7 +63,8 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 		told(name, miekg.RcodeSuccess)
 		written(t, v.log.Name(), func() error { return client.Delete(t.Context(), last, metav1.DeleteOptions{}) })
 		told(last, miekg.RcodeNameError)
-		t.Logf("round %d: heard of both after %s, the server's start included", round, time.Since(started).Round(time.Millisecond))
+		t.Logf("round %d: heard of both after %s, the server's start included", round,
+			time.Since(started).Round(time.Millisecond))
 		last = name
 	}
 }

@@ -54,8 +54,8 @@ func newAllocator(c Config, find storageLookup) (*services.Allocator, error) {
 	return a, nil
 }
 
-// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an earlier one of the same resource. migrate is called when a
-// StorageVersionMigration was stored.
+// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an
+// earlier one of the same resource. migrate is called when a StorageVersionMigration was stored.
 func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate func()) []resourcedef.Kind {
 	var out []resourcedef.Kind
 	for _, area := range [][]resourcedef.Kind{

@@ -120,9 +120,11 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s is not served", obj.GroupVersionKind())
 			continue
 		}
-		var client dynamic.ResourceInterface = dyn.Resource(schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name})
+		var client dynamic.ResourceInterface = dyn.Resource(schema.GroupVersionResource{Group: r.Group,
+			Version: r.Version, Resource: r.Name})
 		if r.Namespaced {
-			client = dyn.Resource(schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}).Namespace(ns)
+			client = dyn.Resource(schema.GroupVersionResource{Group: r.Group, Version: r.Version,
+				Resource: r.Name}).Namespace(ns)
 		}
 		t.Run(obj.GetKind(), func(t *testing.T) { life(t, client, obj) })
 	}
@@ -130,20 +132,24 @@ func TestKinds(t *testing.T) {
 
 func life(t *testing.T, client dynamic.ResourceInterface, obj *unstructured.Unstructured) {
 	made := mustCreate[*unstructured.Unstructured](t)(client.Create(t.Context(), obj, metav1.CreateOptions{}))
-	if made.GetUID() == "" || made.GetResourceVersion() == "" || made.GetCreationTimestamp().Time.IsZero() || made.GroupVersionKind() != obj.GroupVersionKind() {
+	if made.GetUID() == "" || made.GetResourceVersion() == "" || made.GetCreationTimestamp().Time.IsZero() ||
+		made.GroupVersionKind() != obj.GroupVersionKind() {
 		t.Errorf("created without identity: %v", made.Object["metadata"])
 	}
 	got := mustCreate[*unstructured.Unstructured](t)(client.Get(t.Context(), obj.GetName(), metav1.GetOptions{}))
 	if got.GetUID() != made.GetUID() {
 		t.Errorf("uid changed from %s to %s", made.GetUID(), got.GetUID())
 	}
-	list := mustCreate[*unstructured.UnstructuredList](t)(client.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + obj.GetName()}))
+	list := mustCreate[*unstructured.UnstructuredList](t)(client.List(t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + obj.GetName()}))
 	if len(list.Items) != 1 {
 		t.Errorf("listed %d times", len(list.Items))
 	}
-	patched := mustCreate[*unstructured.Unstructured](t)(client.Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"p":"q"}}}`), metav1.PatchOptions{}))
+	patched := mustCreate[*unstructured.Unstructured](t)(client.Patch(t.Context(), obj.GetName(), types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"p":"q"}}}`), metav1.PatchOptions{}))
 	if patched.GetLabels()["p"] != "q" || patched.GetResourceVersion() == made.GetResourceVersion() {
-		t.Errorf("patch: labels %v, revision %s after %s", patched.GetLabels(), patched.GetResourceVersion(), made.GetResourceVersion())
+		t.Errorf("patch: labels %v, revision %s after %s", patched.GetLabels(), patched.GetResourceVersion(),
+			made.GetResourceVersion())
 	}
 	if g := made.GetGeneration(); patched.GetGeneration() != g {
 		t.Errorf("a label moved the generation from %d to %d", g, patched.GetGeneration())
@@ -167,10 +173,14 @@ func TestDiscoveryListsSubresources(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"v1 pods/binding", "v1 pods/eviction", "v1 pods/status", "v1 pods/ephemeralcontainers", "v1 pods/log", "v1 pods/exec", "v1 pods/attach",
-		"v1 pods/portforward", "v1 pods/proxy", "v1 pods/resize", "v1 namespaces/finalize", "v1 namespaces/status", "v1 nodes/status", "v1 nodes/proxy",
-		"v1 services/status", "v1 services/proxy", "v1 replicationcontrollers/scale", "certificates.k8s.io/v1 certificatesigningrequests/status",
-		"apps/v1 deployments/scale", "apps/v1 statefulsets/scale", "apps/v1 replicasets/scale", "certificates.k8s.io/v1 certificatesigningrequests/approval",
+		"v1 pods/binding", "v1 pods/eviction", "v1 pods/status", "v1 pods/ephemeralcontainers", "v1 pods/log",
+		"v1 pods/exec", "v1 pods/attach",
+		"v1 pods/portforward", "v1 pods/proxy", "v1 pods/resize", "v1 namespaces/finalize", "v1 namespaces/status",
+		"v1 nodes/status", "v1 nodes/proxy",
+		"v1 services/status", "v1 services/proxy", "v1 replicationcontrollers/scale",
+		"certificates.k8s.io/v1 certificatesigningrequests/status",
+		"apps/v1 deployments/scale", "apps/v1 statefulsets/scale", "apps/v1 replicasets/scale",
+		"certificates.k8s.io/v1 certificatesigningrequests/approval",
 	} {
 		if !have[want] {
 			t.Errorf("discovery does not list %s", want)
@@ -183,12 +193,14 @@ func TestEventsOfBothGroupsAreTheSameObjects(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	e := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "e"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "p", Namespace: ns},
+		ObjectMeta: metav1.ObjectMeta{Name: "e"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "p",
+			Namespace: ns},
 		Reason: "R", Message: "hello", Type: "Normal", Count: 3, Source: corev1.EventSource{Component: "me"},
 	}
 	mustCreate[*corev1.Event](t)(c.CoreV1().Events(ns).Create(t.Context(), e, metav1.CreateOptions{}))
 	got, err := c.EventsV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=p"})
-	if err != nil || len(got.Items) != 1 || got.Items[0].Note != "hello" || got.Items[0].Regarding.Name != "p" || got.Items[0].DeprecatedCount != 3 {
+	if err != nil || len(got.Items) != 1 || got.Items[0].Note != "hello" || got.Items[0].Regarding.Name != "p" ||
+		got.Items[0].DeprecatedCount != 3 {
 		t.Errorf("events.k8s.io: %+v, %v", got, err)
 	}
 }
@@ -203,7 +215,8 @@ func TestEncodings(t *testing.T) {
 		cfg.ContentType, cfg.AcceptContentTypes = ct, ct
 		if ct == runtime.ContentTypeCBOR {
 			cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-			raw := mustCreate[[]byte](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient().Get().SetHeader("Accept", ct).
+			raw := mustCreate[[]byte](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient().Get().SetHeader(
+				"Accept", ct).
 				AbsPath("/api/v1/namespaces", ns, "pods").DoRaw(t.Context()))
 			if len(raw) < 3 || raw[0] != 0xd9 || raw[1] != 0xd9 || raw[2] != 0xf7 {
 				t.Errorf("no self-described CBOR: % x", raw[:min(len(raw), 8)])
@@ -211,7 +224,9 @@ func TestEncodings(t *testing.T) {
 			continue
 		}
 		p := pod([]string{"json", "protobuf"}[i])
-		made = append(made, mustCreate[*corev1.Pod](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})))
+		made = append(made,
+			mustCreate[*corev1.Pod](t)(kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods(ns).Create(t.Context(), p,
+				metav1.CreateOptions{})))
 	}
 	if a, b := made[0].Spec.String(), made[1].Spec.String(); a != b {
 		t.Errorf("the same Pod in JSON and protobuf differ:\n%s\n%s", a, b)

@@ -32,8 +32,10 @@ func (b *builder) ensureKubernetesService(ctx context.Context) error {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: kubernetesService, Namespace: metav1.NamespaceDefault, Labels: labels},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, ClusterIP: b.serviceIP(), ClusterIPs: []string{b.serviceIP()}, SessionAffinity: corev1.ServiceAffinityNone,
-			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(b.servingPort())}},
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: b.serviceIP(), ClusterIPs: []string{b.serviceIP()},
+			SessionAffinity: corev1.ServiceAffinityNone,
+			Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443,
+				TargetPort: intstr.FromInt32(b.servingPort())}},
 		},
 	}
 	if n := b.config.Services.KubernetesNodePort; n > 0 {
@@ -96,11 +98,14 @@ func (b *builder) ensureKubernetesEndpointSlice(ctx context.Context) error {
 	}
 	want := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: kubernetesService, Namespace: metav1.NamespaceDefault, Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService},
+			Name: kubernetesService, Namespace: metav1.NamespaceDefault,
+			Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService},
 		},
 		AddressType: family,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{b.advertise.String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(b.servingPort()), Protocol: new(corev1.ProtocolTCP)}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{b.advertise.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(b.servingPort()),
+			Protocol: new(corev1.ProtocolTCP)}},
 	}
 	client := b.client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault)
 	old, err := client.Get(ctx, kubernetesService, metav1.GetOptions{})
@@ -111,7 +116,8 @@ func (b *builder) ensureKubernetesEndpointSlice(ctx context.Context) error {
 		if err = client.Delete(ctx, kubernetesService, metav1.DeleteOptions{}); err == nil {
 			_, err = client.Create(ctx, want, metav1.CreateOptions{})
 		}
-	case err == nil && !(apiequality.Semantic.DeepEqual(old.Endpoints, want.Endpoints) && apiequality.Semantic.DeepEqual(old.Ports, want.Ports)):
+	case err == nil && !(apiequality.Semantic.DeepEqual(old.Endpoints, want.Endpoints) &&
+		apiequality.Semantic.DeepEqual(old.Ports, want.Ports)):
 		want.ResourceVersion = old.ResourceVersion
 		_, err = client.Update(ctx, want, metav1.UpdateOptions{})
 	}

@@ -17,7 +17,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// overHTTPS is an administrator's client of a server that believes byHeader, with a connection of its own.
+// overHTTPS is an administrator's client of a server that believes byHeader, with a connection of
+// its own.
 func overHTTPS(s *Server) kubernetes.Interface { return overHTTPSTo(s.Addr()) }
 
 func overHTTPSTo(at net.Addr) kubernetes.Interface {
@@ -41,7 +42,8 @@ func rootTo(at net.Addr) *restclient.Config {
 	return cfg
 }
 
-// testWatcher follows ConfigMaps of a namespace and goes on from what it saw last when it is cut off.
+// testWatcher follows ConfigMaps of a namespace and goes on from what it saw last when it is cut
+// off.
 type testWatcher struct {
 	client   kubernetes.Interface
 	space    string
@@ -54,7 +56,8 @@ func (m *testWatcher) options() metav1.ListOptions {
 	if m.marked {
 		return metav1.ListOptions{AllowWatchBookmarks: true, ResourceVersion: fmt.Sprint(m.last)}
 	}
-	return metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	return metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: new(true),
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 }
 
 // follow takes events until n objects were seen; told hears of the bookmark.
@@ -107,8 +110,8 @@ func (m *testWatcher) take(e watch.Event, told func()) error {
 	return nil
 }
 
-// A hundred watchers over HTTPS get what there is, the bookmark that ends it, and then every write once and in the order of revisions, though writes come in bursts and events
-// leave together.
+// A hundred watchers over HTTPS get what there is, the bookmark that ends it, and then every write
+// once and in the order of revisions, though writes come in bursts and events leave together.
 // row: API-17
 func TestACrowdOverTheNetwork(t *testing.T) {
 	const watchers, perConnection, before, writers, each = 100, 25, 5, 20, 10
@@ -117,7 +120,8 @@ func TestACrowdOverTheNetwork(t *testing.T) {
 	s, c, _ := startServer(t, config)
 	ns := newNamespace(t, c)
 	create := func(ctx context.Context, name string) error {
-		_, err := c.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := c.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		return err
 	}
 	for n := range before {

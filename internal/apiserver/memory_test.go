@@ -83,7 +83,8 @@ func TestMemoryIsGivenBackAfterALoad(t *testing.T) {
 	loaded := heapInUse()
 	s.Store().TrimHistories(time.Now().Add(time.Hour))
 	after := heapInUse()
-	t.Logf("%d Pods: %d KiB live before, %d right after, %d when history is old", many, before>>10, loaded>>10, after>>10)
+	t.Logf("%d Pods: %d KiB live before, %d right after, %d when history is old", many, before>>10, loaded>>10,
+		after>>10)
 	if after > before+bound {
 		t.Errorf("%d KiB stay", (after-before)>>10)
 	}

@@ -32,19 +32,21 @@ func registeredMetrics(t *testing.T, r prometheus.Collector) map[string]string {
 		if m == nil {
 			t.Fatalf("a description that cannot be read: %s", d)
 		}
-		labels := strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(m[2]), func(r rune) bool { return r == ',' })
+		labels := strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(m[2]),
+			func(r rune) bool { return r == ',' })
 		slices.Sort(labels)
 		out[m[1]] = strings.Join(labels, " ")
 	}
 	return out
 }
 
-// joined begin the names of what parts count that the program joins with the server: authentication, authorization, Pod
-// Security.
-var joined = []string{"authentication_token_cache_", "apiserver_authorization_decisions_", "apiserver_client_certificate_", "pod_security_", "serviceaccount_"}
+// joined begin the names of what parts count that the program joins with the server:
+// authentication, authorization, Pod Security.
+var joined = []string{"authentication_token_cache_", "apiserver_authorization_decisions_",
+	"apiserver_client_certificate_", "pod_security_", "serviceaccount_"}
 
-// The server registers the metrics that kube-apiserver v1.37.2 does, with the same labels, but for those that the page
-// of metrics says are not served.
+// The server registers the metrics that kube-apiserver v1.37.2 does, with the same labels, but for
+// those that the page of metrics says are not served.
 //
 // row: OPS-11
 func TestMetricsOfTheServerAreNamedAsUpstreams(t *testing.T) {
@@ -57,9 +59,11 @@ func TestMetricsOfTheServerAreNamedAsUpstreams(t *testing.T) {
 	for line := range strings.Lines(upstreamMetrics) {
 		f := strings.Fields(line)
 		switch {
-		case f[0] == "#", f[0] == "-", slices.ContainsFunc(joined, func(p string) bool { return strings.HasPrefix(f[1], p) }):
+		case f[0] == "#", f[0] == "-",
+			slices.ContainsFunc(joined, func(p string) bool { return strings.HasPrefix(f[1], p) }):
 		default:
-			if labels, served := got[f[1]]; !served || labels != strings.Join(f[2:], " ") && !slices.Contains(f[2:], "?") {
+			if labels, served := got[f[1]]; !served || labels != strings.Join(f[2:], " ") && !slices.Contains(f[2:],
+				"?") {
 				t.Errorf("%s is served: %t, with labels %q, want %q", f[1], served, labels, strings.Join(f[2:], " "))
 			}
 		}

@@ -32,13 +32,15 @@ func (byHeader) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 	if name == "" {
 		return nil, false, nil
 	}
-	return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: strings.Fields(req.Header.Get("X-Test-Groups"))}}, true, nil
+	return &authenticator.Response{User: &user.DefaultInfo{Name: name,
+		Groups: strings.Fields(req.Header.Get("X-Test-Groups"))}}, true, nil
 }
 
 func client() *http.Client {
 	return &http.Client{
-		Timeout:   10 * time.Second,
-		Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, RootCAs: x509.NewCertPool()}}, //nolint:gosec // a test's own server
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
+			RootCAs: x509.NewCertPool()}}, //nolint:gosec // a test's own server
 	}
 }
 
@@ -100,7 +102,8 @@ func TestNetworkWatch(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
 	s, k, _ := startServer(t, c)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=true", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"https://"+s.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=true", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,8 @@ func TestNetworkWatch(t *testing.T) {
 	}
 	events := json.NewDecoder(res.Body)
 	for _, name := range []string{"one", "two", "three"} {
-		mustCreate[*corev1.ConfigMap](t)(k.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(k.CoreV1().ConfigMaps("default").Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 		var e struct {
 			Type   string
 			Object corev1.ConfigMap
@@ -201,7 +205,8 @@ func TestDamagedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		damage(t, filepath.Join(dir, "copy", pattern))
-		again, err := store.Open(context.Background(), store.Options{Dir: dir + "/copy", NoFsync: true, Tick: 10 * time.Millisecond})
+		again, err := store.Open(context.Background(), store.Options{Dir: dir + "/copy", NoFsync: true,
+			Tick: 10 * time.Millisecond})
 		if err == nil {
 			again.Close()
 			t.Errorf("%s: opened in spite of the damage", pattern)

@@ -18,7 +18,8 @@ import (
 // nodePortRangeKey is where the node ports lie that are held, upstream's key.
 const nodePortRangeKey = store.Prefix + "/ranges/servicenodeports"
 
-// nodePortStorage keeps the held node ports in the store, where all API servers see them, as a RangeAllocation.
+// nodePortStorage keeps the held node ports in the store, where all API servers see them, as a
+// RangeAllocation.
 type nodePortStorage struct {
 	mu        sync.Mutex // one change at a time; others are guarded by the revision
 	client    *clientv3.Client
@@ -35,7 +36,8 @@ func (b *builder) persistNodePorts() error {
 		return err
 	}
 	b.nodePortStorage = &nodePortStorage{
-		client: client, codec: protobuf.NewSerializer(b.scheme.Scheme, b.scheme.Scheme), decoder: b.scheme.Codecs.UniversalDeserializer(),
+		client: client, codec: protobuf.NewSerializer(b.scheme.Scheme, b.scheme.Scheme),
+		decoder:   b.scheme.Codecs.UniversalDeserializer(),
 		allocator: b.allocator, list: listServices(b.lookupStorage),
 	}
 	b.allocator.UseNodePortStorage(b.nodePortStorage)
@@ -80,7 +82,8 @@ func (p *nodePortStorage) update(ctx context.Context, f func(*services.PortMap) 
 		if err != nil {
 			return err
 		}
-		res, err := p.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(nodePortRangeKey), "=", revision)).Then(clientv3.OpPut(nodePortRangeKey, string(value))).Commit()
+		res, err := p.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(nodePortRangeKey), "=", revision)).Then(
+			clientv3.OpPut(nodePortRangeKey, string(value))).Commit()
 		if err != nil {
 			return fmt.Errorf("write %s: %w", nodePortRangeKey, err)
 		}
@@ -90,7 +93,8 @@ func (p *nodePortStorage) update(ctx context.Context, f func(*services.PortMap) 
 	}
 }
 
-// load is what is stored, and at which revision (0: nothing is). Without a map of this range the stored Services tell what is held.
+// load is what is stored, and at which revision (0: nothing is). Without a map of this range the
+// stored Services tell what is held.
 func (p *nodePortStorage) load(ctx context.Context) (*services.PortMap, int64, error) {
 	res, err := p.client.Get(ctx, nodePortRangeKey)
 	if err != nil {

@@ -20,8 +20,8 @@ func openAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPID
 	return out
 }
 
-// setOpenAPI sets up both documents over the models given. Names come from versioned types only, else each would be listed under the internal
-// version too.
+// setOpenAPI sets up both documents over the models given. Names come from versioned types only,
+// else each would be listed under the internal version too.
 func (b *builder) setOpenAPI(g *genericapiserver.Config, models common.GetOpenAPIDefinitions) {
 	namer := openapi.NewDefinitionNamer(b.scheme.Served, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(models, namer)

@@ -25,8 +25,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// serveOpenAPI serves the documents of the own kinds, each made when first asked for: most runs never need them, and making all takes a
-// quarter of the start.
+// serveOpenAPI serves the documents of the own kinds, each made when first asked for: most runs
+// never need them, and making all takes a quarter of the start.
 func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *genericapiserver.Config) error {
 	v2, v3 := c.OpenAPIConfig, c.OpenAPIV3Config
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
@@ -81,7 +81,8 @@ func groupVersionHandler(ws *restful.WebService, v3 *common.OpenAPIV3Config) htt
 	return m
 }
 
-// groupVersionDocuments serves the OpenAPI v3 documents of group versions. The hash in their addresses is the program's: the documents change with it only.
+// groupVersionDocuments serves the OpenAPI v3 documents of group versions. The hash in their
+// addresses is the program's: the documents change with it only.
 type groupVersionDocuments struct {
 	hash   string
 	groups map[string]func() http.Handler
@@ -98,7 +99,8 @@ func (p *groupVersionDocuments) index() (string, error) {
 	return string(raw), err
 }
 
-// ServeHTTP answers with one document. With the right hash clients may keep it for ever; with another one they are sent to the right one.
+// ServeHTTP answers with one document. With the right hash clients may keep it for ever; with
+// another one they are sent to the right one.
 func (p *groupVersionDocuments) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimPrefix(req.URL.Path, "/openapi/v3/")
 	document, ok := p.groups[path]
@@ -112,7 +114,8 @@ func (p *groupVersionDocuments) ServeHTTP(w http.ResponseWriter, req *http.Reque
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
 	default:
-		http.Redirect(w, req, "/openapi/v3/"+path+"?"+url.Values{"hash": {p.hash}}.Encode(), http.StatusMovedPermanently)
+		http.Redirect(w, req, "/openapi/v3/"+path+"?"+url.Values{"hash": {p.hash}}.Encode(),
+			http.StatusMovedPermanently)
 		return
 	}
 	bare := req.Clone(req.Context())

@@ -18,11 +18,12 @@ func isUncomparablePanic(p any) bool {
 	return strings.Contains(text, "comparing uncomparable type") || strings.Contains(text, "hash of unhashable type")
 }
 
-// withMergeKeyCheck answers 400 to strategic merge patches with a list or an object where the key of a list's items belongs: the library compares them and
-// panics, upstream's server answers 500.
+// withMergeKeyCheck answers 400 to strategic merge patches with a list or an object where the key
+// of a list's items belongs: the library compares them and panics, upstream's server answers 500.
 func (b *builder) withMergeKeyCheck(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method != http.MethodPatch || !strings.HasPrefix(req.Header.Get("Content-Type"), string(types.StrategicMergePatchType)) {
+		if req.Method != http.MethodPatch || !strings.HasPrefix(req.Header.Get("Content-Type"),
+			string(types.StrategicMergePatchType)) {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -38,7 +39,8 @@ func (b *builder) withMergeKeyCheck(next http.Handler) http.Handler {
 			if info, ok := request.RequestInfoFrom(req.Context()); ok {
 				gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
 			}
-			err := apierrors.NewBadRequest("the patch has a list or an object where the merge key of a list needs a plain value")
+			err := apierrors.NewBadRequest("the patch has a list or an object where the merge key of a list needs a " +
+				"plain value")
 			responsewriters.ErrorNegotiated(err, b.scheme.Codecs, gv, w, req)
 		}()
 		next.ServeHTTP(w, req)

@@ -20,8 +20,8 @@ type recordedRequest struct {
 	Body               json.RawMessage
 }
 
-// recordedAnswer is a request with what kube-apiserver v1.37.2 answered to it: the message, reason and details of a refusal, the columns and cells
-// of a table, of other answers the code alone.
+// recordedAnswer is a request with what kube-apiserver v1.37.2 answered to it: the message, reason
+// and details of a refusal, the columns and cells of a table, of other answers the code alone.
 type recordedAnswer struct {
 	recordedRequest
 	Setup *recordedRequest
@@ -30,8 +30,9 @@ type recordedAnswer struct {
 	Want  map[string]any
 }
 
-// TestRecordedAnswers replays what hack/apidiff -record wrote down: requests that were once answered otherwise than by kube-apiserver v1.37.2. They
-// are about every kind: field selectors, tables, writes of what is not there, and objects with one to three faults.
+// TestRecordedAnswers replays what hack/apidiff -record wrote down: requests that were once
+// answered otherwise than by kube-apiserver v1.37.2. They are about every kind: field selectors,
+// tables, writes of what is not there, and objects with one to three faults.
 //
 // row: API-44
 func TestRecordedAnswers(t *testing.T) {
@@ -60,7 +61,8 @@ func TestRecordedAnswers(t *testing.T) {
 			t.Fatalf("line %d: %v", n, err)
 		}
 		path, _, _ := strings.Cut(x.Path, "?")
-		t.Run(fmt.Sprintf("%d %s %s", n, x.Method, path[strings.LastIndex(path, "/")+1:]), func(t *testing.T) { replay(t, send, &x) })
+		t.Run(fmt.Sprintf("%d %s %s", n, x.Method, path[strings.LastIndex(path, "/")+1:]),
+			func(t *testing.T) { replay(t, send, &x) })
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
@@ -69,7 +71,8 @@ func TestRecordedAnswers(t *testing.T) {
 
 type sendRecorded func(r recordedRequest, table bool) (int, map[string]any)
 
-// replay sends a recorded request and compares. LIVE in a body stands for the version of the object that is there.
+// replay sends a recorded request and compares. LIVE in a body stands for the version of the object
+// that is there.
 func replay(t *testing.T, send sendRecorded, x *recordedAnswer) {
 	if x.Setup != nil {
 		if code, body := send(*x.Setup, false); code != http.StatusCreated && code != http.StatusConflict {
@@ -83,7 +86,8 @@ func replay(t *testing.T, send sendRecorded, x *recordedAnswer) {
 	}
 	code, body := send(x.recordedRequest, x.Table)
 	if code != x.Code {
-		t.Fatalf("%s %s: code %d, upstream %d: %v\nupstream %v", x.Path, x.Body, code, x.Code, body["message"], x.Want["message"])
+		t.Fatalf("%s %s: code %d, upstream %d: %v\nupstream %v", x.Path, x.Body, code, x.Code, body["message"],
+			x.Want["message"])
 	}
 	if x.Table && code < http.StatusBadRequest {
 		rows, _ := body["rows"].([]any)
@@ -146,7 +150,8 @@ func recordedSender(t *testing.T, cfg *restclient.Config) sendRecorded {
 		}
 		defer res.Body.Close()
 		obj := map[string]any{}
-		if err := json.NewDecoder(res.Body).Decode(&obj); err != nil && res.StatusCode < http.StatusBadRequest && r.Method != http.MethodGet {
+		if err := json.NewDecoder(res.Body).Decode(&obj); err != nil && res.StatusCode < http.StatusBadRequest &&
+			r.Method != http.MethodGet {
 			t.Fatalf("%s %s: %v", r.Method, r.Path, err)
 		}
 		return res.StatusCode, obj

@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRefusals sends what testdata/refusals.txt says and compares the answers written there, which are judged by upstream's rules: field, kind of
-// fault, text and order of each. A line is a kind of the table `some` and a merge patch over its small object, sent as a creation; what follows `THEN` (after
-// a subresource, if any) is a patch of the object stored before. GANTRY_UPDATE=1 writes the answers anew, to be read before they are kept.
+// TestRefusals sends what testdata/refusals.txt says and compares the answers written there, which
+// are judged by upstream's rules: field, kind of fault, text and order of each. A line is a kind of
+// the table `some` and a merge patch over its small object, sent as a creation; what follows `THEN`
+// (after a subresource, if any) is a patch of the object stored before. GANTRY_UPDATE=1 writes the
+// answers anew, to be read before they are kept.
 func TestRefusals(t *testing.T) {
 	sharedFuzzSession.prepare(t)
 	small := map[string]target{}
@@ -86,7 +88,8 @@ func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line 
 	if code, text := s.send(http.MethodPost, x.list, "application/json", body); code != http.StatusCreated {
 		t.Fatalf("%s: %d %s", line, code, text)
 	}
-	defer s.send(http.MethodDelete, x.list+"/"+u.GetName()+"?gracePeriodSeconds=0&propagationPolicy=Background", "application/json", nil)
+	defer s.send(http.MethodDelete, x.list+"/"+u.GetName()+"?gracePeriodSeconds=0&propagationPolicy=Background",
+		"application/json", nil)
 	path := x.list + "/" + u.GetName()
 	if strings.HasPrefix(then, "/") {
 		sub, more, _ := strings.Cut(then, " ")
@@ -99,7 +102,8 @@ func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line 
 	return s.requestCauses(t, http.MethodPatch, path+"?dryRun=All", "application/merge-patch+json", update)
 }
 
-// requestCauses sends a request and takes its answer apart: warnings, and each cause with its field.
+// requestCauses sends a request and takes its answer apart: warnings, and each cause with its
+// field.
 func (s *fuzzSession) requestCauses(t *testing.T, method, path, contentType string, body []byte) (out []string) {
 	t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(string(body)))

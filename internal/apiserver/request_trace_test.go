@@ -88,7 +88,8 @@ func TestAWriteTellsHowItWent(t *testing.T) {
 	c, told := asking(t, s, admin())
 	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	got := told()
-	if got.User != "admin" || got.Verb != "create" || got.Resource != "pods" || got.Name != "p" || got.Code != http.StatusCreated || got.Revision == 0 {
+	if got.User != "admin" || got.Verb != "create" || got.Resource != "pods" || got.Name != "p" ||
+		got.Code != http.StatusCreated || got.Revision == 0 {
 		t.Errorf("told %+v", got)
 	}
 	var order []string
@@ -97,29 +98,35 @@ func TestAWriteTellsHowItWent(t *testing.T) {
 			order = append(order, p.Name)
 		}
 	}
-	want := []string{journal.StepAuthentication, journal.StepAuthorization, journal.StepReading, journal.StepMutation, journal.StepValidation, journal.StepAdmission, journal.StepStorage}
+	want := []string{journal.StepAuthentication, journal.StepAuthorization, journal.StepReading, journal.StepMutation,
+		journal.StepValidation, journal.StepAdmission, journal.StepStorage}
 	if !slices.Equal(order, want) {
 		t.Errorf("steps %q, want %q", order, want)
 	}
 	if p := step(t, got, journal.StepReading, ""); !strings.Contains(lines(p), `+ spec.restartPolicy: "Always"`) {
 		t.Errorf("defaulting told as %s", lines(p))
 	}
-	if p := step(t, got, journal.StepStorage, ""); !strings.Contains(p.Message, "/pods/"+ns+"/p at revision ") || p.Took <= 0 {
+	if p := step(t, got, journal.StepStorage, ""); !strings.Contains(p.Message, "/pods/"+ns+"/p at revision ") ||
+		p.Took <= 0 {
 		t.Errorf("storage told as %+v", p)
 	}
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
 	if got := told(); !strings.Contains(lines(got.Steps[len(got.Steps)-1]), "labels") {
 		t.Errorf("the patch told as %+v", got)
 	}
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
 	if got := told(); !strings.Contains(got.Steps[len(got.Steps)-1].Message, "not written") {
 		t.Errorf("a patch that changes nothing told as %+v", got)
 	}
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("dry"), metav1.CreateOptions{DryRun: []string{"All"}}))
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("dry"),
+		metav1.CreateOptions{DryRun: []string{"All"}}))
 	if got := told(); !got.DryRun || got.Revision != 0 {
 		t.Errorf("a dry run told as %+v", got)
 	}
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if got := told(); !slices.ContainsFunc(got.Steps, func(p journal.Step) bool {
@@ -167,22 +174,29 @@ func TestWebhooksAndPoliciesAreToldApart(t *testing.T) {
 	server := httptest.NewTLSServer(&fakeWebhook{})
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(plainly.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: ns},
-		Webhooks: []registrationv1.MutatingWebhook{{
-			Name: "m.example.com", ClientConfig: registrationv1.WebhookClientConfig{URL: new(server.URL + "/mutate"), CABundle: ca},
-			Rules: []registrationv1.RuleWithOperations{{
-				Operations: []registrationv1.OperationType{registrationv1.Create},
-				Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
-			SideEffects:       new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{}))
+	mustCreate[*registrationv1.MutatingWebhookConfiguration](t)(
+		plainly.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(),
+			&registrationv1.MutatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: ns},
+				Webhooks: []registrationv1.MutatingWebhook{{
+					Name:         "m.example.com",
+					ClientConfig: registrationv1.WebhookClientConfig{URL: new(server.URL + "/mutate"), CABundle: ca},
+					Rules: []registrationv1.RuleWithOperations{{
+						Operations: []registrationv1.OperationType{registrationv1.Create},
+						Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+							Resources: []string{"pods"}},
+					}},
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
+					SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				}},
+			}, metav1.CreateOptions{}))
 	c, told := asking(t, s, admin())
 	eventually(t, "the webhook is told", func() bool {
-		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("x"), metav1.CreateOptions{DryRun: []string{"All"}}))
-		return slices.ContainsFunc(told().Steps, func(p journal.Step) bool { return strings.HasPrefix(p.By, "m.example.com of "+ns) })
+		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("x"),
+			metav1.CreateOptions{DryRun: []string{"All"}}))
+		return slices.ContainsFunc(told().Steps,
+			func(p journal.Step) bool { return strings.HasPrefix(p.By, "m.example.com of "+ns) })
 	})
 	p := step(t, told(), journal.StepMutation, "m.example.com")
 	if !strings.Contains(lines(p), `metadata.labels: {mutated: "yes"}`) || p.Took <= 0 {
@@ -196,13 +210,17 @@ func TestStoriesAreForThoseWhoMayKnow(t *testing.T) {
 	ns := newNamespace(t, plainly)
 	c, told := asking(t, s, &user.DefaultInfo{Name: "eve"}) // the joint server lets only masters write
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{})
-	if got := told(); err == nil || len(got.Steps) > 0 || got.Withheld != "user eve may not explain pods in namespace "+ns {
+	if got := told(); err == nil || len(got.Steps) > 0 ||
+		got.Withheld != "user eve may not explain pods in namespace "+ns {
 		t.Errorf("%v: told %+v", err, got)
 	}
 	c, told = asking(t, s, admin())
-	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hush"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hush"}},
+		metav1.CreateOptions{}))
 	raw, _ := json.Marshal(told())
-	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Patch(t.Context(), "s", types.MergePatchType, []byte(`{"stringData":{"k":"hush, hush"}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Patch(t.Context(), "s", types.MergePatchType,
+		[]byte(`{"stringData":{"k":"hush, hush"}}`), metav1.PatchOptions{}))
 	more, _ := json.Marshal(told())
 	for _, raw := range []string{string(raw), string(more)} {
 		if strings.Contains(raw, "hush") || strings.Contains(raw, "aHVza") || !strings.Contains(raw, "***") {

@@ -30,8 +30,9 @@ type Server struct {
 	closed        sync.Once
 }
 
-// New opens the store and the port and builds the handler chain. Errors are *PortTaken, *BadFile, *store.InUse, *store.Damaged,
-// *store.Unreachable or name what is wrong. Run or Close the server it returns.
+// New opens the store and the port and builds the handler chain. Errors are *PortTaken, *BadFile,
+// *store.InUse, *store.Damaged, *store.Unreachable or name what is wrong. Run or Close the server
+// it returns.
 func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Journal.Sink == nil {
 		c.Journal.Sink = journal.Discard{}
@@ -60,7 +61,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx ends, then stops gracefully: requests in flight are answered, watches end, etcd closes last.
+// Run serves until ctx ends, then stops gracefully: requests in flight are answered, watches end,
+// etcd closes last.
 func (s *Server) Run(ctx context.Context) error {
 	s.destroy = nil
 	defer s.Close()
@@ -107,8 +109,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Store is where objects live, for maintenance.
 func (s *Server) Store() *store.Store { return s.store }
 
-// InProcess is a client configuration that reaches this server without network, as the user given: the whole handler chain runs, and
-// answers stream. Requests made before the server is built wait for it, for five seconds at most.
+// InProcess is a client configuration that reaches this server without network, as the user given:
+// the whole handler chain runs, and answers stream. Requests made before the server is built wait
+// for it, for five seconds at most.
 func (s *Server) InProcess(u user.Info) *restclient.Config { return s.inProcess.clientConfig(u) }
 
 // ListerWatcher lists and watches all objects of a kind, as StorageListerWatcher does.
@@ -158,5 +161,6 @@ func (s *Server) waitUntilReady(ctx context.Context) {
 
 // loopbackUser is who the server is to itself.
 func loopbackUser() user.Info {
-	return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup,
+		user.AllAuthenticated}}
 }

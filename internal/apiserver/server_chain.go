@@ -26,7 +26,8 @@ import (
 
 // createServerChain makes the servers of the chain and opens the entrance.
 func (b *builder) createServerChain() error {
-	next := genericapiserver.NewEmptyDelegateWithCustomHandler(notfoundhandler.New(b.scheme.Codecs, genericapifilters.NoMuxAndDiscoveryIncompleteKey))
+	next := genericapiserver.NewEmptyDelegateWithCustomHandler(notfoundhandler.New(b.scheme.Codecs,
+		genericapifilters.NoMuxAndDiscoveryIncompleteKey))
 	var crds *apiextensionsapiserver.CustomResourceDefinitions
 	if !b.config.CustomResourcesOff {
 		var err error
@@ -59,7 +60,8 @@ func (b *builder) createServerChain() error {
 }
 
 // createKubeAPIServer installs the storages of the set.
-func (b *builder) createKubeAPIServer(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+func (b *builder) createKubeAPIServer(
+	next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	s, err := b.generic.Complete(b.informers).New("gantry", next)
 	if err != nil {
 		return nil, err
@@ -68,7 +70,8 @@ func (b *builder) createKubeAPIServer(next genericapiserver.DelegationTarget) (*
 	var order []string
 	for _, gv := range b.set.Versions() {
 		if groups[gv.Group] == nil {
-			info := genericapiserver.NewDefaultAPIGroupInfo(gv.Group, b.scheme.Scheme, b.scheme.Parameter, b.scheme.Codecs)
+			info := genericapiserver.NewDefaultAPIGroupInfo(gv.Group, b.scheme.Scheme, b.scheme.Parameter,
+				b.scheme.Codecs)
 			if gv == journal.GroupVersion {
 				info.NegotiatedSerializer = noProtobufSerializer{b.scheme.Codecs}
 			}
@@ -113,8 +116,10 @@ func (s noProtobufSerializer) SupportedMediaTypes() (out []runtime.SerializerInf
 }
 
 // createAPIExtensionsServer is the server of CustomResourceDefinitions and of what they define.
-func (b *builder) createAPIExtensionsServer(next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
-	gv := apiextensionsv1beta1.SchemeGroupVersion // stored in the older form, as upstream: it is the smaller one and both can read it
+func (b *builder) createAPIExtensionsServer(
+	next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
+	// stored in the older form, as upstream: it is the smaller one and both can read it
+	gv := apiextensionsv1beta1.SchemeGroupVersion
 	codec := apiextensionsapiserver.Codecs.LegacyCodec(gv, apiextensionsv1.SchemeGroupVersion)
 	g, etcd, err := b.delegateConfig(codec, runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
 	if err != nil {
@@ -125,19 +130,24 @@ func (b *builder) createAPIExtensionsServer(next genericapiserver.DelegationTarg
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: store.WrapStorage(b.server.store.ShareClient(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker)), b.tracer.WrapStorage),
-			MasterCount:          1,
-			AuthResolverWrapper:  b.webhookAuthResolver(),
-			ServiceResolver:      b.resolver,
+			CRDRESTOptionsGetter: store.WrapStorage(
+				b.server.store.ShareClient(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers,
+					g.StorageObjectCountTracker)), b.tracer.WrapStorage),
+			MasterCount:         1,
+			AuthResolverWrapper: b.webhookAuthResolver(),
+			ServiceResolver:     b.resolver,
 		},
 	}
 	return c.Complete().New(next)
 }
 
-// createAggregatorServer is the front of the chain: it knows every group version as an APIService and sends requests to who serves it.
-func (b *builder) createAggregatorServer(own *genericapiserver.GenericAPIServer, crds *apiextensionsapiserver.CustomResourceDefinitions) (*aggregator.APIAggregator, error) {
+// createAggregatorServer is the front of the chain: it knows every group version as an APIService
+// and sends requests to who serves it.
+func (b *builder) createAggregatorServer(own *genericapiserver.GenericAPIServer,
+	crds *apiextensionsapiserver.CustomResourceDefinitions) (*aggregator.APIAggregator, error) {
 	gv := apiregistrationv1.SchemeGroupVersion
-	g, _, err := b.delegateConfig(aggregatorscheme.Codecs.LegacyCodec(gv), runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
+	g, _, err := b.delegateConfig(aggregatorscheme.Codecs.LegacyCodec(gv),
+		runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
 	if err != nil {
 		return nil, err
 	}

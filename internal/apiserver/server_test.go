@@ -169,7 +169,8 @@ func startServer(t *testing.T, c Config) (*Server, kubernetes.Interface, func())
 func newNamespace(t *testing.T, c kubernetes.Interface) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,8 @@ func TestFirstObjects(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	svc := mustCreate[*corev1.Service](t)(c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))
+	svc := mustCreate[*corev1.Service](t)(c.CoreV1().Services("default").Get(t.Context(),
+		"kubernetes", metav1.GetOptions{}))
 	if svc.Spec.ClusterIP != "10.96.0.1" {
 		t.Errorf("kubernetes has address %s, want the first of the range", svc.Spec.ClusterIP)
 	}
@@ -248,7 +250,8 @@ func TestFirstObjects(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if cidr, err := c.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil || cidr.Spec.CIDRs[0] != "10.96.0.0/16" || len(cidr.Status.Conditions) != 1 {
+	if cidr, err := c.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil ||
+		cidr.Spec.CIDRs[0] != "10.96.0.0/16" || len(cidr.Status.Conditions) != 1 {
 		t.Errorf("service CIDR: %+v, %v", cidr, err)
 	}
 	v, err := c.Discovery().ServerVersion()

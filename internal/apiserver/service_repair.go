@@ -45,7 +45,8 @@ func (l ipAddressStorage) Allocate(ctx context.Context, a *networkingv1.IPAddres
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if e, ok := have.(*networkingv1.IPAddress); ok && err == nil && e.Spec.ParentRef != nil && *e.Spec.ParentRef == *a.Spec.ParentRef {
+	if e, ok := have.(*networkingv1.IPAddress); ok && err == nil && e.Spec.ParentRef != nil &&
+		*e.Spec.ParentRef == *a.Spec.ParentRef {
 		return nil // left by an earlier try to store this very Service
 	}
 	return services.ErrIPAllocated
@@ -54,7 +55,8 @@ func (l ipAddressStorage) Allocate(ctx context.Context, a *networkingv1.IPAddres
 // Release implements services.IPAddressStorage.
 func (l ipAddressStorage) Release(ctx context.Context, a *networkingv1.IPAddress) error {
 	mine := func(_ context.Context, obj runtime.Object) error {
-		if e, ok := obj.(*networkingv1.IPAddress); ok && e.Spec.ParentRef != nil && *e.Spec.ParentRef == *a.Spec.ParentRef {
+		if e, ok := obj.(*networkingv1.IPAddress); ok && e.Spec.ParentRef != nil &&
+			*e.Spec.ParentRef == *a.Spec.ParentRef {
 			return nil
 		}
 		return errors.New("the address belongs to somebody else by now")
@@ -69,7 +71,8 @@ func (l ipAddressStorage) Release(ctx context.Context, a *networkingv1.IPAddress
 // serviceCIDRPrefixes are the ranges of all ServiceCIDRs from which addresses may be taken.
 func serviceCIDRPrefixes(find storageLookup) func(context.Context) ([]netip.Prefix, error) {
 	return func(ctx context.Context) ([]netip.Prefix, error) {
-		obj, err := find(networkingv1.GroupName, "servicecidrs").List(ctx, &metainternalversion.ListOptions{ResourceVersion: "0"})
+		obj, err := find(networkingv1.GroupName, "servicecidrs").List(ctx,
+			&metainternalversion.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return nil, err
 		}
@@ -86,18 +89,19 @@ func serviceCIDRPrefixes(find storageLookup) func(context.Context) ([]netip.Pref
 // addServiceRepair keeps IPAddresses and ServiceCIDRs right as long as the server runs.
 func (b *builder) addServiceRepair() error {
 	informer := b.informers.Networking().V1().ServiceCIDRs().Informer() // asked for before the factory starts
-	return b.generic.AddPostStartHook("gantry-service-addresses", func(ctx genericapiserver.PostStartHookContext) error {
-		changed := make(changeSignal, 1)
-		poke := func(any) { changed.Enqueue() }
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: poke, UpdateFunc: func(_, o any) { poke(o) }, DeleteFunc: poke,
+	return b.generic.AddPostStartHook("gantry-service-addresses",
+		func(ctx genericapiserver.PostStartHookContext) error {
+			changed := make(changeSignal, 1)
+			poke := func(any) { changed.Enqueue() }
+			_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc: poke, UpdateFunc: func(_, o any) { poke(o) }, DeleteFunc: poke,
+			})
+			if err != nil {
+				return err
+			}
+			go b.runServiceRepair(ctx, changed)
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-		go b.runServiceRepair(ctx, changed)
-		return nil
-	})
 }
 
 // serviceRepairer compares what Services hold with what is written down.
@@ -114,7 +118,8 @@ func (b *builder) runServiceRepair(ctx context.Context, changed changeSignal) {
 	recorder := func(name string) record.EventRecorder {
 		return broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: name})
 	}
-	r := &serviceRepairer{builder: b, ipRecorder: recorder("ipallocator-repair-controller"), nodePortRecorder: recorder("portallocator-repair-controller")}
+	r := &serviceRepairer{builder: b, ipRecorder: recorder("ipallocator-repair-controller"),
+		nodePortRecorder: recorder("portallocator-repair-controller")}
 	tick := time.NewTicker(repairPeriod)
 	defer tick.Stop()
 	again := time.NewTimer(0) // while a ServiceCIDR waits for its last address
@@ -130,7 +135,8 @@ func (b *builder) runServiceRepair(ctx context.Context, changed changeSignal) {
 		}
 		waits, err := r.runOnce(ctx)
 		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(2).Info("The addresses of Services could not be compared; the next try is in a second", "err", err)
+			klog.FromContext(ctx).V(2).Info("The addresses of Services could not be compared; the next try is in a "+
+				"second", "err", err)
 			waits = true
 		}
 		if waits {
@@ -153,7 +159,8 @@ func (r *serviceRepairer) runOnce(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("list service CIDRs: %w", err)
 	}
-	if err := r.repairIPAddresses(ctx, all.Items, services.ServiceCIDRState{CIDRs: cidrs.Items, IPAddresses: entries.Items}); err != nil {
+	if err := r.repairIPAddresses(ctx, all.Items, services.ServiceCIDRState{CIDRs: cidrs.Items,
+		IPAddresses: entries.Items}); err != nil {
 		return false, err
 	}
 	if err := r.repairNodePorts(ctx, all.Items); err != nil {
@@ -161,7 +168,8 @@ func (r *serviceRepairer) runOnce(ctx context.Context) (bool, error) {
 	}
 	waits := false
 	for i := range cidrs.Items {
-		blocked, err := r.syncServiceCIDR(ctx, &cidrs.Items[i], services.ServiceCIDRState{CIDRs: cidrs.Items, IPAddresses: entries.Items})
+		blocked, err := r.syncServiceCIDR(ctx, &cidrs.Items[i], services.ServiceCIDRState{CIDRs: cidrs.Items,
+			IPAddresses: entries.Items})
 		if err != nil {
 			return waits, fmt.Errorf("service CIDR %s: %w", cidrs.Items[i].Name, err)
 		}
@@ -170,14 +178,16 @@ func (r *serviceRepairer) runOnce(ctx context.Context) (bool, error) {
 	return waits, nil
 }
 
-// stillValid says that a finding about a Service is one: it was not deleted or changed between the lists.
+// stillValid says that a finding about a Service is one: it was not deleted or changed between the
+// lists.
 func (r *serviceRepairer) stillValid(ctx context.Context, about runtime.Object) bool {
 	previous, ok := about.(*corev1.Service)
 	if !ok {
 		return true
 	}
 	s, err := r.client.CoreV1().Services(previous.Namespace).Get(ctx, previous.Name, metav1.GetOptions{})
-	return err == nil && s.UID == previous.UID && s.ResourceVersion == previous.ResourceVersion && s.DeletionTimestamp == nil
+	return err == nil && s.UID == previous.UID && s.ResourceVersion == previous.ResourceVersion &&
+		s.DeletionTimestamp == nil
 }
 
 func (r *serviceRepairer) recordFindings(ctx context.Context, by record.EventRecorder, all []services.Finding) {
@@ -188,7 +198,8 @@ func (r *serviceRepairer) recordFindings(ctx context.Context, by record.EventRec
 	}
 }
 
-func (r *serviceRepairer) repairIPAddresses(ctx context.Context, all []corev1.Service, w services.ServiceCIDRState) (err error) {
+func (r *serviceRepairer) repairIPAddresses(ctx context.Context, all []corev1.Service,
+	w services.ServiceCIDRState) (err error) {
 	found := services.RepairIPs(all, w, time.Now())
 	defer func() { services.CountIPRepair(found.Findings, err) }()
 	r.recordFindings(ctx, r.ipRecorder, found.Findings)
@@ -208,10 +219,12 @@ func (r *serviceRepairer) repairIPAddresses(ctx context.Context, all []corev1.Se
 	return nil
 }
 
-// createIPAddress writes an address down for the Service that holds it. Services that go meanwhile gave their addresses back already: nothing of them may stay.
+// createIPAddress writes an address down for the Service that holds it. Services that go meanwhile
+// gave their addresses back already: nothing of them may stay.
 func (r *serviceRepairer) createIPAddress(ctx context.Context, e *networkingv1.IPAddress) error {
 	holds := func() bool {
-		s, err := r.client.CoreV1().Services(e.Spec.ParentRef.Namespace).Get(ctx, e.Spec.ParentRef.Name, metav1.GetOptions{})
+		s, err := r.client.CoreV1().Services(e.Spec.ParentRef.Namespace).Get(ctx, e.Spec.ParentRef.Name,
+			metav1.GetOptions{})
 		return err == nil && slices.Contains(s.Spec.ClusterIPs, e.Name)
 	}
 	if !holds() {
@@ -224,7 +237,8 @@ func (r *serviceRepairer) createIPAddress(ctx context.Context, e *networkingv1.I
 	if err != nil || holds() {
 		return err
 	}
-	err = r.client.NetworkingV1().IPAddresses().Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &made.UID}})
+	err = r.client.NetworkingV1().IPAddresses().Delete(ctx, e.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &made.UID}})
 	return ignoreConflict(err)
 }
 
@@ -258,8 +272,10 @@ func (r *serviceRepairer) repairNodePorts(ctx context.Context, all []corev1.Serv
 	})
 }
 
-// syncServiceCIDR says that a range is ready, holds it as long as addresses of it are in use, and lets it go then.
-func (r *serviceRepairer) syncServiceCIDR(ctx context.Context, c *networkingv1.ServiceCIDR, w services.ServiceCIDRState) (blocked bool, err error) {
+// syncServiceCIDR says that a range is ready, holds it as long as addresses of it are in use, and
+// lets it go then.
+func (r *serviceRepairer) syncServiceCIDR(ctx context.Context, c *networkingv1.ServiceCIDR,
+	w services.ServiceCIDRState) (blocked bool, err error) {
 	next, blocked := services.SyncServiceCIDR(c, w, metav1.Now())
 	client := r.client.NetworkingV1().ServiceCIDRs()
 	if next.Status != nil {

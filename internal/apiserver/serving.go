@@ -30,10 +30,12 @@ import (
 	"github.com/gantry-project/gantry/internal/features"
 )
 
-// setFeatureGates turns on what is asked for and what the library leaves off. The library's gates are the process's: what one server of it has on, all have.
+// setFeatureGates turns on what is asked for and what the library leaves off. The library's gates
+// are the process's: what one server of it has on, all have.
 func setFeatureGates(f features.Features) error {
 	if f.CBORServingAndStorage && !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
-		if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) +
+			"=true"); err != nil {
 			return fmt.Errorf("feature CBORServingAndStorage: %w", err)
 		}
 	}
@@ -41,20 +43,23 @@ func setFeatureGates(f features.Features) error {
 	return nil
 }
 
-// recordFeatureMetrics fills kubernetes_feature_enabled, with the library's gates and Gantry's own, and version_info.
+// recordFeatureMetrics fills kubernetes_feature_enabled, with the library's gates and Gantry's own,
+// and version_info.
 func recordFeatureMetrics(f features.Features) {
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 	ctx := context.Background()
 	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
 	e := newEffectiveVersion(false)
-	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(), e.MinCompatibilityVersion().String()
+	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(),
+		e.MinCompatibilityVersion().String()
 	if f.V136 {
 		emulated, least = "1.36", "1.35"
 	}
 	compatversion.RecordCompatVersionInfo(ctx, "kube", binary, emulated, least)
 }
 
-// makeSecureServing is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.
+// makeSecureServing is how the port answers: the serving pair and whose client certificates count,
+// both re-read when their files change.
 func (b *builder) makeSecureServing() (*genericapiserver.SecureServingInfo, error) {
 	f := b.config.Files
 	out := &genericapiserver.SecureServingInfo{Listener: watchbatching.Listener{Listener: b.server.listener}}
@@ -84,7 +89,8 @@ func (b *builder) makeSecureServing() (*genericapiserver.SecureServingInfo, erro
 	return out, nil
 }
 
-// selfSignedCertificate is a certificate for this run only, for servers that are asked in memory or by tests.
+// selfSignedCertificate is a certificate for this run only, for servers that are asked in memory or
+// by tests.
 func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -95,9 +101,11 @@ func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentPro
 		ips = append(ips, a.IP)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gantry self-signed"}, DNSNames: []string{"localhost"}, IPAddresses: ips,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gantry self-signed"},
+		DNSNames: []string{"localhost"}, IPAddresses: ips,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -108,7 +116,8 @@ func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentPro
 		return nil, err
 	}
 	return dynamiccertificates.NewStaticCertKeyContent("self-signed",
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
 // hostAddress is the address clients on other machines reach this one by.

@@ -22,8 +22,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/orphanedobjects"
 )
 
-// A namespace that ends stays until the last name is off spec.finalizers, whichever endpoint is written meanwhile; so does what others hold by finalizers,
-// of every kind and through each of its endpoints. Through each of them it goes with its last finalizer.
+// A namespace that ends stays until the last name is off spec.finalizers, whichever endpoint is
+// written meanwhile; so does what others hold by finalizers, of every kind and through each of its
+// endpoints. Through each of them it goes with its last finalizer.
 func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
@@ -37,8 +38,10 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 	for _, l := range lists {
 		for _, r := range l.APIResources {
 			main, sub, _ := strings.Cut(r.Name, "/")
-			if slices.Contains(r.Verbs, "patch") && !slices.Contains(connectResources, sub) && sub != "scale" && sub != "resize" && sub != "ephemeralcontainers" {
-				endpoints[l.GroupVersion+"/"+main] = append(endpoints[l.GroupVersion+"/"+main], strings.TrimSuffix("/"+sub, "/"))
+			if slices.Contains(r.Verbs, "patch") && !slices.Contains(connectResources, sub) && sub != "scale" &&
+				sub != "resize" && sub != "ephemeralcontainers" {
+				endpoints[l.GroupVersion+"/"+main] = append(endpoints[l.GroupVersion+"/"+main],
+					strings.TrimSuffix("/"+sub, "/"))
 			}
 		}
 	}
@@ -46,7 +49,8 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 	merge := "application/merge-patch+json"
 	for line := range strings.Lines(strings.TrimSpace(some)) {
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-held").Replace(line)), &obj.Object); err != nil {
+		if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-held").Replace(line)),
+			&obj.Object); err != nil {
 			t.Fatal(line, err)
 		}
 		r := known[obj.GroupVersionKind()]
@@ -101,12 +105,14 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 				held.Spec.Finalizers = nil
-				mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), held, metav1.UpdateOptions{}))
+				mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), held,
+					metav1.UpdateOptions{}))
 			case code >= 300:
 				t.Errorf("%s: the last finalizer cannot be taken off at %q: %d %s", kind, last, code, text)
 			}
 			if there() {
-				if kind != "Pod" && kind != "Namespace" && len(holders()) == 0 { // some status endpoints leave metadata as it is
+				// some status endpoints leave metadata as it is
+				if kind != "Pod" && kind != "Namespace" && len(holders()) == 0 {
 					t.Errorf("%s: it stays after its last finalizer was taken off at %q", kind, last)
 				}
 				d.do(http.MethodPatch, item, merge, `{"metadata":{"finalizers":null}}`)
@@ -116,8 +122,9 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 	}
 }
 
-// A server removes, when it starts, what lies in namespaces that do not exist, of custom resources too: by the API's rules, so that a finalizer holds an
-// object until it is taken off. What lies in other namespaces stays.
+// A server removes, when it starts, what lies in namespaces that do not exist, of custom resources
+// too: by the API's rules, so that a finalizer holds an object until it is taken off. What lies in
+// other namespaces stays.
 func TestOrphansAreRemoved(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s, c, _ := startServer(t, cfg)
@@ -125,14 +132,21 @@ func TestOrphansAreRemoved(t *testing.T) {
 	dyn := mustCreate[metadata.Interface](t)(metadata.NewForConfig(s.InProcess(admin())))
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	defer etcd.Close()
-	send := &traceSession{t: t, url: s.InProcess(admin()).Host, client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(s.InProcess(admin())))}
-	definition := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.x.io"},"spec":{"group":"x.io","scope":"Namespaced","names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
-	if code, text := send.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", definition); code != http.StatusCreated {
+	send := &traceSession{t: t, url: s.InProcess(admin()).Host,
+		client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(s.InProcess(admin())))}
+	definition :=
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.x.io"},` +
+			`"spec":{"group":"x.io","scope":"Namespaced","names":{"plural":"things","singular":"thing",` +
+			`"kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,` +
+			`"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+	if code, text := send.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"application/json", definition); code != http.StatusCreated {
 		t.Fatal(code, text)
 	}
 	things := "/apis/x.io/v1/namespaces/" + ns + "/things"
 	eventually(t, "custom resources are served", func() bool {
-		code, _ := send.do(http.MethodPost, things, "application/json", `{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"thing"}}`)
+		code, _ := send.do(http.MethodPost, things, "application/json",
+			`{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"thing"}}`)
 		return code == http.StatusCreated
 	})
 	for _, name := range []string{"plain", "held"} {
@@ -144,15 +158,19 @@ func TestOrphansAreRemoved(t *testing.T) {
 	}
 	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	bind(t, c, p, "n1")
-	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stays"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stays"}}, metav1.CreateOptions{}))
 	a := &orphanedobjects.Cleaner{Etcd: etcd, Discovery: c.Discovery(), Objects: dyn, Prefix: KeyPrefix}
 	audit := func() orphanedobjects.Report { return mustCreate[orphanedobjects.Report](t)(a.Clean(t.Context())) }
 	if got := audit(); len(got.Groups) != 0 {
 		t.Fatalf("orphans of namespaces that exist: %+v", got)
 	}
-	// The namespace goes by another hand, as it did while the status endpoint was a copy made too early.
-	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+ns))
-	want := map[string]orphanedobjects.Outcome{"configmaps": "", "pods": orphanedobjects.Terminating, "things.x.io": orphanedobjects.Removed}
+	// The namespace goes by another hand, as it did while the status endpoint was a copy made too
+	// early.
+	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(),
+		KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+ns))
+	want := map[string]orphanedobjects.Outcome{"configmaps": "", "pods": orphanedobjects.Terminating,
+		"things.x.io": orphanedobjects.Removed}
 	got := audit()
 	for _, g := range got.Groups {
 		if w := want[g.Resource]; g.Namespace != ns || w != "" && g.Outcome != w || g.Count != 1 {
@@ -173,7 +191,8 @@ func TestOrphansAreRemoved(t *testing.T) {
 	if _, err := c.CoreV1().ConfigMaps(ns).Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("its finalizer cannot be taken off: %v", err)
 	}
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(),
+		"p", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Error(err)
 	}
 	if got := audit(); len(got.Groups) != 0 {
@@ -181,22 +200,28 @@ func TestOrphansAreRemoved(t *testing.T) {
 	}
 	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Get(t.Context(), "stays", metav1.GetOptions{}))
 	// A list of namespaces that lacks those of every cluster is not believed.
-	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-public").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stays"}}, metav1.CreateOptions{}))
-	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+"kube-public"))
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-public").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stays"}}, metav1.CreateOptions{}))
+	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(),
+		KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+"kube-public"))
 	if got, err := a.Clean(t.Context()); err == nil || len(got.Groups) != 0 {
 		t.Errorf("without kube-public: %+v, %v", got, err)
 	}
-	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-public").Get(t.Context(), "stays", metav1.GetOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-public").Get(t.Context(),
+		"stays", metav1.GetOptions{}))
 }
 
-// A server that starts over a store with orphans removes them, and again what is found after a namespace went.
+// A server that starts over a store with orphans removes them, and again what is found after a
+// namespace went.
 func TestAServerThatStartsRemovesOrphans(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s, c, end := startServer(t, cfg)
 	ns := newNamespace(t, c)
-	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
-	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+ns))
+	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(),
+		KeyPrefix(schema.GroupResource{Resource: "namespaces"}, false)+ns))
 	etcd.Close()
 	end()
 	s, c, _ = startServer(t, cfg)
@@ -211,10 +236,12 @@ func TestAServerThatStartsRemovesOrphans(t *testing.T) {
 	}
 }
 
-// What a cluster notes about tokens in Secrets has a beginning; one that cannot be read is begun anew, another stays.
+// What a cluster notes about tokens in Secrets has a beginning; one that cannot be read is begun
+// anew, another stays.
 func TestTheTrackingOfTokensHasABeginning(t *testing.T) {
 	_, c := shared(t)
-	m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-system").Get(t.Context(), tokenTrackingConfigMap, metav1.GetOptions{}))
+	m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-system").Get(t.Context(), tokenTrackingConfigMap,
+		metav1.GetOptions{}))
 	if _, err := time.Parse(time.DateOnly, m.Data["since"]); err != nil || len(m.Data) != 1 {
 		t.Errorf("%v: %v", m.Data, err)
 	}
@@ -224,7 +251,8 @@ func TestTheTrackingOfTokensHasABeginning(t *testing.T) {
 		since string
 		wrong bool
 	}{
-		{nil, "2026-03-02", true}, {map[string]string{"since": "soon", "a": "b"}, "2026-03-02", true}, {map[string]string{"since": "2020-01-01"}, "2020-01-01", false},
+		{nil, "2026-03-02", true}, {map[string]string{"since": "soon", "a": "b"}, "2026-03-02", true},
+		{map[string]string{"since": "2020-01-01"}, "2020-01-01", false},
 	} {
 		got, wrong := tokenTrackingData(tt.have, now)
 		if got["since"] != tt.since || wrong != tt.wrong || got["a"] != tt.have["a"] {

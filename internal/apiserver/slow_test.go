@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// One watcher of a hundred does not read while all is written. Nobody waits for it. Everybody sees every write, once and in order: who is cut off for being
-// slow goes on from what it saw last.
+// One watcher of a hundred does not read while all is written. Nobody waits for it. Everybody sees
+// every write, once and in order: who is cut off for being slow goes on from what it saw last.
 func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 	const watchers, writes = 100, 300
 	_, c := shared(t)
@@ -70,20 +70,24 @@ func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
 	}
 	filler := strings.Repeat("x", 4096) // more in all than what lies between a server and a client that does not read
 	for n := range writes {
-		mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%04d", n)}, Data: map[string]string{"x": filler}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%04d", n)},
+				Data: map[string]string{"x": filler}}, metav1.CreateOptions{}))
 	}
 	close(written)
 	wg.Wait()
 }
 
-// A list in pages whose history is compacted meanwhile says 410, with a token that goes on at what is now.
+// A list in pages whose history is compacted meanwhile says 410, with a token that goes on at what
+// is now.
 func TestPagesAcrossACompaction(t *testing.T) {
 	config := testConfig(t.TempDir())
 	s, c, stop := startServer(t, config)
 	ns := newNamespace(t, c)
 	maps := c.CoreV1().ConfigMaps(ns)
 	create := func(name string) *corev1.ConfigMap {
-		return mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		return mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 	}
 	for _, n := range []string{"a", "b", "d"} {
 		create(n)
@@ -102,8 +106,10 @@ func TestPagesAcrossACompaction(t *testing.T) {
 	maps = c.CoreV1().ConfigMaps(ns)
 	_, err := maps.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: page.Continue})
 	status := apierrors.APIStatus(nil)
-	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Code != http.StatusGone || status.Status().ListMeta.Continue == "" ||
-		!strings.Contains(err.Error(), "The provided continue parameter is too old to display a consistent list result.") {
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Code != http.StatusGone ||
+		status.Status().ListMeta.Continue == "" ||
+		!strings.Contains(err.Error(),
+			"The provided continue parameter is too old to display a consistent list result.") {
 		t.Fatalf("an old token: %v", err)
 	}
 	var rest []string
@@ -117,10 +123,12 @@ func TestPagesAcrossACompaction(t *testing.T) {
 		}
 		token = page.Continue
 	}
-	if got := strings.Join(rest, " "); !strings.HasPrefix(got, "c d e") { // and perhaps what the cluster puts into every namespace
+	// and perhaps what the cluster puts into every namespace
+	if got := strings.Join(rest, " "); !strings.HasPrefix(got, "c d e") {
 		t.Errorf("the rest is %q", got)
 	}
-	if _, err := maps.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: "nonsense"}); !apierrors.IsBadRequest(err) {
+	if _, err := maps.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: "nonsense"}); !apierrors.IsBadRequest(
+		err) {
 		t.Errorf("a token that is none: %v", err)
 	}
 }
@@ -149,7 +157,8 @@ func TestInformersOverABrokenLine(t *testing.T) {
 			return res, nil
 		})
 	})
-	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, informers.WithNamespace(ns))
+	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0,
+		informers.WithNamespace(ns))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	added := map[string]int{}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
@@ -165,7 +174,8 @@ func TestInformersOverABrokenLine(t *testing.T) {
 	factory.WaitForCacheSync(ctx.Done())
 	const writes = 40
 	for n := range writes {
-		mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m-", n)}}, metav1.CreateOptions{}))
+		mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m-", n)}}, metav1.CreateOptions{}))
 		if n%15 == 7 {
 			mu.Lock()
 			for _, c := range cut {
@@ -197,10 +207,13 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 	ends := map[string]context.CancelFunc{}
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
-		lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: ns, Name: "boss"}, Client: c.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: name}}
+		lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: ns, Name: "boss"},
+			Client: c.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: name}}
 		e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: lock, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 50 * time.Millisecond, ReleaseOnCancel: true,
-			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { led <- name }, OnStoppedLeading: func() {}},
+			Lock: lock, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second,
+			RetryPeriod: 50 * time.Millisecond, ReleaseOnCancel: true,
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { led <- name },
+				OnStoppedLeading: func() {}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +232,8 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 	for range 3 {
 		select {
 		case name := <-led:
-			lease := mustCreate[*coordinationv1.Lease](t)(c.CoordinationV1().Leases(ns).Get(t.Context(), "boss", metav1.GetOptions{}))
+			lease := mustCreate[*coordinationv1.Lease](t)(c.CoordinationV1().Leases(ns).Get(t.Context(),
+				"boss", metav1.GetOptions{}))
 			if before[name] || *lease.Spec.HolderIdentity != name || len(led) > 0 {
 				t.Errorf("%s leads; others before: %v", name, before)
 			}
@@ -231,8 +245,8 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 	}
 }
 
-// A plain watch that names no revision, whose client reads what comes, is not cut off while Pods are
-// created and bound as fast as they can be, and misses none.
+// A plain watch that names no revision, whose client reads what comes, is not cut off while Pods
+// are created and bound as fast as they can be, and misses none.
 // row: API-14
 func TestPlainWatchIsNotCutOff(t *testing.T) {
 	const many = 200
@@ -250,7 +264,8 @@ func TestPlainWatchIsNotCutOff(t *testing.T) {
 				for gone := 0; gone < many; {
 					e, ok := <-w.ResultChan()
 					if !ok || e.Type == watch.Error {
-						t.Errorf("the watch of %q from %q ended when %d of %d Pods were gone: %v", selector, revision, gone, many, e.Object)
+						t.Errorf("the watch of %q from %q ended when %d of %d Pods were gone: %v", selector, revision,
+							gone, many, e.Object)
 						return
 					}
 					if e.Type == watch.Deleted {

@@ -11,8 +11,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// startupCheck is a step of the start that is repeated until it succeeds. As a readiness check it fails until then and says why: the reason is at
-// /readyz/<name>, to those who may read it, and in the log; /readyz?verbose names the check and withholds reasons, as the library does for all.
+// startupCheck is a step of the start that is repeated until it succeeds. As a readiness check it
+// fails until then and says why: the reason is at /readyz/<name>, to those who may read it, and in
+// the log; /readyz?verbose names the check and withholds reasons, as the library does for all.
 type startupCheck struct {
 	name string
 
@@ -37,10 +38,12 @@ func (t *startupCheck) Check(*http.Request) error {
 	return fmt.Errorf("not written yet: %w", t.err)
 }
 
-// logAfter is how long a step may fail without a word: at first admission refuses writes, until its informers have synced.
+// logAfter is how long a step may fail without a word: at first admission refuses writes, until its
+// informers have synced.
 const logAfter = 3 * time.Second
 
-// run tries until the step succeeds or ctx ends. A reason is logged when it has lasted for three seconds, and again whenever it changes.
+// run tries until the step succeeds or ctx ends. A reason is logged when it has lasted for three
+// seconds, and again whenever it changes.
 func (t *startupCheck) run(ctx context.Context, step func() error) {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
@@ -66,7 +69,8 @@ func (t *startupCheck) run(ctx context.Context, step func() error) {
 	}
 }
 
-// retryDelay is how long to wait after a number of failed tries: 10 ms at first, a quarter more each time, two seconds at most.
+// retryDelay is how long to wait after a number of failed tries: 10 ms at first, a quarter more
+// each time, two seconds at most.
 func retryDelay(tries int) time.Duration {
 	const longest = 2 * time.Second
 	d := 10 * time.Millisecond

@@ -16,8 +16,9 @@ import (
 // errNotServed is what followers of a kind get that the server does not have.
 var errNotServed = errors.New("this kind is not served")
 
-// StorageListerWatcher lists and watches all objects of a store for a part of this process, without the handler chain: objects are copied where a client would have them encoded and
-// decoded. It knows no selectors. Who follows this way must be one who may read all of them.
+// StorageListerWatcher lists and watches all objects of a store for a part of this process, without
+// the handler chain: objects are copied where a client would have them encoded and decoded. It
+// knows no selectors. Who follows this way must be one who may read all of them.
 func StorageListerWatcher(find func() rest.StandardStorage) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -46,7 +47,8 @@ func StorageListerWatcher(find func() rest.StandardStorage) cache.ListerWatcher 
 }
 
 // storageAndListOptions finds the store and says what is wanted in the library's form.
-func storageAndListOptions(find func() rest.StandardStorage, o *metav1.ListOptions) (rest.StandardStorage, *metainternalversion.ListOptions, error) {
+func storageAndListOptions(find func() rest.StandardStorage,
+	o *metav1.ListOptions) (rest.StandardStorage, *metainternalversion.ListOptions, error) {
 	store := find()
 	if store == nil {
 		return nil, nil, errNotServed
@@ -59,7 +61,8 @@ func storageAndListOptions(find func() rest.StandardStorage, o *metav1.ListOptio
 	return store, in, nil
 }
 
-// withOwnObject is an event with an object of one's own in place of one that is shared with other watchers.
+// withOwnObject is an event with an object of one's own in place of one that is shared with other
+// watchers.
 func withOwnObject(e watch.Event) (watch.Event, bool) {
 	if shared, ok := e.Object.(runtime.CacheableObject); ok {
 		e.Object = shared.GetObject() // a copy

@@ -12,11 +12,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Who follows without the handler chain gets what a client gets, as objects of its own: writing to one changes nothing for others.
+// Who follows without the handler chain gets what a client gets, as objects of its own: writing to
+// one changes nothing for others.
 func TestDirectBringsWhatAClientGets(t *testing.T) {
 	s, c, _ := startServer(t, testConfig(t.TempDir()))
 	direct := cache.ToListerWatcherWithContext(s.ListerWatcher("", "pods"))
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), labelled(pod("old"), "x", "y"), metav1.CreateOptions{}))
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), labelled(pod("old"), "x", "y"),
+		metav1.CreateOptions{}))
 	list, err := direct.ListWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,8 @@ func TestDirectBringsWhatAClientGets(t *testing.T) {
 	got.Items[0].Labels["mine"] = "yes"
 	var own [4]watch.Interface // the library shares an object among three and more
 	for i := range own {
-		if own[i], err = direct.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: got.ResourceVersion, AllowWatchBookmarks: true}); err != nil {
+		if own[i], err = direct.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: got.ResourceVersion,
+			AllowWatchBookmarks: true}); err != nil {
 			t.Fatal(err)
 		}
 		defer own[i].Stop()
@@ -42,11 +45,14 @@ func TestDirectBringsWhatAClientGets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), labelled(pod("new"), "x", "y"), metav1.CreateOptions{}))
-	if _, err := c.CoreV1().Pods("default").Patch(t.Context(), "old", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), labelled(pod("new"), "x", "y"),
+		metav1.CreateOptions{}))
+	if _, err := c.CoreV1().Pods("default").Patch(t.Context(), "old", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CoreV1().Pods("default").Delete(t.Context(), "old", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	if err := c.CoreV1().Pods("default").Delete(t.Context(),
+		"old", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -76,13 +82,15 @@ func TestDirectFeedsAnInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(chan *corev1.Pod, 10)
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { seen <- obj.(*corev1.Pod) }}); err != nil {
+	if _, err := informer.AddEventHandler(
+		cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { seen <- obj.(*corev1.Pod) }}); err != nil {
 		t.Fatal(err)
 	}
 	go informer.RunWithContext(t.Context())
 	for _, name := range []string{"first", "second"} {
 		if name == "second" {
-			mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), pod(name), metav1.CreateOptions{}))
+			mustCreate[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), pod(name),
+				metav1.CreateOptions{}))
 		}
 		var p *corev1.Pod
 		select {
@@ -93,7 +101,8 @@ func TestDirectFeedsAnInformer(t *testing.T) {
 		if p.Name != name || p.ManagedFields != nil {
 			t.Fatalf("%s with %v, want %s", p.Name, p.ManagedFields, name)
 		}
-		if p, err := c.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{ResourceVersion: "0"}); err != nil || len(p.ManagedFields) == 0 {
+		if p, err := c.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{ResourceVersion: "0"}); err !=
+			nil || len(p.ManagedFields) == 0 {
 			t.Errorf("the cache's own %s: %v %v", name, p.ManagedFields, err)
 		}
 	}
@@ -101,7 +110,8 @@ func TestDirectFeedsAnInformer(t *testing.T) {
 
 func TestDirectKindThatIsNotServed(t *testing.T) {
 	s, _ := shared(t)
-	if _, err := cache.ToListerWatcherWithContext(s.ListerWatcher("", "nothings")).ListWithContext(t.Context(), metav1.ListOptions{}); err == nil {
+	if _, err := cache.ToListerWatcherWithContext(s.ListerWatcher("", "nothings")).ListWithContext(t.Context(),
+		metav1.ListOptions{}); err == nil {
 		t.Error("listed what is not served")
 	}
 }

@@ -24,10 +24,12 @@ func protectSystemPriorityClasses(s rest.StandardStorage) rest.Storage {
 }
 
 // Delete removes a class that is not the system's.
-func (k systemPriorityClassREST) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (k systemPriorityClassREST) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	own := func(c schedulingv1.PriorityClass) bool { return c.Name == name }
 	if slices.ContainsFunc(systemPriorityClasses(), own) {
-		return nil, false, apierrors.NewForbidden(priorityClassResource(), name, errors.New("this is a system priority class and cannot be deleted"))
+		return nil, false, apierrors.NewForbidden(priorityClassResource(), name,
+			errors.New("this is a system priority class and cannot be deleted"))
 	}
 	return k.StandardStorage.Delete(ctx, name, v, o)
 }

@@ -34,10 +34,12 @@ func stored(t *testing.T, s *Server) map[string]int64 {
 	t.Helper()
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	defer etcd.Close()
-	got := mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), store.Prefix+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+	got := mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), store.Prefix+"/", clientv3.WithPrefix(),
+		clientv3.WithKeysOnly()))
 	out := map[string]int64{}
 	for _, kv := range got.Kvs {
-		if key := string(kv.Key); !strings.HasPrefix(key, store.Prefix+"/leases/kube-system/apiserver-") && !strings.HasPrefix(key, store.Prefix+"/masterleases/") {
+		if key := string(kv.Key); !strings.HasPrefix(key, store.Prefix+"/leases/kube-system/apiserver-") &&
+			!strings.HasPrefix(key, store.Prefix+"/masterleases/") {
 			out[key] = kv.ModRevision
 		}
 	}
@@ -76,12 +78,14 @@ type call struct{ verb, method, path, query, contentType, body string }
 
 func newTraceSession(t *testing.T, s *Server, n *memoryJournal) *traceSession {
 	cfg := s.InProcess(admin())
-	return &traceSession{t: t, server: s, notes: n, url: cfg.Host, client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(cfg)),
-		keys: stored(t, s), worked: map[string]bool{}, refused: map[string]string{}}
+	return &traceSession{t: t, server: s, notes: n, url: cfg.Host,
+		client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(cfg)),
+		keys:   stored(t, s), worked: map[string]bool{}, refused: map[string]string{}}
 }
 
 func (d *traceSession) do(method, path, contentType, body string) (int, string) {
-	req := mustCreate[*http.Request](d.t)(http.NewRequestWithContext(d.t.Context(), method, d.url+path, bytes.NewReader([]byte(body))))
+	req := mustCreate[*http.Request](d.t)(http.NewRequestWithContext(d.t.Context(), method, d.url+path,
+		bytes.NewReader([]byte(body))))
 	req.Header.Set("Content-Type", contentType)
 	res := mustCreate[*http.Response](d.t)(d.client.Do(req))
 	defer res.Body.Close()
@@ -89,7 +93,8 @@ func (d *traceSession) do(method, path, contentType, body string) (int, string) 
 	return res.StatusCode, string(text)
 }
 
-// send makes the call as a dry run and compares etcd, the journal and the watch cache with what was before.
+// send makes the call as a dry run and compares etcd, the journal and the watch cache with what was
+// before.
 func (d *traceSession) send(resource, item string, c call) {
 	d.t.Helper()
 	cached := func() string {
@@ -158,12 +163,15 @@ func (d *traceSession) object(r metav1.APIResource, list string, raw []byte) {
 	js := "application/json"
 	calls := []call{
 		{"create", http.MethodPost, list, "", js, other},
-		{"create", http.MethodPost, list, "", js, with(func(o *unstructured.Unstructured) { o.SetName(""); o.SetGenerateName("z-") })},
+		{"create", http.MethodPost, list, "", js,
+			with(func(o *unstructured.Unstructured) { o.SetName(""); o.SetGenerateName("z-") })},
 		{"update", http.MethodPut, item, "", js, put},
-		{"update", http.MethodPut, list + "/absent", "", js, with(func(o *unstructured.Unstructured) { o.SetName("absent") })},
+		{"update", http.MethodPut, list + "/absent", "", js,
+			with(func(o *unstructured.Unstructured) { o.SetName("absent") })},
 		{"patch", http.MethodPatch, item, "", "application/merge-patch+json", label},
 		{"patch", http.MethodPatch, item, "", "application/strategic-merge-patch+json", label},
-		{"patch", http.MethodPatch, item, "", "application/json-patch+json", `[{"op":"add","path":"/metadata/annotations","value":{"dry":"run"}}]`},
+		{"patch", http.MethodPatch, item, "", "application/json-patch+json",
+			`[{"op":"add","path":"/metadata/annotations","value":{"dry":"run"}}]`},
 		{"patch", http.MethodPatch, item, "force=true", "application/apply-patch+yaml", apply},
 		{"patch", http.MethodPatch, absent, "force=true", "application/apply-patch+yaml", other},
 		{"delete", http.MethodDelete, item, "", js, ""},
@@ -181,7 +189,8 @@ func (d *traceSession) object(r metav1.APIResource, list string, raw []byte) {
 	}
 }
 
-// subresourcePaths are bodies of subresources whose object cannot be read from them; CONNECT endpoints are no writes.
+// subresourcePaths are bodies of subresources whose object cannot be read from them; CONNECT
+// endpoints are no writes.
 var subresourcePaths = map[string]string{
 	"pods/binding":             `{"metadata":{"name":"NAME"},"target":{"kind":"Node","name":"n9"}}`,
 	"pods/eviction":            `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"NAME"}}`,
@@ -228,13 +237,14 @@ func (d *traceSession) part(r metav1.APIResource, item string) {
 // connectResources are subresources that carry conversations.
 var connectResources = []string{"attach", "exec", "log", "portforward", "proxy"}
 
-// A dry run of any verb on any served resource and subresource changes no key in etcd, nothing that the watch cache holds and nothing in the journal, and
-// gives no address and no port away.
+// A dry run of any verb on any served resource and subresource changes no key in etcd, nothing that
+// the watch cache holds and nothing in the journal, and gives no address and no port away.
 func TestADryRunLeavesNoTrace(t *testing.T) {
 	dryRuns(t, testConfig(t.TempDir()), func(kubernetes.Interface, string) {})
 }
 
-// dryRuns sends the dry runs to a server of the configuration; before puts further objects into the namespace.
+// dryRuns sends the dry runs to a server of the configuration; before puts further objects into the
+// namespace.
 func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns string)) {
 	n := &memoryJournal{}
 	cfg.Journal = Journal{Sink: n, Reader: n, Appender: n}
@@ -293,7 +303,8 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 				d.part(p, list+"/refused")
 			}
 		}
-		if code, text := d.do(http.MethodDelete, list+"/"+obj.GetName()+"?gracePeriodSeconds=0", "application/json", ""); code >= 300 {
+		if code, text := d.do(http.MethodDelete, list+"/"+obj.GetName()+"?gracePeriodSeconds=0", "application/json",
+			""); code >= 300 {
 			t.Errorf("delete %s: %d %s", list, code, text)
 		}
 		d.waitUntilIdle(obj.GetKind())
@@ -317,9 +328,11 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 }
 
 // busyResources are kinds after whose writes the server writes by itself.
-var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR", "Service", "Namespace"}
+var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR",
+	"Service", "Namespace"}
 
-// waitUntilIdle takes what is stored now as the start; after writes of busy kinds it waits until nothing was written for a second.
+// waitUntilIdle takes what is stored now as the start; after writes of busy kinds it waits until
+// nothing was written for a second.
 func (d *traceSession) waitUntilIdle(kind string) {
 	d.keys = stored(d.t, d.server)
 	for quiet := 0; quiet < 10 && slices.Contains(busyResources, kind); quiet++ {
@@ -336,11 +349,16 @@ func (d *traceSession) waitUntilIdle(kind string) {
 
 // journal sends a batch of entries.
 func (d *traceSession) journal(ns string) {
-	body := fmt.Sprintf(`{"apiVersion":"journal.gantry.dev/v1alpha1","kind":"PodJournal","metadata":{"name":"p"},"entries":[{"by":"kubelet","ref":{"namespace":%q,"name":"p"},"kind":"Waiting","fact":{}}]}`, ns)
-	d.send("podjournals", "", call{"create", http.MethodPost, "/apis/journal.gantry.dev/v1alpha1/namespaces/" + ns + "/podjournals", "", "application/json", body})
+	body := fmt.Sprintf(
+		`{"apiVersion":"journal.gantry.dev/v1alpha1","kind":"PodJournal","metadata":{"name":"p"},`+
+			`"entries":[{"by":"kubelet","ref":{"namespace":%q,"name":"p"},"kind":"Waiting","fact":{}}]}`, ns)
+	d.send("podjournals", "",
+		call{"create", http.MethodPost, "/apis/journal.gantry.dev/v1alpha1/namespaces/" + ns + "/podjournals", "",
+			"application/json", body})
 }
 
-// running makes Pods that run: one without a budget, one whose budget allows to evict it and one whose budget does not.
+// running makes Pods that run: one without a budget, one whose budget allows to evict it and one
+// whose budget does not.
 func running(t *testing.T, c kubernetes.Interface, ns string) {
 	t.Helper()
 	for _, name := range []string{"free", "guarded", "refused"} {
@@ -350,24 +368,30 @@ func running(t *testing.T, c kubernetes.Interface, ns string) {
 		p = mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}))
 		bind(t, c, p, "n1")
 		patch := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
-		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"))
+		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), name, "application/merge-patch+json",
+			[]byte(patch), metav1.PatchOptions{}, "status"))
 		if name == "free" {
 			continue
 		}
 		one := intstr.FromInt32(1)
-		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"is": name}},
-		}}
-		b = mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), b, metav1.CreateOptions{}))
-		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1}
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"is": name}},
+			}}
+		b = mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), b,
+			metav1.CreateOptions{}))
+		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, CurrentHealthy: 1,
+			DesiredHealthy: 1, ExpectedPods: 1}
 		if name == "guarded" {
 			b.Status.DisruptionsAllowed = 1
 		}
-		mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}))
+		mustCreate[*policyv1.PodDisruptionBudget](t)(c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b,
+			metav1.UpdateOptions{}))
 	}
 }
 
-// gives makes more Services as dry runs than there are addresses and ports; after that real ones still find some.
+// gives makes more Services as dry runs than there are addresses and ports; after that real ones
+// still find some.
 func (d *traceSession) gives(c kubernetes.Interface, ns string) {
 	d.t.Helper()
 	all := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

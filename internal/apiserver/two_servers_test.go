@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// Two API servers over one etcd never give a node port or a cluster address twice, whoever makes and deletes Services; nothing leaks, over a restart either.
+// Two API servers over one etcd never give a node port or a cluster address twice, whoever makes
+// and deletes Services; nothing leaks, over a restart either.
 func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	config := testConfig(t.TempDir())
 	config.Services.NodePortLow, config.Services.NodePortHigh = 30000, 30011
@@ -63,7 +64,8 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	extra := newService("extra")
 	extra.Spec.Type = corev1.ServiceTypeNodePort
 	for _, c := range servers {
-		if _, err := c.CoreV1().Services(ns).Create(t.Context(), extra, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "failed to allocate a nodePort: range is full") {
+		if _, err := c.CoreV1().Services(ns).Create(t.Context(), extra, metav1.CreateOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "failed to allocate a nodePort: range is full") {
 			t.Errorf("a thirteenth port of twelve: %v", err)
 		}
 	}
@@ -78,7 +80,8 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	_, servers[1], _ = startServer(t, other)
 	asked := newService("asked")
 	asked.Spec.Type, asked.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, made[0].Spec.Ports[0].NodePort
-	if _, err := servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "provided port is already allocated") {
+	if _, err := servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "provided port is already allocated") {
 		t.Errorf("a port of another's: %v", err)
 	}
 	if err := servers[0].CoreV1().Services(ns).Delete(t.Context(), made[0].Name, metav1.DeleteOptions{}); err != nil {
@@ -99,17 +102,22 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	twin.ObjectMeta = metav1.ObjectMeta{Name: "twin", Namespace: ns, UID: "u-twin", CreationTimestamp: metav1.Now()}
 	twin.APIVersion, twin.Kind = "v1", "Service"
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
-	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin", string(mustCreate[[]byte](t)(json.Marshal(twin)))))
+	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin",
+		string(mustCreate[[]byte](t)(json.Marshal(twin)))))
 	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), "/registry/ipaddresses/"+made.Spec.ClusterIP))
-	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), nodePortRangeKey, `{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))
+	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), nodePortRangeKey,
+		`{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))
 	stop()
 	_, c, _ = startServer(t, config)
 	port := made.Spec.Ports[0].NodePort
 	want := map[string]string{
-		"broken ClusterIPNotAllocated":   fmt.Sprintf("Cluster IP [IPv4]: %s is not allocated; repairing", made.Spec.ClusterIP),
-		"broken PortNotAllocated":        fmt.Sprintf("Port %d is not allocated; repairing", port),
-		"twin PortAlreadyAllocated":      fmt.Sprintf("Port %d was assigned to multiple services; please recreate service", port),
-		"twin ClusterIPAlreadyAllocated": fmt.Sprintf("Cluster IP [IPv4]:%s was assigned to multiple services; please recreate service", made.Spec.ClusterIP),
+		"broken ClusterIPNotAllocated": fmt.Sprintf("Cluster IP [IPv4]: %s is not allocated; repairing",
+			made.Spec.ClusterIP),
+		"broken PortNotAllocated": fmt.Sprintf("Port %d is not allocated; repairing", port),
+		"twin PortAlreadyAllocated": fmt.Sprintf(
+			"Port %d was assigned to multiple services; please recreate service", port),
+		"twin ClusterIPAlreadyAllocated": fmt.Sprintf(
+			"Cluster IP [IPv4]:%s was assigned to multiple services; please recreate service", made.Spec.ClusterIP),
 	}
 	var got map[string]string
 	defer func() {
@@ -119,7 +127,8 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	}()
 	eventually(t, "events about both Services", func() bool {
 		got = map[string]string{}
-		for _, e := range mustCreate[*corev1.EventList](t)(c.CoreV1().Events(ns).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})).Items {
+		for _, e := range mustCreate[*corev1.EventList](t)(
+			c.CoreV1().Events(ns).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})).Items {
 			got[e.InvolvedObject.Name+" "+e.Reason] = e.Message
 		}
 		for k, text := range want {
@@ -129,5 +138,6 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 		}
 		return true
 	})
-	eventually(t, "the address has its entry again", func() bool { return entries(t, c)[made.Spec.ClusterIP] == "broken" })
+	eventually(t, "the address has its entry again",
+		func() bool { return entries(t, c)[made.Spec.ClusterIP] == "broken" })
 }

@@ -31,8 +31,8 @@ type wanted struct {
 	}
 }
 
-// TestAsUpstream sends what hack/apidiff found to be answered otherwise than by kube-apiserver v1.37.2; what that answered is written in
-// testdata/upstream.json.
+// TestAsUpstream sends what hack/apidiff found to be answered otherwise than by kube-apiserver
+// v1.37.2; what that answered is written in testdata/upstream.json.
 //
 // row: API-44
 func TestAsUpstream(t *testing.T) {
@@ -83,8 +83,10 @@ func at1(obj any, path string) any {
 	return obj
 }
 
-// sender sends a body, of a patch by its type after the method, and returns code, object and warnings.
-func sender(t *testing.T, cfg *restclient.Config) func(method, path string, body []byte) (int, map[string]any, []string) {
+// sender sends a body, of a patch by its type after the method, and returns code, object and
+// warnings.
+func sender(t *testing.T,
+	cfg *restclient.Config) func(method, path string, body []byte) (int, map[string]any, []string) {
 	t.Helper()
 	client, err := restclient.HTTPClientFor(cfg)
 	if err != nil {

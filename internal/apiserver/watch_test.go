@@ -62,7 +62,8 @@ func quiet(t *testing.T, w watch.Interface) {
 
 func bind(t *testing.T, c kubernetes.Interface, p *corev1.Pod, node string) {
 	t.Helper()
-	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+		Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	if err := c.CoreV1().Pods(p.Namespace).Bind(t.Context(), b, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +80,10 @@ func TestWatchSeesEveryWriteInOrder(t *testing.T) {
 	defer w.Stop()
 	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
 	bind(t, c, p, "n1")
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status"))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status"))
 	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,8 @@ func TestWatchByNodeName(t *testing.T) {
 	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	by := func(node string) watch.Interface {
-		return mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}))
+		return mustCreate[watch.Interface](t)(pods.Watch(t.Context(),
+			metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}))
 	}
 	unassigned, n3, n4 := by(""), by("node-3"), by("node-4")
 	for _, w := range []watch.Interface{unassigned, n3, n4} {
@@ -123,7 +127,8 @@ func TestWatchByNodeName(t *testing.T) {
 	bind(t, c, q, "node-4")
 	expect(t, n4, watch.Added, "b")
 	quiet(t, n3)
-	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
+	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(),
+		metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
 	if len(list.Items) != 1 || list.Items[0].Name != "a" {
 		t.Errorf("listed by node: %d Pods", len(list.Items))
 	}
@@ -158,7 +163,8 @@ func TestWatchList(t *testing.T) {
 		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(fmt.Sprint("p", i)), metav1.CreateOptions{}))
 	}
 	w := mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{
-		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks: true,
 	}))
 	defer w.Stop()
 	for range 3 {
@@ -167,15 +173,17 @@ func TestWatchList(t *testing.T) {
 		}
 	}
 	e := <-w.ResultChan()
-	if p, ok := e.Object.(*corev1.Pod); e.Type != watch.Bookmark || !ok || p.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+	if p, ok := e.Object.(*corev1.Pod); e.Type != watch.Bookmark || !ok ||
+		p.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
 		t.Fatalf("got %s %v, want the bookmark that ends the list", e.Type, e.Object)
 	}
 	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
 	expect(t, w, watch.Added, "new")
 }
 
-// An informer hears of each write by the watch it has: nothing is asked for between a Pod's creation and its notice, however many come, so that only the
-// way of one event lies between. What that way takes is measured (`hack/bench -only latencies`).
+// An informer hears of each write by the watch it has: nothing is asked for between a Pod's
+// creation and its notice, however many come, so that only the way of one event lies between. What
+// that way takes is measured (`hack/bench -only latencies`).
 //
 // row: API-18
 func TestNoticeNeedsNoRequest(t *testing.T) {
@@ -189,9 +197,11 @@ func TestNoticeNeedsNoRequest(t *testing.T) {
 			return rt.RoundTrip(req)
 		})
 	})
-	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, informers.WithNamespace(ns))
+	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0,
+		informers.WithNamespace(ns))
 	noticed := make(chan *corev1.Pod, 1)
-	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { noticed <- o.(*corev1.Pod) }}); err != nil {
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(
+		cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { noticed <- o.(*corev1.Pod) }}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -201,7 +211,8 @@ func TestNoticeNeedsNoRequest(t *testing.T) {
 	factory.WaitForCacheSync(ctx.Done())
 	before := asked.Load()
 	for n := range 20 {
-		made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod(fmt.Sprint("p", n)), metav1.CreateOptions{}))
+		made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod(fmt.Sprint("p", n)),
+			metav1.CreateOptions{}))
 		select {
 		case p := <-noticed:
 			if p.UID != made.UID || p.ResourceVersion != made.ResourceVersion {
@@ -238,7 +249,8 @@ func TestResourceVersionIsTheStoresRevision(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
 	a := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("a"), metav1.CreateOptions{}))
-	b := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
+	b := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
 	ra, rb := number(t, a.ResourceVersion), number(t, b.ResourceVersion)
 	if rb <= ra {
 		t.Errorf("revision %d of a later write is not above %d", rb, ra)
@@ -263,7 +275,8 @@ func number(t *testing.T, rv string) int64 {
 	return n
 }
 
-// A watch from history that is compacted away says 410, so that the client lists anew. What was acknowledged is there after a restart.
+// A watch from history that is compacted away says 410, so that the client lists anew. What was
+// acknowledged is there after a restart.
 func TestCompactionAndRestart(t *testing.T) {
 	config := testConfig(t.TempDir())
 	s, c, stop := startServer(t, config)
@@ -271,7 +284,8 @@ func TestCompactionAndRestart(t *testing.T) {
 	first := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
 	last := first
 	for i := range 3 {
-		last = mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i), metav1.PatchOptions{}))
+		last = mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i), metav1.PatchOptions{}))
 	}
 	etcd, err := s.Store().Client()
 	if err != nil {
@@ -289,7 +303,8 @@ func TestCompactionAndRestart(t *testing.T) {
 	if got.UID != first.UID || got.ResourceVersion != last.ResourceVersion || got.Labels["n"] != "2" {
 		t.Errorf("after the restart: %+v", got.ObjectMeta)
 	}
-	_, err = pods.List(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	_, err = pods.List(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion,
+		ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("list of compacted history: %v, want 410", err)
 	}

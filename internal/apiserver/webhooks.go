@@ -8,7 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// webhookSkipDecorator passes by the plugin of mutating webhooks while there is none: the plugin keeps a copy of each object for the next round all the same.
+// webhookSkipDecorator passes by the plugin of mutating webhooks while there is none: the plugin
+// keeps a copy of each object for the next round all the same.
 type webhookSkipDecorator struct{ configurations cache.SharedIndexInformer }
 
 // Decorate implements admission.Decorator.
@@ -24,7 +25,8 @@ type skipWithoutWebhooks struct {
 	configurations cache.SharedIndexInformer
 }
 
-// Admit implements admission.MutationInterface. The plugin learns of its webhooks from the same informer, later.
+// Admit implements admission.MutationInterface. The plugin learns of its webhooks from the same
+// informer, later.
 func (b skipWithoutWebhooks) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if b.configurations.HasSynced() && len(b.configurations.GetIndexer().ListKeys()) == 0 {
 		return nil

@@ -29,7 +29,8 @@ func TestCreateStoresProtobufUnderUpstreamsKey(t *testing.T) {
 	ns := newNamespace(t, c)
 	made := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	got := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))
-	if made.UID == "" || got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.CreationTimestamp.IsZero() {
+	if made.UID == "" || got.UID != made.UID || got.ResourceVersion != made.ResourceVersion ||
+		got.CreationTimestamp.IsZero() {
 		t.Errorf("created %+v, read %+v", made.ObjectMeta, got.ObjectMeta)
 	}
 	etcd, err := s.Store().Client()
@@ -79,12 +80,15 @@ func TestStatusAndSpecAreWrittenApart(t *testing.T) {
 	both := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":60}}`)
 	p := mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, both, metav1.PatchOptions{}))
 	if p.Status.Phase != corev1.PodPending || p.Spec.ActiveDeadlineSeconds == nil || p.Generation != made.Generation+1 {
-		t.Errorf("main endpoint: phase %s, deadline %v, generation %d", p.Status.Phase, p.Spec.ActiveDeadlineSeconds, p.Generation)
+		t.Errorf("main endpoint: phase %s, deadline %v, generation %d", p.Status.Phase, p.Spec.ActiveDeadlineSeconds,
+			p.Generation)
 	}
 	other := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":30}}`)
-	q := mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{}, "status"))
+	q := mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{},
+		"status"))
 	if q.Status.Phase != corev1.PodRunning || *q.Spec.ActiveDeadlineSeconds != 60 || q.Generation != p.Generation {
-		t.Errorf("status endpoint: phase %s, deadline %d, generation %d", q.Status.Phase, *q.Spec.ActiveDeadlineSeconds, q.Generation)
+		t.Errorf("status endpoint: phase %s, deadline %d, generation %d", q.Status.Phase, *q.Spec.ActiveDeadlineSeconds,
+			q.Generation)
 	}
 }
 
@@ -103,12 +107,16 @@ func TestCustomConditionsAreMergedByType(t *testing.T) {
 	}
 	for _, step := range []struct{ body, want string }{
 		{`{"type":"Ready","status":"False"},{"type":"PodScheduled","status":"True"}`, "PodScheduled=True Ready=False"},
-		{`{"type":"www.example.com/feature-1","status":"True"}`, "PodScheduled=True Ready=False www.example.com/feature-1=True"},
-		{`{"type":"www.example.com/feature-1","status":"False"}`, "PodScheduled=True Ready=False www.example.com/feature-1=False"},
+		{`{"type":"www.example.com/feature-1","status":"True"}`,
+			"PodScheduled=True Ready=False www.example.com/feature-1=True"},
+		{`{"type":"www.example.com/feature-1","status":"False"}`,
+			"PodScheduled=True Ready=False www.example.com/feature-1=False"},
 	} {
 		body := []byte(`{"status":{"conditions":[` + step.body + `]}}`)
-		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status"))
-		if got := conditions(mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))); got != step.want {
+		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), p.Name, types.StrategicMergePatchType, body,
+			metav1.PatchOptions{}, "status"))
+		if got := conditions(mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))); got !=
+			step.want {
 			t.Errorf("after %s: %s, want %s", step.body, got, step.want)
 		}
 	}
@@ -118,7 +126,8 @@ func TestPatchesOfAllKinds(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	cms := c.CoreV1().ConfigMaps(ns)
-	mustCreate[*corev1.ConfigMap](t)(cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
+	mustCreate[*corev1.ConfigMap](t)(cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"},
+		Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
 	for _, p := range []struct {
 		typ  types.PatchType
 		body string
@@ -140,8 +149,10 @@ func TestServerSideApply(t *testing.T) {
 	ns := newNamespace(t, c)
 	cms := c.CoreV1().ConfigMaps(ns)
 	apply := func(userName, value string, force bool) (*corev1.ConfigMap, error) {
-		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":%q}}`, value)
-		return cms.Patch(t.Context(), "x", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: userName, Force: &force})
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":%q}}`,
+			value)
+		return cms.Patch(t.Context(), "x", types.ApplyPatchType, body,
+			metav1.PatchOptions{FieldManager: userName, Force: &force})
 	}
 	mustCreate[*corev1.ConfigMap](t)(apply("one", "1", false))
 	_, err := apply("two", "2", false)
@@ -157,8 +168,11 @@ func TestServerSideApply(t *testing.T) {
 func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
-	body := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Failed"}}`)
-	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "one"}))
+	body := []byte(
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]},` +
+			`"status":{"phase":"Failed"}}`)
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: "one"}))
 	for _, f := range p.ManagedFields {
 		if strings.Contains(f.FieldsV1.GetRawString(), "f:status") {
 			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.GetRawString())
@@ -197,11 +211,13 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 	if got.DeletionTimestamp == nil {
 		t.Error("no deletionTimestamp")
 	}
-	_, err := pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`), metav1.PatchOptions{})
+	_, err := pods.Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
 		t.Errorf("got %v, want a refusal of a new finalizer", err)
 	}
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	if _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}
@@ -240,8 +256,10 @@ func TestDeleteCollectionByPhase(t *testing.T) {
 	for _, n := range []string{"good", "failed"} {
 		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
 	}
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
-	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
+	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
 		t.Fatal(err)
 	}
 	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{}))
@@ -277,7 +295,8 @@ func TestScale(t *testing.T) {
 	if _, err := deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("negative scale: %v, want invalid", err)
 	}
-	patched, err := deployments.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{}, "scale")
+	patched, err := deployments.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+		metav1.PatchOptions{}, "scale")
 	if err == nil && patched.Kind == "Deployment" {
 		t.Error("the scale endpoint answered with the object")
 	}
@@ -292,8 +311,10 @@ func TestFieldSelectorsUnknown(t *testing.T) {
 		{"/api/v1/pods?fieldSelector=spec.nope%3D1", "field label not supported: spec.nope"},
 		{"/api/v1/namespaces?fieldSelector=name%3Drec", "field label not supported: name"},
 		{"/apis/batch/v1/jobs?fieldSelector=status.nope%3D1", `field label "status.nope" not supported for Job`},
-		{"/api/v1/persistentvolumes?fieldSelector=spec.nope%3D1", `"spec.nope" is not a known field selector: only "metadata.name", "metadata.namespace"`},
-		{"/apis/events.k8s.io/v1/events?fieldSelector=involvedObject.name%3Dx", "field label not supported: involvedObject.name"},
+		{"/api/v1/persistentvolumes?fieldSelector=spec.nope%3D1",
+			`"spec.nope" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		{"/apis/events.k8s.io/v1/events?fieldSelector=involvedObject.name%3Dx",
+			"field label not supported: involvedObject.name"},
 	} {
 		raw, err := c.Discovery().RESTClient().Get().RequestURI(x.path).DoRaw(t.Context())
 		var s metav1.Status
@@ -306,7 +327,8 @@ func TestFieldSelectorsUnknown(t *testing.T) {
 func TestTables(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
-	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), labelled(pod("p"), "a", "b"), metav1.CreateOptions{}))
+	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), labelled(pod("p"), "a", "b"),
+		metav1.CreateOptions{}))
 	raw := mustCreate[[]byte](t)(c.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", ns, "pods").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))
 	var table metav1.Table
@@ -325,13 +347,15 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What a body has twice, or what nobody knows, is refused, warned of or passed over as the request asks, in JSON and in YAML, whatever the verb.
+// What a body has twice, or what nobody knows, is refused, warned of or passed over as the request
+// asks, in JSON and in YAML, whatever the verb.
 func TestFieldValidation(t *testing.T) {
 	sharedFuzzSession.prepare(t)
 	const list, item = "/api/v1/namespaces/fuzz/configmaps", "/api/v1/namespaces/fuzz/configmaps/x"
 	asJSON := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","a":"2"},"odd":1}`
 	asYAML := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: \"1\"\n  a: \"2\"\nodd: 1\n"
-	fields, lines := `duplicate field "data.a", unknown field "odd"`, "yaml: unmarshal errors:\n  line 6: key \"a\" already set in map, unknown field \"odd\""
+	fields, lines := `duplicate field "data.a", unknown field "odd"`,
+		"yaml: unmarshal errors:\n  line 6: key \"a\" already set in map, unknown field \"odd\""
 	const decoding = `400 ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: `
 	warned := []string{`warning: "duplicate field \"data.a\""`, `warning: "unknown field \"odd\""`, "accepted"}
 	for _, tt := range []struct {
@@ -343,18 +367,22 @@ func TestFieldValidation(t *testing.T) {
 		{http.MethodPost, list, "json", "", asJSON, warned},
 		{http.MethodPost, list, "json", "Ignore", asJSON, []string{"accepted"}},
 		{http.MethodPost, list, "yaml", "Strict", asYAML, []string{decoding + lines}},
-		{http.MethodPost, list, "yaml", "Warn", asYAML, []string{`warning: "line 6: key \"a\" already set in map"`, `warning: "unknown field \"odd\""`, "accepted"}},
+		{http.MethodPost, list, "yaml", "Warn", asYAML, []string{`warning: "line 6: key \"a\" already set in map"`,
+			`warning: "unknown field \"odd\""`, "accepted"}},
 		{http.MethodPost, list, "yaml", "Ignore", asYAML, []string{"accepted"}},
 		{http.MethodPut, item, "json", "Strict", asJSON, []string{decoding + fields}},
 		{http.MethodPut, item, "json", "Warn", asJSON, warned},
-		{http.MethodPatch, item, "strategic-merge-patch+json", "Strict", `{"data":{"a":"1","a":"2"},"odd":1}`, []string{`patch: Invalid value: "map[data:map[a:2] odd:1]": strict decoding error: ` + fields}},
+		{http.MethodPatch, item, "strategic-merge-patch+json", "Strict", `{"data":{"a":"1","a":"2"},"odd":1}`,
+			[]string{`patch: Invalid value: "map[data:map[a:2] odd:1]": strict decoding error: ` + fields}},
 		{http.MethodPatch, item, "strategic-merge-patch+json", "Warn", `{"data":{"a":"1","a":"2"},"odd":1}`, warned},
-		{http.MethodPatch, item, "merge-patch+json", "Ignore", `{"data":{"a":"1","a":"2"},"odd":1}`, []string{"accepted"}},
+		{http.MethodPatch, item, "merge-patch+json", "Ignore", `{"data":{"a":"1","a":"2"},"odd":1}`,
+			[]string{"accepted"}},
 	} {
 		if tt.method == http.MethodPost { // x is there
 			tt.body = strings.NewReplacer(`"name":"x"`, `"name":"new"`, "name: x", "name: new").Replace(tt.body)
 		}
-		got := sharedFuzzSession.requestCauses(t, tt.method, tt.path+"?dryRun=All&fieldValidation="+tt.directive, "application/"+tt.contentType, []byte(tt.body))
+		got := sharedFuzzSession.requestCauses(t, tt.method, tt.path+"?dryRun=All&fieldValidation="+tt.directive,
+			"application/"+tt.contentType, []byte(tt.body))
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s %s %q:\n%q\nwant\n%q", tt.method, tt.contentType, tt.directive, got, tt.want)
 		}

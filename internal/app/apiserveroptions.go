@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/encryptioncheck"
 )
 
-// apiServerOptions says who may come in beside holders of certificates, what is recorded of them, and how what they bring is kept. Names of flags are upstream's.
+// apiServerOptions says who may come in beside holders of certificates, what is recorded of them,
+// and how what they bring is kept. Names of flags are upstream's.
 type apiServerOptions struct {
 	auth                auth.Options
 	audit               *options.AuditOptions
@@ -40,25 +41,44 @@ func (e *apiServerOptions) flags(f *pflag.FlagSet) {
 	a := &e.auth
 	a.ProtectStorage = true
 	f.StringVar(&a.TokenFile, "token-auth-file", "", "file of static tokens: token,user,uid,\"group,…\" per line")
-	f.BoolVar(&a.Anonymous, "anonymous-auth", false, "let requests without credentials through to authorization; default: only health checks")
-	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", true, "let new nodes in by Secrets of type bootstrap.kubernetes.io/token in kube-system")
+	f.BoolVar(&a.Anonymous, "anonymous-auth", false,
+		"let requests without credentials through to authorization; default: only health checks")
+	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", true,
+		"let new nodes in by Secrets of type bootstrap.kubernetes.io/token in kube-system")
 	e.issuerFlags(f)
-	f.StringVar(&a.TokenWebhook.File, "authentication-token-webhook-config-file", "", "kubeconfig of a server that is asked about tokens nobody here knows")
-	f.StringVar(&a.TokenWebhook.Version, "authentication-token-webhook-version", "v1beta1", "version of the TokenReviews it gets: v1 or v1beta1")
-	f.DurationVar(&a.TokenWebhook.TTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are remembered")
+	f.StringVar(&a.TokenWebhook.File, "authentication-token-webhook-config-file", "",
+		"kubeconfig of a server that is asked about tokens nobody here knows")
+	f.StringVar(&a.TokenWebhook.Version, "authentication-token-webhook-version", "v1beta1",
+		"version of the TokenReviews it gets: v1 or v1beta1")
+	f.DurationVar(&a.TokenWebhook.TTL, "authentication-token-webhook-cache-ttl", 2*time.Minute,
+		"how long its answers are remembered")
 	c := &a.Authorization
-	f.StringVar(&c.File, "authorization-config", "", "AuthorizationConfiguration file: who decides what one may do; read again when it changes")
-	f.StringSliceVar(&c.Modes, "authorization-mode", nil, "who decides, in order: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny (default: Node,RBAC)")
-	f.StringVar(&c.WebhookFile, "authorization-webhook-config-file", "", "kubeconfig of the server that the mode Webhook asks")
-	f.StringVar(&c.Version, "authorization-webhook-version", "v1beta1", "version of the SubjectAccessReviews it gets: v1 or v1beta1")
-	f.DurationVar(&c.Allowed, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long its permissions are remembered")
-	f.DurationVar(&c.Denied, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long its refusals are remembered")
-	f.StringVar(&e.encryption.File, "encryption-provider-config", "", "EncryptionConfiguration file: how values are encrypted in the store")
-	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true, "take that file's changes while running")
-	f.BoolVar(&e.priorityAndFairness, "enable-priority-and-fairness", false, "divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 µs")
-	f.UintVar(&e.maxReadsInFlight, "max-requests-inflight", 400, "reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is divided among the levels")
-	f.StringVar(&e.kubeletCA, "kubelet-certificate-authority", "", "PEM file of authorities of kubelets' serving certificates, beside the cluster's own")
-	f.UintVar(&e.maxWritesInFlight, "max-mutating-requests-inflight", 200, "writes that are worked on at once; 0 is no bound")
+	f.StringVar(&c.File, "authorization-config", "",
+		"AuthorizationConfiguration file: who decides what one may do; read again when it changes")
+	f.StringSliceVar(&c.Modes, "authorization-mode", nil,
+		"who decides, in order: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny (default: Node,RBAC)")
+	f.StringVar(&c.WebhookFile, "authorization-webhook-config-file", "",
+		"kubeconfig of the server that the mode Webhook asks")
+	f.StringVar(&c.Version, "authorization-webhook-version", "v1beta1",
+		"version of the SubjectAccessReviews it gets: v1 or v1beta1")
+	f.DurationVar(&c.Allowed, "authorization-webhook-cache-authorized-ttl", 5*time.Minute,
+		"how long its permissions are remembered")
+	f.DurationVar(&c.Denied, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second,
+		"how long its refusals are remembered")
+	f.StringVar(&e.encryption.File, "encryption-provider-config", "",
+		"EncryptionConfiguration file: how values are encrypted in the store")
+	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true,
+		"take that file's changes while running")
+	f.BoolVar(&e.priorityAndFairness, "enable-priority-and-fairness", false,
+		"divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 "+
+			"µs")
+	f.UintVar(&e.maxReadsInFlight, "max-requests-inflight", 400,
+		"reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is divided "+
+			"among the levels")
+	f.StringVar(&e.kubeletCA, "kubelet-certificate-authority", "",
+		"PEM file of authorities of kubelets' serving certificates, beside the cluster's own")
+	f.UintVar(&e.maxWritesInFlight, "max-mutating-requests-inflight", 200,
+		"writes that are worked on at once; 0 is no bound")
 	e.auditFlags(f)
 	e.gates.flags(f)
 }
@@ -66,13 +86,15 @@ func (e *apiServerOptions) flags(f *pflag.FlagSet) {
 // issuerFlags name issuers of tokens outside.
 func (e *apiServerOptions) issuerFlags(f *pflag.FlagSet) {
 	o := &e.auth.OIDC
-	f.StringVar(&o.File, "authentication-config", "", "AuthenticationConfiguration file: issuers of tokens outside; read again when it changes")
+	f.StringVar(&o.File, "authentication-config", "",
+		"AuthenticationConfiguration file: issuers of tokens outside; read again when it changes")
 	i := &o.Flags
 	f.StringVar(&i.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID issuer, https only")
 	f.StringVar(&i.ClientID, "oidc-client-id", "", "audience its tokens must have")
 	f.StringVar(&i.CAFile, "oidc-ca-file", "", "certificate authority of the issuer (default: the host's)")
 	f.StringVar(&i.UsernameClaim, "oidc-username-claim", "sub", "claim that is the user's name")
-	f.StringVar(&i.UsernamePrefix, "oidc-username-prefix", "", "put before it; - for nothing (default: the issuer's URL and #, unless the claim is email)")
+	f.StringVar(&i.UsernamePrefix, "oidc-username-prefix", "",
+		"put before it; - for nothing (default: the issuer's URL and #, unless the claim is email)")
 	f.StringVar(&i.GroupsClaim, "oidc-groups-claim", "", "claim that lists the user's groups")
 	f.StringVar(&i.GroupsPrefix, "oidc-groups-prefix", "", "put before each")
 	f.StringSliceVar(&i.SigningAlgs, "oidc-signing-algs", []string{"RS256"}, "algorithms its tokens may be signed with")

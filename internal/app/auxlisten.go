@@ -7,8 +7,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// listenAuxiliary opens a port for who's health or metrics; an empty address is none. The usual port that another cluster on this machine has is no reason not to
-// start: nil then, and the log says so. The error names the flag.
+// listenAuxiliary opens a port for who's health or metrics; an empty address is none. The usual
+// port that another cluster on this machine has is no reason not to start: nil then, and the log
+// says so. The error names the flag.
 func listenAuxiliary(who, at, usual, flag string) (net.Listener, error) {
 	if at == "" {
 		return nil, nil

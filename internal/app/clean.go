@@ -23,9 +23,12 @@ import (
 // stopGrace is what containers get when all Pods are stopped with Gantry, in seconds.
 const stopGrace = 10
 
-// stopSandboxes stops every container with grace, then every sandbox, and returns how many Pods that were.
+// stopSandboxes stops every container with grace, then every sandbox, and returns how many Pods
+// that were.
 func stopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int, error) {
-	containers, err := runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
+	containers, err := runtime.ListContainers(ctx,
+		&runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +43,9 @@ func stopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int
 		wg.Go(func() { note(runtime.StopContainer(ctx, c.Id, stopGrace)) })
 	}
 	wg.Wait()
-	boxes, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+	boxes, err := runtime.ListPodSandbox(ctx,
+		&runtimeapi.PodSandboxFilter{
+			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
 	if err != nil {
 		return 0, err
 	}
@@ -58,9 +63,11 @@ func newClean(io IO) *cobra.Command {
 	p := &instanceOptions{}
 	data := false
 	c := &cobra.Command{
-		Use:   "clean",
-		Short: "Remove what an instance left on this machine: containers, containerd, mounts, network, cgroups; with --data its data too",
-		Long: "clean ends the Pods and the container runtime of the instance in DATA-DIR and takes away its mounts, network links, rules and cgroups, and nothing of anybody else's.\n" +
+		Use: "clean",
+		Short: "Remove what an instance left on this machine: containers, containerd, mounts, network, cgroups; with " +
+			"--data its data too",
+		Long: "clean ends the Pods and the container runtime of the instance in DATA-DIR and takes away its mounts, " +
+			"network links, rules and cgroups, and nothing of anybody else's.\n" +
 			"The API's data stays unless --data is given.",
 		Example: "  sudo gantry clean\n  sudo gantry clean --data-dir /tmp/two --data",
 		Args:    cobra.NoArgs,
@@ -72,7 +79,8 @@ func newClean(io IO) *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(p.dataDir); errors.Is(err, os.ErrNotExist) {
-				return withFix(fmt.Errorf("there is no instance in %s", p.dataDir), "name its directory with --data-dir")
+				return withFix(fmt.Errorf("there is no instance in %s", p.dataDir),
+					"name its directory with --data-dir")
 			}
 			lock, err := lockDataDir(p.dataDir)
 			if err != nil {

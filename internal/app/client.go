@@ -41,7 +41,8 @@ func readable(path string) bool {
 	return f.Close() == nil
 }
 
-// restConfig finds the API server: the named file, $KUBECONFIG, what `gantry up` wrote, ~/.kube/config, or the Pod's own service account.
+// restConfig finds the API server: the named file, $KUBECONFIG, what `gantry up` wrote,
+// ~/.kube/config, or the Pod's own service account.
 func restConfig(kubeconfig string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -51,7 +52,8 @@ func restConfig(kubeconfig string) (*rest.Config, string, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", withFix(fmt.Errorf("no API server to ask: %w", err), "start `gantry up`, or name a kubeconfig with --kubeconfig")
+		return nil, "", withFix(fmt.Errorf("no API server to ask: %w", err),
+			"start `gantry up`, or name a kubeconfig with --kubeconfig")
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
@@ -81,9 +83,11 @@ var errNoJournal = errors.New("this API server keeps no journal")
 
 // readJournal asks the API server for the entries of one Pod, oldest first.
 func readJournal(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
-	raw, err := c.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces", namespace, "podjournals", name).DoRaw(ctx)
+	raw, err := c.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces", namespace,
+		"podjournals", name).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
-		if _, err := c.Discovery().ServerResourcesForGroupVersion("journal.gantry.dev/v1alpha1"); apierrors.IsNotFound(err) {
+		if _, err := c.Discovery().ServerResourcesForGroupVersion("journal.gantry.dev/v1alpha1"); apierrors.IsNotFound(
+			err) {
 			return nil, errNoJournal
 		}
 		return nil, nil

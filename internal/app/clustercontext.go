@@ -15,7 +15,8 @@ import (
 	rulings "github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// readClusterContext reads the world that Pods are placed in; nil when the asker may not see all of it, for then no ruling can be trusted.
+// readClusterContext reads the world that Pods are placed in; nil when the asker may not see all of
+// it, for then no ruling can be trusted.
 func readClusterContext(ctx context.Context, client kubernetes.Interface) *explain.ClusterContext {
 	c := &explain.ClusterContext{}
 	all := metav1.ListOptions{ResourceVersion: "0"}
@@ -54,7 +55,8 @@ func readClusterContext(ctx context.Context, client kubernetes.Interface) *expla
 	return c
 }
 
-// readPodGroups reads the PodGroups around a Pod that is a member of one, as far as they are served and the asker may see them.
+// readPodGroups reads the PodGroups around a Pod that is a member of one, as far as they are served
+// and the asker may see them.
 func readPodGroups(ctx context.Context, client kubernetes.Interface, in *explain.In) {
 	readCoschedulingGroup(ctx, client, in)
 	if in.Pod.Spec.SchedulingGroup == nil || in.ClusterContext == nil {
@@ -77,7 +79,8 @@ func readCoschedulingGroup(ctx context.Context, client kubernetes.Interface, in 
 		return
 	}
 	r := coscheduling.PodGroups
-	raw, err := client.CoreV1().RESTClient().Get().AbsPath("apis", r.Group, r.Version, "namespaces", in.Ref.Namespace, r.Resource, name).DoRaw(ctx)
+	raw, err := client.CoreV1().RESTClient().Get().AbsPath("apis", r.Group, r.Version, "namespaces", in.Ref.Namespace,
+		r.Resource, name).DoRaw(ctx)
 	var g coscheduling.Group
 	if err == nil && json.Unmarshal(raw, &g) == nil {
 		in.ClusterContext.Groups.Labelled = &g

@@ -33,12 +33,14 @@ func commands(io IO) []*cobra.Command {
 
 // program documents a program that lives in this binary; Main runs it before flags are read.
 func program(name, short, example string) *cobra.Command {
-	return &cobra.Command{Use: name + " [args]", Short: short, Example: example, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error { return nil }}
+	return &cobra.Command{Use: name + " [args]", Short: short, Example: example, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return nil }}
 }
 
 func newVersion(io IO) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version and the Kubernetes API level", Example: "  gantry version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version and the Kubernetes API level", Example: "  gantry version",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(io.Out, "gantry %s, Kubernetes v%s\n", buildRevision(), kubeVersion)
 			return err

@@ -57,22 +57,26 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 		}
 	}
 	options := []informers.SharedInformerOption{informers.WithTransform(stripManagedFields)}
-	if name, err := cache.NewInformerName("kube-controller-manager"); err == nil { // else others of this process are measured by it
+	// else others of this process are measured by it
+	if name, err := cache.NewInformerName("kube-controller-manager"); err == nil {
 		defer name.Release()
 		options = append(options, informers.WithInformerName(name))
 	}
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	shared.InformerFor(&corev1.Pod{}, o.podInformer)
-	runs := []func(context.Context) error{func(ctx context.Context) error { return o.controllersConfig(ctx, client, shared, ca) }}
+	runs := []func(context.Context) error{
+		func(ctx context.Context) error { return o.controllersConfig(ctx, client, shared, ca) }}
 	if o.signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
 		requests.Informer() // known before the factory starts
-		signing, err := kubernetes.NewForConfig(unthrottled(o.configFor("certificate-controller"), "certificate-controller"))
+		signing, err := kubernetes.NewForConfig(unthrottled(o.configFor("certificate-controller"),
+			"certificate-controller"))
 		if err != nil {
 			return err
 		}
 		runs = append(runs, func(ctx context.Context) error {
-			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.signer.Cert, Key: o.signer.Key})
+			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.signer.Cert,
+				Key: o.signer.Key})
 		})
 	}
 	return runAll(ctx, runs...)
@@ -82,13 +86,14 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 func (o controllersOptions) podInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	if o.pods == nil {
-		return controllerruntime.ShareHandlers(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers))
+		return controllerruntime.ShareHandlers(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync,
+			indexers))
 	}
 	return controllerruntime.ShareHandlers(cache.NewSharedIndexInformer(o.pods, &corev1.Pod{}, resync, indexers))
 }
 
-// stripManagedFields leaves out who manages which field: no controller asks but taintevict of nodes whose taints do not tell their time, and a write
-// without it changes nothing about it.
+// stripManagedFields leaves out who manages which field: no controller asks but taintevict of nodes
+// whose taints do not tell their time, and a write without it changes nothing about it.
 func stripManagedFields(obj any) (any, error) {
 	if n, ok := obj.(*corev1.Node); ok && tainteviction.HasUndatedTaint(n) {
 		return obj, nil
@@ -99,10 +104,12 @@ func stripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-func (o controllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
+func (o controllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface,
+	shared informers.SharedInformerFactory, ca []byte) error {
 	return control.Run(ctx, control.Options{
 		Without: o.without,
-		Deps:    controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.journal, RootCA: ca, NodeRanges: o.ranges},
+		Deps: controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.journal, RootCA: ca,
+			NodeRanges: o.ranges},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 			cfg := unthrottled(o.configFor(account), account)
 			c, err := kubernetes.NewForConfig(cfg)
@@ -125,7 +132,8 @@ func inProcessConfig(server *apiserver.Server) func(account string) *rest.Config
 	}
 }
 
-// tokenConfig gives each controller its own identity by a token of its service account, which is made when it is missing.
+// tokenConfig gives each controller its own identity by a token of its service account, which is
+// made when it is missing.
 func tokenConfig(cfg *rest.Config) func(account string) *rest.Config {
 	return func(account string) *rest.Config {
 		own := rest.AnonymousClientConfig(cfg)
@@ -163,7 +171,8 @@ func (a *accountToken) current(ctx context.Context) (string, error) {
 	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	got, err := accounts.CreateToken(ctx, a.account, ask, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: a.account}}, metav1.CreateOptions{})
+		_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: a.account}},
+			metav1.CreateOptions{})
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			got, err = accounts.CreateToken(ctx, a.account, ask, metav1.CreateOptions{})
 		}

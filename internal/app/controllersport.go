@@ -32,7 +32,8 @@ import (
 	"github.com/gantry-project/gantry/internal/secureserving"
 )
 
-// controllersPort is where `gantry controllers` serves health and metrics, as kube-controller-manager does.
+// controllersPort is where `gantry controllers` serves health and metrics, as
+// kube-controller-manager does.
 type controllersPort struct {
 	address, cert, key string
 	port               int
@@ -51,8 +52,9 @@ func (p *controllersPort) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.key, "tls-private-key-file", "", "its key")
 }
 
-// serve answers until ctx ends; stopped is closed when it has ended. One that waits for the lease is served, too. A
-// default port that another cluster on this machine has is no reason not to start.
+// serve answers until ctx ends; stopped is closed when it has ended. One that waits for the lease
+// is served, too. A default port that another cluster on this machine has is no reason not to
+// start.
 func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped <-chan struct{}, err error) {
 	if p.port == 0 {
 		done := make(chan struct{})
@@ -64,8 +66,9 @@ func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped 
 		return nil, err
 	}
 	stopped, err = secureserving.Serve(ctx, secureserving.Options{
-		Name: "controllers", Address: net.JoinHostPort(p.address, strconv.Itoa(max(p.port, 0))), CertFile: p.cert, KeyFile: p.key,
-		Client: client, Open: []string{"/healthz", "/readyz", "/livez"}, Bound: p.bound,
+		Name: "controllers", Address: net.JoinHostPort(p.address, strconv.Itoa(max(p.port, 0))), CertFile: p.cert,
+		KeyFile: p.key,
+		Client:  client, Open: []string{"/healthz", "/readyz", "/livez"}, Bound: p.bound,
 	}, p.handler())
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return stopped, err
@@ -74,7 +77,8 @@ func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped 
 	if p.set.Changed("secure-port") {
 		return nil, withFix(err, fix)
 	}
-	klog.FromContext(ctx).Info("The controllers' health and metrics are not served: the port is taken", "err", err, "fix", fix)
+	klog.FromContext(ctx).Info("The controllers' health and metrics are not served: the port is taken", "err", err,
+		"fix", fix)
 	done := make(chan struct{})
 	close(done)
 	return done, nil

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// reviewing is an API server that knows the token "good" as alice, who may get every path, and "known" as bob, who may
-// nothing.
+// reviewing is an API server that knows the token "good" as alice, who may get every path, and
+// "known" as bob, who may nothing.
 func reviewing(t *testing.T) *rest.Config {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any
@@ -29,7 +29,8 @@ func reviewing(t *testing.T) *rest.Config {
 			review := &authentication.TokenReview{}
 			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
 			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
-				review.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: name}}
+				review.Status = authentication.TokenReviewStatus{Authenticated: true,
+					User: authentication.UserInfo{Username: name}}
 			}
 			answer = review
 		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
@@ -49,7 +50,8 @@ func reviewing(t *testing.T) *rest.Config {
 	return &rest.Config{Host: api.URL, QPS: -1}
 }
 
-// The controllers' port answers as kube-controller-manager's: health to everybody, the rest to those who may.
+// The controllers' port answers as kube-controller-manager's: health to everybody, the rest to
+// those who may.
 func TestControllersServeHealthAndMetrics(t *testing.T) {
 	cfg, at := reviewing(t), ""
 	ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +66,8 @@ func TestControllersServeHealthAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
+	// it signs itself
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer func() { browser.CloseIdleConnections(); cancel(); <-stopped }()
 	for _, c := range []struct {
 		path, token string
@@ -96,7 +99,8 @@ func TestControllersServeHealthAndMetrics(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if resp.StatusCode != c.code || !strings.Contains(string(body), c.body) {
-			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, resp.StatusCode, body, c.code, c.body)
+			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, resp.StatusCode, body, c.code,
+				c.body)
 		}
 	}
 	_, port, _ := net.SplitHostPort(at)

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A kubelet that is told nothing takes kubelet.conf and config.yaml from where kubeadm puts them; what is named counts more.
+// A kubelet that is told nothing takes kubelet.conf and config.yaml from where kubeadm puts them;
+// what is named counts more.
 //
 // row: KSL-04
 func TestConventionalFiles(t *testing.T) {
@@ -38,10 +39,12 @@ func TestConventionalFiles(t *testing.T) {
 		}
 		k.conventionalPaths(f)
 		if k.role.kubeconfig != c.wantKubeconfig || k.node.configSources.File != c.wantConfig {
-			t.Errorf("%q, %q; want %q, %q", k.role.kubeconfig, k.node.configSources.File, c.wantKubeconfig, c.wantConfig)
+			t.Errorf("%q, %q; want %q, %q", k.role.kubeconfig, k.node.configSources.File, c.wantKubeconfig,
+				c.wantConfig)
 		}
 	}
-	if c, _, err := Root(IO{io.Discard, io.Discard}).Find([]string{"kubelet"}); err != nil || c.Flags().Lookup("kubeconfig") == nil || c.Flags().Lookup("config") == nil {
+	if c, _, err := Root(IO{io.Discard, io.Discard}).Find([]string{"kubelet"}); err != nil ||
+		c.Flags().Lookup("kubeconfig") == nil || c.Flags().Lookup("config") == nil {
 		t.Errorf("%v: the flags have other names", err)
 	}
 }

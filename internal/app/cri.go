@@ -18,7 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crictl"
 )
 
-// criCommand asks this machine's container runtime, past API server and kubelet. Names of commands and flags are crictl's.
+// criCommand asks this machine's container runtime, past API server and kubelet. Names of commands
+// and flags are crictl's.
 type criCommand struct {
 	IO
 	instance instanceOptions
@@ -31,18 +32,25 @@ func newCRI(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cri",
 		Short: "Ask this machine's container runtime directly, as crictl does",
-		Long: "cri speaks to the container runtime's socket, past the API server and the kubelet, and prints what the runtime says in crictl's columns.\n" +
-			"When the three disagree about what is on a node the runtime is right; `gantry cri diff` lists where they do. crictl itself works on the same socket:\n" +
+		Long: "cri speaks to the container runtime's socket, past the API server and the kubelet, and prints what " +
+			"the " +
+			"runtime says in crictl's columns.\n" +
+			"When the three disagree about what is on a node the runtime is right; `gantry cri diff` lists where " +
+			"they " +
+			"do. crictl itself works on the same socket:\n" +
 			"`gantry cri endpoint` prints it.",
-		Example: "  sudo gantry cri pods\n  sudo gantry cri ps -a --name web\n  sudo gantry cri logs -f 3f2a\n  sudo gantry cri exec -it 3f2a sh\n  sudo gantry cri diff",
+		Example: "  sudo gantry cri pods\n  sudo gantry cri ps -a --name web\n  sudo gantry cri logs -f 3f2a\n  sudo " +
+			"gantry cri exec -it 3f2a sh\n  sudo gantry cri diff",
 	}
 	f := c.PersistentFlags()
 	r.instance.dataFlag(f)
-	f.StringVarP(&r.instance.runtime, "runtime-endpoint", "r", "", "CRI socket (default: that of the instance in DATA-DIR)")
+	f.StringVarP(&r.instance.runtime, "runtime-endpoint", "r", "",
+		"CRI socket (default: that of the instance in DATA-DIR)")
 	f.StringVar(&r.instance.cri.ImageEndpoint, "image-endpoint", "", "CRI socket of a separate image service")
 	f.DurationVar(&r.timeout, "timeout", 10*time.Second, "time limit of one call")
 	f.BoolVarP(&r.debug, "debug", "D", false, "print each request and its answer to standard error")
-	c.AddCommand(r.pods(), r.ps(), r.images(), r.inspect(), r.inspectPod(), r.inspectImage(), r.logs(), r.exec(), r.stats(), r.info(), r.version(), r.endpoint(), newCRIDiff(r))
+	c.AddCommand(r.pods(), r.ps(), r.images(), r.inspect(), r.inspectPod(), r.inspectImage(), r.logs(), r.exec(),
+		r.stats(), r.info(), r.version(), r.endpoint(), newCRIDiff(r))
 	return c
 }
 
@@ -67,7 +75,8 @@ func (r *criCommand) withRuntime(ctx context.Context, do func(*cri.Client) error
 	if err != nil {
 		return err
 	}
-	o := cri.Options{Endpoint: endpoint, ImageEndpoint: r.instance.cri.ImageEndpoint, Timeout: r.timeout, FailFast: true}
+	o := cri.Options{Endpoint: endpoint, ImageEndpoint: r.instance.cri.ImageEndpoint, Timeout: r.timeout,
+		FailFast: true}
 	if r.debug {
 		o.OnMessage = func(request, answer proto.Message) {
 			fmt.Fprintln(r.Err, crictl.Text(request))
@@ -78,7 +87,9 @@ func (r *criCommand) withRuntime(ctx context.Context, do func(*cri.Client) error
 	}
 	c, err := cri.Dial(ctx, o)
 	if err != nil {
-		return withFix(err, "name the runtime's socket with --runtime-endpoint, or the instance with --data-dir%s; the socket is root's", runningInstances())
+		return withFix(err,
+			"name the runtime's socket with --runtime-endpoint, or the instance with --data-dir%s; the socket is "+
+				"root's", runningInstances())
 	}
 	defer c.Close()
 	return do(c)
@@ -117,29 +128,34 @@ func (l *listOptions) complete(states ...string) (crictl.ListOptions, error) {
 
 func (r *criCommand) pods() *cobra.Command {
 	l := &listOptions{}
-	c := &cobra.Command{Use: "pods", Short: "List Pods", Example: "  sudo gantry cri pods --state ready", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		list, err := l.complete(crictl.PodStates...)
-		if err != nil {
-			return err
-		}
-		return r.withRuntime(c.Context(), func(k *cri.Client) error { return crictl.Pods(c.Context(), k.Runtime(), list, r.Out) })
-	}}
+	c := &cobra.Command{Use: "pods", Short: "List Pods", Example: "  sudo gantry cri pods --state ready",
+		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+			list, err := l.complete(crictl.PodStates...)
+			if err != nil {
+				return err
+			}
+			return r.withRuntime(c.Context(),
+				func(k *cri.Client) error { return crictl.Pods(c.Context(), k.Runtime(), list, r.Out) })
+		}}
 	l.flags(c.Flags(), "Pod")
 	return c
 }
 
 func (r *criCommand) ps() *cobra.Command {
 	l, all := &listOptions{}, false
-	c := &cobra.Command{Use: "ps", Short: "List containers", Example: "  sudo gantry cri ps -a\n  sudo gantry cri ps --pod 9e3a --state exited", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		list, err := l.complete(crictl.ContainerStates...)
-		if err != nil {
-			return err
-		}
-		if !all && list.State == "" {
-			list.State = "running"
-		}
-		return r.withRuntime(c.Context(), func(k *cri.Client) error { return crictl.Containers(c.Context(), k.Runtime(), list, r.Out) })
-	}}
+	c := &cobra.Command{Use: "ps", Short: "List containers",
+		Example: "  sudo gantry cri ps -a\n  sudo gantry cri ps --pod 9e3a --state exited", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := l.complete(crictl.ContainerStates...)
+			if err != nil {
+				return err
+			}
+			if !all && list.State == "" {
+				list.State = "running"
+			}
+			return r.withRuntime(c.Context(),
+				func(k *cri.Client) error { return crictl.Containers(c.Context(), k.Runtime(), list, r.Out) })
+		}}
 	l.flags(c.Flags(), "container")
 	c.Flags().BoolVarP(&all, "all", "a", false, "those that do not run too")
 	c.Flags().StringVarP(&l.Pod, "pod", "p", "", "those of the Pod with this id")
@@ -149,21 +165,25 @@ func (r *criCommand) ps() *cobra.Command {
 
 func (r *criCommand) images() *cobra.Command {
 	l := &listOptions{}
-	c := &cobra.Command{Use: "images [NAME]", Aliases: []string{"image"}, Short: "List images", Example: "  sudo gantry cri images --digests", Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		l.Image = strings.Join(args, "")
-		list, err := l.complete()
-		if err != nil {
-			return err
-		}
-		return r.withRuntime(c.Context(), func(k *cri.Client) error { return crictl.Images(c.Context(), k.Images(), list, r.Out) })
-	}}
+	c := &cobra.Command{Use: "images [NAME]", Aliases: []string{"image"}, Short: "List images",
+		Example: "  sudo gantry cri images --digests", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			l.Image = strings.Join(args, "")
+			list, err := l.complete()
+			if err != nil {
+				return err
+			}
+			return r.withRuntime(c.Context(),
+				func(k *cri.Client) error { return crictl.Images(c.Context(), k.Images(), list, r.Out) })
+		}}
 	l.outputFlag(c.Flags())
 	c.Flags().BoolVar(&l.Digests, "digests", false, "show digests")
 	return c
 }
 
 // statuses makes a command that prints the status of what is named.
-func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k *cri.Client, id string, verbose bool) (crictl.Status, error)) *cobra.Command {
+func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k *cri.Client, id string,
+	verbose bool) (crictl.Status, error)) *cobra.Command {
 	form, quiet := "", false
 	c.Args = cobra.MinimumNArgs(1)
 	c.RunE = func(c *cobra.Command, ids []string) error {
@@ -188,7 +208,8 @@ func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k 
 }
 
 func (r *criCommand) inspect() *cobra.Command {
-	c := &cobra.Command{Use: "inspect CONTAINER-ID…", Short: "Print the status of containers", Example: "  sudo gantry cri inspect 3f2a"}
+	c := &cobra.Command{Use: "inspect CONTAINER-ID…", Short: "Print the status of containers",
+		Example: "  sudo gantry cri inspect 3f2a"}
 	return r.statuses(c, func(ctx context.Context, k *cri.Client, id string, verbose bool) (crictl.Status, error) {
 		s, err := k.Runtime().ContainerStatus(ctx, id, verbose)
 		return crictl.Status{Status: s.GetStatus(), Info: s.GetInfo()}, err
@@ -196,7 +217,8 @@ func (r *criCommand) inspect() *cobra.Command {
 }
 
 func (r *criCommand) inspectPod() *cobra.Command {
-	c := &cobra.Command{Use: "inspectp POD-ID…", Short: "Print the status of Pods' sandboxes", Example: "  sudo gantry cri inspectp 9e3a"}
+	c := &cobra.Command{Use: "inspectp POD-ID…", Short: "Print the status of Pods' sandboxes",
+		Example: "  sudo gantry cri inspectp 9e3a"}
 	return r.statuses(c, func(ctx context.Context, k *cri.Client, id string, verbose bool) (crictl.Status, error) {
 		s, err := k.Runtime().PodSandboxStatus(ctx, id, verbose)
 		return crictl.Status{Status: s.GetStatus(), Info: s.GetInfo()}, err
@@ -204,7 +226,8 @@ func (r *criCommand) inspectPod() *cobra.Command {
 }
 
 func (r *criCommand) inspectImage() *cobra.Command {
-	c := &cobra.Command{Use: "inspecti IMAGE…", Short: "Print the status of images", Example: "  sudo gantry cri inspecti busybox:1.28"}
+	c := &cobra.Command{Use: "inspecti IMAGE…", Short: "Print the status of images",
+		Example: "  sudo gantry cri inspecti busybox:1.28"}
 	return r.statuses(c, func(ctx context.Context, k *cri.Client, id string, verbose bool) (crictl.Status, error) {
 		s, err := k.Images().ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id}, verbose)
 		if err == nil && s.GetImage() == nil {
@@ -216,17 +239,20 @@ func (r *criCommand) inspectImage() *cobra.Command {
 
 func (r *criCommand) stats() *cobra.Command {
 	l, seconds := &listOptions{}, 1
-	c := &cobra.Command{Use: "stats [CONTAINER-ID]", Short: "Print what containers use", Example: "  sudo gantry cri stats", Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			l.ID = args[0]
-		}
-		l.Sample = time.Duration(seconds) * time.Second
-		list, err := l.complete()
-		if err != nil {
-			return err
-		}
-		return r.withRuntime(c.Context(), func(k *cri.Client) error { return crictl.Stats(c.Context(), k.Runtime(), list, r.Out) })
-	}}
+	c := &cobra.Command{Use: "stats [CONTAINER-ID]", Short: "Print what containers use",
+		Example: "  sudo gantry cri stats", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				l.ID = args[0]
+			}
+			l.Sample = time.Duration(seconds) * time.Second
+			list, err := l.complete()
+			if err != nil {
+				return err
+			}
+			return r.withRuntime(c.Context(),
+				func(k *cri.Client) error { return crictl.Stats(c.Context(), k.Runtime(), list, r.Out) })
+		}}
 	l.outputFlag(c.Flags())
 	c.Flags().StringVarP(&l.Pod, "pod", "p", "", "those of the Pod with this id")
 	c.Flags().IntVarP(&seconds, "seconds", "s", 1, "over how many seconds use of the processor is measured")
@@ -234,7 +260,8 @@ func (r *criCommand) stats() *cobra.Command {
 }
 
 func (r *criCommand) info() *cobra.Command {
-	c := &cobra.Command{Use: "info", Short: "Print the runtime's conditions and what it can do", Example: "  sudo gantry cri info", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "info", Short: "Print the runtime's conditions and what it can do",
+		Example: "  sudo gantry cri info", Args: cobra.NoArgs}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return r.withRuntime(c.Context(), func(k *cri.Client) error {
 			s, err := k.Runtime().Status(c.Context(), true)
@@ -248,11 +275,14 @@ func (r *criCommand) info() *cobra.Command {
 }
 
 func (r *criCommand) version() *cobra.Command {
-	c := &cobra.Command{Use: "version", Short: "Print the runtime's version", Example: "  sudo gantry cri version", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "version", Short: "Print the runtime's version", Example: "  sudo gantry cri version",
+		Args: cobra.NoArgs}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return r.withRuntime(c.Context(), func(k *cri.Client) error {
 			v := k.Version()
-			_, err := fmt.Fprintf(r.Out, "Version:  %s\nRuntimeName:  %s\nRuntimeVersion:  %s\nRuntimeApiVersion:  %s\n", v.Version, v.RuntimeName, v.RuntimeVersion, v.RuntimeApiVersion)
+			_, err := fmt.Fprintf(r.Out,
+				"Version:  %s\nRuntimeName:  %s\nRuntimeVersion:  %s\nRuntimeApiVersion:  %s\n", v.Version,
+				v.RuntimeName, v.RuntimeVersion, v.RuntimeApiVersion)
 			return err
 		})
 	}
@@ -260,7 +290,8 @@ func (r *criCommand) version() *cobra.Command {
 }
 
 func (r *criCommand) endpoint() *cobra.Command {
-	c := &cobra.Command{Use: "endpoint", Short: "Print the runtime's socket, for crictl and others", Example: "  sudo crictl --runtime-endpoint $(gantry cri endpoint) pods", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "endpoint", Short: "Print the runtime's socket, for crictl and others",
+		Example: "  sudo crictl --runtime-endpoint $(gantry cri endpoint) pods", Args: cobra.NoArgs}
 	c.RunE = func(*cobra.Command, []string) error {
 		endpoint, err := r.socket()
 		if err != nil {

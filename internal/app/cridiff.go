@@ -24,8 +24,10 @@ func newCRIDiff(r *criCommand) *cobra.Command {
 	e := &inspector{out: r.Out}
 	c := &cobra.Command{
 		Use: "diff", Short: "List Pods that API server, kubelet and runtime do not all know", Args: cobra.NoArgs,
-		Long: "diff asks the API server, the kubelet (through the API server) and this machine's runtime which Pods they have, and lists those that one of them does not\n" +
-			"know: a sandbox whose Pod was deleted by force, a Pod that the API says runs and the runtime has lost. The exit code is 1 when there are any.",
+		Long: "diff asks the API server, the kubelet (through the API server) and this machine's runtime which Pods " +
+			"they have, and lists those that one of them does not\n" +
+			"know: a sandbox whose Pod was deleted by force, a Pod that the API says runs and the runtime has lost. " +
+			"The exit code is 1 when there are any.",
 		Example: "  sudo gantry cri diff\n  sudo gantry cri diff --kubeconfig admin.conf --node-name worker-1",
 		RunE: func(c *cobra.Command, _ []string) error {
 			boot := ""
@@ -39,8 +41,10 @@ func newCRIDiff(r *criCommand) *cobra.Command {
 			return r.withRuntime(c.Context(), func(k *cri.Client) error { return r.diff(c.Context(), e, k, boot) })
 		},
 	}
-	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
-	c.Flags().StringVar(&r.instance.nodeName, "node-name", "", "name of this node (default: the host's name, or that of the Node this machine is)")
+	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
+	c.Flags().StringVar(&r.instance.nodeName, "node-name", "",
+		"name of this node (default: the host's name, or that of the Node this machine is)")
 	return c
 }
 
@@ -71,16 +75,19 @@ func (r *criCommand) diff(ctx context.Context, e *inspector, k *cri.Client, boot
 	}
 	list := crictl.Compare(sides)
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(r.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n", r.instance.nodeName)
+		_, err := fmt.Fprintf(r.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n",
+			r.instance.nodeName)
 		return err
 	}
 	if err := crictl.WriteDifferences(r.Out, sides, list); err != nil {
 		return err
 	}
-	return fmt.Errorf("API server, kubelet and runtime do not know the same Pods of node %s: %d differ", r.instance.nodeName, len(list))
+	return fmt.Errorf("API server, kubelet and runtime do not know the same Pods of node %s: %d differ",
+		r.instance.nodeName, len(list))
 }
 
-// findLocalNode is the Node that the name says, or, where there is none and boot is not empty, the only one whose kubelet runs on the machine of that boot.
+// findLocalNode is the Node that the name says, or, where there is none and boot is not empty, the
+// only one whose kubelet runs on the machine of that boot.
 func findLocalNode(ctx context.Context, client kubernetes.Interface, name, boot string) (string, error) {
 	_, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err == nil || !apierrors.IsNotFound(err) {
@@ -102,10 +109,12 @@ func findLocalNode(ctx context.Context, client kubernetes.Interface, name, boot 
 	case 1:
 		return here[0], nil
 	}
-	return "", withFix(err, "this machine has several nodes: give one with --node-name, of %s", strings.Join(here, ", "))
+	return "", withFix(err, "this machine has several nodes: give one with --node-name, of %s",
+		strings.Join(here, ", "))
 }
 
-// podSeen is a Pod as the API and the kubelet show it. The runtime knows a static Pod by the hash of its file, which its mirror tells.
+// podSeen is a Pod as the API and the kubelet show it. The runtime knows a static Pod by the hash
+// of its file, which its mirror tells.
 func podSeen(p *corev1.Pod) crictl.PodRecord {
 	uid := string(p.UID)
 	if hash := p.Annotations[corev1.MirrorPodAnnotationKey]; hash != "" {
@@ -115,12 +124,14 @@ func podSeen(p *corev1.Pod) crictl.PodRecord {
 	if p.DeletionTimestamp != nil {
 		state += ", ending"
 	}
-	return crictl.PodRecord{UID: uid, Namespace: p.Namespace, Name: p.Name, State: state, Needed: p.Status.Phase == corev1.PodRunning}
+	return crictl.PodRecord{UID: uid, Namespace: p.Namespace, Name: p.Name, State: state,
+		Needed: p.Status.Phase == corev1.PodRunning}
 }
 
 func apiSide(ctx context.Context, client kubernetes.Interface, node string) (crictl.Source, error) {
 	s := crictl.Source{Name: "API"}
-	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	list, err := client.CoreV1().Pods("").List(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
 	if err != nil {
 		return s, err
 	}
@@ -132,7 +143,8 @@ func apiSide(ctx context.Context, client kubernetes.Interface, node string) (cri
 
 func kubeletSide(ctx context.Context, client kubernetes.Interface, node string) crictl.Source {
 	s := crictl.Source{Name: "KUBELET"}
-	raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("pods").DoRaw(ctx)
+	raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(
+		"pods").DoRaw(ctx)
 	if err != nil {
 		s.Error = fmt.Sprintf("%v (--node-name says which node this is)", err)
 		return s
@@ -156,7 +168,8 @@ func runtimeSide(boxes []*runtimeapi.PodSandbox) crictl.Source {
 		if ready {
 			state = "Ready"
 		}
-		s.Pods = append(s.Pods, crictl.PodRecord{UID: m.GetUid(), Namespace: m.GetNamespace(), Name: m.GetName(), State: state, Needed: ready})
+		s.Pods = append(s.Pods, crictl.PodRecord{UID: m.GetUid(), Namespace: m.GetNamespace(), Name: m.GetName(),
+			State: state, Needed: ready})
 	}
 	return s
 }

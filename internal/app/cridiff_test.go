@@ -9,10 +9,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// The node is the one that the name says, or the one that this machine is; a name that the API does not know is refused.
+// The node is the one that the name says, or the one that this machine is; a name that the API does
+// not know is refused.
 func TestTheNodeThatThisMachineIs(t *testing.T) {
 	node := func(name, boot string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: boot}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: boot}}}
 	}
 	client := fake.NewClientset(node("demo", "1"), node("other", "2"), node("a", "3"), node("b", "3"))
 	for _, c := range []struct{ name, boot, want, fix string }{

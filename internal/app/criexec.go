@@ -23,12 +23,14 @@ import (
 func (r *criCommand) logs() *cobra.Command {
 	o, since := logs.Options{Bytes: -1}, time.Duration(0)
 	c := &cobra.Command{
-		Use: "logs CONTAINER-ID", Short: "Print a container's log", Example: "  sudo gantry cri logs -f --tail 20 3f2a", Args: exactlyOne("a container's id, or the beginning of it"),
+		Use: "logs CONTAINER-ID", Short: "Print a container's log", Example: "  sudo gantry cri logs -f --tail 20 3f2a",
+		Args: exactlyOne("a container's id, or the beginning of it"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if since > 0 {
 				o.Since = time.Now().Add(-since)
 			}
-			return r.withRuntime(c.Context(), func(k *cri.Client) error { return r.readLog(c.Context(), k, args[0], o) })
+			return r.withRuntime(c.Context(),
+				func(k *cri.Client) error { return r.readLog(c.Context(), k, args[0], o) })
 		},
 	}
 	f := c.Flags()
@@ -48,10 +50,11 @@ func (r *criCommand) readLog(ctx context.Context, k *cri.Client, id string, o lo
 	if s.LogPath == "" {
 		return fmt.Errorf("the runtime keeps no log of container %s", s.Id)
 	}
-	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.Out, Err: r.Err, IsRunning: func(ctx context.Context) (bool, error) {
-		now, err := k.Runtime().ContainerStatus(ctx, s.Id, false)
-		return now.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, err
-	}})
+	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.Out, Err: r.Err,
+		IsRunning: func(ctx context.Context) (bool, error) {
+			now, err := k.Runtime().ContainerStatus(ctx, s.Id, false)
+			return now.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, err
+		}})
 }
 
 func (r *criCommand) exec() *cobra.Command {
@@ -68,7 +71,8 @@ func (r *criCommand) exec() *cobra.Command {
 				if sync {
 					return r.execSync(c.Context(), k, s.Id, args[1:])
 				}
-				return r.stream(c.Context(), k, &runtimeapi.ExecRequest{ContainerId: s.Id, Cmd: args[1:], Stdin: stdin, Tty: tty, Stdout: true, Stderr: !tty})
+				return r.stream(c.Context(), k, &runtimeapi.ExecRequest{ContainerId: s.Id, Cmd: args[1:], Stdin: stdin,
+					Tty: tty, Stdout: true, Stderr: !tty})
 			})
 		},
 	}
@@ -76,7 +80,8 @@ func (r *criCommand) exec() *cobra.Command {
 	f.SetInterspersed(false) // what follows the id is the command's
 	f.BoolVarP(&stdin, "interactive", "i", false, "pass standard input on")
 	f.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
-	f.BoolVarP(&sync, "sync", "s", false, "by ExecSync, the call that probes use: no input, the output comes at the end")
+	f.BoolVarP(&sync, "sync", "s", false,
+		"by ExecSync, the call that probes use: no input, the output comes at the end")
 	return c
 }
 

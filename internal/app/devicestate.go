@@ -11,7 +11,8 @@ import (
 )
 
 // readDevices reads claims, classes and slices; what the asker may not list is taken as absent.
-func readDevices(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) *dynamicresources.FixedManager {
+func readDevices(ctx context.Context, client kubernetes.Interface,
+	all metav1.ListOptions) *dynamicresources.FixedManager {
 	var objects []runtime.Object
 	if l, err := client.ResourceV1().ResourceClaims("").List(ctx, all); err == nil {
 		objects = appendAll(objects, l.Items)

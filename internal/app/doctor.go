@@ -30,14 +30,19 @@ type doctorCommand struct {
 func newDoctor(io IO) *cobra.Command {
 	d := &doctorCommand{inspector: inspector{out: io.Out}}
 	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "Look over this machine, its container runtime and the nodes of the cluster: what is wrong and what to do",
-		Long: "doctor asks the machine, the container runtime, the API server and every kubelet, and judges what it is told. What cannot be looked at from here is left out:\n" +
+		Use: "doctor",
+		Short: "Look over this machine, its container runtime and the nodes of the cluster: what is wrong and what " +
+			"to " +
+			"do",
+		Long: "doctor asks the machine, the container runtime, the API server and every kubelet, and judges what it " +
+			"is told. What cannot be looked at from here is left out:\n" +
 			"without root the runtime, without a kubeconfig the cluster.\n\nChecks:\n" + checkHelp() +
-			"\nWith --exec it tries each hop of kubectl exec into a Pod of this machine by itself and names the one that hangs.\n" +
+			"\nWith --exec it tries each hop of kubectl exec into a Pod of this machine by itself and names the one " +
+			"that hangs.\n" +
 			"The exit code is 1 when there is a problem, 0 otherwise.",
-		Example: "  sudo gantry doctor\n  gantry doctor --kubeconfig admin.conf -o json\n  sudo gantry doctor --exec pod/web -n shop",
-		Args:    cobra.NoArgs,
+		Example: "  sudo gantry doctor\n  gantry doctor --kubeconfig admin.conf -o json\n  sudo gantry doctor --exec " +
+			"pod/web -n shop",
+		Args: cobra.NoArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.kubeconfig = d.kubeconfigPath(c.Flags().Changed("data-dir"))
@@ -46,15 +51,16 @@ func newDoctor(io IO) *cobra.Command {
 	d.flags(c, "text (default), json")
 	f := c.Flags()
 	d.instance.dataFlag(f)
-	f.StringVar(&d.instance.runtime, "container-runtime-endpoint", "", "CRI socket of this machine's runtime (default: that of the instance in DATA-DIR)")
+	f.StringVar(&d.instance.runtime, "container-runtime-endpoint", "",
+		"CRI socket of this machine's runtime (default: that of the instance in DATA-DIR)")
 	f.StringVar(&d.exec, "exec", "", "a running Pod of this machine, pod/NAME: try each hop of kubectl exec into it")
 	f.StringVarP(&d.container, "container", "c", "", "its container (default: the first)")
 	f.BoolVarP(&d.problemsOnly, "quiet", "q", false, "leave out what is well")
 	return c
 }
 
-// kubeconfigPath is --kubeconfig, else that of the instance whose directory was named; empty leaves the choice to what
-// every command takes.
+// kubeconfigPath is --kubeconfig, else that of the instance whose directory was named; empty leaves
+// the choice to what every command takes.
 func (d *doctorCommand) kubeconfigPath(named bool) string {
 	if own := kubeconfigIn(d.instance.dataDir); d.kubeconfig == "" && named && readable(own) {
 		return own

@@ -18,7 +18,8 @@ import (
 // execTarget is the container that exec is tried into.
 type execTarget struct{ namespace, pod, container string }
 
-// execHops tries the way of kubectl exec from the outside to the container, each hop without those before it where that can be done.
+// execHops tries the way of kubectl exec from the outside to the container, each hop without those
+// before it where that can be done.
 func (s *doctorGatherer) execHops(ctx context.Context, client kubernetes.Interface, to execTarget) []doctor.ExecHop {
 	try := func(h doctor.ExecHop, ask func(context.Context) error) doctor.ExecHop {
 		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
@@ -29,21 +30,26 @@ func (s *doctorGatherer) execHops(ctx context.Context, client kubernetes.Interfa
 		return h
 	}
 	node := ""
-	out := []doctor.ExecHop{try(doctor.ExecHop{Name: "API server", Response: "HTTPS", Fix: "start it, or mend the way to it"}, func(ctx context.Context) error {
-		p, err := client.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})
-		if err == nil {
-			node = p.Spec.NodeName
-		}
-		return err
-	})}
+	out := []doctor.ExecHop{
+		try(doctor.ExecHop{Name: "API server", Response: "HTTPS", Fix: "start it, or mend the way to it"},
+			func(ctx context.Context) error {
+				p, err := client.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})
+				if err == nil {
+					node = p.Spec.NodeName
+				}
+				return err
+			})}
 	if node != "" {
-		out = append(out, try(doctor.ExecHop{Name: "kubelet of " + node, Response: "HTTPS, through the API server", Fix: "start the kubelet, or open its port to the API server"}, func(ctx context.Context) error {
-			_, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").DoRaw(ctx)
+		out = append(out, try(doctor.ExecHop{Name: "kubelet of " + node, Response: "HTTPS, through the API server",
+			Fix: "start the kubelet, or open its port to the API server"}, func(ctx context.Context) error {
+			_, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(
+				"healthz").DoRaw(ctx)
 			return err
 		}))
 	}
 	var runtime *cri.Client
-	out = append(out, try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.endpoint(), Fix: "start the runtime"}, func(ctx context.Context) (err error) {
+	out = append(out, try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.endpoint(),
+		Fix: "start the runtime"}, func(ctx context.Context) (err error) {
 		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.endpoint(), Timeout: doctorTimeout, FailFast: true})
 		return err
 	}))
@@ -51,19 +57,24 @@ func (s *doctorGatherer) execHops(ctx context.Context, client kubernetes.Interfa
 		return out
 	}
 	defer runtime.Close()
-	return append(out, try(doctor.ExecHop{Name: "shim and process of " + to.pod, Response: "CRI ExecSync", Fix: "the shim or the container's processes hang (state D in ps?): delete the Pod; with --force its node waits no longer for it"}, func(ctx context.Context) error {
-		return probeExec(ctx, runtime, to)
-	}))
+	return append(out,
+		try(doctor.ExecHop{Name: "shim and process of " + to.pod, Response: "CRI ExecSync",
+			Fix: "the shim or the container's processes hang (state D in ps?): delete the Pod; with --force its node " +
+				"waits no longer for it"}, func(ctx context.Context) error {
+			return probeExec(ctx, runtime, to)
+		}))
 }
 
-// probeExec runs a program in the container and takes any end of it for an answer: images without /bin/true answer that it is not there.
+// probeExec runs a program in the container and takes any end of it for an answer: images without
+// /bin/true answer that it is not there.
 func probeExec(ctx context.Context, runtime *cri.Client, to execTarget) error {
 	labels := map[string]string{"io.kubernetes.pod.namespace": to.namespace, "io.kubernetes.pod.name": to.pod}
 	if to.container != "" {
 		labels["io.kubernetes.container.name"] = to.container
 	}
 	list, err := runtime.ProbeRuntime().ListContainers(ctx, &runtimeapi.ContainerFilter{
-		LabelSelector: labels, State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: labels,
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 	})
 	switch {
 	case err != nil:
@@ -78,8 +89,10 @@ func probeExec(ctx context.Context, runtime *cri.Client, to execTarget) error {
 	return err
 }
 
-// commandNotStarted tells the answers that a process could not begin, or ended badly, from no answer.
+// commandNotStarted tells the answers that a process could not begin, or ended badly, from no
+// answer.
 func commandNotStarted(err error) bool {
 	var ended interface{ ExitStatus() int }
-	return errors.As(err, &ended) || strings.Contains(err.Error(), "no such file or directory") || strings.Contains(err.Error(), "executable file not found")
+	return errors.As(err, &ended) || strings.Contains(err.Error(), "no such file or directory") ||
+		strings.Contains(err.Error(), "executable file not found")
 }

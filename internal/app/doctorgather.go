@@ -50,14 +50,16 @@ func (s *doctorGatherer) machine() *doctor.Machine {
 		m.Unified = true
 	}
 	for _, at := range []struct{ path, holds string }{
-		{s.instance.dataDir, "state, images and Pods"}, {"/var/lib/containerd", "images"}, {"/var/lib/kubelet", "Pods"}, {"/var/log", "logs"},
+		{s.instance.dataDir, "state, images and Pods"}, {"/var/lib/containerd", "images"}, {"/var/lib/kubelet", "Pods"},
+		{"/var/log", "logs"},
 	} {
 		if _, err := os.Stat(at.path); err != nil {
 			continue
 		}
 		d, err := proc.StatFS(at.path)
 		m.Disks = append(m.Disks, doctor.Disk{
-			Path: at.path, Contents: at.holds, Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes, InodesFree: d.InodesFree, Err: err,
+			Path: at.path, Contents: at.holds, Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes,
+			InodesFree: d.InodesFree, Err: err,
 		})
 	}
 	return m
@@ -114,7 +116,8 @@ func (s *doctorGatherer) certificates() []doctor.Certificate {
 			continue // only a bad pattern fails
 		}
 		for _, file := range files {
-			c := doctor.Certificate{Where: file, Use: strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".crt"), "-current.pem")}
+			c := doctor.Certificate{Where: file,
+				Use: strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".crt"), "-current.pem")}
 			if list, err := cert.CertsFromFile(file); err != nil {
 				c.Err = err
 			} else {
@@ -220,7 +223,8 @@ func (s *doctorGatherer) node(ctx context.Context, client kubernetes.Interface, 
 		}
 	}
 	page := func(path string) ([]byte, bool) {
-		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix(path).DoRaw(ctx)
+		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix(
+			path).DoRaw(ctx)
 		return raw, err == nil
 	}
 	if raw, ok := page("configz"); ok {
@@ -260,8 +264,10 @@ func (s *doctorGatherer) ports(ctx context.Context, n *v1.Node, out *doctor.Node
 	case out.Local:
 		readOnly = 0 // it did not say, and another kubelet of this machine may have the usual port
 	}
-	// Whose certificate it is does not matter: nothing is told to it, and only the code of its answer is looked at.
-	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // see above
+	// Whose certificate it is does not matter: nothing is told to it, and only the code of its
+	// answer is looked at.
+	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}} //nolint:gosec // see above
 	ask := func(scheme string, port int) doctor.Answer {
 		a := doctor.Answer{Address: net.JoinHostPort(ip, strconv.Itoa(port))}
 		got, err := httpGet(ctx, nobody, scheme+"://"+a.Address+"/pods")

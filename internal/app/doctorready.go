@@ -24,7 +24,8 @@ func failingChecks(ctx context.Context, client *http.Client, server string) []do
 		name, _, _ = strings.Cut(name, " ")
 		c := doctor.FailingCheck{Name: name, Reason: "it gives no reason"}
 		if one, err := httpGet(ctx, client, server+"/readyz/"+name); err == nil && one.code != http.StatusOK {
-			c.Reason = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(one.body)), "internal server error:"))
+			c.Reason = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(one.body)),
+				"internal server error:"))
 		}
 		out = append(out, c)
 	}

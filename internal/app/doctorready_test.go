@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/doctor"
 )
 
-// The doctor names each check of /readyz that fails, with the reason that the check gives by itself.
+// The doctor names each check of /readyz that fails, with the reason that the check gives by
+// itself.
 func TestDoctorAsksWhyTheServerIsNotReady(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)

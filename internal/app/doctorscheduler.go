@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// scheduler asks the scheduler of this instance; nil when it has none that serves. It shows a client certificate and
-// never a token: the port signs itself, so that nobody knows who listens.
+// scheduler asks the scheduler of this instance; nil when it has none that serves. It shows a
+// client certificate and never a token: the port signs itself, so that nobody knows who listens.
 func (s *doctorGatherer) scheduler(ctx context.Context, cfg *rest.Config) *doctor.Scheduler {
 	address := schedulerAddress(s.instance.dataDir, net.JoinHostPort("127.0.0.1", strconv.Itoa(server.Port)))
 	if address == "" {
@@ -27,7 +27,8 @@ func (s *doctorGatherer) scheduler(ctx context.Context, cfg *rest.Config) *docto
 	}
 	_ = conn.Close() // it was only to see whether somebody is there
 	own := &rest.Config{Host: "https://" + address, Timeout: doctorTimeout,
-		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CertData: cfg.CertData, KeyData: cfg.KeyData}}
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile,
+			CertData: cfg.CertData, KeyData: cfg.KeyData}}
 	client, err := rest.HTTPClientFor(own)
 	if err != nil {
 		return &doctor.Scheduler{Address: address, Err: err}

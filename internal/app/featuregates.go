@@ -18,14 +18,18 @@ type featureGateOptions struct {
 }
 
 func (g *featureGateOptions) featureGateFlag(f *pflag.FlagSet) {
-	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222)")
+	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates",
+		"NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), "+
+			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222)")
 }
 
 func (g *featureGateOptions) flags(f *pflag.FlagSet) {
 	g.featureGateFlag(f)
 	g.served = cliflag.ConfigurationMap{}
-	f.StringSliceVar(&g.emulated, "emulated-version", nil, "1.36: defaults and texts that v1.37 changed are as they were there (1.37)")
-	f.Var(&g.served, "runtime-config", "GROUP/VERSION=true,… of APIs off by default: scheduling.k8s.io/v1beta1, with its gate")
+	f.StringSliceVar(&g.emulated, "emulated-version", nil,
+		"1.36: defaults and texts that v1.37 changed are as they were there (1.37)")
+	f.Var(&g.served, "runtime-config",
+		"GROUP/VERSION=true,… of APIs off by default: scheduling.k8s.io/v1beta1, with its gate")
 }
 
 // complete reads the flags.

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// idleGCPercent is how much garbage, in percent of what lives, may gather at rest: idle Gantry lives in about half the memory of Go's default, for a few percent more work.
+	// idleGCPercent is how much garbage, in percent of what lives, may gather at rest: idle Gantry
+	// lives in about half the memory of Go's default, for a few percent more work.
 	idleGCPercent = 50
 	// busyGCPercent is that under load, when collecting would take a fifth of all work.
 	busyGCPercent = 400
@@ -18,13 +19,16 @@ const (
 	minBusyGCPercent = 100
 	// maxBusyGarbage bounds the garbage under load, in bytes, as long as less lives.
 	maxBusyGarbage = 256 << 20
-	// busyAllocationRate is what a process allocates under load at least, in bytes per second. At rest it is a tenth of that.
+	// busyAllocationRate is what a process allocates under load at least, in bytes per second. At
+	// rest it is a tenth of that.
 	busyAllocationRate = 4 << 20
-	// busyCheckPeriod is how often a process under load looks whether it still is. One at rest has no clock.
+	// busyCheckPeriod is how often a process under load looks whether it still is. One at rest has
+	// no clock.
 	busyCheckPeriod = 5 * time.Second
 )
 
-// gcPercent is how much garbage may gather until the next collection, in percent of the live bytes, for a process that allocated so many bytes in that time.
+// gcPercent is how much garbage may gather until the next collection, in percent of the live bytes,
+// for a process that allocated so many bytes in that time.
 func gcPercent(live, allocated uint64, in time.Duration) int {
 	if float64(allocated) < busyAllocationRate*in.Seconds() {
 		return idleGCPercent
@@ -32,7 +36,8 @@ func gcPercent(live, allocated uint64, in time.Duration) int {
 	return max(minBusyGCPercent, min(busyGCPercent, int(maxBusyGarbage*100/max(1, live))))
 }
 
-// runGCPacer sets the share anew after each collection until ctx ends, and under load now and then, so that what a load left is collected when it is over.
+// runGCPacer sets the share anew after each collection until ctx ends, and under load now and then,
+// so that what a load left is collected when it is over.
 func runGCPacer(ctx context.Context) {
 	debug.SetGCPercent(idleGCPercent)
 	p := newGCPacer()
@@ -51,7 +56,8 @@ type gcPacer struct {
 }
 
 func newGCPacer() *gcPacer {
-	p := &gcPacer{last: time.Now(), percent: idleGCPercent, samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
+	p := &gcPacer{last: time.Now(), percent: idleGCPercent, samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"}}}
 	p.timer = time.AfterFunc(busyCheckPeriod, p.adjust)
 	p.timer.Stop() // until there is a load
 	return p

@@ -31,7 +31,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A process that allocates much gets more room, and gives it back when it is over without a collection coming by.
+// A process that allocates much gets more room, and gives it back when it is over without a
+// collection coming by.
 func TestPaceFollowsTheLoad(t *testing.T) {
 	was := debug.SetGCPercent(idleGCPercent)
 	defer debug.SetGCPercent(was)

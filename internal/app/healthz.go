@@ -22,13 +22,15 @@ func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration, checks 
 	return insecureListener{address, "kubelet's health", "healthzPort"}.serve(ctx, checks)
 }
 
-// readOnly serves what reads on readOnlyPort, to everybody and without TLS, until ctx ends; port 0 serves nothing.
+// readOnly serves what reads on readOnlyPort, to everybody and without TLS, until ctx ends; port 0
+// serves nothing.
 func readOnly(ctx context.Context, c *kubeletconfig.KubeletConfiguration, pages http.Handler) error {
 	if c.ReadOnlyPort == 0 || !*c.EnableServer {
 		<-ctx.Done()
 		return nil
 	}
-	return insecureListener{net.JoinHostPort(c.Address, strconv.Itoa(int(c.ReadOnlyPort))), "kubelet's read-only port", "readOnlyPort"}.serve(ctx, pages)
+	return insecureListener{net.JoinHostPort(c.Address, strconv.Itoa(int(c.ReadOnlyPort))), "kubelet's read-only port",
+		"readOnlyPort"}.serve(ctx, pages)
 }
 
 // insecureListener is a port without TLS.

@@ -8,15 +8,17 @@ import (
 	"testing"
 )
 
-// Several archives are imported by one command; one that is broken is named and keeps no other back.
+// Several archives are imported by one command; one that is broken is named and keeps no other
+// back.
 func TestSeveralImageArchivesAreImported(t *testing.T) {
 	var out bytes.Buffer
-	err := importAll(t.Context(), []string{"a.tar", "broken.tar", "b.tar"}, &out, func(_ context.Context, file string) ([]string, error) {
-		if file == "broken.tar" {
-			return nil, errors.New("no archive")
-		}
-		return []string{"docker.io/library/" + strings.TrimSuffix(file, ".tar") + ":1"}, nil
-	})
+	err := importAll(t.Context(), []string{"a.tar", "broken.tar", "b.tar"}, &out,
+		func(_ context.Context, file string) ([]string, error) {
+			if file == "broken.tar" {
+				return nil, errors.New("no archive")
+			}
+			return []string{"docker.io/library/" + strings.TrimSuffix(file, ".tar") + ":1"}, nil
+		})
 	if err == nil || err.Error() != "import broken.tar: no archive" {
 		t.Errorf("error: %v", err)
 	}
@@ -27,7 +29,8 @@ func TestSeveralImageArchivesAreImported(t *testing.T) {
 
 func TestImageImportWantsAFile(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := Main(t.Context(), []string{"gantry", "image", "import"}, &out, &errOut); code != exitUsage || !strings.Contains(errOut.String(), "wants the path of an image archive") {
+	if code := Main(t.Context(), []string{"gantry", "image", "import"}, &out, &errOut); code != exitUsage ||
+		!strings.Contains(errOut.String(), "wants the path of an image archive") {
 		t.Errorf("%d: %s", code, errOut.String())
 	}
 }

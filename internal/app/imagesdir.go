@@ -19,8 +19,8 @@ const (
 	archiveFailed   = "ImageArchiveFailed"
 )
 
-// importQueue keeps what was told of archives until somebody can write events: the first are imported before the node
-// speaks to an API server.
+// importQueue keeps what was told of archives until somebody can write events: the first are
+// imported before the node speaks to an API server.
 type importQueue struct {
 	mu      sync.Mutex
 	pending []containerd.ImportedArchive
@@ -64,13 +64,14 @@ func (n *importQueue) publish(ctx context.Context, events record.EventRecorder, 
 				continue
 			}
 			klog.FromContext(ctx).Info("An image archive is imported", "file", i.File, "images", i.Names)
-			events.Event(about, v1.EventTypeNormal, archiveImported, "Imported "+strings.Join(i.Names, ", ")+" from "+i.File)
+			events.Event(about, v1.EventTypeNormal, archiveImported,
+				"Imported "+strings.Join(i.Names, ", ")+" from "+i.File)
 		}
 	}
 }
 
-// followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot look there is no
-// reason for the node to stop.
+// followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot
+// look there is no reason for the node to stop.
 func (e *engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
 	var all sync.WaitGroup
 	all.Go(func() { e.images.publish(ctx, events, node) })

@@ -15,7 +15,8 @@ import (
 func TestImportsOfTheImagesDirectoryAreEvents(t *testing.T) {
 	n, r := newImportQueue(), record.NewFakeRecorder(10)
 	n.add(containerd.ImportedArchive{File: "/d/images/a.tar", Names: []string{"reg.test/a:1", "reg.test/b:1"}})
-	n.add(containerd.ImportedArchive{File: "/d/images/broken.tar", Err: errors.New("image archive /d/images/broken.tar: unexpected EOF")})
+	n.add(containerd.ImportedArchive{File: "/d/images/broken.tar",
+		Err: errors.New("image archive /d/images/broken.tar: unexpected EOF")})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { n.publish(ctx, r, "n1"); close(ended) }()

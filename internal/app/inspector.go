@@ -36,7 +36,8 @@ type inspector struct {
 }
 
 func (e *inspector) flags(c *cobra.Command, outputs string) {
-	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
+	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
 	c.Flags().StringVarP(&e.namespace, "namespace", "n", "", "namespace of the Pod (default: the kubeconfig's)")
 	c.Flags().StringVarP(&e.output, "output", "o", "", "form of the answer: "+outputs)
 }
@@ -58,12 +59,16 @@ func newTrace(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace pod/NAME | KIND/NAME --revisions | packet --from … --to … | apply -f FILE",
 		Short: "Tell a Pod's life: every step from the write to its end, with times",
-		Long: "trace prints what the journal holds about a Pod: writes, queue, filters and scores, binding, every call to the runtime with its duration, probes, stop.\n" +
+		Long: "trace prints what the journal holds about a Pod: writes, queue, filters and scores, binding, every " +
+			"call to the runtime with its duration, probes, stop.\n" +
 			"It works after the Pod is gone and after Gantry was restarted, as far as the journal's bound reaches.\n" +
-			"With --revisions it tells who wrote what of any object at each revision. packet tells what would become of a packet. Its other subcommands are kubectl's that\n" +
+			"With --revisions it tells who wrote what of any object at each revision. packet tells what would become " +
+			"of a packet. Its other subcommands are kubectl's that\n" +
 			"write; they tell how the server took each write.",
-		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry trace pod/web --otlp 127.0.0.1:4317\n" +
-			"  gantry trace pod/web --revisions\n  gantry trace deployment/web --revisions\n  gantry trace apply -f pod.yaml --dry-run=server",
+		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry " +
+			"trace pod/web --otlp 127.0.0.1:4317\n" +
+			"  gantry trace pod/web --revisions\n  gantry trace deployment/web --revisions\n  gantry trace apply -f " +
+			"pod.yaml --dry-run=server",
 		Args: exactlyOne("a Pod: pod/NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if revisions {
@@ -91,10 +96,12 @@ func newTrace(io IO) *cobra.Command {
 	}
 	e.flags(c, "timeline (default), tree, json")
 	c.Flags().BoolVar(&all, "all", false, "every Pod that had this name, not only the last")
-	c.Flags().BoolVar(&revisions, "revisions", false, "who wrote what at each revision that is still known, of any kind")
+	c.Flags().BoolVar(&revisions, "revisions", false,
+		"who wrote what at each revision that is still known, of any kind")
 	c.AddCommand(newPacket(io))
 	c.AddCommand(tracedWrites(io)...)
-	c.Flags().StringVar(&endpoint, "otlp", "", "also send the spans to this OpenTelemetry collector (host:port, OTLP over gRPC)")
+	c.Flags().StringVar(&endpoint, "otlp", "",
+		"also send the spans to this OpenTelemetry collector (host:port, OTLP over gRPC)")
 	return c
 }
 
@@ -116,7 +123,8 @@ func (e *inspector) podTraces(ctx context.Context, arg string) ([]trace.PodTrace
 	}
 	podTraces := trace.PodTraces(entries)
 	if len(podTraces) == 0 {
-		return nil, withFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, e.namespace), "check name and namespace (-n); the journal keeps the newest entries only")
+		return nil, withFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, e.namespace),
+			"check name and namespace (-n); the journal keeps the newest entries only")
 	}
 	return podTraces, nil
 }
@@ -142,21 +150,27 @@ func writeJSON(w io.Writer, v any) error {
 func newWhy(io IO) *cobra.Command {
 	e := &inspector{out: io.Out}
 	c := &cobra.Command{
-		Use:   "why KIND/NAME… | PHRASE",
-		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other objects, what holds them up",
-		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.\n" +
-			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its Pods or of their making; it also knows service, node and pvc. Of a name that a container could not resolve it says why.\n" +
-			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, what to do.",
-		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
-		Args:    oneOrMore("an object or several: pod/NAME, deployment/NAME, …"),
-		RunE:    func(c *cobra.Command, args []string) error { return e.why(c.Context(), args) },
+		Use: "why KIND/NAME… | PHRASE",
+		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
+			"objects, what holds them up",
+		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next " +
+			"by itself, and what a person can do.\n" +
+			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its " +
+			"Pods or of their making; it also knows service, node and pvc. Of a name that a container could not " +
+			"resolve it says why.\n" +
+			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, " +
+			"what to do.",
+		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  " +
+			"gantry why '0/12 nodes are available: 12 Insufficient cpu'",
+		Args: oneOrMore("an object or several: pod/NAME, deployment/NAME, …"),
+		RunE: func(c *cobra.Command, args []string) error { return e.why(c.Context(), args) },
 	}
 	e.flags(c, "text (default), json")
 	return c
 }
 
-// why answers about each object in turn; one that cannot be asked about does not keep the others back. As JSON, several
-// answers are a stream of objects.
+// why answers about each object in turn; one that cannot be asked about does not keep the others
+// back. As JSON, several answers are a stream of objects.
 func (e *inspector) why(ctx context.Context, args []string) error {
 	if e.output != "" && e.output != "text" && e.output != "json" {
 		return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
@@ -185,7 +199,8 @@ func (e *inspector) why(ctx context.Context, args []string) error {
 	return errors.Join(errs...)
 }
 
-// gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod, its node and its events have to do.
+// gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
+// its node and its events have to do.
 func (e *inspector) gatherInput(ctx context.Context, arg string) (explain.In, error) {
 	in := explain.In{Now: time.Now()}
 	name, err := podName(arg)
@@ -204,7 +219,8 @@ func (e *inspector) gatherInput(ctx context.Context, arg string) (explain.In, er
 		return in, err
 	}
 	if in.Pod == nil && len(in.Entries) == 0 {
-		return in, withFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one", name, e.namespace), "check name and namespace (-n)")
+		return in, withFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
+			name, e.namespace), "check name and namespace (-n)")
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
 	return in, e.readPodObjects(ctx, client, &in)
@@ -219,7 +235,8 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 	defer cancel()
 	out, lines, most := map[string]string{}, int64(3), int64(2000)
 	for name, previous := range explain.FailedContainers(p) {
-		raw, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: name, Previous: previous, TailLines: &lines, LimitBytes: &most}).DoRaw(ctx)
+		raw, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name,
+			&corev1.PodLogOptions{Container: name, Previous: previous, TailLines: &lines, LimitBytes: &most}).DoRaw(ctx)
 		if err == nil {
 			out[name] = string(raw)
 		}
@@ -227,7 +244,8 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 	return out
 }
 
-// readJournalFacts reads the journal of a Pod's life. Roles of their own send their facts in batches: those of a Pod that was just placed are waited for, two seconds at most.
+// readJournalFacts reads the journal of a Pod's life. Roles of their own send their facts in
+// batches: those of a Pod that was just placed are waited for, two seconds at most.
 func (e *inspector) readJournalFacts(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
@@ -254,7 +272,8 @@ func (e *inspector) readJournalFacts(ctx context.Context, client kubernetes.Inte
 	}
 }
 
-// justScheduled tells of a Pod that a scheduler placed, or took away for another one, within the last seconds, and whose ruling is not in the journal yet.
+// justScheduled tells of a Pod that a scheduler placed, or took away for another one, within the
+// last seconds, and whose ruling is not in the journal yet.
 func justScheduled(in *explain.In) bool {
 	var ruled, preempted bool
 	var taken time.Time // when the scheduler deleted it
@@ -292,7 +311,8 @@ func (e *inspector) readPodObjects(ctx context.Context, client kubernetes.Interf
 		}
 		return nil
 	}
-	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, client), readNamespaceContext(ctx, client, in.Ref.Namespace)
+	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, client),
+		readNamespaceContext(ctx, client, in.Ref.Namespace)
 	readPodGroups(ctx, client, in)
 	if node := in.Pod.Spec.NodeName; node != "" {
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
@@ -307,7 +327,8 @@ func (e *inspector) readPodObjects(ctx context.Context, client kubernetes.Interf
 			return err
 		}
 	}
-	about := fields.SelectorFromSet(fields.Set{"involvedObject.name": in.Pod.Name, "involvedObject.uid": string(in.Pod.UID)}).String()
+	about := fields.SelectorFromSet(fields.Set{"involvedObject.name": in.Pod.Name,
+		"involvedObject.uid": string(in.Pod.UID)}).String()
 	events, err := client.CoreV1().Events(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
 	if err == nil {
 		in.Events = events.Items
@@ -315,7 +336,8 @@ func (e *inspector) readPodObjects(ctx context.Context, client kubernetes.Interf
 	return nil
 }
 
-// pluginHandle is as much of a scheduler's handle as plugins need that only judge: what is known of volumes and namespaces.
+// pluginHandle is as much of a scheduler's handle as plugins need that only judge: what is known of
+// volumes and namespaces.
 type pluginHandle struct {
 	framework.Handle
 	facts     volumelisters.Listers
@@ -335,7 +357,8 @@ func (v pluginHandle) VolumeListers() volumelisters.Listers { return v.facts }
 func (v pluginHandle) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
 
 func newPluginHandle(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) pluginHandle {
-	v := pluginHandle{facts: readStorageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client, 0), devices: readDevices(ctx, client, all)}
+	v := pluginHandle{facts: readStorageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client,
+		0), devices: readDevices(ctx, client, all)}
 	if l, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
 		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
 		for i := range l.Items {
@@ -345,7 +368,8 @@ func newPluginHandle(ctx context.Context, client kubernetes.Interface, all metav
 	return v
 }
 
-// readStorageFacts reads claims, volumes and what belongs to them; what the asker may not list is taken as absent.
+// readStorageFacts reads claims, volumes and what belongs to them; what the asker may not list is
+// taken as absent.
 func readStorageFacts(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) volumelisters.Listers {
 	var objects []runtime.Object
 	if l, err := client.CoreV1().PersistentVolumeClaims("").List(ctx, all); err == nil {

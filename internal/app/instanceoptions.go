@@ -41,7 +41,9 @@ func (p *instanceOptions) dataFlag(f *pflag.FlagSet) {
 func (p *instanceOptions) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
 	f.IntVar(&p.securePort, "secure-port", 6443, "port of the API server")
-	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get: one range, or an IPv4 and an IPv6 one with a comma between; the first is what Services get that do not ask")
+	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16",
+		"addresses that Services get: one range, or an IPv4 and an IPv6 one with a comma between; the first is what "+
+			"Services get that do not ask")
 	p.apiServerOptions.flags(f)
 	p.storageOptions.flags(f)
 }
@@ -49,10 +51,13 @@ func (p *instanceOptions) serverFlags(f *pflag.FlagSet) {
 func (p *instanceOptions) nodeFlags(f *pflag.FlagSet) {
 	f.IntVar(&p.kubeletPort, "kubelet-port", 10250, "port of the kubelet's API")
 	f.StringVar(&p.nodeName, "node-name", "", "name of this node (default: the host's name)")
-	f.StringVar(&p.nodeIP, "node-ip", "", "address of this node, or one of each family with a comma between (default: that of the default route)")
+	f.StringVar(&p.nodeIP, "node-ip", "",
+		"address of this node, or one of each family with a comma between (default: that of the default route)")
 	p.podNetworkOptions.flags(f)
-	f.StringVar(&p.binDir, "bin-dir", "", "directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
-	f.StringVar(&p.runtime, "container-runtime-endpoint", "", "CRI socket of a runtime that runs already (default: Gantry starts containerd)")
+	f.StringVar(&p.binDir, "bin-dir", "",
+		"directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
+	f.StringVar(&p.runtime, "container-runtime-endpoint", "",
+		"CRI socket of a runtime that runs already (default: Gantry starts containerd)")
 }
 
 // complete fills in what was not given and checks what was.
@@ -131,7 +136,9 @@ func (p *instanceOptions) splitNodeIP() error {
 	}
 	b, err := netip.ParseAddr(strings.TrimSpace(second))
 	if err != nil || a.Is4() == b.Is4() {
-		return usageError{fmt.Errorf("--node-ip %q: must be one address, or an IPv4 and an IPv6 one with a comma between", first+","+second)}
+		return usageError{
+			fmt.Errorf("--node-ip %q: must be one address, or an IPv4 and an IPv6 one with a comma between",
+				first+","+second)}
 	}
 	p.otherIP = b.String()
 	return nil
@@ -165,12 +172,14 @@ func (p *instanceOptions) serviceRanges() ([]netip.Prefix, error) {
 		out = append(out, r.Masked())
 	}
 	if len(out) > 2 || len(out) == 2 && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, fmt.Errorf("--service-cluster-ip-range %q: must be one range, or an IPv4 and an IPv6 one", p.serviceCIDR)
+		return nil, fmt.Errorf("--service-cluster-ip-range %q: must be one range, or an IPv4 and an IPv6 one",
+			p.serviceCIDR)
 	}
 	return out, nil
 }
 
-// hostAddress is the address of the default route's interface, else the first one that is not loopback, else loopback.
+// hostAddress is the address of the default route's interface, else the first one that is not
+// loopback, else loopback.
 func hostAddress() string {
 	if ip, err := utilnet.ChooseHostInterface(); err == nil {
 		return ip.String()

@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/containerd"
 )
 
-// runKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is named.
+// runKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is
+// named.
 func runKubectl(args []string) int {
 	if os.Getenv("KUBECONFIG") == "" {
 		if path := defaultKubeconfig(); path != "" {

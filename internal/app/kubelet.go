@@ -15,8 +15,10 @@ import (
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// nodeServing serves the kubelet's port with the instance's certificate and asks the API server who may do what.
-func nodeServing(p *instanceOptions, client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
+// nodeServing serves the kubelet's port with the instance's certificate and asks the API server who
+// may do what.
+func nodeServing(p *instanceOptions, client kubernetes.Interface, files *pki.Files,
+	c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
 	pair, ca := files.NodeServing, files.CA.Cert
 	if c.TLSCertFile != "" {
 		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
@@ -45,22 +47,34 @@ func newKubelet(io IO) *cobra.Command {
 	k.role.without = func(ctx context.Context) error { return k.runStandalone(ctx, newProgress(io.Err)) }
 	c := k.role.command(&cobra.Command{
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
-		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " + kubeletConfigFile + " when they are there.\n" +
-			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); docs/user/joining.md says which files a machine needs to join.",
-		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config /var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint unix:///run/containerd/containerd.sock",
+		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " +
+			kubeletConfigFile + " when they are there.\n" +
+			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); docs/user/joining.md " +
+			"says " +
+			"which files a machine needs to join.",
+		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config " +
+			"/var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint " +
+			"unix:///run/containerd/containerd.sock",
 	}, func(ctx context.Context, cfg *rest.Config) error { return k.run(ctx, cfg, newProgress(io.Err)) })
 	f := c.Flags()
 	k.dataFlag(f)
 	k.instanceOptions.nodeFlags(f)
 	k.node.kubeletFlags(f)
 	k.node.dns.nodeFlags(f)
-	f.StringVar(&k.network, "network-kubeconfig", "", "kubeconfig that may do what docs/examples/network-agent-rbac.yaml says, so that Pods of other nodes are reached, policies enforced and names answered here; a file that is not there is written when the request for its certificate is approved (default: neither)")
+	f.StringVar(&k.network, "network-kubeconfig", "",
+		"kubeconfig that may do what docs/examples/network-agent-rbac.yaml says, so that Pods of other nodes are "+
+			"reached, policies enforced and names answered here; a file that is not there is written when the request "+
+			"for its certificate is approved (default: neither)")
 	k.node.configFlags(f, "")
 	f.StringVar(&k.nodeName, "hostname-override", "", "name of this node")
-	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
-	f.StringVar(&k.pair.Cert, "tls-cert-file", "", "serving certificate of the kubelet's port (default: a self-signed one)")
+	f.StringVar(&k.clientCA, "client-ca-file", "",
+		"authorities of client certificates for the kubelet's port (default: tokens only)")
+	f.StringVar(&k.pair.Cert, "tls-cert-file", "",
+		"serving certificate of the kubelet's port (default: a self-signed one)")
 	f.StringVar(&k.pair.Key, "tls-private-key-file", "", "its key")
-	f.StringVar(&k.bootstrapKubeconfig, "bootstrap-kubeconfig", "", "kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is not there yet")
+	f.StringVar(&k.bootstrapKubeconfig, "bootstrap-kubeconfig", "",
+		"kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is "+
+			"not there yet")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		k.conventionalPaths(c.Flags())
 		if k.bootstrapKubeconfig == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
@@ -82,7 +96,8 @@ const (
 	kubeletConfigFile = "/var/lib/kubelet/config.yaml"
 )
 
-// conventionalPaths takes the files of the conventional places when they are there and no others are named.
+// conventionalPaths takes the files of the conventional places when they are there and no others
+// are named.
 func (k *kubeletCommand) conventionalPaths(f *pflag.FlagSet) {
 	take := func(flag string, to *string, file string) {
 		if !f.Changed(flag) && *to == "" && readable(k.root+file) {
@@ -160,7 +175,8 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		}
 	}()
 	return runAll(ctx, x.run, func(ctx context.Context) error {
-		return k.podNetwork(ctx, networkAgent{instance: &k.instanceOptions, engine: e, own: client, facts: sink, logf: out.step}, cfg)
+		return k.podNetwork(ctx, networkAgent{instance: &k.instanceOptions, engine: e, own: client, facts: sink,
+			logf: out.step}, cfg)
 	})
 }
 
@@ -169,15 +185,16 @@ func (k *kubeletCommand) podNetwork(ctx context.Context, a networkAgent, cfg *re
 	if k.network != "" {
 		logf := skipRepeated(a.logf)
 		a.clusterClient = sync.OnceValues(func() (*rest.Config, error) {
-			wide, err := waitForCredentials(ctx, credentialsRetryPeriod, func(ctx context.Context) (*rest.Config, error) {
-				if k.lacksCredentials(time.Now()) {
-					if err := networkCredentials(ctx, cfg, k, logf); err != nil {
-						return nil, err
+			wide, err := waitForCredentials(ctx, credentialsRetryPeriod,
+				func(ctx context.Context) (*rest.Config, error) {
+					if k.lacksCredentials(time.Now()) {
+						if err := networkCredentials(ctx, cfg, k, logf); err != nil {
+							return nil, err
+						}
 					}
-				}
-				wide, _, err := restConfig(k.network)
-				return wide, err
-			})
+					wide, _, err := restConfig(k.network)
+					return wide, err
+				})
 			if err != nil {
 				return nil, err
 			}

@@ -36,21 +36,28 @@ func newLint(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint [pod/NAME ...]",
 		Short: "Judge probes before they hurt: in files, or of Pods that run",
-		Long: "lint reads Pods and Pod templates of any kind, from files (-f, directories, - for standard input) or from the API server, and says which probes will restart, hide\n" +
-			"or slow down a container that is well: with the sums, and with what to change. Services in the same input tell which Pods get traffic. Of a Pod that runs it also\n" +
+		Long: "lint reads Pods and Pod templates of any kind, from files (-f, directories, - for standard input) or " +
+			"from the API server, and says which probes will restart, hide\n" +
+			"or slow down a container that is well: with the sums, and with what to change. Services in the same " +
+			"input tell which Pods get traffic. Of a Pod that runs it also\n" +
 			"knows how long it took to become ready.\n\nRules:\n" + ruleHelp() +
-			"\nThe exit code is 0 when nothing was found that is as bad as --fail-on, 1 when something was, 2 for a wrong call.",
-		Example: "  gantry lint -f deploy.yaml\n  kustomize build . | gantry lint -f -\n  gantry lint -f manifests/ --startup-time 60s --p99 800ms -o json\n  gantry lint pod/web -n shop\n  gantry lint --all",
+			"\nThe exit code is 0 when nothing was found that is as bad as --fail-on, 1 when something was, 2 for a " +
+			"wrong call.",
+		Example: "  gantry lint -f deploy.yaml\n  kustomize build . | gantry lint -f -\n  gantry lint -f manifests/ " +
+			"--startup-time 60s --p99 800ms -o json\n  gantry lint pod/web -n shop\n  gantry lint --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			l.in = c.InOrStdin()
 			return l.run(c.Context(), args)
 		},
 	}
 	l.flags(c, "text (default), json")
-	c.Flags().StringArrayVarP(&l.files, "filename", "f", nil, "file or directory with objects as YAML or JSON, - for standard input; may be given again")
+	c.Flags().StringArrayVarP(&l.files, "filename", "f", nil,
+		"file or directory with objects as YAML or JSON, - for standard input; may be given again")
 	c.Flags().BoolVar(&l.all, "all", false, "all Pods of the API server; with -n those of one namespace")
-	c.Flags().StringVar(&l.failOn, "fail-on", "warning", "least severity that makes the exit code 1: error, warning, info, or none")
-	c.Flags().DurationVar(&l.measured.Start, "startup-time", 0, "how long the containers take until they can serve (default: as seen on Pods that run)")
+	c.Flags().StringVar(&l.failOn, "fail-on", "warning",
+		"least severity that makes the exit code 1: error, warning, info, or none")
+	c.Flags().DurationVar(&l.measured.Start, "startup-time", 0,
+		"how long the containers take until they can serve (default: as seen on Pods that run)")
 	c.Flags().DurationVar(&l.measured.P99, "p99", 0, "99th percentile of the time a probe's endpoint takes to answer")
 	return c
 }
@@ -81,7 +88,8 @@ func (l *lintCommand) run(ctx context.Context, args []string) error {
 	var out []lintResult
 	for _, w := range input.workloads {
 		found := probelint.Check(probelint.In{Workload: w.Workload, Services: input.services, Measured: l.measured})
-		out = append(out, lintResult{Source: w.Source, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Duplicates: w.duplicates, Findings: append([]probelint.Finding{}, found...)})
+		out = append(out, lintResult{Source: w.Source, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
+			Duplicates: w.duplicates, Findings: append([]probelint.Finding{}, found...)})
 	}
 	if l.output == "json" {
 		err = writeJSON(l.out, out)
@@ -99,7 +107,8 @@ func (l *lintCommand) validateFlags(args []string) error {
 	case len(l.files) > 0 && (len(args) > 0 || l.all):
 		return usageError{fmt.Errorf("files (-f) and Pods of the API server cannot be judged in one call")}
 	case len(l.files) == 0 && len(args) == 0 && !l.all:
-		return usageError{fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\"")}
+		return usageError{
+			fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\"")}
 	case len(args) > 0 && l.all:
 		return usageError{fmt.Errorf("--all and Pods by name exclude each other")}
 	case l.failOn != "none" && probelint.Severity(l.failOn).Rank() == 0:
@@ -128,7 +137,8 @@ func (l *lintCommand) exitError(all []lintResult) error {
 	if n == 0 {
 		return nil
 	}
-	return withFix(fmt.Errorf("%s as bad as --fail-on %s or worse", plural(n, "finding"), l.failOn), "correct them, or call with --fail-on none to only look")
+	return withFix(fmt.Errorf("%s as bad as --fail-on %s or worse", plural(n, "finding"), l.failOn),
+		"correct them, or call with --fail-on none to only look")
 }
 
 func writeLint(w io.Writer, all []lintResult) error {
@@ -138,7 +148,8 @@ func writeLint(w io.Writer, all []lintResult) error {
 		if len(o.Findings) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s", o.Source, strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " "))
+		fmt.Fprintf(&b, "%s: %s", o.Source,
+			strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " "))
 		if o.Duplicates > 0 {
 			fmt.Fprintf(&b, " (and %s like it)", plural(o.Duplicates, "Pod"))
 		}
@@ -152,7 +163,8 @@ func writeLint(w io.Writer, all []lintResult) error {
 			fmt.Fprintf(&b, "\n      %s\n      → %s\n", f.Message, f.Fix)
 		}
 	}
-	fmt.Fprintf(&b, "%s judged: %s, %s, %d info\n", plural(len(all), "object"), plural(counts[probelint.Error], "error"), plural(counts[probelint.Warning], "warning"), counts[probelint.Info])
+	fmt.Fprintf(&b, "%s judged: %s, %s, %d info\n", plural(len(all), "object"),
+		plural(counts[probelint.Error], "error"), plural(counts[probelint.Warning], "warning"), counts[probelint.Info])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -37,7 +37,8 @@ func TestLintFiles(t *testing.T) {
 		}
 		return path
 	}
-	bad, good := write("bad.yaml", shared), write("good.json", `{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
+	bad, good := write("bad.yaml", shared),
+		write("good.json", `{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
 	write("notes.txt", "not an object")
 	for _, tc := range []struct {
 		name  string
@@ -46,7 +47,9 @@ func TestLintFiles(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{"a warning", []string{"-f", bad}, "", 1, "Deployment shop/web\n  warning  shared-endpoint  spec.template.spec.containers[0].livenessProbe  (container app)"},
+		{"a warning", []string{"-f", bad}, "", 1,
+			"Deployment shop/web\n  warning  shared-endpoint  spec.template.spec.containers[0].livenessProbe  " +
+				"(container app)"},
 		{"a directory", []string{"-f", dir}, "", 1, "2 objects judged: 0 errors, 1 warning"},
 		{"standard input", []string{"-f", "-"}, shared, 1, "stdin: Deployment"},
 		{"nothing", []string{"-f", good}, "", 0, "1 object judged: 0 errors, 0 warnings"},
@@ -66,7 +69,8 @@ func TestLintFiles(t *testing.T) {
 			root := Root(IO{&out, &out})
 			root.SetIn(strings.NewReader(tc.stdin))
 			root.SetArgs(append([]string{"lint"}, tc.args...))
-			if code := report(&out, root.ExecuteContext(t.Context())); code != tc.code || !strings.Contains(out.String(), tc.says) {
+			if code := report(&out, root.ExecuteContext(t.Context())); code != tc.code ||
+				!strings.Contains(out.String(), tc.says) {
 				t.Errorf("exit code %d, want %d; printed\n%s\nwant %q", code, tc.code, out.String(), tc.says)
 			}
 		})
@@ -85,7 +89,8 @@ func TestLintJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0].Name != "web" || len(got[0].Findings) != 1 || got[0].Findings[0].Rule != "shared-endpoint" || got[0].Findings[0].Fix == "" {
+	if len(got) != 1 || got[0].Name != "web" || len(got[0].Findings) != 1 ||
+		got[0].Findings[0].Rule != "shared-endpoint" || got[0].Findings[0].Fix == "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -98,14 +103,18 @@ func TestLintLivePodsByOwner(t *testing.T) {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}}
 		p.OwnerReferences = []metav1.OwnerReference{{UID: "rs", Controller: &yes}}
 		p.Spec.Containers = []corev1.Container{{Name: "c", ReadinessProbe: &corev1.Probe{}}}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(began.Add(took))}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "c", State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(began.Add(took))}}
 		return p
 	}
 	alone := of("c", 3*time.Second)
 	alone.OwnerReferences = nil
 	got := distinctWorkloads([]corev1.Pod{of("a", 8*time.Second), of("b", 20*time.Second), alone})
-	if len(got) != 2 || got[0].duplicates != 1 || got[0].Replicas != 2 || got[0].Started["c"] != 20*time.Second || got[1].Started["c"] != 3*time.Second {
+	if len(got) != 2 || got[0].duplicates != 1 || got[0].Replicas != 2 || got[0].Started["c"] != 20*time.Second ||
+		got[1].Started["c"] != 3*time.Second {
 		t.Errorf("%+v", got)
 	}
 }

@@ -28,13 +28,15 @@ type lintBatch struct {
 	services  []corev1.Service
 }
 
-// lintWorkload is a workload with the number of Pods that have the same text and were left out for it.
+// lintWorkload is a workload with the number of Pods that have the same text and were left out for
+// it.
 type lintWorkload struct {
 	probelint.Workload
 	duplicates int
 }
 
-// readFiles reads files, directories (their .yaml, .yml and .json files, and those below) and standard input.
+// readFiles reads files, directories (their .yaml, .yml and .json files, and those below) and
+// standard input.
 func readFiles(names []string, stdin io.Reader) (lintBatch, error) {
 	var b lintBatch
 	for _, name := range names {
@@ -63,7 +65,8 @@ func readFiles(names []string, stdin io.Reader) (lintBatch, error) {
 		}
 	}
 	if len(b.workloads) == 0 {
-		return b, withFix(errors.New("there is no Pod and no Pod template in the input"), "name files that hold Pods, or kinds with a Pod template, with -f")
+		return b, withFix(errors.New("there is no Pod and no Pod template in the input"),
+			"name files that hold Pods, or kinds with a Pod template, with -f")
 	}
 	return b, nil
 }
@@ -127,7 +130,8 @@ func (l *lintCommand) readCluster(ctx context.Context, args []string) (lintBatch
 			return b, err
 		}
 		if p == nil {
-			return b, withFix(fmt.Errorf("there is no pod %s in namespace %s", name, l.namespace), "check name and namespace (-n)")
+			return b, withFix(fmt.Errorf("there is no pod %s in namespace %s", name, l.namespace),
+				"check name and namespace (-n)")
 		}
 		pods = append(pods, *p)
 	}
@@ -157,7 +161,8 @@ func servicesOf(ctx context.Context, client kubernetes.Interface, pods []corev1.
 	return out, nil
 }
 
-// distinctWorkloads turns Pods into workloads, one for each owner; how long the slowest of them took to become ready counts.
+// distinctWorkloads turns Pods into workloads, one for each owner; how long the slowest of them
+// took to become ready counts.
 func distinctWorkloads(pods []corev1.Pod) []lintWorkload {
 	var out []lintWorkload
 	at := map[string]int{}
@@ -172,7 +177,8 @@ func distinctWorkloads(pods []corev1.Pod) []lintWorkload {
 		if !known {
 			at[key] = len(out)
 			out = append(out, lintWorkload{Workload: probelint.Workload{
-				Source: "cluster", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Path: "spec", Labels: p.Labels, Spec: p.Spec, Replicas: 1, Started: started,
+				Source: "cluster", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Path: "spec", Labels: p.Labels,
+				Spec: p.Spec, Replicas: 1, Started: started,
 			}})
 			continue
 		}
@@ -185,7 +191,8 @@ func distinctWorkloads(pods []corev1.Pod) []lintWorkload {
 	return out
 }
 
-// startupTimes is how long containers that never restarted took to become ready, for Pods of one container: the Pod's condition tells of the slowest only.
+// startupTimes is how long containers that never restarted took to become ready, for Pods of one
+// container: the Pod's condition tells of the slowest only.
 func startupTimes(p *corev1.Pod) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -195,11 +202,14 @@ func startupTimes(p *corev1.Pod) map[string]time.Duration {
 		return out
 	}
 	s := p.Status.ContainerStatuses[0]
-	if s.State.Running == nil || s.RestartCount > 0 || p.Spec.Containers[0].ReadinessProbe == nil && p.Spec.Containers[0].StartupProbe == nil {
+	if s.State.Running == nil || s.RestartCount > 0 ||
+		p.Spec.Containers[0].ReadinessProbe == nil && p.Spec.Containers[0].StartupProbe == nil {
 		return out
 	}
-	// A container that was unready for a while is ready since later than its start took; more than ten minutes are no start.
-	if took := p.Status.Conditions[i].LastTransitionTime.Sub(s.State.Running.StartedAt.Time); took > 0 && took < 10*time.Minute {
+	// A container that was unready for a while is ready since later than its start took; more than
+	// ten minutes are no start.
+	if took := p.Status.Conditions[i].LastTransitionTime.Sub(s.State.Running.StartedAt.Time); took > 0 &&
+		took < 10*time.Minute {
 		out[s.Name] = took
 	}
 	return out

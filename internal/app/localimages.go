@@ -11,15 +11,17 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 )
 
-// localImages are the names of all images that the runtime of a node has, when the node is this machine and its socket may be opened; else nil. A node's status lists
-// some of them only (nodeStatusMaxImages), and late.
+// localImages are the names of all images that the runtime of a node has, when the node is this
+// machine and its socket may be opened; else nil. A node's status lists some of them only
+// (nodeStatusMaxImages), and late.
 func localImages(ctx context.Context, client kubernetes.Interface, n *corev1.Node) []string {
 	if boot := bootID(); boot == "" || n.Status.NodeInfo.BootID != boot {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+	raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix(
+		"configz").DoRaw(ctx)
 	if err != nil {
 		return nil
 	}
@@ -29,7 +31,8 @@ func localImages(ctx context.Context, client kubernetes.Interface, n *corev1.Nod
 	if json.Unmarshal(raw, &c) != nil || c.Config == nil || c.Config.ContainerRuntimeEndpoint == "" {
 		return nil
 	}
-	k, err := cri.Dial(ctx, cri.Options{Endpoint: c.Config.ContainerRuntimeEndpoint, ImageEndpoint: c.Config.ImageServiceEndpoint, Timeout: doctorTimeout, FailFast: true})
+	k, err := cri.Dial(ctx, cri.Options{Endpoint: c.Config.ContainerRuntimeEndpoint,
+		ImageEndpoint: c.Config.ImageServiceEndpoint, Timeout: doctorTimeout, FailFast: true})
 	if err != nil {
 		return nil
 	}

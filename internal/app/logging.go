@@ -26,7 +26,8 @@ func (l *logging) flags(f *pflag.FlagSet) {
 func (l *logging) open(dataDir string) (func(), error) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	for k, v := range map[string]string{"v": fmt.Sprint(l.verbosity), "logtostderr": fmt.Sprint(l.toStderr), "stderrthreshold": "FATAL", "alsologtostderr": "false",
+	for k, v := range map[string]string{"v": fmt.Sprint(l.verbosity), "logtostderr": fmt.Sprint(l.toStderr),
+		"stderrthreshold": "FATAL", "alsologtostderr": "false",
 		"one_output": "true", // else klog writes each line once per severity at and below its own, all to the one file
 	} {
 		if err := fs.Set(k, v); err != nil {

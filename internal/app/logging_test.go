@@ -29,7 +29,8 @@ func TestEachLogLineIsWrittenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"plain information", "plain warning", "plain error", "structured error", "contextual error"} {
+	for _, line := range []string{"plain information", "plain warning", "plain error", "structured error",
+		"contextual error"} {
 		if n := strings.Count(string(raw), line); n != 1 {
 			t.Errorf("%q is written %d times:\n%s", line, n, raw)
 		}

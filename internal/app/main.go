@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go's metrics: informers, work queues, requests, leases
+	// client-go's metrics: informers, work queues, requests, leases
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 )
 
@@ -22,7 +23,8 @@ const (
 // IO are the streams a subcommand talks to.
 type IO struct{ Out, Err io.Writer }
 
-// Main runs the subcommand that argv names and returns the exit code. The binary is multi-call: a link named kubectl is kubectl.
+// Main runs the subcommand that argv names and returns the exit code. The binary is multi-call: a
+// link named kubectl is kubectl.
 func Main(ctx context.Context, argv []string, out, errOut io.Writer) int {
 	if code, ok := otherProgram(argv); ok {
 		return code
@@ -52,7 +54,8 @@ func Root(io IO) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gantry",
 		Short: "Kubernetes' Pod machinery in one binary, so that a person can see it think",
-		Long: "Kubernetes' Pod machinery in one binary, so that a person can see it think: API server, scheduler, controllers, kubelet, Service proxy and DNS, together\n" +
+		Long: "Kubernetes' Pod machinery in one binary, so that a person can see it think: API server, scheduler, " +
+			"controllers, kubelet, Service proxy and DNS, together\n" +
 			"(up) or one role at a time, and the commands that explain what they did (why, trace, lint, doctor, cri).",
 		Example: "  sudo gantry up                                    # a cluster on this machine until Ctrl-C\n" +
 			"  export KUBECONFIG=/var/lib/gantry/kubeconfig\n" +

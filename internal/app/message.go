@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/phrase"
 )
 
-// isKubectlMessage tells a text of kubectl describe from the name of an object: names have no spaces, and reasons no slash, no dash and capital letters.
+// isKubectlMessage tells a text of kubectl describe from the name of an object: names have no
+// spaces, and reasons no slash, no dash and capital letters.
 func isKubectlMessage(arg string) bool {
 	return strings.Contains(arg, " ") || !strings.ContainsAny(arg, "/-.") && strings.ToLower(arg) != arg
 }
@@ -16,7 +17,8 @@ func isKubectlMessage(arg string) bool {
 func (e *inspector) explainMessage(text string) error {
 	list := phrase.Lookup(text)
 	if len(list) == 0 {
-		return withFix(fmt.Errorf("nothing is known of the phrase %q", text), "ask about the object it was said of: gantry why pod/NAME")
+		return withFix(fmt.Errorf("nothing is known of the phrase %q", text),
+			"ask about the object it was said of: gantry why pod/NAME")
 	}
 	switch e.output {
 	case "", "text":

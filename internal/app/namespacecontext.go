@@ -12,8 +12,10 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 )
 
-// readNamespaceContext reads what a Pod's namespace holds, each kind as far as the asker may see it. Of Secrets only names, keys and registries are kept.
-func readNamespaceContext(ctx context.Context, client kubernetes.Interface, namespace string) *explain.NamespaceContext {
+// readNamespaceContext reads what a Pod's namespace holds, each kind as far as the asker may see
+// it. Of Secrets only names, keys and registries are kept.
+func readNamespaceContext(ctx context.Context, client kubernetes.Interface,
+	namespace string) *explain.NamespaceContext {
 	a := &explain.NamespaceContext{Ready: map[string]int{}, Values: map[string]string{}}
 	all := metav1.ListOptions{ResourceVersion: "0"}
 	if list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, all); err == nil {
@@ -80,8 +82,10 @@ func readNamespaceContext(ctx context.Context, client kubernetes.Interface, name
 // webhooks reads those of admission that the asker may see.
 func webhooks(ctx context.Context, client kubernetes.Interface) []explain.Webhook {
 	var out []explain.Webhook
-	add := func(kind, configuration, name string, i int, policy *admissionv1.FailurePolicyType, at admissionv1.WebhookClientConfig) {
-		w := explain.Webhook{Name: name, Kind: kind, Configuration: configuration, Index: i, Ignored: policy != nil && *policy == admissionv1.Ignore}
+	add := func(kind, configuration, name string, i int, policy *admissionv1.FailurePolicyType,
+		at admissionv1.WebhookClientConfig) {
+		w := explain.Webhook{Name: name, Kind: kind, Configuration: configuration, Index: i,
+			Ignored: policy != nil && *policy == admissionv1.Ignore}
 		if at.Service != nil {
 			w.Service = at.Service.Namespace + "/" + at.Service.Name
 		}

@@ -25,7 +25,8 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy"
 )
 
-// networkAgent keeps the part of the Pod network that follows the API: this node's range, the ways to other nodes, network policies.
+// networkAgent keeps the part of the Pod network that follows the API: this node's range, the ways
+// to other nodes, network policies.
 type networkAgent struct {
 	instance      *instanceOptions
 	engine        *engine
@@ -36,7 +37,8 @@ type networkAgent struct {
 	logf          func(string, ...any)
 }
 
-// clusterClientFunc is who sees all nodes, Pods, namespaces, policies and Services; it may have to wait until it is let in.
+// clusterClientFunc is who sees all nodes, Pods, namespaces, policies and Services; it may have to
+// wait until it is let in.
 type clusterClientFunc func() (*rest.Config, error)
 
 // client is one for the parts of the agent.
@@ -59,10 +61,13 @@ const (
 
 func (u *upCommand) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
 	wide := c.server.InProcess(controllersUser())
-	return networkAgent{instance: &u.instanceOptions, engine: c.engine, own: own, clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.nodeName), logf: u.out.step}.run(ctx)
+	return networkAgent{instance: &u.instanceOptions, engine: c.engine, own: own,
+		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.nodeName),
+		logf: u.out.step}.run(ctx)
 }
 
-// run works until ctx ends. On somebody else's network there is nothing to do but to end what was on Gantry's before.
+// run works until ctx ends. On somebody else's network there is nothing to do but to end what was
+// on Gantry's before.
 func (a networkAgent) run(ctx context.Context) error {
 	if !a.engine.network {
 		if a.engine.networkReady != nil {
@@ -75,7 +80,8 @@ func (a networkAgent) run(ctx context.Context) error {
 	if a.instance.clusterCIDR != "" {
 		runs = append(runs, a.nodes)
 		if a.clusterClient == nil {
-			a.logf("warning: Pods of other nodes are not reached, as this node may not see the others; give --network-kubeconfig")
+			a.logf("warning: Pods of other nodes are not reached, as this node may not see the others; give " +
+				"--network-kubeconfig")
 		}
 	}
 	if a.engine.policyListener != nil && a.clusterClient != nil {
@@ -84,8 +90,9 @@ func (a networkAgent) run(ctx context.Context) error {
 	return runAll(ctx, runs...)
 }
 
-// stopLeftoverSandboxes stops the sandboxes that were on Gantry's network before it was left, so that the kubelet makes their Pods anew on the other. The
-// runtime can stop them when the other network is there: until then it is tried again.
+// stopLeftoverSandboxes stops the sandboxes that were on Gantry's network before it was left, so
+// that the kubelet makes their Pods anew on the other. The runtime can stop them when the other
+// network is there: until then it is tried again.
 func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 	config := a.instance.networkConfig()
 	for {
@@ -107,7 +114,8 @@ func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			log.V(2).Info("Pods of the network before are stopped when the new one is there", "pods", len(left), "err", err)
+			log.V(2).Info("Pods of the network before are stopped when the new one is there", "pods", len(left),
+				"err", err)
 		}
 		select {
 		case <-time.After(leftoverRetryPeriod):
@@ -146,10 +154,12 @@ func (a networkAgent) audit(ctx context.Context) error {
 		r, err := look.Audit(ctx)
 		log := klog.FromContext(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.Error(err, "The audit of Pods' addresses is not complete; it is made again", "every", routeRecheckPeriod)
+			log.Error(err, "The audit of Pods' addresses is not complete; it is made again",
+				"every", routeRecheckPeriod)
 		}
 		for _, l := range r.Leases {
-			log.Info("Nobody held an address any more; it is free again", "ips", l.IPs, "was", l.Holder(), "hostPorts", len(l.Ports))
+			log.Info("Nobody held an address any more; it is free again", "ips", l.IPs, "was", l.Holder(),
+				"hostPorts", len(l.Ports))
 		}
 		if len(r.Links) > 0 {
 			log.Info("Interfaces without a Pod are removed", "links", r.Links)
@@ -173,14 +183,15 @@ func (a networkAgent) policies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k, err := networkpolicy.New(networkpolicy.Options{Client: client, Table: table, PodListener: a.engine.policyListener, Journal: a.facts, Leases: func() ([]networkpolicy.Lease, error) {
-		all, err := network.Leases(config)
-		var out []networkpolicy.Lease
-		for _, l := range all {
-			out = append(out, networkpolicy.Lease{Pod: l.Pod, UID: l.UID, IPs: l.IPs})
-		}
-		return out, err
-	}})
+	k, err := networkpolicy.New(networkpolicy.Options{Client: client, Table: table,
+		PodListener: a.engine.policyListener, Journal: a.facts, Leases: func() ([]networkpolicy.Lease, error) {
+			all, err := network.Leases(config)
+			var out []networkpolicy.Lease
+			for _, l := range all {
+				out = append(out, networkpolicy.Lease{Pod: l.Pod, UID: l.UID, IPs: l.IPs})
+			}
+			return out, err
+		}})
 	if err != nil {
 		return err
 	}
@@ -210,7 +221,8 @@ func (a networkAgent) nodes(ctx context.Context) error {
 		return err
 	}
 	links := &routes.Router{ID: instance.ID(a.instance.dataDir), Cluster: cluster}
-	runs := []func(context.Context) error{func(ctx context.Context) error { return a.syncRoutes(ctx, client, links, self) }}
+	runs := []func(context.Context) error{
+		func(ctx context.Context) error { return a.syncRoutes(ctx, client, links, self) }}
 	if a.serveNames != nil {
 		runs = append(runs, func(ctx context.Context) error {
 			api, err := a.clusterClient()
@@ -223,7 +235,8 @@ func (a networkAgent) nodes(ctx context.Context) error {
 	return runAll(ctx, runs...)
 }
 
-// nodeRanges waits until the Node has its ranges and makes the network with them; a range given by hand is taken as it is.
+// nodeRanges waits until the Node has its ranges and makes the network with them; a range given by
+// hand is taken as it is.
 func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
 	self := routes.Node{Name: a.instance.nodeName, VTEP: routes.MAC(a.instance.nodeName)}
 	var err error
@@ -258,10 +271,12 @@ func rangesOf(ctx context.Context, client kubernetes.Interface, node string) ([]
 			}
 		}
 	}
-	f := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", node).String()
-	}))
-	if _, err := f.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, o any) { look(o) }}); err != nil {
+	f := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", node).String()
+		}))
+	if _, err := f.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look,
+		UpdateFunc: func(_, o any) { look(o) }}); err != nil {
 		return nil, err
 	}
 	f.Start(ctx.Done())

@@ -28,8 +28,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// networkCredentials makes the kubeconfig of a joined node's network agent when it is not there: the node asks for a certificate of the user gantry-network,
-// and somebody approves, as a node by itself must not see other nodes' Pods. It returns when the file is written.
+// networkCredentials makes the kubeconfig of a joined node's network agent when it is not there:
+// the node asks for a certificate of the user gantry-network, and somebody approves, as a node by
+// itself must not see other nodes' Pods. It returns when the file is written.
 func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletCommand, logf func(string, ...any)) error {
 	dir := k.pkiDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -41,7 +42,8 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	}
 	pemFile := certs.AgentFile(dir)
 	if readable(pemFile) { // its request is used up: a new key makes a new one
-		for _, file := range []string{filepath.Join(dir, "network.key"), pemFile} { // the key may have gone in a start that was cut short
+		// the key may have gone in a start that was cut short
+		for _, file := range []string{filepath.Join(dir, "network.key"), pemFile} {
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("key of the network agent: %w", err)
 			}
@@ -55,7 +57,8 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	if err != nil {
 		return withFix(fmt.Errorf("key of the network agent: %w", err), "remove %s", filepath.Join(dir, "network.key"))
 	}
-	request, err := cert.MakeCSRFromTemplate(key, &x509.CertificateRequest{Subject: pkix.Name{CommonName: pki.NetworkUser}})
+	request, err := cert.MakeCSRFromTemplate(key,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: pki.NetworkUser}})
 	if err != nil {
 		return fmt.Errorf("request of the network agent: %w", err)
 	}
@@ -65,14 +68,18 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	name := requestName(k.nodeName, keyPEM)
 	// The usages of a key that is not RSA: it encrypts no others.
 	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
-	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, name, certificatesv1.KubeAPIServerClientSignerName, nil, usages, key)
+	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, name,
+		certificatesv1.KubeAPIServerClientSignerName, nil, usages, key)
 	if err != nil {
-		return withFix(fmt.Errorf("certificate of the network agent: %w", err), "copy network.kubeconfig from the data directory of gantry up to %s", k.network)
+		return withFix(fmt.Errorf("certificate of the network agent: %w", err),
+			"copy network.kubeconfig from the data directory of gantry up to %s", k.network)
 	}
 	logf("the network agent waits for its certificate: kubectl certificate approve %s", name)
 	signed, err := csr.WaitForCertificate(ctx, client, name, uid)
 	if err != nil {
-		return withFix(fmt.Errorf("certificate of the network agent: %w", err), "kubectl delete csr %s, and approve the next one; or copy network.kubeconfig from the data directory of gantry up to %s", name, k.network)
+		return withFix(fmt.Errorf("certificate of the network agent: %w", err),
+			"kubectl delete csr %s, and approve the next one; or copy network.kubeconfig from the data directory of "+
+				"gantry up to %s", name, k.network)
 	}
 	if err := certs.SaveAgent(dir, signed, keyPEM); err != nil {
 		return err
@@ -80,9 +87,11 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	return writeNodeConfig(rest.CopyConfig(node), pemFile, k.network)
 }
 
-// waitForCredentials gives the client that makes, and asks again after a while where it may not be had: a request that is denied, or deleted before somebody approves,
-// leaves a node without policies and ways to other nodes, and its Pods run on. The same failure is told once.
-func waitForCredentials[T any](ctx context.Context, every time.Duration, makes func(context.Context) (T, error)) (client T, err error) {
+// waitForCredentials gives the client that makes, and asks again after a while where it may not be
+// had: a request that is denied, or deleted before somebody approves, leaves a node without
+// policies and ways to other nodes, and its Pods run on. The same failure is told once.
+func waitForCredentials[T any](ctx context.Context, every time.Duration,
+	makes func(context.Context) (T, error)) (client T, err error) {
 	reported := ""
 	err = wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		var failed error
@@ -95,7 +104,9 @@ func waitForCredentials[T any](ctx context.Context, every time.Duration, makes f
 			if errors.As(failed, &r) {
 				fix = r.fix
 			}
-			klog.FromContext(ctx).Error(failed, "The network agent is not let in: network policies are not in force here, and no ways lead to other nodes. All else of the node goes on", "remedy", fix, "triesAgain", every)
+			klog.FromContext(ctx).Error(failed,
+				"The network agent is not let in: network policies are not in force here, and no ways lead to other "+
+					"nodes. All else of the node goes on", "remedy", fix, "triesAgain", every)
 			reported = text
 		}
 		return false, nil
@@ -120,23 +131,27 @@ const credentialsRetryPeriod = 30 * time.Second
 // apiServerRetryPeriod is how often an API server that does not answer is asked.
 const apiServerRetryPeriod = 5 * time.Second
 
-// waitForAPIServer waits until the API server answers: a node runs its Pods without one, and does not end because it cannot ask for a certificate yet.
+// waitForAPIServer waits until the API server answers: a node runs its Pods without one, and does
+// not end because it cannot ask for a certificate yet.
 func waitForAPIServer(ctx context.Context, client kubernetes.Interface, every time.Duration) error {
 	reported := false
 	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		if err == nil || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) { // what is wrong then is said when the certificate is asked for
+		// what is wrong then is said when the certificate is asked for
+		if err == nil || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
 			return true, nil
 		}
 		if !reported {
-			klog.FromContext(ctx).Info("The network agent waits for the API server, which it has to ask for its certificate", "err", err)
+			klog.FromContext(ctx).Info("The network agent waits for the API server, which it has to ask for its "+
+				"certificate", "err", err)
 			reported = true
 		}
 		return false, nil
 	})
 }
 
-// lacksCredentials tells whether the network agent has no credentials: no kubeconfig, or one with a certificate that this node had asked for and that has ended.
+// lacksCredentials tells whether the network agent has no credentials: no kubeconfig, or one with a
+// certificate that this node had asked for and that has ended.
 func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
 	if !readable(k.network) {
 		return true
@@ -149,17 +164,21 @@ func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
 	return err != nil || now.After(have[0].NotAfter)
 }
 
-// renewal asks for a new certificate of the network agent before the one ends that this node had asked for, as the node itself; somebody approves it as the
-// first. The clients that show it read its file again. A kubeconfig that was brought here is not the node's to renew: nil.
+// renewal asks for a new certificate of the network agent before the one ends that this node had
+// asked for, as the node itself; somebody approves it as the first. The clients that show it read
+// its file again. A kubeconfig that was brought here is not the node's to renew: nil.
 func (k *kubeletCommand) renewal(node *rest.Config, logf func(string, ...any)) (*certs.CSRCertificate, error) {
 	dir := k.pkiDir()
 	if _, err := os.Stat(certs.AgentFile(dir)); err != nil {
 		return nil, nil
 	}
-	return certs.Agent(certs.CSROptions{NodeName: k.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
-		logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, then kubectl certificate approve")
-		return clientFor(node, "gantry-network")
-	}}, pki.NetworkUser)
+	return certs.Agent(certs.CSROptions{NodeName: k.nodeName, Dir: dir,
+		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
+				"then " +
+				"kubectl certificate approve")
+			return clientFor(node, "gantry-network")
+		}}, pki.NetworkUser)
 }
 
 // pkiDir is where a node's certificates are.

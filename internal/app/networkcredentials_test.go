@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 )
 
-// A node asks for its network agent's credentials when it has none, or when those it asked for have ended; what was brought there is left alone.
+// A node asks for its network agent's credentials when it has none, or when those it asked for have
+// ended; what was brought there is left alone.
 func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
 	dir := t.TempDir()
 	k := &kubeletCommand{network: filepath.Join(dir, "network.kubeconfig")}
@@ -60,7 +61,8 @@ func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
 
 // An API server that is not ready is waited for; one that does not let the node in answers.
 func TestAnAPIServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
-	for name, answers := range map[string][]int{"not ready, then ready": {500, 503, 200}, "not let in": {403}, "not known": {401}} {
+	for name, answers := range map[string][]int{"not ready, then ready": {500, 503, 200}, "not let in": {403},
+		"not known": {401}} {
 		var requested atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(answers[min(int(requested.Add(1)), len(answers))-1])
@@ -69,14 +71,16 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := waitForAPIServer(t.Context(), client, time.Millisecond); err != nil || int(requested.Load()) != len(answers) {
+		if err := waitForAPIServer(t.Context(), client, time.Millisecond); err != nil ||
+			int(requested.Load()) != len(answers) {
 			t.Errorf("%s: asked %d times, want %d: %v", name, requested.Load(), len(answers), err)
 		}
 		s.Close()
 	}
 }
 
-// A request that is denied or deleted ends no node: it goes on without policies and routes, says once what to do, and is let in when somebody approves.
+// A request that is denied or deleted ends no node: it goes on without policies and routes, says
+// once what to do, and is let in when somebody approves.
 func TestANodeThatIsNotLetInGoesOn(t *testing.T) {
 	refused := withFix(errors.New("denied"), "kubectl delete csr x")
 	var requested atomic.Int64

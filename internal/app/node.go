@@ -52,8 +52,10 @@ type engine struct {
 	logf           func(string, ...any)
 }
 
-// startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
-func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink, logf func(string, ...any)) (*engine, error) {
+// startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
+// told each step.
+func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink,
+	logf func(string, ...any)) (*engine, error) {
 	e := &engine{metrics: metrics.New(), images: newImportQueue(), logf: logf}
 	sink = e.metrics.Sink(sink)
 	endpoint := p.runtime
@@ -64,7 +66,8 @@ func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink, lo
 		endpoint = e.child.Endpoint()
 	}
 	dial := cri.Options{
-		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, OnCall: e.metrics.RuntimeCall,
+		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink,
+		ConnectTimeout: 30 * time.Second, OnCall: e.metrics.RuntimeCall,
 		OnMessage: sandboxRequests(),
 	}
 	err := e.handshake(ctx, dial)
@@ -180,7 +183,9 @@ type nodeComponents struct {
 // resources is how Pods' cgroups are named and sized.
 func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
 	return kubeletresource.Options{
-		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
+		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot(),
+		CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2,
+		PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
 	}
 }
 
@@ -206,14 +211,18 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	allocatable := n.allocatable()
 	end := &nodeShutdown{standalone: n.standalone}
 	k, err := kubelet.New(kubelet.Options{
-		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
+		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(),
+		Images:  n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
-		Plugins:      n.plugins,
-		Resources:    n.resources(tree),
-		Journal:      api.sink(),
-		StaticPods:   kubelet.StaticPods{Rules: podRules(), Standalone: n.standalone},
-		Dependencies: kubelet.Dependencies{HostIPs: p.nodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics}, Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf, ProbeRuntime: n.engine.client.ProbeRuntime(), Metrics: api.metrics, Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
+		Plugins:    n.plugins,
+		Resources:  n.resources(tree),
+		Journal:    api.sink(),
+		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.standalone},
+		Dependencies: kubelet.Dependencies{HostIPs: p.nodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
+			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
+			ProbeRuntime: n.engine.client.ProbeRuntime(), Metrics: api.metrics,
+			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
 		return nil, err
@@ -222,18 +231,25 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	signs := n.engine.client.Signals()
 	report, err := nodestatus.New(nodestatus.Options{
 		Events: recorder, Started: api.startup,
-		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
+		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.kubeletPort),
+		MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
 			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
 			Addresses: p.nodeAddresses(),
 		},
 		Machine: nodestatus.Machine{
-			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
-			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
+			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
+			HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
+			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
+			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(), Allocatable: allocatable, Healthy: func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) }, RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(),
+			Allocatable:    allocatable,
+			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) },
+			RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
 		Timing: nodestatus.Timing{
-			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
+			StatusEvery:   n.config.NodeStatusUpdateFrequency.Duration,
+			ReportEvery:   n.config.NodeStatusReportFrequency.Duration,
 			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
 		},
 	})
@@ -255,7 +271,8 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	return &nodeComponents{k, server, report, stopEvents, n.config, api, n.tls, end}, nil
 }
 
-// maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
+// maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is
+// less.
 func (n *nodeRole) maxPods(cpus int64) int64 {
 	if per := int64(n.config.PodsPerCore); per > 0 {
 		return min(per*cpus, int64(n.config.MaxPods))
@@ -263,7 +280,8 @@ func (n *nodeRole) maxPods(cpus int64) int64 {
 	return int64(n.config.MaxPods)
 }
 
-// listedImages is whom to ask for the images of the node's status; nobody when none are to be listed.
+// listedImages is whom to ask for the images of the node's status; nobody when none are to be
+// listed.
 func (n *nodeRole) listedImages() internalapi.ImageManagerService {
 	if *n.config.NodeStatusMaxImages == 0 {
 		return nil
@@ -354,14 +372,16 @@ func runAll(ctx context.Context, runs ...func(context.Context) error) error {
 	return errors.Join(all...)
 }
 
-// clientFor makes a clientset that is not throttled: the API server has its own ways to defend itself.
+// clientFor makes a clientset that is not throttled: the API server has its own ways to defend
+// itself.
 func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.UserAgent = -1, agent
 	return kubernetes.NewForConfig(own)
 }
 
-// configuredClient is throttled only when the configuration says how much (kubeAPIQPS, kubeAPIBurst).
+// configuredClient is throttled only when the configuration says how much (kubeAPIQPS,
+// kubeAPIBurst).
 func configuredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (kubernetes.Interface, error) {
 	if *c.KubeAPIQPS == 0 {
 		return clientFor(cfg, "kubelet")
@@ -372,7 +392,8 @@ func configuredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (
 }
 
 // nodeEvents writes the node's own events, as its kubelet.
-func nodeEvents(client kubernetes.Interface, node string, c *kubeletconfig.KubeletConfiguration) (record.EventRecorder, func()) {
+func nodeEvents(client kubernetes.Interface, node string,
+	c *kubeletconfig.KubeletConfiguration) (record.EventRecorder, func()) {
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)}, c))
 	return b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: node}), b.Shutdown

@@ -55,13 +55,17 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.instance.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
+		NodeName: n.instance.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine,
+		Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
-			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
-			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
+			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
+			Kernel: machine.KernelVersion, OS: machine.OSImage,
+			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes,
+			SwapBytes: machine.SwapBytes,
 		},
 		Paths: stats.Paths{
-			Root: filepath.Join(n.instance.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(), PodPath: resources.PodPath,
+			Root: filepath.Join(n.instance.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
+			PodPath: resources.PodPath,
 		},
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
@@ -99,7 +103,8 @@ func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
 func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.kubelet = k
 	a.metrics.Attach(metrics.Sources{
-		NodeName: a.n.instance.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods, MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+		NodeName: a.n.instance.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
+		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
@@ -108,8 +113,10 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	o.Metrics, o.Stats = a.metrics.Handler(), a
 	o.Healthz = func() error { return a.metrics.PLEGHealthy(time.Now()) }
 	o.Endpoints = server.Endpoints{
-		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory, stats.Resource), Probes: a.metrics.ProbesHandler(),
-		Checkpoints: filepath.Join(a.n.instance.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery, Idle: c.StreamingConnectionIdleTimeout.Duration,
+		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory,
+			stats.Resource), Probes: a.metrics.ProbesHandler(),
+		Checkpoints: filepath.Join(a.n.instance.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
+		Idle:     c.StreamingConnectionIdleTimeout.Duration,
 		Disabled: disabledEndpoints(c), Observe: a.metrics.Request,
 	}
 }
@@ -117,7 +124,8 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 // disabledEndpoints is what the configuration switches off.
 func disabledEndpoints(c *kubeletconfig.KubeletConfiguration) server.Disabled {
 	return server.Disabled{
-		Debugging: !*c.EnableDebuggingHandlers, SystemLogs: !*c.EnableSystemLogHandler, Profiling: !*c.EnableProfilingHandler, DebugFlags: !*c.EnableDebugFlagsHandler,
+		Debugging: !*c.EnableDebuggingHandlers, SystemLogs: !*c.EnableSystemLogHandler,
+		Profiling: !*c.EnableProfilingHandler, DebugFlags: !*c.EnableDebugFlagsHandler,
 	}
 }
 
@@ -137,15 +145,17 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // evict ends Pods that take more of the disk than their limits allow, until ctx ends.
 func (a *nodeAPI) evict(ctx context.Context) {
 	if *a.n.config.LocalStorageCapacityIsolation {
-		localstorage.Watch(ctx, localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events, Journal: a.sink(), KillPod: func(uid types.UID, end podplan.Termination) bool {
-			_, ok := a.kubelet.KillPod(uid, end)
-			return ok
-		}})
+		localstorage.Watch(ctx, localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events,
+			Journal: a.sink(), KillPod: func(uid types.UID, end podplan.Termination) bool {
+				_, ok := a.kubelet.KillPod(uid, end)
+				return ok
+			}})
 	}
 	<-ctx.Done()
 }
 
-// volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is measured and the runtime is not asked.
+// volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is
+// measured and the runtime is not asked.
 func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 	if !slices.ContainsFunc(a.pods(), usesClaims) {
 		return nil
@@ -161,11 +171,13 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 				continue
 			}
 			d := v.Disk
-			if slices.ContainsFunc(out, func(o metrics.Volume) bool { return o.Namespace == p.Namespace && o.Claim == v.Claim }) {
+			if slices.ContainsFunc(out,
+				func(o metrics.Volume) bool { return o.Namespace == p.Namespace && o.Claim == v.Claim }) {
 				continue // Pods that share a claim tell of it once
 			}
 			out = append(out, metrics.Volume{
-				Namespace: p.Namespace, Claim: v.Claim, Capacity: float64(d.Capacity), Available: float64(d.Available), Used: float64(d.Used),
+				Namespace: p.Namespace, Claim: v.Claim, Capacity: float64(d.Capacity), Available: float64(d.Available),
+				Used:   float64(d.Used),
 				Inodes: float64(d.Inodes), InodesFree: float64(d.InodesFree), InodesUsed: float64(v.Inodes),
 			})
 		}
@@ -175,14 +187,16 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 
 // usesClaims tells whether a Pod has a volume of a claim.
 func usesClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	return slices.ContainsFunc(p.Spec.Volumes,
+		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // stuckSteps are the steps of Pods that hang.
 func (a *nodeAPI) stuckSteps() []metrics.Stuck {
 	var out []metrics.Stuck
 	for _, s := range a.kubelet.StuckPods() {
-		out = append(out, metrics.Stuck{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, UID: string(s.UID), Path: string(s.State), Step: s.What, Since: s.Since})
+		out = append(out, metrics.Stuck{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, UID: string(s.UID),
+			Path: string(s.State), Step: s.What, Since: s.Since})
 	}
 	return out
 }
@@ -194,7 +208,8 @@ func (a *nodeAPI) logs(context.Context) []metrics.Log {
 		dir := filepath.Join(a.n.config.PodLogsDir, p.Namespace+"_"+p.Name+"_"+string(p.UID))
 		for _, c := range p.Spec.Containers {
 			if s, err := proc.Space(filepath.Join(dir, c.Name)); err == nil && s.Inodes > 0 {
-				out = append(out, metrics.Log{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), Container: c.Name, Bytes: float64(s.Bytes)})
+				out = append(out, metrics.Log{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID),
+					Container: c.Name, Bytes: float64(s.Bytes)})
 			}
 		}
 	}
@@ -212,8 +227,10 @@ func (machineReader) Node() (stats.Sample, error) {
 		return stats.Sample{}, err
 	}
 	return stats.Sample{
-		At: u.At, CPUNanos: u.CPUNanoseconds, MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed, WorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
-		Faults: u.Faults, MajorFaults: u.MajorFaults, Swap: u.SwapUsed, SwapTotal: u.SwapTotal, Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses),
+		At: u.At, CPUNanos: u.CPUNanoseconds, MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed,
+		WorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
+		Faults: u.Faults, MajorFaults: u.MajorFaults, Swap: u.SwapUsed, SwapTotal: u.SwapTotal,
+		Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses),
 		Pressure: cgroup.Pressure("/proc/pressure"), Devices: proc.Disks("/"),
 	}, nil
 }
@@ -228,5 +245,6 @@ func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Me
 
 func statFS(path string) (usage.Disk, error) {
 	d, err := proc.StatFS(path)
-	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Used: d.UsedBytes, Inodes: d.Inodes, InodesFree: d.InodesFree}, err
+	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Used: d.UsedBytes, Inodes: d.Inodes,
+		InodesFree: d.InodesFree}, err
 }

@@ -15,16 +15,19 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
 )
 
-// cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so when the two would differ, and reaches systemd when that
-// is to keep the cgroups; nil with cgroupfs. It waits for a runtime that is away.
-func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
+// cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so
+// when the two would differ, and reaches systemd when that is to keep the cgroups; nil with
+// cgroupfs. It waits for a runtime that is away.
+func (e *engine) cgroupDriver(ctx context.Context,
+	c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
 	var f cri.Features
 	err := e.whileAway(ctx, func() (err error) {
 		f, err = e.client.Features(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err), "see the runtime's log; `gantry doctor` names what it lacks")
+		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err),
+			"see the runtime's log; `gantry doctor` names what it lacks")
 	}
 	driver, warning, err := kubeletresource.DriverOf(c.CgroupDriver, f.CgroupDriver)
 	if err != nil {
@@ -40,8 +43,10 @@ func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfi
 	}
 	m, err := systemdcgroup.Dial(systemdcgroup.Options{Unified: unifiedCgroups()})
 	if err != nil {
-		return nil, withFix(fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
-			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) and restart it")
+		return nil, withFix(
+			fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
+			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) "+
+				"and restart it")
 	}
 	return m, nil
 }
@@ -53,10 +58,13 @@ func unifiedCgroups() bool {
 
 // tree is the instance's part of the hierarchy.
 func (n *nodeRole) tree() (*cgroup.Tree, error) {
-	return cgroup.Open(cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot()}.RootCgroup()})
+	return cgroup.Open(
+		cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver),
+			Root: n.instance.cgroupRoot()}.RootCgroup()})
 }
 
-// cgroupManager lets the kubelet write to the instance's tree; systemd is asked first where it owns that.
+// cgroupManager lets the kubelet write to the instance's tree; systemd is asked first where it owns
+// that.
 type cgroupManager struct {
 	tree    *cgroup.Tree
 	slices  *systemdcgroup.Manager

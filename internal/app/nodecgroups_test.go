@@ -40,10 +40,12 @@ func fakeEngine(t *testing.T, driver string) (*engine, *crifake.Fake, *[]string)
 	}
 	t.Cleanup(func() { client.Close() })
 	var output []string
-	return &engine{client: client, logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
+	return &engine{client: client,
+		logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
 }
 
-// The runtime's driver is taken; one that the configuration names otherwise is warned of, and systemd that is not there is a refusal.
+// The runtime's driver is taken; one that the configuration names otherwise is warned of, and
+// systemd that is not there is a refusal.
 //
 // row: QOS-09
 func TestCgroupDriverAtStart(t *testing.T) {
@@ -57,7 +59,10 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		{"", "none", "", "cgroupfs", "", ""},
 		{"systemd", "none", bus.Address, "systemd", "", ""},
 		{"", "systemd", bus.Address, "systemd", "", ""},
-		{"cgroupfs", "systemd", bus.Address, "systemd", "warning: cgroup driver mismatch: the kubelet's configuration says \"cgroupfs\" and the container runtime uses \"systemd\"", ""},
+		{"cgroupfs", "systemd", bus.Address, "systemd",
+			"warning: cgroup driver mismatch: the kubelet's configuration says \"cgroupfs\" and the container " +
+				"runtime " +
+				"uses \"systemd\"", ""},
 		{"systemd", "cgroupfs", "", "cgroupfs", "SystemdCgroup = true", ""},
 		{"runc", "cgroupfs", "", "", "", "neither cgroupfs nor systemd"},
 		{"", "systemd", "unix:path=/nonexistent/bus", "", "", "systemd does not answer over D-Bus"},
@@ -94,7 +99,8 @@ func (flatCgroups) Ensure(string, kubeletresource.Values) error { return nil }
 func (flatCgroups) Remove(string) error                         { return nil }
 func (flatCgroups) List(string) ([]string, error)               { return nil, nil }
 
-// What a KubeletConfiguration file says of the runtime's socket, cgroups, DNS and eviction is what the runtime is asked for and what is left for Pods.
+// What a KubeletConfiguration file says of the runtime's socket, cgroups, DNS and eviction is what
+// the runtime is asked for and what is left for Pods.
 //
 // row: KSL-03
 func TestConfigurationFileIsObeyed(t *testing.T) {
@@ -128,8 +134,10 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		t.Fatal(err)
 	}
 	defer client.Close()
-	room := v1.ResourceList{v1.ResourcePods: resource.MustParse("110"), v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("3Gi")}
-	api := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
+	room := v1.ResourceList{v1.ResourcePods: resource.MustParse("110"), v1.ResourceCPU: resource.MustParse("2"),
+		v1.ResourceMemory: resource.MustParse("3Gi")}
+	api := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
 	role, err := n.role(t.Context(), p, &engine{client: client, logf: t.Logf}, api)
 	if err != nil {
 		t.Fatal(err)
@@ -144,8 +152,10 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		t.Skip(err)
 	}
 	k, err := kubelet.New(kubelet.Options{
-		Client: api, NodeName: "n1", Config: role.config, Runtime: client.Runtime(), Images: client.Images(), RootDir: t.TempDir(), LogDir: t.TempDir(),
-		Resources: role.resources(tree), Dependencies: kubelet.Dependencies{Cgroups: flatCgroups{}, Mounts: mount.DirMounter{}},
+		Client: api, NodeName: "n1", Config: role.config, Runtime: client.Runtime(), Images: client.Images(),
+		RootDir: t.TempDir(), LogDir: t.TempDir(),
+		Resources: role.resources(tree), Dependencies: kubelet.Dependencies{Cgroups: flatCgroups{},
+			Mounts: mount.DirMounter{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -160,16 +170,19 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		}
 	}()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1-2"}, Spec: v1.PodSpec{
-		NodeName: "n1", DNSPolicy: v1.DNSClusterFirst, RestartPolicy: v1.RestartPolicyAlways, EnableServiceLinks: new(bool), Containers: []v1.Container{{Name: "app", Image: "busybox:1"}},
+		NodeName: "n1", DNSPolicy: v1.DNSClusterFirst, RestartPolicy: v1.RestartPolicyAlways,
+		EnableServiceLinks: new(bool), Containers: []v1.Container{{Name: "app", Image: "busybox:1"}},
 	}}
 	if _, err := api.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	box := firstSandbox(t, f)
-	if d := box.GetDnsConfig(); fmt.Sprint(d.GetServers()) != "[10.96.0.53]" || fmt.Sprint(d.GetSearches()) != "[default.svc.test.example svc.test.example test.example]" {
+	if d := box.GetDnsConfig(); fmt.Sprint(d.GetServers()) != "[10.96.0.53]" ||
+		fmt.Sprint(d.GetSearches()) != "[default.svc.test.example svc.test.example test.example]" {
 		t.Errorf("%v", d)
 	}
-	if got := box.GetLinux().GetCgroupParent(); !strings.HasSuffix(got, "-kubepods-besteffort-pod1_2.slice") || strings.Contains(got, "/") {
+	if got := box.GetLinux().GetCgroupParent(); !strings.HasSuffix(got, "-kubepods-besteffort-pod1_2.slice") ||
+		strings.Contains(got, "/") {
 		t.Errorf("cgroup parent %q", got)
 	}
 }

@@ -20,17 +20,23 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
-// configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins with kubelet-.
+// configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins
+// with kubelet-.
 func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&n.configSources.File, prefix+"config", "", "KubeletConfiguration file")
-	f.StringVar(&n.configSources.Dir, prefix+"config-dir", "", "directory of *.conf files merged over the KubeletConfiguration file in lexical order")
-	f.StringVar(&n.configSources.Preset, prefix+"config-preset", "", "settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
-	f.StringVar(&n.plugins.File, "image-credential-provider-config", "", "CredentialProviderConfig file, or a directory of them")
-	f.StringVar(&n.plugins.Dir, "image-credential-provider-bin-dir", "", "directory of the credential provider plugins' programs")
+	f.StringVar(&n.configSources.Dir, prefix+"config-dir", "",
+		"directory of *.conf files merged over the KubeletConfiguration file in lexical order")
+	f.StringVar(&n.configSources.Preset, prefix+"config-preset", "",
+		"settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
+	f.StringVar(&n.plugins.File, "image-credential-provider-config", "",
+		"CredentialProviderConfig file, or a directory of them")
+	f.StringVar(&n.plugins.Dir, "image-credential-provider-bin-dir", "",
+		"directory of the credential provider plugins' programs")
 	n.set = f
 }
 
-// loadConfig reads the configuration and lets it fill in what the command line left open. It is called once, before anything starts.
+// loadConfig reads the configuration and lets it fill in what the command line left open. It is
+// called once, before anything starts.
 func (n *nodeFlags) loadConfig(p *instanceOptions) error {
 	own, err := p.ownKubeletConfig()
 	if err != nil {
@@ -45,7 +51,8 @@ func (n *nodeFlags) loadConfig(p *instanceOptions) error {
 	n.configSources.Own = own
 	loaded, err := kubeconfig.Load(n.configSources)
 	if err != nil {
-		return withFix(fmt.Errorf("kubelet configuration: %w", err), "correct what the message names; kubelet.config.k8s.io/v1beta1 documents all fields")
+		return withFix(fmt.Errorf("kubelet configuration: %w", err),
+			"correct what the message names; kubelet.config.k8s.io/v1beta1 documents all fields")
 	}
 	c := loaded.Config
 	if given := n.set != nil && n.set.Changed("kubelet-port"); given {
@@ -70,7 +77,8 @@ func (n *nodeFlags) logIgnoredFields() {
 	}
 }
 
-// ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own directory and leaves the host alone.
+// ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own
+// directory and leaves the host alone.
 func (p *instanceOptions) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) {
 	adj, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -81,13 +89,16 @@ func (p *instanceOptions) ownKubeletConfig() (*kubeletconfig.KubeletConfiguratio
 		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
 	}
 	return &kubeletconfig.KubeletConfiguration{
-		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0), OOMScoreAdj: ptr.To(int32(score)),
-		PodLogsDir: filepath.Join(p.dataDir, "kubelet", "logs"), ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
+		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0),
+		OOMScoreAdj:              ptr.To(int32(score)),
+		PodLogsDir:               filepath.Join(p.dataDir, "kubelet", "logs"),
+		ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
 		ResolverConfig: ptr.To(podResolverFile(os.ReadFile)),
 	}, nil
 }
 
-// applyHostSettings refuses a host that the configuration does not want, and takes the wanted out-of-memory score.
+// applyHostSettings refuses a host that the configuration does not want, and takes the wanted
+// out-of-memory score.
 func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 	if *c.FailSwapOn {
 		swaps, err := os.ReadFile("/proc/swaps")
@@ -95,11 +106,15 @@ func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 			return fmt.Errorf("swap of this host: %w", err)
 		}
 		if lines := strings.Split(strings.TrimSpace(string(swaps)), "\n"); len(lines) > 1 {
-			return withFix(fmt.Errorf("running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: %v", lines), "swapoff -a, or failSwapOn: false")
+			return withFix(
+				fmt.Errorf("running with swap on is not supported, please disable swap or set --fail-swap-on flag to "+
+					"false. /proc/swaps contained: %v", lines), "swapoff -a, or failSwapOn: false")
 		}
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && *c.FailCgroupV1 {
-		return withFix(fmt.Errorf("kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release"), "failCgroupV1: false")
+		return withFix(
+			fmt.Errorf("kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported "+
+				"and will be removed in a future release"), "failCgroupV1: false")
 	}
 	const score = "/proc/self/oom_score_adj"
 	want := strconv.Itoa(int(*c.OOMScoreAdj))

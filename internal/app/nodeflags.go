@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream has one.
+// nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream
+// has one.
 type nodeFlags struct {
 	configSources   kubeconfig.Sources
 	plugins         credentialprovider.Files
@@ -42,20 +43,28 @@ func (n *nodeFlags) flags(f *pflag.FlagSet) {
 	n.record.flags(f, "scheduler-record")
 	n.proxy.flags(f)
 	n.dns.upFlags(f)
-	f.BoolVar(&n.shadowCheck, "shadow-check", false, "let the scheduler rule twice, from memory and by asking every plugin about every node, and report any difference")
-	f.IntVar(&n.schedulerPort, "scheduler-port", server.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
+	f.BoolVar(&n.shadowCheck, "shadow-check", false,
+		"let the scheduler rule twice, from memory and by asking every plugin about every node, and report any "+
+			"difference")
+	f.IntVar(&n.schedulerPort, "scheduler-port", server.Port,
+		"port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
 func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
-	f.StringSliceVar(&n.taints, "register-with-taints", nil, "taints put on this node at its first registration: key=value:effect,…")
-	f.StringVar(&n.cloudProvider, "cloud-provider", "", "external: a cloud controller manager gives addresses and takes off the taint that the node is registered with; empty: there is none")
-	f.DurationVar(&n.housekeeping, "pod-housekeeping-period", 2*time.Second, "how often volumes, cgroups and logs that no Pod owns are looked for and cleared away")
+	f.StringSliceVar(&n.taints, "register-with-taints", nil,
+		"taints put on this node at its first registration: key=value:effect,…")
+	f.StringVar(&n.cloudProvider, "cloud-provider", "",
+		"external: a cloud controller manager gives addresses and takes off the taint that the node is registered "+
+			"with; empty: there is none")
+	f.DurationVar(&n.housekeeping, "pod-housekeeping-period", 2*time.Second,
+		"how often volumes, cgroups and logs that no Pod owns are looked for and cleared away")
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
 }
 
 // role makes the description of a node from the flags.
-func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine, client kubernetes.Interface) (*nodeRole, error) {
+func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
+	client kubernetes.Interface) (*nodeRole, error) {
 	n.logIgnoredFields()
 	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
 	if err != nil {
@@ -77,7 +86,9 @@ func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine, cli
 		return nil, usageError{fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider)}
 	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices, housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
+	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices,
+		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
+		plugins: n.plugins, external: n.cloudProvider != ""}, nil
 }
 
 // parseTaints reads key=value:effect, key:effect.
@@ -88,7 +99,9 @@ func parseTaints(texts []string) ([]v1.Taint, error) {
 		key, value, _ := strings.Cut(head, "=")
 		e := v1.TaintEffect(effect)
 		if !ok || e != v1.TaintEffectNoSchedule && e != v1.TaintEffectPreferNoSchedule && e != v1.TaintEffectNoExecute {
-			return nil, usageError{fmt.Errorf("--register-with-taints %q: must be key=value:effect with effect NoSchedule, PreferNoSchedule or NoExecute", text)}
+			return nil, usageError{
+				fmt.Errorf("--register-with-taints %q: must be key=value:effect with effect NoSchedule, "+
+					"PreferNoSchedule or NoExecute", text)}
 		}
 		if errs := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(errs) > 0 {
 			return nil, usageError{fmt.Errorf("--register-with-taints %q: %s", text, errs[0])}

@@ -34,7 +34,8 @@ func (s nodeInspector) Listening(path string) ([]string, error) {
 
 // Tags asks as containerd asks: with its mirrors and certificates.
 func (s nodeInspector) Tags(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error) {
-	return registrytags.List(ctx, registrytags.Request{Dir: s.registries, Image: image, User: auth.GetUsername(), Password: auth.GetPassword()})
+	return registrytags.List(ctx, registrytags.Request{Dir: s.registries, Image: image, User: auth.GetUsername(),
+		Password: auth.GetPassword()})
 }
 
 // registryDir is where the runtime reads registry hosts from.

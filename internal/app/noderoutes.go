@@ -28,11 +28,13 @@ func (a networkAgent) annotate(ctx context.Context, key, value string) error {
 		return err
 	}
 	for {
-		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.instance.nodeName, types.MergePatchType, body, metav1.PatchOptions{})
+		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.instance.nodeName, types.MergePatchType, body,
+			metav1.PatchOptions{})
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		klog.FromContext(ctx).Info("The Node does not tell the others of this node's network yet", "annotation", key, "err", err)
+		klog.FromContext(ctx).Info("The Node does not tell the others of this node's network yet", "annotation", key,
+			"err", err)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -42,7 +44,8 @@ func (a networkAgent) annotate(ctx context.Context, key, value string) error {
 }
 
 // syncRoutes keeps routes equal to Nodes and links until ctx ends. They stay then: Pods run on.
-func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interface, links *routes.Router, self routes.Node) error {
+func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interface, links *routes.Router,
+	self routes.Node) error {
 	changed, err := routes.WatchLinks(ctx)
 	if err != nil {
 		return err
@@ -59,12 +62,16 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 		default:
 		}
 	}
-	handler, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: ring, DeleteFunc: ring, UpdateFunc: func(old, cur any) {
-		x, ok1 := old.(*v1.Node)
-		if y, ok2 := cur.(*v1.Node); !ok1 || !ok2 || !slices.Equal(x.Spec.PodCIDRs, y.Spec.PodCIDRs) || !slices.Equal(addressesOf(x), addressesOf(y)) || x.Annotations[routes.VTEPAnnotation] != y.Annotations[routes.VTEPAnnotation] || x.Annotations[routes.ReachabilityAnnotation] != y.Annotations[routes.ReachabilityAnnotation] {
-			ring(nil)
-		}
-	}})
+	handler, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: ring, DeleteFunc: ring,
+		UpdateFunc: func(old, cur any) {
+			x, ok1 := old.(*v1.Node)
+			if y, ok2 := cur.(*v1.Node); !ok1 || !ok2 || !slices.Equal(x.Spec.PodCIDRs, y.Spec.PodCIDRs) ||
+				!slices.Equal(addressesOf(x), addressesOf(y)) ||
+				x.Annotations[routes.VTEPAnnotation] != y.Annotations[routes.VTEPAnnotation] ||
+				x.Annotations[routes.ReachabilityAnnotation] != y.Annotations[routes.ReachabilityAnnotation] {
+				ring(nil)
+			}
+		}})
 	if err != nil {
 		return err
 	}
@@ -80,7 +87,8 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 		for _, text := range routes.Disagreements(reachabilityByNode(nodes)) {
 			warn("warning: %s", text)
 		}
-		if err := applyRoutes(links, routes.In{Self: self, Others: peerNodes(nodes), Mode: mode, Cluster: links.Cluster}); err != nil {
+		if err := applyRoutes(links, routes.In{Self: self, Others: peerNodes(nodes), Mode: mode,
+			Cluster: links.Cluster}); err != nil {
 			klog.FromContext(ctx).Error(err, "Some Pods of other nodes may not be reached")
 		}
 		again := time.NewTimer(routeRecheckPeriod)
@@ -101,8 +109,10 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 	}
 }
 
-// annotateReachability tells the others how this node reaches them, when it is not what it said last.
-func (a networkAgent) annotateReachability(ctx context.Context, links *routes.Router, mode routes.Mode, self *routes.Node) error {
+// annotateReachability tells the others how this node reaches them, when it is not what it said
+// last.
+func (a networkAgent) annotateReachability(ctx context.Context, links *routes.Router, mode routes.Mode,
+	self *routes.Node) error {
 	on, err := links.Segments()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "What this node says of its segments may be old")
@@ -182,7 +192,8 @@ func addressesOf(n *v1.Node) []netip.Addr {
 	return out
 }
 
-// routeConflicts is which Nodes cannot agree on how to reach each other's Pods; none where they cannot be read.
+// routeConflicts is which Nodes cannot agree on how to reach each other's Pods; none where they
+// cannot be read.
 func routeConflicts(ctx context.Context, client kubernetes.Interface) []string {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // runtimeAgain is the pause before a runtime that was away is asked again.
 const runtimeAgain = 100 * time.Millisecond
 
-// handshake connects to the container runtime and sets e.client. A containerd of this process is waited for until ctx
-// ends, as this process starts it again; another runtime for o.ConnectTimeout.
+// handshake connects to the container runtime and sets e.client. A containerd of this process is
+// waited for until ctx ends, as this process starts it again; another runtime for o.ConnectTimeout.
 func (e *engine) handshake(ctx context.Context, o cri.Options) error {
 	dial := func() (err error) {
 		e.client, err = cri.Dial(ctx, o)
@@ -23,8 +23,8 @@ func (e *engine) handshake(ctx context.Context, o cri.Options) error {
 	return e.whileAway(ctx, dial)
 }
 
-// whileAway asks again until the answer is another than that the runtime is away, or ctx ends. It says what it waits
-// for, each cause once in a row.
+// whileAway asks again until the answer is another than that the runtime is away, or ctx ends. It
+// says what it waits for, each cause once in a row.
 func (e *engine) whileAway(ctx context.Context, ask func() error) error {
 	output := ""
 	for {

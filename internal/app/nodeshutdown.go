@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// nodeShutdown is the orderly end of a node when its machine shuts down. The kubelet and the reporter ask it before it is joined with them.
+// nodeShutdown is the orderly end of a node when its machine shuts down. The kubelet and the
+// reporter ask it before it is joined with them.
 type nodeShutdown struct {
 	manager    *manager.Manager
 	report     *nodestatus.Reporter
@@ -32,12 +33,14 @@ func (e *nodeShutdown) notReadyReason() error { return e.manager.Healthy() }
 func (e *nodeShutdown) localNode() *v1.Node { return e.report.LocalNode(context.Background()) }
 
 // attachShutdown makes the keeper; before anything runs.
-func (n *nodeRole) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder, report *nodestatus.Reporter) {
+func (n *nodeRole) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
+	report *nodestatus.Reporter) {
 	e.report = report
 	node := &v1.ObjectReference{Kind: "Node", Name: n.instance.nodeName, UID: types.UID(n.instance.nodeName)}
 	e.manager = manager.New(manager.Deps{
 		Bus:   func(ctx context.Context) (manager.Session, error) { return logind.Dial(ctx, logind.Options{}) },
-		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger, Marked: n.engine.metrics.Shutdown,
-		Event: func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
+		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger,
+		Marked: n.engine.metrics.Shutdown,
+		Event:  func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
 	})
 }

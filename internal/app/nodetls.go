@@ -54,7 +54,8 @@ func (p portIdentity) tls() (nodeTLS, error) {
 	} else {
 		pair, err := certs.FromFiles(p.pair.Cert, p.pair.Key)
 		if err != nil {
-			return out, withFix(err, "name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
+			return out, withFix(err,
+				"name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
 		}
 		conf.GetCertificate = pair.Certificate
 		out.run = append(out.run, pair.Run)
@@ -66,7 +67,8 @@ func (p portIdentity) tls() (nodeTLS, error) {
 	c := p.config
 	d := server.Delegation{
 		Client: p.client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
-		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration, DenyTTL: c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
+		AllowTTL:  c.Authorization.Webhook.CacheAuthorizedTTL.Duration,
+		DenyTTL:   c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
 		Anonymous: *c.Authentication.Anonymous.Enabled, NoTokens: !*c.Authentication.Webhook.Enabled,
 		AllowAll: c.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow,
 	}
@@ -106,15 +108,18 @@ func (p portIdentity) requested() (*certs.CSRCertificate, error) {
 		return nil, err
 	}
 	return certs.Serving(certs.CSROptions{
-		NodeName: p.instance.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return p.client, nil },
+		NodeName: p.instance.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+			return p.client, nil
+		},
 		Addresses: func() []v1.NodeAddress {
-			return append(p.instance.nodeAddresses(), v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.nodeName})
+			return append(p.instance.nodeAddresses(),
+				v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.nodeName})
 		},
 	})
 }
 
-// selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a configured one. It is for the node's name and
-// addresses, and made anew when they change.
+// selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a
+// configured one. It is for the node's name and addresses, and made anew when they change.
 func (p *instanceOptions) selfSigned() (pki.Pair, error) {
 	dir := filepath.Join(p.dataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -140,7 +145,8 @@ func (p *instanceOptions) selfSigned() (pki.Pair, error) {
 	return pair, os.WriteFile(pair.Key, keyPEM, 0o600)
 }
 
-// certificateValidFor tells whether the first certificate of a file is for the name and all the addresses.
+// certificateValidFor tells whether the first certificate of a file is for the name and all the
+// addresses.
 func certificateValidFor(file, name string, ips []net.IP) bool {
 	list, err := cert.CertsFromFile(file)
 	if err != nil || list[0].VerifyHostname(name) != nil {
@@ -149,8 +155,9 @@ func certificateValidFor(file, name string, ips []net.IP) bool {
 	return !slices.ContainsFunc(ips, func(ip net.IP) bool { return list[0].VerifyHostname(ip.String()) != nil })
 }
 
-// rotatingConfig is the API server's client configuration with a certificate that is renewed before it ends (rotateCertificates), and what renews it. A kubeconfig
-// without a certificate stays as it is.
+// rotatingConfig is the API server's client configuration with a certificate that is renewed before
+// it ends (rotateCertificates), and what renews it. A kubeconfig without a certificate stays as it
+// is.
 func (p *instanceOptions) rotatingConfig(cfg *rest.Config) (*rest.Config, func(context.Context), error) {
 	own := rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(own); err != nil {
@@ -171,12 +178,14 @@ func (p *instanceOptions) rotatingConfig(cfg *rest.Config) (*rest.Config, func(c
 	if err != nil {
 		return nil, nil, err
 	}
-	// client-go reads named files again by itself, and closes connections made with the old certificate.
+	// client-go reads named files again by itself, and closes connections made with the old
+	// certificate.
 	fresh.CertData, fresh.KeyData, fresh.CertFile, fresh.KeyFile = nil, nil, requested.Path(), requested.Path()
 	return fresh, runRenewal(requested), nil
 }
 
-// bootstrap makes the kubeconfig of a new node with the credentials of another (--bootstrap-kubeconfig): it has a client certificate signed and names it.
+// bootstrap makes the kubeconfig of a new node with the credentials of another
+// (--bootstrap-kubeconfig): it has a client certificate signed and names it.
 func (p *instanceOptions) bootstrap(ctx context.Context, from, to string) error {
 	cfg, _, err := restConfig(from)
 	if err != nil {
@@ -187,7 +196,9 @@ func (p *instanceOptions) bootstrap(ctx context.Context, from, to string) error 
 		return err
 	}
 	requested, err := certs.Client(certs.CSROptions{
-		NodeName: p.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(cfg, "kubelet-bootstrap") },
+		NodeName: p.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+			return clientFor(cfg, "kubelet-bootstrap")
+		},
 	})
 	if err != nil {
 		return err
@@ -200,7 +211,9 @@ func (p *instanceOptions) bootstrap(ctx context.Context, from, to string) error 
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return withFix(fmt.Errorf("no client certificate was signed for node %s: %w", p.nodeName, ctx.Err()), "see kubectl get csr; its user needs the ClusterRoles system:node-bootstrapper and system:certificates.k8s.io:certificatesigningrequests:nodeclient")
+			return withFix(fmt.Errorf("no client certificate was signed for node %s: %w", p.nodeName, ctx.Err()),
+				"see kubectl get csr; its user needs the ClusterRoles system:node-bootstrapper and "+
+					"system:certificates.k8s.io:certificatesigningrequests:nodeclient")
 		}
 	}
 	return writeNodeConfig(cfg, requested.Path(), to)
@@ -213,7 +226,8 @@ func writeNodeConfig(cfg *rest.Config, pem, to string) error {
 	}
 	const name = "default"
 	out := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData, InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName}},
+		Clusters: map[string]*clientcmdapi.Cluster{name: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData,
+			InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {ClientCertificate: pem, ClientKey: pem}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,

@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// A kubelet without a configured pair serves with one for its name and its addresses; another address brings another one.
+// A kubelet without a configured pair serves with one for its name and its addresses; another
+// address brings another one.
 func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "node-1", nodeIP: "10.1.2.3", otherIP: "fd00::3"}
 	created := func() string {

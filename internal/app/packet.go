@@ -31,14 +31,20 @@ func newPacket(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "packet --from pod/NAME --to service/NAME:PORT",
 		Short: "Say what would become of a packet, step by step, without sending it",
-		Long: "packet walks from the name to the address, the Service port that has it, the rule, the endpoints it leads to, and for each of them policies, route and the\n" +
-			"socket at its end. The first step that fails is the verdict, with its reason and what to do. Nothing is sent: what decides are the functions that the rules\n" +
+		Long: "packet walks from the name to the address, the Service port that has it, the rule, the endpoints it " +
+			"leads to, and for each of them policies, route and the\n" +
+			"socket at its end. The first step that fails is the verdict, with its reason and what to do. Nothing is " +
+			"sent: what decides are the functions that the rules\n" +
 			"in the kernel are made from.\n\n" +
 			"--from: pod/NAME, pod/NAMESPACE/NAME, node/NAME, or the address of somebody outside.\n" +
-			"--to: service/NAME:PORT, pod/NAME:PORT, node/NAME:NODEPORT, ADDRESS:PORT or a name, as the sender would write it: db:5432, db.shop.svc.cluster.local:5432.\n\n" +
-			"Verdicts: delivered, sometimes (it depends on the endpoint), refused (at once), dropped (the sender waits in vain), unresolved, unsent, unknown.",
-		Example: "  gantry trace packet --from pod/a --to service/b:80\n  gantry trace packet --from pod/a --to db.shop:5432 -o json\n" +
-			"  gantry trace packet --from 198.51.100.7 --to node/node-1:30080\n  gantry trace packet --from pod/a --to service/dns:53 --protocol udp",
+			"--to: service/NAME:PORT, pod/NAME:PORT, node/NAME:NODEPORT, ADDRESS:PORT or a name, as the sender would " +
+			"write it: db:5432, db.shop.svc.cluster.local:5432.\n\n" +
+			"Verdicts: delivered, sometimes (it depends on the endpoint), refused (at once), dropped (the sender " +
+			"waits in vain), unresolved, unsent, unknown.",
+		Example: "  gantry trace packet --from pod/a --to service/b:80\n  gantry trace packet --from pod/a --to " +
+			"db.shop:5432 -o json\n" +
+			"  gantry trace packet --from 198.51.100.7 --to node/node-1:30080\n  gantry trace packet --from pod/a " +
+			"--to service/dns:53 --protocol udp",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if e.output != "" && e.output != "text" && e.output != "json" {
@@ -60,7 +66,8 @@ func newPacket(io IO) *cobra.Command {
 	}
 	e.flags(c, "text (default), json")
 	c.Flags().StringVar(&from, "from", "", "who sends: pod/NAME, pod/NAMESPACE/NAME, node/NAME or an address")
-	c.Flags().StringVar(&to, "to", "", "whom it is for, and the port: service/NAME:80, pod/NAME:8080, node/NAME:30080, 10.0.0.1:80, NAME:80")
+	c.Flags().StringVar(&to, "to", "",
+		"whom it is for, and the port: service/NAME:80, pod/NAME:8080, node/NAME:30080, 10.0.0.1:80, NAME:80")
 	c.Flags().StringVar(&protocol, "protocol", "tcp", "tcp, udp or sctp")
 	c.Flags().StringVar(&domain, "cluster-domain", "", "domain of the cluster's names (default: cluster.local)")
 	return c
@@ -96,7 +103,8 @@ func (e *inspector) packet(ctx context.Context, client kubernetes.Interface, ask
 	return reported.Why.WriteText(e.out, time.Now())
 }
 
-// readPacketState reads what packets meet. Of policies and namespaces, what the asker may not see is left out.
+// readPacketState reads what packets meet. Of policies and namespaces, what the asker may not see
+// is left out.
 func readPacketState(ctx context.Context, client kubernetes.Interface) (packet.ClusterState, error) {
 	var w packet.ClusterState
 	all := metav1.ListOptions{ResourceVersion: "0"}
@@ -116,7 +124,8 @@ func readPacketState(ctx context.Context, client kubernetes.Interface) (packet.C
 	if err != nil {
 		return w, err
 	}
-	w.Pods, w.Services, w.Slices, w.Nodes = pointers(pods.Items), pointers(services.Items), pointers(slices.Items), pointers(nodes.Items)
+	w.Pods, w.Services, w.Slices, w.Nodes = pointers(pods.Items), pointers(services.Items), pointers(slices.Items),
+		pointers(nodes.Items)
 	if list, err := client.NetworkingV1().NetworkPolicies("").List(ctx, all); err == nil {
 		w.Policies = pointers(list.Items)
 	}
@@ -140,7 +149,8 @@ func pointers[T any](items []T) []*T {
 // maxSocketQueries is of how many Pods sockets are asked for.
 const maxSocketQueries = 16
 
-// readSockets learns from their kubelets where processes of Pods, NAMESPACE/NAME, listen; it tells whether anything was learnt.
+// readSockets learns from their kubelets where processes of Pods, NAMESPACE/NAME, listen; it tells
+// whether anything was learnt.
 func readSockets(ctx context.Context, client kubernetes.Interface, w *packet.ClusterState, names []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -158,7 +168,8 @@ func readSockets(ctx context.Context, client kubernetes.Interface, w *packet.Clu
 		if node == "" {
 			continue
 		}
-		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("listening", namespace, name).DoRaw(ctx)
+		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(
+			"listening", namespace, name).DoRaw(ctx)
 		var found server.Sockets
 		if err == nil && json.Unmarshal(raw, &found) == nil {
 			w.Sockets[key], learnt = found.Listening, true
@@ -176,7 +187,8 @@ func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
 	return ""
 }
 
-// servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the asker may not see it.
+// servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
+// asker may not see it.
 func servicePackets(ctx context.Context, client kubernetes.Interface, x *corev1.Service) *packet.ClusterState {
 	w, err := readPacketState(ctx, client)
 	if err != nil {

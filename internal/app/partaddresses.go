@@ -13,12 +13,14 @@ import (
 // schedulerPart names the scheduler's health and metrics among the ports of an instance.
 const schedulerPart = "scheduler"
 
-// partAddresses are the addresses on which parts of an instance serve health and metrics, by part; an empty one is not served.
+// partAddresses are the addresses on which parts of an instance serve health and metrics, by part;
+// an empty one is not served.
 type partAddresses map[string]string
 
 func partAddressesFile(dataDir string) string { return filepath.Join(dataDir, "ports.json") }
 
-// readPartAddresses reads what the instance of a data directory wrote down; nil when it wrote nothing.
+// readPartAddresses reads what the instance of a data directory wrote down; nil when it wrote
+// nothing.
 func readPartAddresses(dataDir string) partAddresses {
 	raw, err := os.ReadFile(partAddressesFile(dataDir))
 	if err != nil {
@@ -31,11 +33,13 @@ func readPartAddresses(dataDir string) partAddresses {
 	return out
 }
 
-// partAddressesLock serialises writers, which are the parts of one process: the data directory is locked against others.
+// partAddressesLock serialises writers, which are the parts of one process: the data directory is
+// locked against others.
 var partAddressesLock sync.Mutex
 
-// recordPartAddress writes down where a part of this instance serves, for `gantry doctor`, which else would ask the usual port,
-// where another instance may be. That it cannot be written is no reason not to serve.
+// recordPartAddress writes down where a part of this instance serves, for `gantry doctor`, which
+// else would ask the usual port, where another instance may be. That it cannot be written is no
+// reason not to serve.
 func recordPartAddress(dataDir, part, address string) {
 	partAddressesLock.Lock()
 	defer partAddressesLock.Unlock()
@@ -54,8 +58,8 @@ func recordPartAddress(dataDir, part, address string) {
 	}
 }
 
-// schedulerAddress is where the scheduler of an instance serves: as it wrote down, or as usual when no instance ever
-// wrote in that directory. It is empty when the instance serves none.
+// schedulerAddress is where the scheduler of an instance serves: as it wrote down, or as usual when
+// no instance ever wrote in that directory. It is empty when the instance serves none.
 func schedulerAddress(dataDir, usual string) string {
 	if all := readPartAddresses(dataDir); all != nil {
 		return all[schedulerPart]

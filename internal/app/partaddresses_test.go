@@ -11,10 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// doctor asks the scheduler of the instance in --data-dir, wherever it serves, and never another one's on the usual port.
+// doctor asks the scheduler of the instance in --data-dir, wherever it serves, and never another
+// one's on the usual port.
 func TestDoctorAsksTheSchedulerOfItsOwnInstance(t *testing.T) {
 	requested := 0
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { requested++; w.WriteHeader(http.StatusOK) }))
+	s := httptest.NewTLSServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { requested++; w.WriteHeader(http.StatusOK) }))
 	defer s.Close()
 	own := strings.TrimPrefix(s.URL, "https://")
 	const usual = "127.0.0.1:10259"
@@ -50,7 +52,8 @@ func TestDoctorAsksTheSchedulerOfItsOwnInstance(t *testing.T) {
 	}
 }
 
-// The instance that --data-dir names is asked, not the one that $KUBECONFIG or the usual directory has; --kubeconfig overrules.
+// The instance that --data-dir names is asked, not the one that $KUBECONFIG or the usual directory
+// has; --kubeconfig overrules.
 func TestDoctorAsksTheAPIServerOfItsOwnInstance(t *testing.T) {
 	dir := t.TempDir()
 	own := kubeconfigIn(dir)

@@ -37,20 +37,30 @@ type podNetworkOptions struct {
 
 func (n *podNetworkOptions) flags(f *pflag.FlagSet) {
 	n.set = f
-	f.StringVar(&n.network, "network", networkGantry, "who makes the Pod network: gantry, or none, where the node waits for another CNI plugin to write its configuration into --cni-conf-dir (then /etc/cni/net.d by default)")
+	f.StringVar(&n.network, "network", networkGantry,
+		"who makes the Pod network: gantry, or none, where the node waits for another CNI plugin to write its "+
+			"configuration into --cni-conf-dir (then /etc/cni/net.d by default)")
 	f.StringVar(&n.bridge, "bridge", "gantry0", "bridge of Gantry's own Pod network")
-	f.StringVar(&n.podCIDR, "pod-cidr", "10.72.0.0/16", "addresses that Pods of this node get; with --cluster-cidr those of spec.podCIDRs of its Node unless this is given")
-	f.StringVar(&n.cniConfDir, "cni-conf-dir", "", "directory with the Pod network's configuration; when none is there the node waits for one, with --network=gantry Gantry writes its own (default: DATA-DIR/cni/net.d, written by Gantry)")
-	f.StringVar(&n.routes, "node-routes", string(routes.Auto), "how Pods of other nodes are reached: auto (routes on one segment, VXLAN otherwise), direct or vxlan")
+	f.StringVar(&n.podCIDR, "pod-cidr", "10.72.0.0/16",
+		"addresses that Pods of this node get; with --cluster-cidr those of spec.podCIDRs of its Node unless this is "+
+			"given")
+	f.StringVar(&n.cniConfDir, "cni-conf-dir", "",
+		"directory with the Pod network's configuration; when none is there the node waits for one, with "+
+			"--network=gantry Gantry writes its own (default: DATA-DIR/cni/net.d, written by Gantry)")
+	f.StringVar(&n.routes, "node-routes", string(routes.Auto),
+		"how Pods of other nodes are reached: auto (routes on one segment, VXLAN otherwise), direct or vxlan")
 	f.BoolVar(&n.policies, "network-policy", true, "enforce NetworkPolicies on Gantry's own Pod network")
 	n.clusterFlags(f)
 }
 
 // clusterFlags are those of the range that nodes get parts of, named as upstream's.
 func (n *podNetworkOptions) clusterFlags(f *pflag.FlagSet) {
-	f.StringVar(&n.clusterCIDR, "cluster-cidr", "", "addresses of all nodes' Pods: one range, or an IPv4 and an IPv6 one with a comma between (default: this node is the only one)")
+	f.StringVar(&n.clusterCIDR, "cluster-cidr", "",
+		"addresses of all nodes' Pods: one range, or an IPv4 and an IPv6 one with a comma between (default: this node "+
+			"is the only one)")
 	f.BoolVar(&n.allocate, "allocate-node-cidrs", true, "give every Node its part of --cluster-cidr")
-	f.IntVar(&n.mask, "node-cidr-mask-size", 0, "length of a node's part of --cluster-cidr (default: 24 of IPv4, 64 of IPv6)")
+	f.IntVar(&n.mask, "node-cidr-mask-size", 0,
+		"length of a node's part of --cluster-cidr (default: 24 of IPv4, 64 of IPv6)")
 	f.IntVar(&n.maskIPv4, "node-cidr-mask-size-ipv4", 0, "length of a node's IPv4 part, with two families (default 24)")
 	f.IntVar(&n.maskIPv6, "node-cidr-mask-size-ipv6", 0, "length of a node's IPv6 part, with two families (default 64)")
 }
@@ -84,10 +94,12 @@ const (
 	networkNone   = "none"
 )
 
-// usualCNIConfDir is where manifests of CNI plugins write their configuration, unless they are changed.
+// usualCNIConfDir is where manifests of CNI plugins write their configuration, unless they are
+// changed.
 const usualCNIConfDir = "/etc/cni/net.d"
 
-// networkByOthers tells whether another CNI plugin is to make the Pod network: that was said, or its directory was named.
+// networkByOthers tells whether another CNI plugin is to make the Pod network: that was said, or
+// its directory was named.
 func (n *podNetworkOptions) networkByOthers(created string) bool {
 	given := n.set != nil && n.set.Changed("cni-conf-dir") && !n.set.Changed("network")
 	return n.network == networkNone || given && created != n.cniConfDir
@@ -99,7 +111,9 @@ func (n *podNetworkOptions) check() error {
 	case "", networkGantry:
 	case networkNone:
 		if n.set != nil && n.set.Changed("pod-cidr") {
-			return usageError{errors.New("--pod-cidr is for Gantry's own network; with --network=none the other CNI plugin has its own range, or takes spec.podCIDR of the Node that --cluster-cidr gives")}
+			return usageError{
+				errors.New("--pod-cidr is for Gantry's own network; with --network=none the other CNI plugin has its " +
+					"own range, or takes spec.podCIDR of the Node that --cluster-cidr gives")}
 		}
 		if n.cniConfDir == "" {
 			n.cniConfDir = usualCNIConfDir
@@ -116,7 +130,9 @@ func (n *podNetworkOptions) check() error {
 		return nil
 	}
 	if n.mask != 0 && strings.Contains(n.clusterCIDR, ",") {
-		return usageError{errors.New("--node-cidr-mask-size is for one family; with two give --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6")}
+		return usageError{
+			errors.New("--node-cidr-mask-size is for one family; with two give --node-cidr-mask-size-ipv4 and " +
+				"--node-cidr-mask-size-ipv6")}
 	}
 	if _, err := nodeipam.NewAllocator(n.clusterCIDR, n.sizes()); err != nil {
 		return usageError{err}
@@ -130,7 +146,8 @@ func (n *podNetworkOptions) rangeFromNode() bool {
 }
 
 func (p *instanceOptions) networkConfig() network.Config {
-	c := network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir, BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.clusterCIDR}
+	c := network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir,
+		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.clusterCIDR}
 	if p.clusterCIDR != "" && p.routes != string(routes.Direct) {
 		c.TunnelOverhead = routes.VXLANOverhead
 		if strings.Contains(p.nodeIP, ":") {
@@ -150,7 +167,8 @@ func (p *instanceOptions) policyGatePath() string {
 // policyTable is the name of an instance's table of network policies.
 func policyTable(id string) string { return "gantry_policy_" + id }
 
-// makeNetwork makes the Pod network, or opens what it needs and leaves the rest until the Node has a range.
+// makeNetwork makes the Pod network, or opens what it needs and leaves the rest until the Node has
+// a range.
 func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(string, ...any)) error {
 	foreign, err := network.Foreign(p.networkConfig())
 	if err != nil {
@@ -181,17 +199,20 @@ func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(
 	return p.ensureNetwork(ctx, p.networkConfig(), logf)
 }
 
-// checkForeignNetwork says what a node waits for whose network another CNI plugin makes; nil when that is there.
+// checkForeignNetwork says what a node waits for whose network another CNI plugin makes; nil when
+// that is there.
 func (p *instanceOptions) checkForeignNetwork() error {
 	c := p.networkConfig()
 	foreign, err := network.Foreign(c)
 	if err == nil && foreign == "" {
-		err = fmt.Errorf("the Pod network is another CNI plugin's, whose configuration is waited for in %s: apply its manifest, or let Gantry make one with --network=gantry", c.ConfDir)
+		err = fmt.Errorf("the Pod network is another CNI plugin's, whose configuration is waited for in %s: apply its "+
+			"manifest, or let Gantry make one with --network=gantry", c.ConfDir)
 	}
 	return err
 }
 
-// removeOwnNetwork takes Gantry's own network away, which lies in made, if there is one: two bridges would have one address, and rules for one range.
+// removeOwnNetwork takes Gantry's own network away, which lies in made, if there is one: two
+// bridges would have one address, and rules for one range.
 func (p *instanceOptions) removeOwnNetwork(ctx context.Context, created string, logf func(string, ...any)) error {
 	if created == "" {
 		return nil
@@ -220,7 +241,8 @@ func (p *instanceOptions) ensureNetwork(ctx context.Context, c network.Config, l
 	return nil
 }
 
-// listenPolicyGate listens where the CNI plugin tells of Pods. A socket that an instance left behind which was killed is replaced.
+// listenPolicyGate listens where the CNI plugin tells of Pods. A socket that an instance left
+// behind which was killed is replaced.
 func listenPolicyGate(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("gate for network policies: %w", err)

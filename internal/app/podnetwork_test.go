@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Who makes the Pod network: Gantry, unless that is denied or another CNI plugin's directory is named, in which nothing of Gantry's is.
+// Who makes the Pod network: Gantry, unless that is denied or another CNI plugin's directory is
+// named, in which nothing of Gantry's is.
 func TestWhoMakesThePodNetwork(t *testing.T) {
 	for _, c := range []struct {
 		args  string

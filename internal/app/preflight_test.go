@@ -35,7 +35,8 @@ func TestMissingKernelFeaturesAreNamedWithTheirRemedy(t *testing.T) {
 	put := func(path, content string) {
 		t.Helper()
 		path = filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +60,8 @@ func TestTakenPortNamesItsFlag(t *testing.T) {
 	}
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
-	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") || !strings.Contains(got, "--secure-port") {
+	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") ||
+		!strings.Contains(got, "--secure-port") {
 		t.Error(got)
 	}
 }
@@ -114,7 +116,8 @@ func TestEverySubcommandHasHelpWithAnExample(t *testing.T) {
 }
 
 func TestEachWriteOfKubectlTellsHowItWent(t *testing.T) {
-	for _, line := range []string{"apply", "create", "create configmap", "create secret generic", "create service clusterip"} {
+	for _, line := range []string{"apply", "create", "create configmap", "create secret generic",
+		"create service clusterip"} {
 		c, rest, err := Root(IO{}).Find(append([]string{"trace"}, strings.Fields(line)...))
 		if err != nil || len(rest) > 0 || c.RunE == nil || c.Run != nil {
 			t.Errorf("trace %s runs as kubectl does and tells nothing (%q, %v)", line, rest, err)
@@ -137,7 +140,8 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		p := &instanceOptions{dataDir: t.TempDir(), kubeletPort: 10250}
 		n := &nodeFlags{configSources: kubeconfig.Sources{File: path}}
 		err := n.loadConfig(p)
-		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got, "KubeletConfiguration") {
+		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got,
+			"KubeletConfiguration") {
 			t.Errorf("%q: %s", content, got)
 		}
 	}

@@ -28,8 +28,10 @@ func TestEachProbeHasOneHandler(t *testing.T) {
 	}{
 		{"http", http, ""}, {"tcp", tcp, ""}, {"grpc", grpc, ""}, {"exec", exec, ""},
 		{"none", corev1.ProbeHandler{}, "must specify a handler type"},
-		{"two", corev1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: exec.Exec}, "may not specify more than 1 handler type"},
-		{"four", corev1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: exec.Exec, TCPSocket: tcp.TCPSocket, GRPC: grpc.GRPC}, "may not specify more than 1 handler type"},
+		{"two", corev1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: exec.Exec},
+			"may not specify more than 1 handler type"},
+		{"four", corev1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: exec.Exec, TCPSocket: tcp.TCPSocket, GRPC: grpc.GRPC},
+			"may not specify more than 1 handler type"},
 	} {
 		p, rules := probing(&corev1.Probe{ProbeHandler: tc.h}), podRules()
 		rules.Default(p)
@@ -43,11 +45,14 @@ func TestEachProbeHasOneHandler(t *testing.T) {
 // row: PRB-21
 // row: PRB-22
 func TestWhatAProbeMayLeaveOut(t *testing.T) {
-	p := probing(&corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("web")}}})
+	p := probing(
+		&corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("web")}}})
 	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}
 	podRules().Default(p)
 	got := p.Spec.Containers[0].LivenessProbe
-	if got.PeriodSeconds != 10 || got.TimeoutSeconds != 1 || got.SuccessThreshold != 1 || got.FailureThreshold != 3 || got.InitialDelaySeconds != 0 || got.HTTPGet.Scheme != corev1.URISchemeHTTP || got.HTTPGet.Path != "/" {
+	if got.PeriodSeconds != 10 || got.TimeoutSeconds != 1 || got.SuccessThreshold != 1 || got.FailureThreshold != 3 ||
+		got.InitialDelaySeconds != 0 || got.HTTPGet.Scheme != corev1.URISchemeHTTP || got.HTTPGet.Path != "/" {
 		t.Errorf("%+v", got)
 	}
 	if errs := podRules().Validate(p); len(errs) > 0 {

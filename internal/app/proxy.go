@@ -39,18 +39,23 @@ type proxyFlags struct {
 }
 
 func (o *proxyFlags) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.enabled, "proxy", true, "lead Services' traffic to their endpoints; false when another proxy does, or nobody")
+	f.BoolVar(&o.enabled, "proxy", true,
+		"lead Services' traffic to their endpoints; false when another proxy does, or nobody")
 	o.balancers.flags(f)
 	f.StringVar(&o.file, "proxy-config", "", "KubeProxyConfiguration file")
-	f.StringVar(&o.healthz, "proxy-healthz-bind-address", proxyHealthz, "address of the proxy's health; empty serves none")
-	f.StringVar(&o.metrics, "proxy-metrics-bind-address", proxyMetrics, "address of the proxy's metrics; empty serves none")
+	f.StringVar(&o.healthz, "proxy-healthz-bind-address", proxyHealthz,
+		"address of the proxy's health; empty serves none")
+	f.StringVar(&o.metrics, "proxy-metrics-bind-address", proxyMetrics,
+		"address of the proxy's metrics; empty serves none")
 }
 
 // loadBalancerFlag tells whether Services of type LoadBalancer get the nodes' addresses.
 type loadBalancerFlag struct{ enabled bool }
 
 func (b *loadBalancerFlag) flags(f *pflag.FlagSet) {
-	f.BoolVar(&b.enabled, "service-load-balancer", true, "grant Services of type LoadBalancer without loadBalancerClass the nodes' addresses; false when another controller makes load balancers")
+	f.BoolVar(&b.enabled, "service-load-balancer", true,
+		"grant Services of type LoadBalancer without loadBalancerClass the nodes' addresses; false when another "+
+			"controller makes load balancers")
 }
 
 // without names the controllers that are not to run.
@@ -80,7 +85,8 @@ func proxyTables(id string, settings func(rules.Family) rules.Settings) ([]proxy
 		s := settings(f)
 		t, err := nftables.Open(line, f, proxyTable(id), rules.NewTableFrame(s))
 		if err != nil {
-			return nil, withFix(err, "install nftables 1.0.1 or newer (Debian: apt-get install nftables) and run as root")
+			return nil, withFix(err,
+				"install nftables 1.0.1 or newer (Debian: apt-get install nftables) and run as root")
 		}
 		out = append(out, proxy.Table{Settings: s, Kernel: t})
 	}
@@ -101,7 +107,8 @@ func (f *proxyFlags) listen(o *proxy.Options) (err error) {
 	if o.Healthz, err = listenAuxiliary("proxy", f.healthz, proxyHealthz, "proxy-healthz-bind-address"); err != nil {
 		return err
 	}
-	if o.Metrics, err = listenAuxiliary("proxy", f.metrics, proxyMetrics, "proxy-metrics-bind-address"); err != nil && o.Healthz != nil {
+	if o.Metrics, err = listenAuxiliary("proxy", f.metrics, proxyMetrics, "proxy-metrics-bind-address"); err != nil &&
+		o.Healthz != nil {
 		_ = o.Healthz.Close()
 	}
 	return err
@@ -111,7 +118,8 @@ func proxyUser() user.Info {
 	return &user.DefaultInfo{Name: user.KubeProxy, Groups: []string{user.AllAuthenticated}}
 }
 
-// proxy runs the proxy of `gantry up`. On Gantry's own Pod network, what comes from its bridge is Pods', and cluster IPs are asked for there alone.
+// proxy runs the proxy of `gantry up`. On Gantry's own Pod network, what comes from its bridge is
+// Pods', and cluster IPs are asked for there alone.
 func (u *upCommand) proxy(ctx context.Context, c runningCluster) error {
 	if !u.node.proxy.enabled {
 		<-ctx.Done()
@@ -122,7 +130,8 @@ func (u *upCommand) proxy(ctx context.Context, c runningCluster) error {
 		return err
 	}
 	if others := processOnlyFields(loaded); len(others) > 0 {
-		klog.FromContext(ctx).Info("Fields of the proxy's configuration that have no effect in gantry up, where the node's and the server's settings count", "fields", strings.Join(others, ", "))
+		klog.FromContext(ctx).Info("Fields of the proxy's configuration that have no effect in gantry up, where the "+
+			"node's and the server's settings count", "fields", strings.Join(others, ", "))
 	}
 	client, err := proxyClient(c.server.InProcess(proxyUser()), loaded, "proxy")
 	if err != nil {
@@ -179,10 +188,12 @@ func nodeRanges(ctx context.Context, loaded *config.Loaded, client kubernetes.In
 func loadProxyConfig(file string) (*config.Loaded, error) {
 	loaded, err := config.Load(file)
 	if err != nil {
-		return nil, withFix(err, "correct the field that the message names; kubeproxy.config.k8s.io/v1alpha1 documents all")
+		return nil, withFix(err,
+			"correct the field that the message names; kubeproxy.config.k8s.io/v1alpha1 documents all")
 	}
 	if len(loaded.IgnoredFields) > 0 {
-		klog.Background().Info("Fields of the proxy's configuration that have no effect in Gantry", "fields", strings.Join(loaded.IgnoredFields, ", "))
+		klog.Background().Info("Fields of the proxy's configuration that have no effect in Gantry",
+			"fields", strings.Join(loaded.IgnoredFields, ", "))
 	}
 	return loaded, nil
 }
@@ -206,7 +217,11 @@ func newProxy(io IO) *cobra.Command {
 			return p.cleanUp(ctx, newProgress(io.Out))
 		}
 		if loaded, err := loadProxyConfig(p.file); err != nil || loaded.ClientConnection.Kubeconfig == "" {
-			return errors.Join(err, usageError{errors.New(`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry proxy --help"`)})
+			return errors.Join(err,
+				usageError{errors.New(
+					`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry ` +
+						`proxy ` +
+						`--help"`)})
 		} else if p.kubeconfig = loaded.ClientConnection.Kubeconfig; true {
 			cfg, _, err := restConfig(p.kubeconfig)
 			if err != nil {
@@ -218,9 +233,11 @@ func newProxy(io IO) *cobra.Command {
 	}
 	c := p.command(&cobra.Command{
 		Use: "proxy", Short: "Run the Service proxy alone, against any Kubernetes API server",
-		Long: "proxy leads what is sent to Services to their endpoints, by nftables. What it put there stays when it stops, and is taken over at the next start;\n" +
+		Long: "proxy leads what is sent to Services to their endpoints, by nftables. What it put there stays when it " +
+			"stops, and is taken over at the next start;\n" +
 			"--cleanup takes it away.",
-		Example: "  sudo gantry proxy --kubeconfig /etc/kubernetes/proxy.conf --cluster-cidr 10.72.0.0/16\n  sudo gantry proxy --cleanup",
+		Example: "  sudo gantry proxy --kubeconfig /etc/kubernetes/proxy.conf --cluster-cidr 10.72.0.0/16\n  sudo " +
+			"gantry proxy --cleanup",
 	}, func(ctx context.Context, cfg *rest.Config) error {
 		if p.clean {
 			return p.cleanUp(ctx, newProgress(io.Out))
@@ -228,11 +245,14 @@ func newProxy(io IO) *cobra.Command {
 		return p.run(ctx, cfg)
 	})
 	f := c.Flags()
-	f.StringVar(&p.dataDir, "data-dir", defaultDataDir, "directory of the instance whose tables these are; it need not exist")
+	f.StringVar(&p.dataDir, "data-dir", defaultDataDir,
+		"directory of the instance whose tables these are; it need not exist")
 	f.StringVar(&p.file, "config", "", "KubeProxyConfiguration file; flags come after it")
 	f.StringVar(&p.node, "hostname-override", "", "name of this node (default: the host's name)")
-	f.StringVar(&p.clusterCIDR, "cluster-cidr", "", "addresses of the cluster's Pods; what comes to a cluster IP from elsewhere is masqueraded")
-	f.StringSliceVar(&p.nodePorts, "nodeport-addresses", nil, "ranges of this node's addresses that have node ports (default: all of its addresses)")
+	f.StringVar(&p.clusterCIDR, "cluster-cidr", "",
+		"addresses of the cluster's Pods; what comes to a cluster IP from elsewhere is masqueraded")
+	f.StringSliceVar(&p.nodePorts, "nodeport-addresses", nil,
+		"ranges of this node's addresses that have node ports (default: all of its addresses)")
 	f.BoolVar(&p.masqueradeAll, "masquerade-all", false, "masquerade everything that comes to a cluster IP")
 	f.StringVar(&p.healthz, "healthz-bind-address", proxyHealthz, "address of the health server; empty serves none")
 	f.StringVar(&p.metrics, "metrics-bind-address", proxyMetrics, "address of the metrics server; empty serves none")

@@ -23,17 +23,21 @@ import (
 
 // proxyOptions are those of the proxy's options that its configuration gives.
 func proxyOptions(l *config.Loaded) proxy.Options {
-	return proxy.Options{FullSyncPeriod: l.NFTables.SyncPeriod.Duration, MinSyncPeriod: l.NFTables.MinSyncPeriod.Duration, ResyncPeriod: l.ConfigSyncPeriod.Duration, Profiling: l.EnableProfiling}
+	return proxy.Options{FullSyncPeriod: l.NFTables.SyncPeriod.Duration,
+		MinSyncPeriod: l.NFTables.MinSyncPeriod.Duration, ResyncPeriod: l.ConfigSyncPeriod.Duration,
+		Profiling: l.EnableProfiling}
 }
 
-// addresses takes the configuration's addresses of health and metrics where flags do not say others. With a bindAddress of IPv6 the usual ones are too.
+// addresses takes the configuration's addresses of health and metrics where flags do not say
+// others. With a bindAddress of IPv6 the usual ones are too.
 func (f *proxyFlags) addresses(l *config.Loaded) {
 	bind, _ := netip.ParseAddr(l.BindAddress) // checked
 	for _, a := range []struct {
 		at          *string
 		usual, six  string
 		fromTheFile string
-	}{{&f.healthz, proxyHealthz, "[::]:10256", l.HealthzBindAddress}, {&f.metrics, proxyMetrics, "[::1]:10249", l.MetricsBindAddress}} {
+	}{{&f.healthz, proxyHealthz, "[::]:10256", l.HealthzBindAddress},
+		{&f.metrics, proxyMetrics, "[::1]:10249", l.MetricsBindAddress}} {
 		switch {
 		case *a.at != a.usual:
 		case a.fromTheFile != "":
@@ -44,10 +48,12 @@ func (f *proxyFlags) addresses(l *config.Loaded) {
 	}
 }
 
-// processOnlyFields are the fields that are set and have an effect only where the proxy is a process of its own.
+// processOnlyFields are the fields that are set and have an effect only where the proxy is a
+// process of its own.
 func processOnlyFields(l *config.Loaded) (out []string) {
 	for field, set := range map[string]bool{
-		"clientConnection.kubeconfig": l.ClientConnection.Kubeconfig != "", "hostnameOverride": l.HostnameOverride != "", "oomScoreAdj": l.OOMScoreAdj != nil,
+		"clientConnection.kubeconfig": l.ClientConnection.Kubeconfig != "",
+		"hostnameOverride":            l.HostnameOverride != "", "oomScoreAdj": l.OOMScoreAdj != nil,
 	} {
 		if set {
 			out = append(out, field)
@@ -94,8 +100,9 @@ func setOOMScore(score *int32) error {
 	return nil
 }
 
-// setConntrack sets the kernel's connection tracking below root as the configuration asks. What it says and the kernel refuses is an error; a default
-// that the kernel refuses (the number of connections belongs to the machine, not to a network namespace) is told of.
+// setConntrack sets the kernel's connection tracking below root as the configuration asks. What it
+// says and the kernel refuses is an error; a default that the kernel refuses (the number of
+// connections belongs to the machine, not to a network namespace) is told of.
 func setConntrack(ctx context.Context, root string, l *config.Loaded) error {
 	log := klog.FromContext(ctx)
 	cores, err := cpuset.NumCPU()
@@ -107,7 +114,8 @@ func setConntrack(ctx context.Context, root string, l *config.Loaded) error {
 		changed, err := setSysctl(filepath.Join(root, s.Path), s)
 		switch {
 		case err != nil && s.Configured:
-			errs = append(errs, withFix(fmt.Errorf("%s: %w", s.Field, err), "set it on the host, or write 0 to leave it as it is"))
+			errs = append(errs,
+				withFix(fmt.Errorf("%s: %w", s.Field, err), "set it on the host, or write 0 to leave it as it is"))
 		case err != nil:
 			log.Info("Connection tracking is left as it is", "field", s.Field, "value", s.Value, "err", err)
 		case changed:

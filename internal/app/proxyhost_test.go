@@ -12,13 +12,15 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/config"
 )
 
-// TestConntrackSettingsReachTheKernelsFiles: a higher limit stays, a time is written as it is asked for; what the file asks for and cannot be set is an error
-// that names the field, a default that cannot be set is none.
+// TestConntrackSettingsReachTheKernelsFiles: a higher limit stays, a time is written as it is asked
+// for; what the file asks for and cannot be set is an error that names the field, a default that
+// cannot be set is none.
 func TestConntrackSettingsReachTheKernelsFiles(t *testing.T) {
 	root := t.TempDir()
 	file := func(name string) string { return filepath.Join(root, name) }
 	const netfilter = "proc/sys/net/netfilter/nf_conntrack_"
-	for name, value := range map[string]string{netfilter + "max": "2000000", netfilter + "tcp_timeout_close_wait": "60", netfilter + "tcp_timeout_established": "432000",
+	for name, value := range map[string]string{netfilter + "max": "2000000", netfilter + "tcp_timeout_close_wait": "60",
+		netfilter + "tcp_timeout_established":         "432000",
 		"sys/module/nf_conntrack/parameters/hashsize": "16"} {
 		if err := os.MkdirAll(filepath.Dir(file(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -51,12 +53,14 @@ func TestConntrackSettingsReachTheKernelsFiles(t *testing.T) {
 		t.Errorf("a default that cannot be set: %v", err)
 	}
 	l.KubeProxyConfiguration.Conntrack.TCPCloseWaitTimeout = &metav1.Duration{Duration: time.Minute}
-	if err := setConntrack(t.Context(), root, l); err == nil || !strings.Contains(err.Error(), "conntrack.tcpCloseWaitTimeout") {
+	if err := setConntrack(t.Context(), root, l); err == nil || !strings.Contains(err.Error(),
+		"conntrack.tcpCloseWaitTimeout") {
 		t.Errorf("what the file asks for cannot be set: %v", err)
 	}
 }
 
-// TestProxyAddressesComeFromTheFile: flags win over healthzBindAddress and metricsBindAddress, these over the usual ones, which follow bindAddress.
+// TestProxyAddressesComeFromTheFile: flags win over healthzBindAddress and metricsBindAddress,
+// these over the usual ones, which follow bindAddress.
 func TestProxyAddressesComeFromTheFile(t *testing.T) {
 	for _, c := range []struct {
 		flag, file, bind string

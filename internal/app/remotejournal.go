@@ -13,7 +13,8 @@ import (
 // journalSource is the component that facts come from, and its node if it has one.
 type journalSource struct{ component, node string }
 
-// newRemoteJournal sends facts to the API server's journal where it keeps one. The returned function sends the rest and ends that.
+// newRemoteJournal sends facts to the API server's journal where it keeps one. The returned
+// function sends the rest and ends that.
 func newRemoteJournal(ctx context.Context, cfg *rest.Config, who journalSource) (journal.Sink, func(), error) {
 	client, err := kubernetes.NewForConfig(unthrottled(cfg, who.component))
 	if err != nil {
@@ -33,5 +34,6 @@ func (p restPoster) Get(ctx context.Context, path string) error {
 }
 
 func (p restPoster) Post(ctx context.Context, path string, body []byte) error {
-	return p.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Error()
+	return p.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept",
+		"application/json").Body(body).Do(ctx).Error()
 }

@@ -34,7 +34,9 @@ type decisionRecorder struct {
 // flags adds the flag name, and name-limit.
 func (r *decisionRecorder) flags(f *pflag.FlagSet, name string) {
 	r.flag = "--" + name
-	f.StringVar(&r.path, name, "", "file to append every decision of the scheduler to, with all it was made from, for \"gantry scheduler replay\"; holds nodes and Pods whole, and costs time on each cycle")
+	f.StringVar(&r.path, name, "",
+		"file to append every decision of the scheduler to, with all it was made from, for \"gantry scheduler "+
+			"replay\"; holds nodes and Pods whole, and costs time on each cycle")
 	f.StringVar(&r.limit, name+"-limit", "64Mi", "size of that file at which recording stops")
 }
 
@@ -48,7 +50,8 @@ func (r *decisionRecorder) openFile() (func(*replay.Decision), error) {
 		return nil, usageError{fmt.Errorf("%s-limit %q: must be a size above zero, like 64Mi", r.flag, r.limit)}
 	}
 	if r.file, err = os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
-		return nil, withFix(fmt.Errorf("%s: %w", r.flag, err), "name a file in a directory that exists and can be written to")
+		return nil, withFix(fmt.Errorf("%s: %w", r.flag, err),
+			"name a file in a directory that exists and can be written to")
 	}
 	size, err := r.file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -56,7 +59,8 @@ func (r *decisionRecorder) openFile() (func(*replay.Decision), error) {
 	}
 	r.bytesLeft = limit.Value() - size
 	last := make([]byte, 1)
-	if _, err := r.file.ReadAt(last, size-1); size > 0 && err == nil && last[0] != '\n' { // cut off by a crash: the damage stays in its line
+	// cut off by a crash: the damage stays in its line
+	if _, err := r.file.ReadAt(last, size-1); size > 0 && err == nil && last[0] != '\n' {
 		r.write([]byte("\n"))
 	}
 	return r.record, nil
@@ -79,7 +83,8 @@ func (r *decisionRecorder) record(d *replay.Decision) {
 
 func (r *decisionRecorder) write(line []byte) {
 	stop := func(why string, err error) {
-		klog.Background().Info("Recording of decisions stopped: "+why, "file", r.path, "limit", r.limit, "err", errors.Join(err, r.close()))
+		klog.Background().Info("Recording of decisions stopped: "+why, "file", r.path, "limit", r.limit,
+			"err", errors.Join(err, r.close()))
 	}
 	if r.bytesLeft -= int64(len(line)); r.bytesLeft < 0 {
 		stop("the next one would pass the limit ("+r.flag+"-limit)", nil)
@@ -120,27 +125,39 @@ func newReplay(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
-		Long: "replay reads what \"gantry scheduler --record-decisions FILE\" or \"gantry up --scheduler-record FILE\" wrote (- reads standard input) and makes each decision again with the same plugins, nodes, Pods, objects,\n" +
-			"sample and pick among equals. It prints a line for each: same, or what differs from the record: the winner, the first refusal, the first score. No API server is asked.\n\n" +
-			"With --config it says which Pods would have gone elsewhere with another KubeSchedulerConfiguration, and by which scores; of nodes that this finds equal the\n" +
-			"recorded one is taken. Each decision is judged in the cluster as it was: what the Pods that went elsewhere would have changed for later ones is not followed.\n\n" +
-			"Decisions in which extenders had a say, or that Coscheduling ended, are passed over: what these know is not recorded. Out-of-tree plugins are not known here.\n\n" +
-			"The exit code is 0 when all are the same, 1 when one is different, 2 for a wrong call or a file or configuration that cannot be read.",
+		Long: "replay reads what \"gantry scheduler --record-decisions FILE\" or \"gantry up --scheduler-record " +
+			"FILE\" wrote (- reads standard input) and makes each decision again with the same plugins, nodes, Pods, " +
+			"objects,\n" +
+			"sample and pick among equals. It prints a line for each: same, or what differs from the record: the " +
+			"winner, the first refusal, the first score. No API server is asked.\n\n" +
+			"With --config it says which Pods would have gone elsewhere with another KubeSchedulerConfiguration, and " +
+			"by which scores; of nodes that this finds equal the\n" +
+			"recorded one is taken. Each decision is judged in the cluster as it was: what the Pods that went " +
+			"elsewhere would have changed for later ones is not followed.\n\n" +
+			"Decisions in which extenders had a say, or that Coscheduling ended, are passed over: what these know is " +
+			"not recorded. Out-of-tree plugins are not known here.\n\n" +
+			"The exit code is 0 when all are the same, 1 when one is different, 2 for a wrong call or a file or " +
+			"configuration that cannot be read.",
 		Example: "  gantry scheduler --kubeconfig scheduler.conf --record-decisions decisions.jsonl\n" +
 			"  gantry scheduler replay decisions.jsonl\n" +
 			"  gantry scheduler replay decisions.jsonl --config candidate.yaml --quiet\n\n" +
 			"  default/web-7d8: same: n2\n" +
-			"  default/web-9c1: different: n2, with the other configuration n4 (recorded: n2 612, n4 598; other: n4 844, n2 791)",
+			"  default/web-9c1: different: n2, with the other configuration n4 (recorded: n2 612, n4 598; other: n4 " +
+			"844, n2 791)",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("want one file of recorded decisions, got %d arguments; see \"gantry scheduler replay --help\"", len(args))}
+				return usageError{
+					fmt.Errorf("want one file of recorded decisions, got %d arguments; see \"gantry scheduler replay "+
+						"--help\"", len(args))}
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args[0], c.InOrStdin()) },
 	}
-	c.Flags().StringVar(&r.other, "config", "", "KubeSchedulerConfiguration file to compare with the recorded configuration")
-	c.Flags().BoolVarP(&r.differencesOnly, "quiet", "q", false, "print only decisions that are different or passed over")
+	c.Flags().StringVar(&r.other, "config", "",
+		"KubeSchedulerConfiguration file to compare with the recorded configuration")
+	c.Flags().BoolVarP(&r.differencesOnly, "quiet", "q", false,
+		"print only decisions that are different or passed over")
 	return c
 }
 
@@ -174,7 +191,8 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 				return withFix(usageError{fmt.Errorf("--config %s: %w", r.other, bad)}, configFix)
 			}
 			if err != nil {
-				return withFix(usageError{fmt.Errorf("%s: line %d: %w", path, n, err)}, "take the line out, or record anew with gantry scheduler --record-decisions")
+				return withFix(usageError{fmt.Errorf("%s: line %d: %w", path, n, err)},
+					"take the line out, or record anew with gantry scheduler --record-decisions")
 			}
 		}
 		if end || ctx.Err() != nil {
@@ -184,7 +202,8 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 	if sum.all == 0 {
 		return usageError{fmt.Errorf("%s: no decision is recorded there", path)}
 	}
-	fmt.Fprintf(r.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all, sum.all-sum.different-sum.skipped, sum.different, sum.skipped)
+	fmt.Fprintf(r.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all,
+		sum.all-sum.different-sum.skipped, sum.different, sum.skipped)
 	if sum.different > 0 {
 		return fmt.Errorf("%d of %d decisions are different", sum.different, sum.all)
 	}
@@ -194,7 +213,8 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 // replayCounts counts verdicts.
 type replayCounts struct{ all, different, skipped int }
 
-func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration, sum *replayCounts) error {
+func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration,
+	sum *replayCounts) error {
 	d, err := replay.Read(line)
 	if err != nil {
 		return err

@@ -24,17 +24,20 @@ func decided(t *testing.T) *replay.Decision {
 	t.Helper()
 	node := func(name, cpu string) *v1.Node {
 		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("9")}}}
+			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("8Gi"),
+			v1.ResourcePods: resource.MustParse("9")}}}
 	}
 	holds := node("holds", "2")
 	holds.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: 900 << 20}}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i",
-		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}}}
 	schedulerPlugins, err := plugins.DefaultPluginSet(config.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := replay.Inputs{Input: schedulerplace.Input{Pod: p, Snapshot: snapshot.Of([]*v1.Node{holds, node("large", "8")}, nil), Plugins: schedulerPlugins}}
+	taken := replay.Inputs{Input: schedulerplace.Input{Pod: p,
+		Snapshot: snapshot.Of([]*v1.Node{holds, node("large", "8")}, nil), Plugins: schedulerPlugins}}
 	taken.Result = schedulerplace.SchedulePod(t.Context(), taken.Input).Fact()
 	if taken.Config, err = replay.ProfileConfig(config.Default(), 0); err != nil {
 		t.Fatal(err)
@@ -66,7 +69,9 @@ func TestReplay(t *testing.T) {
 		}
 		return path
 	}
-	other := write("other.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 90}]}}}]\n")
+	other := write("other.yaml",
+		"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: "+
+			"{multiPoint: {enabled: [{name: NodeResourcesFit, weight: 90}]}}}]\n")
 	cut := write("cut", string(whole[:len(whole)-100]))
 	cases := []struct {
 		name string
@@ -74,16 +79,23 @@ func TestReplay(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"same", []string{file}, 0, []string{"shop/web: same: holds\nshop/web: same: holds\n", "2 decisions: 2 same, 0 different, 0 not replayed\n"}},
+		{"same", []string{file}, 0, []string{"shop/web: same: holds\nshop/web: same: holds\n",
+			"2 decisions: 2 same, 0 different, 0 not replayed\n"}},
 		{"quiet", []string{file, "-q"}, 0, []string{"2 decisions: 2 same"}},
-		{"other", []string{file, "--config", other}, 1, []string{"shop/web: different: holds, with the other configuration large (recorded: holds ", "gantry: 2 of 2 decisions are different"}},
-		{"changed", []string{write("changed", strings.Replace(string(whole), `"winner":"holds"`, `"winner":"large"`, 1))}, 1, []string{"shop/web: different: winner: recorded large, now holds", "1 different"}},
-		{"cut", []string{cut}, 2, []string{"shop/web: same: holds\n", "cut: line 2: the line ends before its JSON does"}},
-		{"field", []string{write("field", strings.Replace(string(whole), `"percent":0`, `"percent":"all"`, 1))}, 2, []string{"field: line 1: choice.percent: want int32"}},
+		{"other", []string{file, "--config", other}, 1,
+			[]string{"shop/web: different: holds, with the other configuration large (recorded: holds ",
+				"gantry: 2 of 2 decisions are different"}},
+		{"changed", []string{write("changed", strings.Replace(string(whole), `"winner":"holds"`, `"winner":"large"`,
+			1))}, 1, []string{"shop/web: different: winner: recorded large, now holds", "1 different"}},
+		{"cut", []string{cut}, 2,
+			[]string{"shop/web: same: holds\n", "cut: line 2: the line ends before its JSON does"}},
+		{"field", []string{write("field", strings.Replace(string(whole), `"percent":0`, `"percent":"all"`, 1))}, 2,
+			[]string{"field: line 1: choice.percent: want int32"}},
 		{"empty", []string{write("empty", "\n")}, 2, []string{"no decision is recorded there"}},
 		{"no file", []string{filepath.Join(dir, "absent")}, 2, []string{"no such file"}},
 		{"no argument", nil, 2, []string{"want one file"}},
-		{"bad configuration", []string{file, "--config", write("bad.yaml", "kind: Pod\napiVersion: v1\n")}, 2, []string{"bad.yaml"}},
+		{"bad configuration", []string{file, "--config", write("bad.yaml", "kind: Pod\napiVersion: v1\n")}, 2,
+			[]string{"bad.yaml"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,7 +141,8 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 		t.Errorf("%d bytes of two decisions with %d, open: %v, %v", len(raw), 2*len(line), r.file != nil, err)
 	}
 	for _, limit := range []string{"", "-1", "much"} {
-		if _, err := (&decisionRecorder{flag: "--record-decisions", path: file, limit: limit}).openFile(); err == nil || !strings.Contains(err.Error(), "--record-decisions-limit") {
+		if _, err := (&decisionRecorder{flag: "--record-decisions", path: file, limit: limit}).openFile(); err == nil ||
+			!strings.Contains(err.Error(), "--record-decisions-limit") {
 			t.Errorf("%q: %v", limit, err)
 		}
 	}

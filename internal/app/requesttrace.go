@@ -35,12 +35,15 @@ import (
 func writeCommands(f cmdutil.Factory, streams genericiooptions.IOStreams) []*cobra.Command {
 	const parent = "gantry trace"
 	return []*cobra.Command{
-		apply.NewCmdApply(parent, f, streams), create.NewCmdCreate(f, streams), replace.NewCmdReplace(f, streams), patch.NewCmdPatch(f, streams),
-		kubectldelete.NewCmdDelete(f, streams), label.NewCmdLabel(f, streams), annotate.NewCmdAnnotate(parent, f, streams), scale.NewCmdScale(f, streams),
+		apply.NewCmdApply(parent, f, streams), create.NewCmdCreate(f, streams), replace.NewCmdReplace(f, streams),
+		patch.NewCmdPatch(f, streams),
+		kubectldelete.NewCmdDelete(f, streams), label.NewCmdLabel(f, streams),
+		annotate.NewCmdAnnotate(parent, f, streams), scale.NewCmdScale(f, streams),
 	}
 }
 
-// tracedWrites makes the subcommands of trace that write as kubectl does and tell how each write went.
+// tracedWrites makes the subcommands of trace that write as kubectl does and tell how each write
+// went.
 func tracedWrites(out IO) []*cobra.Command {
 	l := &requestTraceListener{}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag()
@@ -57,18 +60,23 @@ func tracedWrites(out IO) []*cobra.Command {
 	commands := writeCommands(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags)), streams)
 	for _, c := range commands {
 		verb := c.Name()
-		c.Short = fmt.Sprintf("kubectl %s, and tell how the server took each write: who, allowed by what, changed by whom, refused where, stored when", verb)
-		c.Long = c.Short + ".\n\nEvery flag of kubectl works, --dry-run=server too: then nothing is stored and all else is told. Whoever may " + journal.ExplainVerb +
-			" the resource besides writing it is told;\nvalues of Secrets are masked. With --story json one JSON object is printed per write.\n"
+		c.Short = fmt.Sprintf("kubectl %s, and tell how the server took each write: who, allowed by what, changed by "+
+			"whom, refused where, stored when", verb)
+		c.Long = c.Short + ".\n\nEvery flag of kubectl works, --dry-run=server too: then nothing is stored and all " +
+			"else is told. Whoever may " + journal.ExplainVerb +
+			" the resource besides writing it is told;\nvalues of Secrets are masked. With --story json one JSON " +
+			"object is printed per write.\n"
 		c.Example = requestTraceExamples(verb)
 		flags.AddFlags(c.PersistentFlags())
-		c.PersistentFlags().StringVar(&l.form, "story", "text", "how to tell: text, all (also plugins that did nothing), json")
+		c.PersistentFlags().StringVar(&l.form, "story", "text",
+			"how to tell: text, all (also plugins that did nothing), json")
 		l.traceCommands(c, out)
 	}
 	return commands
 }
 
-// traceCommands is tell for a command and those below it: create has groups such as secret, which has commands.
+// traceCommands is tell for a command and those below it: create has groups such as secret, which
+// has commands.
 func (l *requestTraceListener) traceCommands(c *cobra.Command, out IO) {
 	l.traceCommand(c, out)
 	for _, each := range c.Commands() {
@@ -81,10 +89,12 @@ func (l *requestTraceListener) traceCommands(c *cobra.Command, out IO) {
 
 func requestTraceExamples(verb string) string {
 	args := map[string]string{
-		"apply": "-f pod.yaml", "create": "-f pod.yaml", "replace": "-f pod.yaml", "patch": `deployment web -p '{"spec":{"replicas":3}}'`, "delete": "pod web",
+		"apply": "-f pod.yaml", "create": "-f pod.yaml", "replace": "-f pod.yaml",
+		"patch": `deployment web -p '{"spec":{"replicas":3}}'`, "delete": "pod web",
 		"label": "pod web tier=front", "annotate": "pod web note=seen", "scale": "deployment web --replicas 3",
 	}[verb]
-	out := fmt.Sprintf("  gantry trace %s %s\n  gantry trace %s %s --dry-run=server --story all", verb, args, verb, args)
+	out := fmt.Sprintf("  gantry trace %s %s\n  gantry trace %s %s --dry-run=server --story all", verb, args, verb,
+		args)
 	if verb == "scale" || verb == "label" || verb == "annotate" {
 		out = fmt.Sprintf("  gantry trace %s %s\n  gantry trace %s %s --story json", verb, args, verb, args)
 	}
@@ -200,7 +210,8 @@ func (l *requestTraceListener) write(w io.Writer) error {
 		}
 	}
 	if l.disabled {
-		return withFix(errors.New("this API server tells nothing about its writes"), "the write itself went as printed above; the story needs Gantry's API server")
+		return withFix(errors.New("this API server tells nothing about its writes"),
+			"the write itself went as printed above; the story needs Gantry's API server")
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func (e *inspector) revisions(ctx context.Context, arg string) error {
 		return err
 	}
 	if len(h.States) == 0 && len(h.Entries) == 0 {
-		return withFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.description), "check name and namespace (-n)")
+		return withFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.description),
+			"check name and namespace (-n)")
 	}
 	switch e.output {
 	case "", "timeline":
@@ -76,7 +77,8 @@ func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*o
 	partly := schema.ParseGroupResource(kind)
 	gvr, err := mapper.ResourceFor(partly.WithVersion(""))
 	if err != nil {
-		return nil, withFix(fmt.Errorf("%q is no kind this API server serves: %w", kind, err), "look at gantry kubectl api-resources")
+		return nil, withFix(fmt.Errorf("%q is no kind this API server serves: %w", kind, err),
+			"look at gantry kubectl api-resources")
 	}
 	gvk, err := mapper.KindFor(gvr)
 	if err != nil {
@@ -94,7 +96,8 @@ func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*o
 	if err != nil {
 		return nil, err
 	}
-	p := &objectHistory{name: name, isPod: gvr.Group == "" && gvr.Resource == "pods", description: strings.ToLower(gvk.Kind) + "/" + name, objects: dyn.Resource(gvr)}
+	p := &objectHistory{name: name, isPod: gvr.Group == "" && gvr.Resource == "pods",
+		description: strings.ToLower(gvk.Kind) + "/" + name, objects: dyn.Resource(gvr)}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		p.objects, p.description = dyn.Resource(gvr).Namespace(e.namespace), p.description+" in "+e.namespace
 	}
@@ -103,7 +106,8 @@ func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*o
 
 func (p *objectHistory) fieldSelector() string { return "metadata.name=" + p.name }
 
-// states reads the object at each revision that the store still keeps, and from which revision on it keeps them.
+// states reads the object at each revision that the store still keeps, and from which revision on
+// it keeps them.
 func (p *objectHistory) states(ctx context.Context) ([]trace.State, int64, error) {
 	now, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector()})
 	if err != nil {
@@ -128,13 +132,15 @@ func (p *objectHistory) states(ctx context.Context) ([]trace.State, int64, error
 	return append(out, more...), oldest, err
 }
 
-// oldest finds the oldest revision at which the store can still be read, by halving, and the object as it was then.
+// oldest finds the oldest revision at which the store can still be read, by halving, and the object
+// as it was then.
 func (p *objectHistory) oldest(ctx context.Context, end int64) (int64, *unstructured.Unstructured, error) {
 	low, high := int64(1), end // low-1 is taken to be gone, high is kept
 	var first *unstructured.Unstructured
 	for low <= high {
 		mid := (low + high) / 2
-		list, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(), ResourceVersion: strconv.FormatInt(mid, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		list, err := p.objects.List(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(),
+			ResourceVersion: strconv.FormatInt(mid, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		switch {
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			low = mid + 1
@@ -154,10 +160,12 @@ func (p *objectHistory) oldest(ctx context.Context, end int64) (int64, *unstruct
 const maxHistoryWait = 10 * time.Second
 
 // since reads every write after a revision up to the state there is now.
-func (p *objectHistory) since(ctx context.Context, oldest, end int64, now *unstructured.UnstructuredList) ([]trace.State, error) {
+func (p *objectHistory) since(ctx context.Context, oldest, end int64,
+	now *unstructured.UnstructuredList) ([]trace.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxHistoryWait)
 	defer cancel()
-	w, err := p.objects.Watch(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(), ResourceVersion: strconv.FormatInt(oldest, 10), AllowWatchBookmarks: true, TimeoutSeconds: new(int64(3))})
+	w, err := p.objects.Watch(ctx, metav1.ListOptions{FieldSelector: p.fieldSelector(),
+		ResourceVersion: strconv.FormatInt(oldest, 10), AllowWatchBookmarks: true, TimeoutSeconds: new(int64(3))})
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}

@@ -33,8 +33,10 @@ func newServer(io IO) *cobra.Command {
 	}
 	p.dataFlag(c.Flags())
 	p.serverFlags(c.Flags())
-	c.Flags().StringVar(&p.nodeName, "node-name", "", "name for the certificates of a first node (default: the host's name)")
-	c.Flags().StringVar(&p.nodeIP, "advertise-address", "", "address under which Pods and nodes reach the server (default: that of the default route)")
+	c.Flags().StringVar(&p.nodeName, "node-name", "",
+		"name for the certificates of a first node (default: the host's name)")
+	c.Flags().StringVar(&p.nodeIP, "advertise-address", "",
+		"address under which Pods and nodes reach the server (default: that of the default route)")
 	l.flags(c.Flags())
 	return c
 }
@@ -124,8 +126,10 @@ func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cf
 	return c
 }
 
-// runElected runs work while this process holds the lease of that name in kube-system; it returns when the lease is lost or ctx ends.
-func (r *roleOptions) runElected(ctx context.Context, cfg *rest.Config, name string, work func(context.Context) error) error {
+// runElected runs work while this process holds the lease of that name in kube-system; it returns
+// when the lease is lost or ctx ends.
+func (r *roleOptions) runElected(ctx context.Context, cfg *rest.Config, name string,
+	work func(context.Context) error) error {
 	if !r.leaderElect {
 		return work(ctx)
 	}
@@ -137,9 +141,11 @@ func (r *roleOptions) runElected(ctx context.Context, cfg *rest.Config, name str
 	defer cancel()
 	done := make(chan error, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Client: client.CoordinationV1(),
+		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name},
+			Client:     client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()}},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true, Name: name, WatchDog: r.health,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		ReleaseOnCancel: true, Name: name, WatchDog: r.health,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { done <- work(ctx); cancel() },
 			OnStoppedLeading: func() {},
@@ -163,7 +169,8 @@ func newControllers(io IO) *cobra.Command {
 	balancers, port := loadBalancerFlag{}, controllersPort{}
 	c := r.command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
-		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
+		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
+			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
 		if err := net.check(); err != nil {
 			return err
@@ -185,16 +192,19 @@ func newControllers(io IO) *cobra.Command {
 				return err
 			}
 			defer stop()
-			return runControllers(ctx, controllersOptions{config: cfg, configFor: tokenConfig(cfg), caFile: ca, signer: signer, ranges: net.ranges(services), journal: sink, without: balancers.without()})
+			return runControllers(ctx, controllersOptions{config: cfg, configFor: tokenConfig(cfg), caFile: ca,
+				signer: signer, ranges: net.ranges(services), journal: sink, without: balancers.without()})
 		})
 	})
 	balancers.flags(c.Flags())
 	port.flags(c.Flags())
 	net.clusterFlags(c.Flags())
 	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
-	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "", "certificate authority that signs certificate requests (default: none is signed)")
+	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "",
+		"certificate authority that signs certificate requests (default: none is signed)")
 	c.Flags().StringVar(&signer.Key, "cluster-signing-key-file", "", "its key")
-	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
+	c.Flags().StringVar(&ca, "root-ca-file", "",
+		"certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
 	return c
 }
 

@@ -70,26 +70,33 @@ func newScheduler(io IO) *cobra.Command {
 	return c
 }
 
-// clientOfConfig reaches the API server that a configuration file names in clientConnection.kubeconfig.
+// clientOfConfig reaches the API server that a configuration file names in
+// clientConnection.kubeconfig.
 func clientOfConfig(file string) (*rest.Config, error) {
 	cfg, err := server.ReadConfig(file)
 	if err != nil {
 		return nil, withFix(err, configFix)
 	}
 	if cfg.ClientConnection.Kubeconfig == "" {
-		return nil, usageError{errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry scheduler --help"`)}
+		return nil, usageError{
+			errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see ` +
+				`"gantry scheduler --help"`)}
 	}
 	client, _, err := restConfig(cfg.ClientConnection.Kubeconfig)
 	return client, err
 }
 
-// schedulerShare is how much a scheduler in its own process may grow between collections, in percent of what it needs: most of what it reads is garbage a moment later, and
-// a larger share spends less time on collecting. GOGC in the environment overrules it.
+// schedulerShare is how much a scheduler in its own process may grow between collections, in
+// percent of what it needs: most of what it reads is garbage a moment later, and a larger share
+// spends less time on collecting. GOGC in the environment overrules it.
 const schedulerShare = 300
 
-const configFix = "name a readable file, and correct the field that the message names; kubescheduler.config.k8s.io/v1 documents all"
+const configFix = "name a readable file, and correct the field that the message names; " +
+	"kubescheduler.config.k8s.io/v1 " +
+	"documents all"
 
-// schedule runs the scheduler of `gantry up`: every node is scored unless a file says otherwise, and nobody else schedules.
+// schedule runs the scheduler of `gantry up`: every node is scored unless a file says otherwise,
+// and nobody else schedules.
 func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 	cfg, err := server.ReadConfig(u.node.schedulerConfig)
 	if err != nil {
@@ -105,7 +112,8 @@ func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 			return fmt.Errorf("PodGroups for the plugin %s: %w", coscheduling.Name, err)
 		}
 	}
-	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true, Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.gates.Features}
+	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true,
+		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.gates.Features}
 	if o.Record, err = u.node.record.openFile(); err != nil {
 		return err
 	}
@@ -123,7 +131,8 @@ func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 	return server.Run(ctx, o)
 }
 
-// schedulerListen is where the scheduler of `gantry up` serves. A default port that another cluster on this machine has is no reason not to start.
+// schedulerListen is where the scheduler of `gantry up` serves. A default port that another cluster
+// on this machine has is no reason not to start.
 func (u *upCommand) schedulerListen(c runningCluster) (*server.ServingOptions, error) {
 	ca, err := os.ReadFile(c.files.CA.Cert)
 	if err != nil {
@@ -136,7 +145,8 @@ func (u *upCommand) schedulerListen(c runningCluster) (*server.ServingOptions, e
 		if u.node.schedulerPort != server.Port {
 			return nil, withFix(fmt.Errorf("scheduler: health and metrics: %w", err), "%s", fix)
 		}
-		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at, "fix", fix)
+		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at,
+			"fix", fix)
 		return nil, nil
 	}
 	return &server.ServingOptions{Address: at, Listener: l, ClientCA: ca}, nil
@@ -160,7 +170,8 @@ func enables(cfg *schedulerconfig.KubeSchedulerConfiguration, plugin string) boo
 	return false
 }
 
-// servePodGroups defines PodGroup and lets the scheduler read them; what is there already stays as it is.
+// servePodGroups defines PodGroup and lets the scheduler read them; what is there already stays as
+// it is.
 func servePodGroups(ctx context.Context, cfg *rest.Config) error {
 	crd := &v1.CustomResourceDefinition{}
 	if err := yaml.UnmarshalStrict(coscheduling.CRD, crd); err != nil {
@@ -170,7 +181,8 @@ func servePodGroups(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if _, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd,
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(cfg)
@@ -179,9 +191,11 @@ func servePodGroups(ctx context.Context, cfg *rest.Config) error {
 	}
 	const name = "gantry:scheduler:podgroups"
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{coscheduling.PodGroups.Group}, Resources: []string{coscheduling.PodGroups.Resource}, Verbs: []string{"get", "list", "watch"},
+		APIGroups: []string{coscheduling.PodGroups.Group}, Resources: []string{coscheduling.PodGroups.Resource},
+		Verbs: []string{"get", "list", "watch"},
 	}, {
-		APIGroups: []string{coscheduling.PodGroups.Group}, Resources: []string{coscheduling.PodGroups.Resource + "/status"}, Verbs: []string{"patch"},
+		APIGroups: []string{coscheduling.PodGroups.Group},
+		Resources: []string{coscheduling.PodGroups.Resource + "/status"}, Verbs: []string{"patch"},
 	}}}
 	_, err = client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // perhaps from before the scheduler kept their status
@@ -193,7 +207,8 @@ func servePodGroups(ctx context.Context, cfg *rest.Config) error {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user.KubeScheduler}}}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil

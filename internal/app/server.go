@@ -24,7 +24,8 @@ import (
 // certificates makes or renews everything below DATA-DIR/pki.
 func (p *instanceOptions) certificates() (*pki.Files, error) {
 	files, err := pki.Ensure(filepath.Join(p.dataDir, "pki"), pki.Options{
-		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(), ExtraNames: append(p.nodeIPs(), "127.0.0.1", "localhost"),
+		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(),
+		ExtraNames: append(p.nodeIPs(), "127.0.0.1", "localhost"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -88,7 +89,8 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 		Etcd:    p.etcd,
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
-			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
+			RequestHeaderCA:       files.FrontProxyCA.Cert,
 			ServiceAccountSigning: files.ServiceAccount.Key,
 		},
 		Services: apiserver.ServiceRanges{CIDRs: services},
@@ -97,7 +99,9 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
 		},
 		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
-		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption, FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()}, Features: p.gates.Features,
+		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption,
+		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()},
+		Features:    p.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
@@ -109,28 +113,34 @@ func (p *instanceOptions) serverError(err error) error {
 	var damaged *store.Damaged
 	switch {
 	case errors.As(err, &port):
-		return withFix(fmt.Errorf("port %d on %s is taken", p.securePort, p.bindAddress), "stop the program that listens there (ss -ltnp names it), or choose another port with --secure-port")
+		return withFix(fmt.Errorf("port %d on %s is taken", p.securePort, p.bindAddress),
+			"stop the program that listens there (ss -ltnp names it), or choose another port with --secure-port")
 	case errors.As(err, &damaged):
-		return withFix(err, "restore a snapshot: gantry etcd snapshot restore FILE --data-dir %s; or start anew with another --data-dir", p.dataDir)
+		return withFix(err,
+			"restore a snapshot: gantry etcd snapshot restore FILE --data-dir %s; or start anew with another "+
+				"--data-dir", p.dataDir)
 	}
 	return err
 }
 
-// kubeletTransports carry logs, exec and the like to kubelets and show the server's client certificate. The first checks theirs, by the cluster's
-// authority and those of the file more if it is named; the second does not, for those who ask for that.
+// kubeletTransports carry logs, exec and the like to kubelets and show the server's client
+// certificate. The first checks theirs, by the cluster's authority and those of the file more if it
+// is named; the second does not, for those who ask for that.
 func kubeletTransports(files *pki.Files, more string) (checked, unchecked http.RoundTripper, err error) {
 	believed, err := os.ReadFile(files.CA.Cert)
 	if err == nil && more != "" {
 		var further []byte
 		if further, err = readCA(more); err != nil {
-			return nil, nil, withFix(fmt.Errorf("--kubelet-certificate-authority: %w", err), "name a PEM file with the authorities of kubelets' serving certificates")
+			return nil, nil, withFix(fmt.Errorf("--kubelet-certificate-authority: %w", err),
+				"name a PEM file with the authorities of kubelets' serving certificates")
 		}
 		believed = append(append(believed, '\n'), further...)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	shown := rest.TLSClientConfig{CAData: believed, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}
+	shown := rest.TLSClientConfig{CAData: believed, CertFile: files.KubeletClient.Cert,
+		KeyFile: files.KubeletClient.Key}
 	if checked, err = rest.TransportFor(&rest.Config{TLSClientConfig: shown}); err != nil {
 		return nil, nil, err
 	}
@@ -139,7 +149,8 @@ func kubeletTransports(files *pki.Files, more string) (checked, unchecked http.R
 	return checked, unchecked, err
 }
 
-// Users under which the parts of one process speak to the API server: the same as with certificates.
+// Users under which the parts of one process speak to the API server: the same as with
+// certificates.
 func schedulerUser() user.Info {
 	return &user.DefaultInfo{Name: user.KubeScheduler, Groups: []string{user.AllAuthenticated}}
 }

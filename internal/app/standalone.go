@@ -30,7 +30,8 @@ type noAPIServer struct{}
 
 func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, errStandalone }
 
-// runStandalone is a node without an API server: it runs static Pods and answers on its port and on a socket in its data directory.
+// runStandalone is a node without an API server: it runs static Pods and answers on its port and on
+// a socket in its data directory.
 func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error {
 	if err := k.complete(); err != nil {
 		return err
@@ -40,9 +41,13 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 	}
 	c := k.node.loaded.Config
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
-		return usageError{errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: staticPodPath or staticPodURL in the file of --config")}
+		return usageError{
+			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
+				"staticPodPath " +
+				"or staticPodURL in the file of --config")}
 	}
-	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"), requirePort("", k.kubeletPort, "--kubelet-port")); err != nil {
+	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"),
+		requirePort("", k.kubeletPort, "--kubelet-port")); err != nil {
 		return err
 	}
 	lock, err := lockDataDir(k.dataDir)
@@ -55,7 +60,8 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 		return err
 	}
 	defer log.Close()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://no-api-server.invalid", Transport: noAPIServer{}})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://no-api-server.invalid",
+		Transport: noAPIServer{}})
 	if err != nil {
 		return err
 	}
@@ -78,7 +84,8 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 		return err
 	}
 	socket := filepath.Join(k.dataDir, "kubelet.sock")
-	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.nodeName, socket)
+	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.nodeName,
+		socket)
 	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }
 
@@ -89,7 +96,8 @@ func (k *kubeletCommand) standaloneCA() string {
 	return k.node.loaded.Config.Authentication.X509.ClientCAFile
 }
 
-// standaloneServing lets in who has a certificate of the authority, and root over the socket; they may do all. There is nobody to ask about tokens and rights.
+// standaloneServing lets in who has a certificate of the authority, and root over the socket; they
+// may do all. There is nobody to ask about tokens and rights.
 func standaloneServing(name, ip, ca string) (server.Options, error) {
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.ParseIP(ip)}, nil)
 	if err != nil {
@@ -104,7 +112,8 @@ func standaloneServing(name, ip, ca string) (server.Options, error) {
 	if ca != "" {
 		pool, err := cert.NewPool(ca)
 		if err != nil {
-			return server.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err), "name a PEM file with --client-ca-file")
+			return server.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err),
+				"name a PEM file with --client-ca-file")
 		}
 		o.TLS.ClientCAs = pool
 		verify := x509request.DefaultVerifyOptions()
@@ -122,7 +131,8 @@ type standaloneAuthenticator struct{ certificates authenticator.Request }
 
 func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.Context().Value(socketContextKey{}) != nil {
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}, true, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "root",
+			Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}, true, nil
 	}
 	if a.certificates == nil {
 		return nil, false, nil

@@ -11,14 +11,16 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// storeCheckPeriod is how often the store is asked for its health, and certificateRenewPeriod how often certificates are looked at: each lives a year and is renewed when a
-// third of that is left; the server reads the files again by itself.
+// storeCheckPeriod is how often the store is asked for its health, and certificateRenewPeriod how
+// often certificates are looked at: each lives a year and is renewed when a third of that is left;
+// the server reads the files again by itself.
 const (
 	storeCheckPeriod       = 10 * time.Second
 	certificateRenewPeriod = 12 * time.Hour
 )
 
-// maintain tells when the store stops taking writes and when it does again, and renews certificates, until ctx ends.
+// maintain tells when the store stops taking writes and when it does again, and renews
+// certificates, until ctx ends.
 func (p *instanceOptions) maintain(ctx context.Context, server *apiserver.Server, out *progress) {
 	look, renew := time.NewTicker(storeCheckPeriod), time.NewTicker(certificateRenewPeriod)
 	defer look.Stop()

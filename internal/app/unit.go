@@ -11,8 +11,10 @@ import (
 )
 
 // unitText is a unit of systemd for a kubelet; %s is the command.
-const unitText = `# One kubelet per node under systemd: /etc/systemd/system/kubelet.service, with the files of the release in /opt/gantry/bin.
-# Pods and their containerd outlive the kubelet: KillMode=process ends nothing but it, and the next one takes them over.
+const unitText = `# One kubelet per node under systemd: /etc/systemd/system/kubelet.service, with the files of the
+# release in /opt/gantry/bin.
+# Pods and their containerd outlive the kubelet: KillMode=process ends nothing but it,
+# and the next one takes them over.
 [Unit]
 Description=Gantry's kubelet
 Wants=network-online.target
@@ -34,7 +36,8 @@ WantedBy=multi-user.target
 
 // withUnit lets the kubelet's command print its unit instead of running.
 func withUnit(io IO, c *cobra.Command) *cobra.Command {
-	show := c.Flags().Bool("print-unit", false, "print a unit of systemd that runs this program with the other flags, and end")
+	show := c.Flags().Bool("print-unit", false,
+		"print a unit of systemd that runs this program with the other flags, and end")
 	first, run := c.PreRunE, c.RunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		if *show || first == nil {
@@ -82,7 +85,8 @@ func unit(program string, flags *pflag.FlagSet) string {
 	return fmt.Sprintf(unitText, strings.Join(message, " "))
 }
 
-// unitQuote quotes a word of a command line as systemd reads it: % and $ stand for themselves when doubled. systemd.service(5)
+// unitQuote quotes a word of a command line as systemd reads it: % and $ stand for themselves when
+// doubled. systemd.service(5)
 func unitQuote(w string) string {
 	w = strings.NewReplacer("%", "%%", "$", "$$").Replace(w)
 	if w != "" && !strings.ContainsAny(w, " \t\n\"'\\;") {

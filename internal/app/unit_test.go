@@ -12,17 +12,20 @@ import (
 
 // row: KSL-01
 //
-// The unit file that ships starts this program with flags it knows, starts it again whenever it ends, and ends nothing else with it.
+// The unit file that ships starts this program with flags it knows, starts it again whenever it
+// ends, and ends nothing else with it.
 func TestUnitFile(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/examples/kubelet.service")
 	if err != nil {
 		t.Fatal(err)
 	}
 	unit := "\n" + string(raw)
-	if printed := printedUnit(t, "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf", "--config", "/var/lib/kubelet/config.yaml"); printed != string(raw) {
+	if printed := printedUnit(t, "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--bootstrap-kubeconfig",
+		"/etc/kubernetes/bootstrap-kubelet.conf", "--config", "/var/lib/kubelet/config.yaml"); printed != string(raw) {
 		t.Errorf("gantry kubelet --print-unit prints another one:\n%s", printed)
 	}
-	for _, line := range []string{"[Unit]", "[Service]", "[Install]", "Restart=always", "KillMode=process", "Delegate=yes", "WantedBy=multi-user.target"} {
+	for _, line := range []string{"[Unit]", "[Service]", "[Install]", "Restart=always", "KillMode=process",
+		"Delegate=yes", "WantedBy=multi-user.target"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("%s is missing", line)
 		}
@@ -44,7 +47,8 @@ func TestUnitFile(t *testing.T) {
 	}
 }
 
-// printedUnit is what gantry kubelet --print-unit says for these flags, as if the program were where the release puts it.
+// printedUnit is what gantry kubelet --print-unit says for these flags, as if the program were
+// where the release puts it.
 func printedUnit(t *testing.T, flags ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -60,14 +64,17 @@ func printedUnit(t *testing.T, flags ...string) string {
 	return strings.Replace(out.String(), "ExecStart="+program, "ExecStart=/opt/gantry/bin/gantry", 1)
 }
 
-// systemd finds nothing wrong with the unit, and the words of the command arrive as they were given.
+// systemd finds nothing wrong with the unit, and the words of the command arrive as they were
+// given.
 //
 // row: KSL-01
 func TestPrintedUnit(t *testing.T) {
-	text := printedUnit(t, "--node-labels", "a=b", "--register-with-taints", "x=y:NoSchedule", "--register-node=false", "--data-dir", "/var/lib/my gantry", "--node-ip", "192.0.2.1")
+	text := printedUnit(t, "--node-labels", "a=b", "--register-with-taints", "x=y:NoSchedule", "--register-node=false",
+		"--data-dir", "/var/lib/my gantry", "--node-ip", "192.0.2.1")
 	_, start, _ := strings.Cut(text, "ExecStart=")
 	start, _, _ = strings.Cut(start, "\n")
-	if want := `/opt/gantry/bin/gantry kubelet --data-dir "/var/lib/my gantry" --node-ip 192.0.2.1 --node-labels a=b --register-node=false --register-with-taints x=y:NoSchedule`; start != want {
+	if want := `/opt/gantry/bin/gantry kubelet --data-dir "/var/lib/my gantry" --node-ip 192.0.2.1 --node-labels a=b ` +
+		`--register-node=false --register-with-taints x=y:NoSchedule`; start != want {
 		t.Errorf("%s", start)
 	}
 	if got := unitQuote(`50% of $HOME`); got != `"50%% of $$HOME"` {
@@ -78,10 +85,12 @@ func TestPrintedUnit(t *testing.T) {
 		t.Skip("there is no systemd-analyze here")
 	}
 	at := filepath.Join(t.TempDir(), "kubelet.service")
-	if err := os.WriteFile(at, []byte(strings.Replace(text, "/opt/gantry/bin/gantry", "/bin/true", 1)), 0o644); err != nil {
+	if err := os.WriteFile(at, []byte(strings.Replace(text, "/opt/gantry/bin/gantry", "/bin/true", 1)), 0o644); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", at).CombinedOutput(); err != nil || strings.Contains(string(out), "kubelet.service") {
+	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", at).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "kubelet.service") {
 		t.Errorf("systemd-analyze: %v\n%s", err, out)
 	}
 }

@@ -31,12 +31,19 @@ type upCommand struct {
 func newUpCommand(io IO) *cobra.Command {
 	u := &upCommand{}
 	c := &cobra.Command{
-		Use:   "up",
-		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, container runtime",
-		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a kubeconfig into the data directory and prints each step.\n" +
-			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the same data directory takes them over.",
-		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 --bridge two0 --pod-cidr 10.73.0.0/16\n" +
-			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: docs/user/joining.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
+		Use: "up",
+		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, " +
+			"container " +
+			"runtime",
+		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a " +
+			"kubeconfig " +
+			"into the data directory and prints each step.\n" +
+			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the " +
+			"same data directory takes them over.",
+		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 " +
+			"--bridge two0 --pod-cidr 10.73.0.0/16\n" +
+			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: " +
+			"docs/user/joining.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			u.out = newProgress(io.Out)
@@ -49,8 +56,10 @@ func newUpCommand(io IO) *cobra.Command {
 	u.instanceOptions.nodeFlags(f)
 	u.node.flags(f)
 	u.logging.flags(f)
-	f.BoolVar(&u.clean, "clean", false, "take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
-	f.BoolVar(&u.stopPods, "stop-pods", false, "stop all Pods and the container runtime when gantry stops; default: they run on")
+	f.BoolVar(&u.clean, "clean", false,
+		"take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
+	f.BoolVar(&u.stopPods, "stop-pods", false,
+		"stop all Pods and the container runtime when gantry stops; default: they run on")
 	return c
 }
 
@@ -105,7 +114,8 @@ func (u *upCommand) check() error {
 	return requirePort(u.bindAddress, u.kubeletPort, "--kubelet-port")
 }
 
-// serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler and controllers, API server, etcd.
+// serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler
+// and controllers, API server, etcd.
 func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
 	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
 	go func() {
@@ -157,7 +167,8 @@ func closeEngine(e *engine) error {
 	return nil
 }
 
-// runningCluster is what has come up: the API server with its files, the container engine, the journal. served tells when the server has ended.
+// runningCluster is what has come up: the API server with its files, the container engine, the
+// journal. served tells when the server has ended.
 type runningCluster struct {
 	server *apiserver.Server
 	files  *pki.Files
@@ -194,7 +205,10 @@ func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), configFor: inProcessConfig(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNetworkOptions.ranges(u.serviceCIDR), journal: log.SinkFor("controllers", ""), without: u.node.proxy.balancers.without(), pods: server.ListerWatcher("", "pods")})
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()),
+				configFor: inProcessConfig(server), caFile: files.CA.Cert, signer: files.CA,
+				ranges: u.podNetworkOptions.ranges(u.serviceCIDR), journal: log.SinkFor("controllers", ""),
+				without: u.node.proxy.balancers.without(), pods: server.ListerWatcher("", "pods")})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },

@@ -25,11 +25,19 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 	kubeconfig, dry := "", false
 	c := &cobra.Command{
 		Use: "upgrade", Short: "Have objects that are stored in an older form written anew", Args: cobra.NoArgs,
-		Long: "upgrade finds objects that are stored in a form the API server no longer writes: JSON instead of protobuf, an older version of the kind, another\n" +
-			"encryption key or none. The running API server writes each of them anew; no other object is touched. Run it after an upgrade, after changing a\n" +
-			"CustomResourceDefinition's storage version, and after putting a new key first in the encryption configuration, before the old key is removed.\n" +
-			"It may be broken off and run again at any time: what was written is not written twice. With --dry-run it only counts.",
-		Example: "  sudo gantry etcd upgrade --dry-run\n  sudo gantry etcd upgrade\n  gantry etcd upgrade --etcd-servers https://10.0.0.5:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key --kubeconfig admin.conf",
+		Long: "upgrade finds objects that are stored in a form the API server no longer writes: JSON instead of " +
+			"protobuf, an older version of the kind, another\n" +
+			"encryption key or none. The running API server writes each of them anew; no other object is touched. " +
+			"Run " +
+			"it after an upgrade, after changing a\n" +
+			"CustomResourceDefinition's storage version, and after putting a new key first in the encryption " +
+			"configuration, before the old key is removed.\n" +
+			"It may be broken off and run again at any time: what was written is not written twice. With --dry-run " +
+			"it " +
+			"only counts.",
+		Example: "  sudo gantry etcd upgrade --dry-run\n  sudo gantry etcd upgrade\n  gantry etcd upgrade " +
+			"--etcd-servers https://10.0.0.5:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key " +
+			"--kubeconfig admin.conf",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if kubeconfig == "" {
 				kubeconfig = kubeconfigIn(e.dataDir)
@@ -53,10 +61,13 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 					return reported
 				}
 				if err != nil {
-					return withFix(err, "see that the API server runs and the user may list and patch everything, then run it again: it goes on where it was")
+					return withFix(err,
+						"see that the API server runs and the user may list and patch everything, then run it again: "+
+							"it goes on where it was")
 				}
 				if slices.ContainsFunc(reports, func(r storageversionmigrator.Report) bool { return r.Failed > 0 }) {
-					return withFix(errors.New("some objects could not be written"), "correct or delete those named above, then run it again")
+					return withFix(errors.New("some objects could not be written"),
+						"correct or delete those named above, then run it again")
 				}
 				return nil
 			})
@@ -70,7 +81,8 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 
 func (e *etcdCommand) upgrader(s *store.Store, cfg *rest.Config) (*storageversionmigrator.Migrator, func(), error) {
 	if s.Embedded() {
-		return nil, nil, withFix(fmt.Errorf("no API server runs in %s", e.dataDir), "start it: the API server writes the objects")
+		return nil, nil, withFix(fmt.Errorf("no API server runs in %s", e.dataDir),
+			"start it: the API server writes the objects")
 	}
 	etcd, err := s.Client()
 	if err != nil {

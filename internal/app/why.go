@@ -23,8 +23,9 @@ import (
 func kindAliases() map[string]string {
 	return map[string]string{
 		"pod": "pod", "pods": "pod", "po": "pod",
-		"deployment": "deployment", "deployments": "deployment", "deploy": "deployment", "deployment.apps": "deployment",
-		"replicaset": "replicaset", "replicasets": "replicaset", "rs": "replicaset",
+		"deployment": "deployment", "deployments": "deployment", "deploy": "deployment",
+		"deployment.apps": "deployment",
+		"replicaset":      "replicaset", "replicasets": "replicaset", "rs": "replicaset",
 		"statefulset": "statefulset", "statefulsets": "statefulset", "sts": "statefulset",
 		"daemonset": "daemonset", "daemonsets": "daemonset", "ds": "daemonset",
 		"job": "job", "jobs": "job", "cronjob": "cronjob", "cronjobs": "cronjob", "cj": "cronjob",
@@ -41,7 +42,9 @@ func parseSubject(arg string) (kind, name string, err error) {
 	}
 	known, ok := kindAliases()[strings.ToLower(kind)]
 	if !ok {
-		return "", "", usageError{fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, daemonset, job, cronjob, service, node or pvc", kind)}
+		return "", "",
+			usageError{fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
+				"daemonset, job, cronjob, service, node or pvc", kind)}
 	}
 	if name == "" || strings.Contains(name, "/") {
 		return "", "", usageError{fmt.Errorf("%q names no object: write %s/NAME", arg, known)}
@@ -86,7 +89,8 @@ func (e *inspector) readSubject(ctx context.Context, client kubernetes.Interface
 	} else if err != nil {
 		return err
 	}
-	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, client), readNamespaceContext(ctx, client, s.Namespace)
+	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, client),
+		readNamespaceContext(ctx, client, s.Namespace)
 	e.readOwned(ctx, client, s)
 	if list, err := client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil && s.Kind == "pvc" {
 		for i := range list.Items {
@@ -136,7 +140,8 @@ func readObject(ctx context.Context, client kubernetes.Interface, s *explain.Sub
 	return nil, fmt.Errorf("kind %q cannot be read", s.Kind)
 }
 
-// readOwned finds what the object made, down to its Pods, and the events about them. What the asker may not see is left out.
+// readOwned finds what the object made, down to its Pods, and the events about them. What the asker
+// may not see is left out.
 func (e *inspector) readOwned(ctx context.Context, client kubernetes.Interface, s *explain.Subject) {
 	object, err := metav1Object(s.Object)
 	if err != nil {
@@ -186,7 +191,8 @@ func belongsTo(p *corev1.Pod, s *explain.Subject, owners map[types.UID]bool) boo
 	case *corev1.Node:
 		return p.Spec.NodeName == o.Name
 	case *corev1.Service:
-		return p.Namespace == o.Namespace && len(o.Spec.Selector) > 0 && labels.SelectorFromSet(o.Spec.Selector).Matches(labels.Set(p.Labels))
+		return p.Namespace == o.Namespace && len(o.Spec.Selector) > 0 && labels.SelectorFromSet(
+			o.Spec.Selector).Matches(labels.Set(p.Labels))
 	case *corev1.PersistentVolumeClaim:
 		return p.Namespace == o.Namespace && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == o.Name

@@ -17,19 +17,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Whoever sees all is told whom to remove and where; whoever may read the Pods of one namespace hears of no node, no Pod of another and no PriorityClass.
+// Whoever sees all is told whom to remove and where; whoever may read the Pods of one namespace
+// hears of no node, no Pod of another and no PriorityClass.
 func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 	pod := func(ns, name, node string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: corev1.PodSpec{NodeName: node, SchedulerName: "default-scheduler", Containers: []corev1.Container{{Name: "c", Image: "i",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}}}}}
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+			Spec: corev1.PodSpec{NodeName: node, SchedulerName: "default-scheduler",
+				Containers: []corev1.Container{{Name: "c", Image: "i",
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}}}}}
 	}
 	web, rival := pod("mine", "web", ""), pod("others", "rival", "secret-node")
-	web.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}}
+	web.Status = corev1.PodStatus{Phase: corev1.PodPending,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}}
 	rival.Status.Phase = corev1.PodRunning
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "secret-node"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}}}
-	seen := map[string]any{"/api/v1/namespaces/mine/pods/web": &web, "/api/v1/namespaces/mine/pods": &corev1.PodList{Items: []corev1.Pod{web}}}
-	hidden := map[string]any{"/api/v1/nodes": &corev1.NodeList{Items: []corev1.Node{node}}, "/api/v1/nodes/secret-node": &node, "/api/v1/pods": &corev1.PodList{Items: []corev1.Pod{web, rival}},
-		"/apis/scheduling.k8s.io/v1/priorityclasses": &schedulingv1.PriorityClassList{Items: []schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "secret-class"}, Value: 1000}}}}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "secret-node"},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"),
+			corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}}}
+	seen := map[string]any{"/api/v1/namespaces/mine/pods/web": &web,
+		"/api/v1/namespaces/mine/pods": &corev1.PodList{Items: []corev1.Pod{web}}}
+	hidden := map[string]any{"/api/v1/nodes": &corev1.NodeList{Items: []corev1.Node{node}},
+		"/api/v1/nodes/secret-node": &node, "/api/v1/pods": &corev1.PodList{Items: []corev1.Pod{web, rival}},
+		"/apis/scheduling.k8s.io/v1/priorityclasses": &schedulingv1.PriorityClassList{
+			Items: []schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "secret-class"}, Value: 1000}}}}
 	ask := func(all bool) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -39,7 +50,8 @@ func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 			}
 			if o == nil {
 				w.WriteHeader(http.StatusForbidden)
-				o = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}
+				o = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+					Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}
 			}
 			if err := json.NewEncoder(w).Encode(o); err != nil {
 				t.Error(err)
@@ -47,7 +59,9 @@ func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 		}))
 		defer server.Close()
 		file := filepath.Join(t.TempDir(), "kubeconfig")
-		text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, user: {}}]\ncontexts: [{name: a, context: {cluster: a, user: a, namespace: mine}}]\ncurrent-context: a\n", server.URL)
+		text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\nusers: "+
+			"[{name: a, user: {}}]\ncontexts: [{name: a, context: {cluster: a, user: a, namespace: "+
+			"mine}}]\ncurrent-context: a\n", server.URL)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

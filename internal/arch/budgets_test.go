@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Budgets of STYLE section 2. What is over today stands in budgets.txt with its figure, which may only shrink.
+// Budgets of STYLE section 2. What is over today stands in budgets.txt with its figure, which may
+// only shrink.
 var budgets = map[string]int{"file": 400, "func": 80, "struct": 15, "params": 4, "results": 3}
 
 func TestSizesStayInBudget(t *testing.T) {
@@ -35,7 +36,8 @@ func TestSizesStayInBudget(t *testing.T) {
 	for key, n := range over {
 		switch was, ok := allowed[key]; {
 		case !ok:
-			t.Errorf("%s: %d, at most %d. Split it: by verb or stage (file), by step (func), into a struct (params, results, struct)", key, n, budgets[strings.Fields(key)[0]])
+			t.Errorf("%s: %d, at most %d. Split it: by verb or stage (file), by step (func), into a struct (params, "+
+				"results, struct)", key, n, budgets[strings.Fields(key)[0]])
 		case n > was:
 			t.Errorf("%s grew from %d to %d: budgets only shrink", key, was, n)
 		}

@@ -1,5 +1,6 @@
-// Package arch holds the tests that keep the tree's rules: who may import whom, which packages decide
-// without effects, words, sizes, width, state per type, and the pages rendered from the code.
+// Package arch holds the tests that keep the tree's rules: who may import whom, which packages
+// decide without effects, words, sizes, width, state per type, and the pages rendered from the
+// code.
 //
 // In: the source tree, lattice.txt (imports), words.txt (words that are not the field's, with their
 // replacements), budgets.txt (today's exceptions to the size budgets, which may only shrink).

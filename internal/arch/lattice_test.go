@@ -66,7 +66,8 @@ func TestImportsPointDown(t *testing.T) {
 	for _, p := range tree(t) {
 		from := l.class(p.path)
 		if from == "" {
-			t.Errorf("%s has no class: add it to internal/arch/lattice.txt, after choosing its room in STYLE section 2's tree", p.path)
+			t.Errorf("%s has no class: add it to internal/arch/lattice.txt, after choosing its room in STYLE section "+
+				"2's tree", p.path)
 		}
 		if from == "tests" {
 			continue
@@ -82,7 +83,8 @@ func TestImportsPointDown(t *testing.T) {
 					continue
 				}
 				if c := l.class(to); c != "tests" && !slices.Contains(l.may[from], c) {
-					t.Errorf("%s (%s) imports %s (%s): an arrow may only point to %v. Declare the interface you need where you need it and let internal/app join them", file, from, to, c, l.may[from])
+					t.Errorf("%s (%s) imports %s (%s): an arrow may only point to %v. Declare the interface you need "+
+						"where you need it and let internal/app join them", file, from, to, c, l.may[from])
 				}
 				if a, b := l.family(p.path), l.family(to); a != "" && b != "" && a != b {
 					t.Errorf("%s imports %s: %s and %s meet in API objects and in internal/pod only", file, to, a, b)

@@ -46,7 +46,9 @@ func TestEveryPackageHasADoc(t *testing.T) {
 
 func TestPagesHoldEveryPackage(t *testing.T) {
 	var b bytes.Buffer
-	b.WriteString("# Packages\n\nThe doc of every package, by directory. Rendered by `make stories`; edit the package docs.\n")
+	b.WriteString("# Packages\n\nThe doc of every package, by directory. Rendered by `make stories`; edit the " +
+		"package " +
+		"docs.\n")
 	room := ""
 	for _, p := range tree(t) {
 		if r := roomOf(p.path); r != room {
@@ -69,8 +71,8 @@ func TestPagesHoldEveryPackage(t *testing.T) {
 	}
 }
 
-// roomOf names the part of the tree that a package belongs to: the first two elements below internal,
-// the first one elsewhere.
+// roomOf names the part of the tree that a package belongs to: the first two elements below
+// internal, the first one elsewhere.
 func roomOf(path string) string {
 	parts := strings.Split(path, "/")
 	if parts[0] == "internal" && len(parts) > 1 {

@@ -15,7 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// rendered are the pages that a program writes; their own tests compare them with what they come from.
+// rendered are the pages that a program writes; their own tests compare them with what they come
+// from.
 var rendered = []string{
 	packagesPage, "docs/compatibility/features.md", "docs/compatibility/differences.md",
 	"docs/compatibility/conformance.md", "docs/user/commands.md", "docs/user/metrics.md",
@@ -28,7 +29,8 @@ var pageLines = map[string]int{
 	"docs/performance/README.md": 150, "docs/performance/history.md": 1000,
 }
 
-// diary are phrases that tell of the past; what changed when stands in docs/performance/history.md alone.
+// diary are phrases that tell of the past; what changed when stands in docs/performance/history.md
+// alone.
 var diary = []string{
 	"since then", "hour earlier", "until now", "as of now", "previously", "formerly", "at the last stop",
 	"used to be", "in the past", "so far", "any more", "has been mended", "was mended",
@@ -98,7 +100,8 @@ func TestPagesAreForPeople(t *testing.T) {
 			}
 			for _, d := range diary {
 				if !history && !code && strings.Contains(strings.ToLower(line), d) {
-					t.Errorf("%s:%d says %q: say what holds today; what changed goes to docs/performance/history.md", p.path,
+					t.Errorf("%s:%d says %q: say what holds today; what changed goes to docs/performance/history.md",
+						p.path,
 						i+1, d)
 				}
 			}
@@ -152,7 +155,8 @@ func declares(t *testing.T, file, name string) bool {
 	return slices.ContainsFunc(declared(f), func(id *ast.Ident) bool { return id.Name == name })
 }
 
-// TestGlossaryIsTrue checks that the glossary has its terms and that the packages it names are there.
+// TestGlossaryIsTrue checks that the glossary has its terms and that the packages it names are
+// there.
 func TestGlossaryIsTrue(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root(t), "docs/GLOSSARY.md"))
 	if err != nil {
@@ -165,7 +169,8 @@ func TestGlossaryIsTrue(t *testing.T) {
 			continue
 		}
 		terms++
-		for _, p := range regexp.MustCompile("`((?:internal|scheduler|testcluster)/[a-z0-9/]+)`").FindAllStringSubmatch(line, -1) {
+		for _, p := range regexp.MustCompile("`((?:internal|scheduler|testcluster)/[a-z0-9/]+)`").FindAllStringSubmatch(
+			line, -1) {
 			if _, err := os.Stat(filepath.Join(root(t), p[1])); err != nil {
 				t.Errorf("docs/GLOSSARY.md:%d names %s, which is not there", i+1, p[1])
 			}

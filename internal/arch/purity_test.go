@@ -8,10 +8,14 @@ import (
 	"testing"
 )
 
-// impure are packages that a deciding package has no use for; sub-packages listed in stillPure are fine.
-var impure = []string{"os", "net", "sync", "log", "log/slog", "context/log", "math/rand", "math/rand/v2", "io/ioutil", "syscall", "time/tick", "k8s.io/klog/v2", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "golang.org/x/sys/unix", "google.golang.org/grpc"}
+// impure are packages that a deciding package has no use for; sub-packages listed in stillPure are
+// fine.
+var impure = []string{"os", "net", "sync", "log", "log/slog", "context/log", "math/rand", "math/rand/v2", "io/ioutil",
+	"syscall", "time/tick", "k8s.io/klog/v2", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest",
+	"golang.org/x/sys/unix", "google.golang.org/grpc"}
 
-var wallClock = map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "Sleep": true, "NewTimer": true, "NewTicker": true, "Tick": true}
+var wallClock = map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true,
+	"Sleep": true, "NewTimer": true, "NewTicker": true, "Tick": true}
 
 func TestDecidingPackagesArePure(t *testing.T) {
 	l := readLattice(t)
@@ -21,7 +25,8 @@ func TestDecidingPackagesArePure(t *testing.T) {
 			decides := below(p.path, "internal/control") && filepath.Base(file) == "decide.go"
 			if class == "pure" || class == "vocab" || decides {
 				for _, fault := range impurities(p.fset, f) {
-					t.Errorf("%s: %s. Deciding code takes time and facts as arguments and returns values; move the act to the shell", file, fault)
+					t.Errorf("%s: %s. Deciding code takes time and facts as arguments and returns values; move the "+
+						"act to the shell", file, fault)
 				}
 			}
 		}

@@ -10,9 +10,10 @@ import (
 // flatFields is how many fields a struct may have once the structs it is made of are opened up.
 const flatFields = 25
 
-// TestStateIsFlat counts the fields of every struct of the product with embedded structs, and unexported
-// structs that only one field of the package has as its type, opened up: splitting a type into such
-// parts moves fields and takes none away. Parts with their own constructors and interfaces do.
+// TestStateIsFlat counts the fields of every struct of the product with embedded structs, and
+// unexported structs that only one field of the package has as its type, opened up: splitting a
+// type into such parts moves fields and takes none away. Parts with their own constructors and
+// interfaces do.
 func TestStateIsFlat(t *testing.T) {
 	structs := map[string]*ast.StructType{} // by package path and name
 	imports := map[string]map[string]string{}
@@ -98,7 +99,8 @@ func (c counter) count(key string, seen map[string]bool) int {
 	return n
 }
 
-// typeKey names the type of a field that is T, *T, pkg.T or *pkg.T of this module; else it is empty.
+// typeKey names the type of a field that is T, *T, pkg.T or *pkg.T of this module; else it is
+// empty.
 func typeKey(pkg string, imports map[string]string, typ ast.Expr) string {
 	if star, ok := typ.(*ast.StarExpr); ok {
 		typ = star.X

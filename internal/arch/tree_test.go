@@ -31,7 +31,8 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// tree parses every package of the module, sorted by path. Nested modules and generated folders are left out.
+// tree parses every package of the module, sorted by path. Nested modules and generated folders are
+// left out.
 func tree(t *testing.T) []pkg {
 	t.Helper()
 	top := root(t)
@@ -42,7 +43,8 @@ func tree(t *testing.T) []pkg {
 		}
 		rel, _ := filepath.Rel(top, path)
 		if d.IsDir() {
-			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" || name == "docs") {
+			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" ||
+				name == "docs") {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && rel != "." {

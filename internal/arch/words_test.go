@@ -16,8 +16,9 @@ type banned struct {
 	in          string // the directory the ban is limited to; empty: everywhere
 }
 
-// TestWordsAreTheFieldsOwn refuses names that a Kubernetes engineer would not search for: of packages,
-// of files and of everything that is declared outside of functions, struct fields and methods included.
+// TestWordsAreTheFieldsOwn refuses names that a Kubernetes engineer would not search for: of
+// packages, of files and of everything that is declared outside of functions, struct fields and
+// methods included.
 func TestWordsAreTheFieldsOwn(t *testing.T) {
 	list, allowed := readWords(t)
 	for _, p := range tree(t) {
@@ -106,7 +107,8 @@ func declared(f *ast.File) []*ast.Ident {
 	return out
 }
 
-// split takes a name apart: podShape, pod_shape and PodShape are [pod shape], HTTPGet is [http get].
+// split takes a name apart: podShape, pod_shape and PodShape are [pod shape], HTTPGet is [http
+// get].
 func split(name string) []string {
 	var out []string
 	word := []rune{}
@@ -148,8 +150,9 @@ func contains(name, words []string) bool {
 
 func TestNamesAreTakenApart(t *testing.T) {
 	for name, want := range map[string]string{
-		"podShape": "pod shape", "HTTPGet": "http get", "theLongWay": "the long way", "pod_shape_test": "pod shape test",
-		"v1Pod": "v pod", "X": "x",
+		"podShape": "pod shape", "HTTPGet": "http get", "theLongWay": "the long way",
+		"pod_shape_test": "pod shape test",
+		"v1Pod":          "v pod", "X": "x",
 	} {
 		if got := strings.Join(split(name), " "); got != want {
 			t.Errorf("split(%q) = %q, want %q", name, got, want)

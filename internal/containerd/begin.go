@@ -12,11 +12,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errKilled is the end of a containerd by a signal: nothing is wrong with it, and the next one may live.
+// errKilled is the end of a containerd by a signal: nothing is wrong with it, and the next one may
+// live.
 var errKilled = errors.New("it was killed")
 
-// ended says that a process that was to answer has ended; errKilled is wrapped when a signal did it, or when nobody can
-// know.
+// ended says that a process that was to answer has ended; errKilled is wrapped when a signal did
+// it, or when nobody can know.
 func (c Config) ended(proc *process) error {
 	how := errKilled
 	if proc.exit != nil {
@@ -34,7 +35,8 @@ func away(err error) bool {
 	return errdefs.IsUnavailable(err) || status.Code(err) == codes.Unavailable
 }
 
-// begin has containerd running with all that Start promises, and sets c.proc. It begins again when containerd dies.
+// begin has containerd running with all that Start promises, and sets c.proc. It begins again when
+// containerd dies.
 func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
 	delay := noRestartYet
 	for born := time.Now(); ; born = time.Now() {

@@ -20,7 +20,8 @@ func TestAContainerdThatIsKilledWhileItStartsIsStartedAgain(t *testing.T) {
 	}
 	dir := t.TempDir()
 	n.cfg.Executable = filepath.Join(dir, "killed-twice")
-	script := fmt.Sprintf("#!/bin/sh\nfor turn in 1 2; do mkdir %s/$turn 2>/dev/null && kill -9 $$; done\nexec %s \"$@\"\n",
+	script := fmt.Sprintf("#!/bin/sh\nfor turn in 1 2; do mkdir %s/$turn 2>/dev/null && kill -9 $$; done\nexec %s "+
+		"\"$@\"\n",
 		dir, self)
 	if err := os.WriteFile(n.cfg.Executable, []byte(script), 0o700); err != nil {
 		t.Fatal(err)

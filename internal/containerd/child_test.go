@@ -62,7 +62,8 @@ func newNode(t *testing.T) *testNode {
 	}}
 	second := instance.ID(dir)
 	third := (int(second[0])*7+int(second[1]))%200 + 1
-	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second, PodCIDR: fmt.Sprintf("10.250.%d.0/24", third)}
+	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second,
+		PodCIDR: fmt.Sprintf("10.250.%d.0/24", third)}
 	groups, err := cgroup.Open(cgroup.Options{Root: "/gantry-test-" + second})
 	if err != nil {
 		t.Fatal(err)
@@ -153,12 +154,14 @@ type runtimeClient struct {
 
 func (n *testNode) client() runtimeClient {
 	n.t.Helper()
-	conn, err := grpc.NewClient(n.cfg.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	conn, err := grpc.NewClient(n.cfg.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { conn.Close() })
-	return runtimeClient{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir, n.groups.Root(), n.groups}
+	return runtimeClient{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t,
+		n.cfg.DataDir, n.groups.Root(), n.groups}
 }
 
 func (c runtimeClient) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, *runtimeapi.PodSandboxConfig) {
@@ -166,9 +169,10 @@ func (c runtimeClient) sandbox(name string, ports ...*runtimeapi.PortMapping) (s
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name}, Hostname: name,
 		LogDirectory: filepath.Join(c.dir, "logs", name), PortMappings: ports,
-		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: c.cgroup + "/" + name, SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
-		}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: c.cgroup + "/" + name,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+			}},
 	}
 	if err := os.MkdirAll(config.LogDirectory, 0o755); err != nil {
 		c.t.Fatal(err)
@@ -188,19 +192,23 @@ func (c runtimeClient) container(sandbox string, config *runtimeapi.PodSandboxCo
 	return c.containerOf(busybox, sandbox, config, command...)
 }
 
-func (c runtimeClient) containerOf(image, sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
+func (c runtimeClient) containerOf(image, sandbox string, config *runtimeapi.PodSandboxConfig,
+	command ...string) string {
 	c.t.Helper()
 	cc := &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: image}, Command: command, LogPath: "main.log",
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: image},
+		Command: command, LogPath: "main.log",
 		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		}},
 	}
-	made, err := c.CreateContainer(c.t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: cc, SandboxConfig: config})
+	made, err := c.CreateContainer(c.t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: cc,
+		SandboxConfig: config})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if _, err := c.StartContainer(c.t.Context(), &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+	if _, err := c.StartContainer(c.t.Context(),
+		&runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
 		c.t.Fatal(err)
 	}
 	return made.ContainerId
@@ -211,7 +219,8 @@ func (c runtimeClient) remove(sandbox string) {
 	if _, err := c.StopPodSandbox(c.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
 		c.t.Fatal(err)
 	}
-	if _, err := c.RemovePodSandbox(c.t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+	if _, err := c.RemovePodSandbox(c.t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox}); err !=
+		nil {
 		c.t.Fatal(err)
 	}
 }
@@ -227,7 +236,8 @@ func (c runtimeClient) ip(sandbox string) string {
 
 func (c runtimeClient) pid(container string) string {
 	c.t.Helper()
-	r, err := c.ContainerStatus(c.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: container, Verbose: true})
+	r, err := c.ContainerStatus(c.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: container,
+		Verbose: true})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -268,7 +278,8 @@ func fetch(t *testing.T, url string) string {
 	}
 }
 
-// The whole life of a runtime: first start, Pods, death by kill -9, adoption by a second Gantry, stop, clean.
+// The whole life of a runtime: first start, Pods, death by kill -9, adoption by a second Gantry,
+// stop, clean.
 //
 // row: CRI-19
 func TestRuntimeOutlivesItsOwner(t *testing.T) {
@@ -307,10 +318,12 @@ func TestRuntimeOutlivesItsOwner(t *testing.T) {
 	second := n.start()
 	n.await(containerd.Adopted)
 	if second.PID() != was || cri.pid(main) != pid || cri.ip(web) != ip {
-		t.Errorf("adopted %d (was %d), container %s (was %s), address %s (was %s)", second.PID(), was, cri.pid(main), pid, cri.ip(web), ip)
+		t.Errorf("adopted %d (was %d), container %s (was %s), address %s (was %s)", second.PID(), was, cri.pid(main),
+			pid, cri.ip(web), ip)
 	}
 
-	// Gantry ends and containerd is killed meanwhile: the next start brings it back, the container runs on.
+	// Gantry ends and containerd is killed meanwhile: the next start brings it back, the container
+	// runs on.
 	second.Close()
 	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -382,7 +395,8 @@ func TestImagesComeFromALoopbackMirror(t *testing.T) {
 	child := n.start()
 	defer child.Close()
 	cri := n.client()
-	if _, err := cri.img.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
+	if _, err := cri.img.PullImage(t.Context(),
+		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
 		t.Fatal(err)
 	}
 	pod, config := cri.sandbox("pulled")
@@ -390,8 +404,8 @@ func TestImagesComeFromALoopbackMirror(t *testing.T) {
 	cri.remove(pod)
 }
 
-// A network that the administrator brought: containerd reads its conflist, gives the plugin the configuration on stdin and takes the Pod's address
-// from what it prints.
+// A network that the administrator brought: containerd reads its conflist, gives the plugin the
+// configuration on stdin and takes the Pod's address from what it prints.
 //
 // row: NET-02
 func TestAnyCNIPluginWorks(t *testing.T) {
@@ -422,7 +436,8 @@ echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'
 	}
 	cri.remove(pod)
 	for _, verb := range []string{"ADD", "DEL"} {
-		if raw, err := os.ReadFile(filepath.Join(dir, "stdin."+verb)); err != nil || !strings.Contains(string(raw), `"marker":"of this test"`) {
+		if raw, err := os.ReadFile(filepath.Join(dir, "stdin."+verb)); err != nil || !strings.Contains(string(raw),
+			`"marker":"of this test"`) {
 			t.Errorf("%s: stdin was %s (%v)", verb, raw, err)
 		}
 	}
@@ -449,7 +464,8 @@ func TestStopSignalOfTheImageIsSent(t *testing.T) {
 	if got := fetch(t, "http://"+cri.ip(pod)+"/"); !strings.Contains(got, "Welcome to nginx!") {
 		t.Errorf("nginx answers %q", got)
 	}
-	if _, err := cri.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: web, Timeout: 10}); err != nil {
+	if _, err := cri.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: web, Timeout: 10}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile(filepath.Join(config.LogDirectory, "main.log"))
@@ -471,7 +487,8 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	n.start().Close()
 	cri := n.client()
 	status := func() *runtimeapi.Image {
-		r, err := cri.img.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox:1.28"}})
+		r, err := cri.img.ImageStatus(t.Context(),
+			&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox:1.28"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,8 +497,10 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	if status() == nil {
 		t.Fatal("the archive's image is not there")
 	}
-	// An archive is imported once: an image that was removed since stays away until the archive changes.
-	if _, err := cri.img.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
+	// An archive is imported once: an image that was removed since stays away until the archive
+	// changes.
+	if _, err := cri.img.RemoveImage(t.Context(),
+		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
 		t.Fatal(err)
 	}
 	n.start().Close()
@@ -494,7 +513,8 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	imported := make(chan containerd.ImportedArchive, 10)
 	n.cfg.OnImport = func(i containerd.ImportedArchive) { imported <- i }
 	child := n.start() // a broken archive keeps nothing from starting
-	if i := <-imported; i.File != filepath.Join(dir, "broken.tar") || i.Err == nil || !strings.Contains(i.Err.Error(), "mend the archive or take it out of "+dir) {
+	if i := <-imported; i.File != filepath.Join(dir, "broken.tar") || i.Err == nil || !strings.Contains(i.Err.Error(),
+		"mend the archive or take it out of "+dir) {
 		t.Errorf("a broken archive: %+v", i)
 	}
 
@@ -540,9 +560,13 @@ func TestStartNamesWhatIsMissing(t *testing.T) {
 		want string
 	}{
 		"no directory": {containerd.Config{}, "containerd needs a data directory"},
-		"no runc":      {containerd.Config{DataDir: t.TempDir(), BinDir: empty}, "runc is not in " + empty + "; put the files of the release side by side, or build them with `make build`"},
-		"long path":    {containerd.Config{DataDir: t.TempDir(), BinDir: bin, StateDir: "/run/" + strings.Repeat("x", 60)}, "is 25 bytes too long for unix sockets; choose a shorter one"},
-		"snapshotter":  {containerd.Config{DataDir: t.TempDir(), BinDir: bin, Snapshotter: "zfs"}, `snapshotter "zfs": must be overlayfs or native`},
+		"no runc": {containerd.Config{DataDir: t.TempDir(), BinDir: empty},
+			"runc is not in " + empty + "; put the files of the release side by side, or build them with `make build`"},
+		"long path": {containerd.Config{DataDir: t.TempDir(), BinDir: bin,
+			StateDir: "/run/" + strings.Repeat("x", 60)},
+			"is 25 bytes too long for unix sockets; choose a shorter one"},
+		"snapshotter": {containerd.Config{DataDir: t.TempDir(), BinDir: bin, Snapshotter: "zfs"},
+			`snapshotter "zfs": must be overlayfs or native`},
 	} {
 		_, err := containerd.Start(t.Context(), c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

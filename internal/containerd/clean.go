@@ -15,8 +15,10 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// Clean removes what an instance left behind, and nothing of anybody else: its containerd, its containers with their cgroups, its shims, mounts,
-// network namespaces, images and state. It may be called again after a failure and when there is nothing to do. Every step is tried; what failed is joined.
+// Clean removes what an instance left behind, and nothing of anybody else: its containerd, its
+// containers with their cgroups, its shims, mounts, network namespaces, images and state. It may be
+// called again after a failure and when there is nothing to do. Every step is tried; what failed is
+// joined.
 func Clean(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -47,9 +49,11 @@ func (c Config) deleteContainers(ctx context.Context) error {
 	var errs []error
 	for _, record := range records {
 		dir := filepath.Dir(record)
-		runc := exec.CommandContext(ctx, filepath.Join(c.BinDir, "runc"), "--root", filepath.Dir(dir), "delete", "--force", filepath.Base(dir))
+		runc := exec.CommandContext(ctx, filepath.Join(c.BinDir, "runc"), "--root", filepath.Dir(dir), "delete",
+			"--force", filepath.Base(dir))
 		if out, err := runc.CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("delete container %s: %w: %s", filepath.Base(dir), err, strings.TrimSpace(string(out))))
+			errs = append(errs, fmt.Errorf("delete container %s: %w: %s", filepath.Base(dir), err,
+				strings.TrimSpace(string(out))))
 		}
 	}
 	return errors.Join(errs...)
@@ -101,7 +105,8 @@ func (c Config) unmountAll() error {
 	}
 	var errs []error
 	for i := len(overrides) - 1; i >= 0; i-- {
-		if err := unix.Unmount(overrides[i], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unmount(overrides[i], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err,
+			unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", overrides[i], err))
 		}
 	}

@@ -11,27 +11,33 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// PauseImage is the name of the image that holds a Pod's namespaces. It is made from BinDir/pause at the first start and never pulled.
+// PauseImage is the name of the image that holds a Pod's namespaces. It is made from BinDir/pause
+// at the first start and never pulled.
 const PauseImage = "gantry.invalid/pause:1"
 
 // Config says where one containerd lives. Only DataDir is required.
 type Config struct {
 	// DataDir is Gantry's data directory; images and containers are kept below it, in "containerd".
 	DataDir string
-	// StateDir holds sockets, bundles and network namespaces; default instance.StateDir(DataDir), kept short for unix sockets.
+	// StateDir holds sockets, bundles and network namespaces; default instance.StateDir(DataDir),
+	// kept short for unix sockets.
 	StateDir string
 	// BinDir has containerd-shim-runc-v2, runc and pause; default: where the executable is.
 	BinDir string
 	// Executable is started as "Executable containerd --config FILE"; default: this binary.
 	Executable string
-	// CNIConfDir and CNIBinDir are where containerd looks for networks; defaults DataDir/cni/net.d and BinDir/cni. Programs are looked for in
-	// /opt/cni/bin and /usr/lib/cni too, where other CNI plugins install them.
+	// CNIConfDir and CNIBinDir are where containerd looks for networks; defaults DataDir/cni/net.d
+	// and BinDir/cni. Programs are looked for in /opt/cni/bin and /usr/lib/cni too, where other CNI
+	// plugins install them.
 	CNIConfDir, CNIBinDir string
-	// RegistryDir has one directory per registry host with its hosts.toml; default DataDir/containerd/certs.d.
+	// RegistryDir has one directory per registry host with its hosts.toml; default
+	// DataDir/containerd/certs.d.
 	RegistryDir string
-	// ImagesDir has image archives that are imported at the start, and while FollowImages runs; default DataDir/images.
+	// ImagesDir has image archives that are imported at the start, and while FollowImages runs;
+	// default DataDir/images.
 	ImagesDir string
-	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir supports it.
+	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir
+	// supports it.
 	Snapshotter string
 	// LogLevel is containerd's; default "info".
 	LogLevel string
@@ -39,7 +45,8 @@ type Config struct {
 	ReadyTimeout time.Duration
 	// OnEvent is told what happens to the child; it must not block. May be nil.
 	OnEvent func(Event)
-	// OnImport is told of each archive of ImagesDir that was imported or could not be; it must not block. May be nil.
+	// OnImport is told of each archive of ImagesDir that was imported or could not be; it must not
+	// block. May be nil.
 	OnImport func(ImportedArchive)
 }
 
@@ -129,7 +136,8 @@ type host struct {
 	snapshotter      string
 }
 
-// render writes the configuration as a pure function of where containerd lives and what the host can do.
+// render writes the configuration as a pure function of where containerd lives and what the host
+// can do.
 func (c Config) render(h host) ([]byte, error) {
 	var b bytes.Buffer
 	score := 0
@@ -137,8 +145,9 @@ func (c Config) render(h host) ([]byte, error) {
 		score = -999
 	}
 	err := configFile.Execute(&b, map[string]any{
-		"c": c, "Root": filepath.Join(c.root(), "root"), "Run": filepath.Join(c.StateDir, "run"), "Socket": c.socket(), "RuncDir": c.runcDir(),
-		"Pause": PauseImage, "OOMScore": score, "RestrictOOM": !h.mayLowerOOMScore, "Snapshotter": h.snapshotter,
+		"c": c, "Root": filepath.Join(c.root(), "root"), "Run": filepath.Join(c.StateDir, "run"), "Socket": c.socket(),
+		"RuncDir": c.runcDir(),
+		"Pause":   PauseImage, "OOMScore": score, "RestrictOOM": !h.mayLowerOOMScore, "Snapshotter": h.snapshotter,
 	})
 	return b.Bytes(), err
 }

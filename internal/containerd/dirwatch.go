@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirWatch tells when a file of a directory may be complete. The directory need not exist yet, and may be removed and made again; its parent must exist.
+// dirWatch tells when a file of a directory may be complete. The directory need not exist yet, and
+// may be removed and made again; its parent must exist.
 type dirWatch struct {
 	dir       string
 	file      *os.File
@@ -21,7 +22,8 @@ type dirWatch struct {
 	selfWatch, parentWatch int // watches; own is -1 while the directory is not there
 }
 
-// writeCompleteMask are the events after which a file may be whole. IN_CREATE is for links; a file that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
+// writeCompleteMask are the events after which a file may be whole. IN_CREATE is for links; a file
+// that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
 const writeCompleteMask = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_CREATE | unix.IN_ATTRIB
 
 func newDirWatch(dir string) (*dirWatch, error) {

@@ -23,7 +23,8 @@ import (
 // namespace is where CRI keeps its images inside containerd.
 const namespace = "k8s.io"
 
-// ImportImage loads an OCI or docker archive, plain or gzipped, unpacks it and returns the image names once CRI knows them.
+// ImportImage loads an OCI or docker archive, plain or gzipped, unpacks it and returns the image
+// names once CRI knows them.
 func (c *Child) ImportImage(ctx context.Context, path string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -42,7 +43,8 @@ func (c *Child) Import(ctx context.Context, archive io.Reader) ([]string, error)
 	return importArchive(ctx, c.cfg, c.snapshotter, archive)
 }
 
-// ImportFile loads an archive into the containerd of the given configuration, which another process keeps running.
+// ImportFile loads an archive into the containerd of the given configuration, which another process
+// keeps running.
 func ImportFile(ctx context.Context, cfg Config, path string) ([]string, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -124,7 +126,8 @@ func (c *Child) ensurePause(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	r, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: PauseImage}})
+	r, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(ctx,
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: PauseImage}})
 	if err == nil && r.Image != nil {
 		return nil
 	}
@@ -162,7 +165,8 @@ func pauseArchive(program []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{PauseImage}, "Layers": []string{digest + ".tar"}}})
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{PauseImage},
+		"Layers": []string{digest + ".tar"}}})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +184,8 @@ func pauseArchive(program []byte) ([]byte, error) {
 }
 
 func addFile(w *tar.Writer, name string, body []byte, mode int64) error {
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(body)), Format: tar.FormatUSTAR}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(body)),
+		Format: tar.FormatUSTAR}); err != nil {
 		return err
 	}
 	_, err := w.Write(body)

@@ -30,7 +30,8 @@ type archiveImporter struct {
 }
 
 func (c *Child) archives() *archiveImporter {
-	return &archiveImporter{dir: c.cfg.ImagesDir, recordFile: filepath.Join(c.cfg.root(), "imported.json"), load: c.ImportImage, onImport: c.cfg.notifyImport, failed: map[string]string{}}
+	return &archiveImporter{dir: c.cfg.ImagesDir, recordFile: filepath.Join(c.cfg.root(), "imported.json"),
+		load: c.ImportImage, onImport: c.cfg.notifyImport, failed: map[string]string{}}
 }
 
 func (c Config) notifyImport(i ImportedArchive) {
@@ -39,8 +40,10 @@ func (c Config) notifyImport(i ImportedArchive) {
 	}
 }
 
-// scan imports the archives (*.tar, *.tar.gz, *.tgz) that are new or changed since they were last imported; those that somebody still writes are left for later. A machine
-// without a registry gets its images this way. A containerd that is away is an error: scan again when it is back. An archive that is broken is told, and tried again when it has changed or at the next start.
+// scan imports the archives (*.tar, *.tar.gz, *.tgz) that are new or changed since they were last
+// imported; those that somebody still writes are left for later. A machine without a registry gets
+// its images this way. A containerd that is away is an error: scan again when it is back. An
+// archive that is broken is told, and tried again when it has changed or at the next start.
 func (a *archiveImporter) scan(ctx context.Context) error {
 	entries, err := os.ReadDir(a.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -88,7 +91,8 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 	return os.WriteFile(a.recordFile, raw, 0o600)
 }
 
-// importOne imports an archive and tells what became of it, but nothing when containerd was away: nothing became of it yet.
+// importOne imports an archive and tells what became of it, but nothing when containerd was away:
+// nothing became of it yet.
 func (a *archiveImporter) importOne(ctx context.Context, path string) error {
 	names, err := a.load(ctx, path)
 	if away(err) {
@@ -104,10 +108,12 @@ func (a *archiveImporter) importOne(ctx context.Context, path string) error {
 }
 
 func isArchive(name string) bool {
-	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".tar") || strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz"))
+	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".tar") || strings.HasSuffix(name, ".tar.gz") ||
+		strings.HasSuffix(name, ".tgz"))
 }
 
-// fingerprintOf changes with a file's content; ok is false for what is no regular file. Links are followed.
+// fingerprintOf changes with a file's content; ok is false for what is no regular file. Links are
+// followed.
 func fingerprintOf(path string) (stamp string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -116,7 +122,8 @@ func fingerprintOf(path string) (stamp string, ok bool) {
 	return fmt.Sprintf("%d bytes, %s", info.Size(), info.ModTime().UTC().Format("2006-01-02T15:04:05.000000000Z")), true
 }
 
-// beingWritten tells whether somebody has the file open for writing: the kernel refuses a read lease then. Where there are no leases (other file systems) it is false.
+// beingWritten tells whether somebody has the file open for writing: the kernel refuses a read
+// lease then. Where there are no leases (other file systems) it is false.
 func beingWritten(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -130,8 +137,9 @@ func beingWritten(path string) bool {
 // retryScan is when a directory that could not be read is looked at again.
 const retryScan = 10 * time.Second
 
-// follow scans whenever something in the directory is complete, until ctx ends. It sees files by inotify when they are closed, moved in or linked; the directory itself may
-// come and go. fault is told of what keeps it from looking.
+// follow scans whenever something in the directory is complete, until ctx ends. It sees files by
+// inotify when they are closed, moved in or linked; the directory itself may come and go. fault is
+// told of what keeps it from looking.
 func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 	w, err := newDirWatch(a.dir)
 	if err != nil {
@@ -162,8 +170,8 @@ func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 	}
 }
 
-// FollowImages imports archives that are put into ImagesDir from now on, until ctx ends; OnImport is told of each. fault is told of what keeps it from looking. It runs once
-// at a time.
+// FollowImages imports archives that are put into ImagesDir from now on, until ctx ends; OnImport
+// is told of each. fault is told of what keeps it from looking. It runs once at a time.
 func (c *Child) FollowImages(ctx context.Context, fault func(error)) error {
 	return c.images.follow(ctx, fault)
 }

@@ -39,7 +39,8 @@ func newTestImporter(t *testing.T, dir string) *testImporter {
 
 func (s *testImporter) archives() *archiveImporter {
 	return &archiveImporter{
-		dir: s.dir, recordFile: filepath.Join(filepath.Dir(s.dir), "imported.json"), failed: map[string]string{}, onImport: func(i ImportedArchive) { s.imported <- i },
+		dir: s.dir, recordFile: filepath.Join(filepath.Dir(s.dir), "imported.json"), failed: map[string]string{},
+		onImport: func(i ImportedArchive) { s.imported <- i },
 		load: func(_ context.Context, path string) ([]string, error) {
 			raw, err := os.ReadFile(path)
 			if err == nil && (len(raw) < 2 || raw[0] != 'W' || raw[len(raw)-1] != 'W') {
@@ -54,7 +55,8 @@ func (s *testImporter) expect(file, problem string) {
 	s.t.Helper()
 	select {
 	case i := <-s.imported:
-		if filepath.Base(i.File) != file || (i.Err == nil) != (problem == "") || i.Err != nil && !strings.Contains(i.Err.Error(), problem) {
+		if filepath.Base(i.File) != file || (i.Err == nil) != (problem == "") ||
+			i.Err != nil && !strings.Contains(i.Err.Error(), problem) {
 			s.t.Errorf("%s: told %+v", file, i)
 		}
 	case <-time.After(time.Minute):
@@ -69,7 +71,8 @@ func (s *testImporter) write(name, text string) {
 	}
 }
 
-// The ways in which an archive comes: written in pieces, copied and renamed, linked, with a directory that is made, taken away and made again.
+// The ways in which an archive comes: written in pieces, copied and renamed, linked, with a
+// directory that is made, taken away and made again.
 func TestArchivesAreImportedOnceTheyAreComplete(t *testing.T) {
 	s := newTestImporter(t, filepath.Join(t.TempDir(), "images"))
 	mkdir := func() {
@@ -125,7 +128,8 @@ func TestArchivesAreImportedOnceTheyAreComplete(t *testing.T) {
 	s.expect("again.tar", "")
 }
 
-// A broken archive is named once, until it is mended; what is there already is not imported again, not after a restart either, and a broken one is named by each start.
+// A broken archive is named once, until it is mended; what is there already is not imported again,
+// not after a restart either, and a broken one is named by each start.
 func TestABrokenArchiveIsNamedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -153,7 +157,8 @@ func TestABrokenArchiveIsNamedOnce(t *testing.T) {
 	}
 }
 
-// An archive over whose import containerd dies is not called broken: it is imported when containerd is back.
+// An archive over whose import containerd dies is not called broken: it is imported when containerd
+// is back.
 func TestAnArchiveIsImportedWhenContainerdIsBack(t *testing.T) {
 	s := &testImporter{t: t, dir: filepath.Join(t.TempDir(), "images"), imported: make(chan ImportedArchive, 100)}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// RunningInstances are the data directories of the instances on this machine whose containerd takes connections from this user,
-// sorted. Those with a state directory of their own choice are not found.
+// RunningInstances are the data directories of the instances on this machine whose containerd takes
+// connections from this user, sorted. Those with a state directory of their own choice are not
+// found.
 func RunningInstances() []string { return runningIn(filepath.Dir(instance.StateDir("/"))) }
 
 func runningIn(dir string) []string {

@@ -14,11 +14,13 @@ func TestRunningInstancesAreFound(t *testing.T) {
 	for id, c := range map[string]struct {
 		root   string
 		listen bool
-	}{"a": {"/var/lib/gantry/containerd/root", true}, "b": {"/tmp/two/containerd/root", true}, "c": {"/tmp/ended/containerd/root", false}, "d": {"/elsewhere", true}} {
+	}{"a": {"/var/lib/gantry/containerd/root", true}, "b": {"/tmp/two/containerd/root", true},
+		"c": {"/tmp/ended/containerd/root", false}, "d": {"/elsewhere", true}} {
 		if err := os.Mkdir(filepath.Join(dir, id), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text := "# Written by Gantry\nversion = 4\nroot = '" + c.root + "'\nstate = '/run/x'\n[plugins]\n  root = 'other'\n"
+		text := "# Written by Gantry\nversion = 4\nroot = '" + c.root + "'\nstate = '/run/x'\n[plugins]\n  root = " +
+			"'other'\n"
 		if err := os.WriteFile(filepath.Join(dir, id, "containerd.toml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/containerd/containerd/v2/cmd/containerd/command"
 
-	// What a Kubernetes node needs of containerd, and no more: its own list (cmd/containerd/builtins) costs 4 MB and more memory.
+	// What a Kubernetes node needs of containerd, and no more: its own list
+	// (cmd/containerd/builtins) costs 4 MB and more memory.
 	_ "github.com/containerd/containerd/api/types/runc/options"
 	_ "github.com/containerd/containerd/v2/core/metrics/cgroups"
 	_ "github.com/containerd/containerd/v2/core/metrics/cgroups/v2"
@@ -50,7 +51,8 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/transfer"
 )
 
-// Main is containerd's own command line; args are what follows "gantry containerd". It returns the exit code.
+// Main is containerd's own command line; args are what follows "gantry containerd". It returns the
+// exit code.
 func Main(args []string) int {
 	if err := command.App().Run(context.Background(), append([]string{"containerd"}, args...)); err != nil {
 		fmt.Fprintln(os.Stderr, "containerd:", err)

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PreflightError is something the machine or the installation lacks; Fix is what a person does about it.
+// PreflightError is something the machine or the installation lacks; Fix is what a person does
+// about it.
 type PreflightError struct {
 	What string
 	Fix  string
@@ -27,7 +28,8 @@ func (m *PreflightError) Error() string {
 
 func (m *PreflightError) Unwrap() error { return m.Err }
 
-// maxSocketPath is the kernel's limit on sun_path without the final zero byte; shims add "/s/<64 hex digits>".
+// maxSocketPath is the kernel's limit on sun_path without the final zero byte; shims add "/s/<64
+// hex digits>".
 const maxSocketPath = 107
 
 // preflight checks everything that would otherwise fail later and darker.
@@ -54,7 +56,8 @@ func checkPrivileges() error {
 	if os.Geteuid() == 0 && hasCapability(unix.CAP_SYS_ADMIN) {
 		return nil
 	}
-	return &PreflightError{What: "running containers needs root with CAP_SYS_ADMIN", Fix: "run gantry with sudo, or point --container-runtime-endpoint at a runtime that runs already"}
+	return &PreflightError{What: "running containers needs root with CAP_SYS_ADMIN",
+		Fix: "run gantry with sudo, or point --container-runtime-endpoint at a runtime that runs already"}
 }
 
 func hasCapability(capability uint) bool {
@@ -71,7 +74,8 @@ func checkProgram(dir, name string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return &PreflightError{What: fmt.Sprintf("%s is not in %s", name, dir), Fix: "put the files of the release side by side, or build them with `make build`"}
+		return &PreflightError{What: fmt.Sprintf("%s is not in %s", name, dir),
+			Fix: "put the files of the release side by side, or build them with `make build`"}
 	case err != nil:
 		return &PreflightError{What: path, Fix: "make it readable", Err: err}
 	case info.Mode()&0o111 == 0:
@@ -85,12 +89,14 @@ func checkSocketPath(stateDir string) error {
 	if len(longest) <= maxSocketPath {
 		return nil
 	}
-	return &PreflightError{What: fmt.Sprintf("the state directory %s is %d bytes too long for unix sockets", stateDir, len(longest)-maxSocketPath), Fix: "choose a shorter one"}
+	return &PreflightError{What: fmt.Sprintf("the state directory %s is %d bytes too long for unix sockets", stateDir,
+		len(longest)-maxSocketPath), Fix: "choose a shorter one"}
 }
 
 func checkSeccomp() error {
 	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); errors.Is(err, unix.EINVAL) {
-		return &PreflightError{What: "this kernel has no seccomp, which Pods use by default", Fix: "use a kernel built with CONFIG_SECCOMP_FILTER"}
+		return &PreflightError{What: "this kernel has no seccomp, which Pods use by default",
+			Fix: "use a kernel built with CONFIG_SECCOMP_FILTER"}
 	}
 	return nil
 }
@@ -101,13 +107,15 @@ func checkCgroups() error {
 	}
 	for _, controller := range []string{"cpu", "memory", "pids", "devices"} {
 		if _, err := os.Stat("/sys/fs/cgroup/" + controller); err != nil {
-			return &PreflightError{What: "no cgroup file system with the " + controller + " controller at /sys/fs/cgroup", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
+			return &PreflightError{What: "no cgroup file system with the " + controller +
+				" controller at /sys/fs/cgroup", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 		}
 	}
 	return nil
 }
 
-// chooseSnapshotter takes overlayfs where it works (6 ms per container) and copies (70 ms) where it does not.
+// chooseSnapshotter takes overlayfs where it works (6 ms per container) and copies (70 ms) where it
+// does not.
 func (c Config) chooseSnapshotter() (string, error) {
 	switch c.Snapshotter {
 	case "overlayfs", "native":

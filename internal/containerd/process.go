@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a running containerd, started by us or found. The pidfd names it even after its number is used again.
+// process is a running containerd, started by us or found. The pidfd names it even after its number
+// is used again.
 type process struct {
 	pid    int
 	fd     *os.File
@@ -88,11 +89,13 @@ func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	case <-p.exited:
 		return nil
 	case <-time.After(10 * time.Second):
-		return fmt.Errorf("containerd (process %d) does not end after SIGKILL: it waits inside the kernel; see /proc/%d/stack", p.pid, p.pid)
+		return fmt.Errorf("containerd (process %d) does not end after SIGKILL: it waits inside the kernel; see "+
+			"/proc/%d/stack", p.pid, p.pid)
 	}
 }
 
-// spawn starts containerd in a session of its own, so that it outlives us, with its log appended to a file.
+// spawn starts containerd in a session of its own, so that it outlives us, with its log appended to
+// a file.
 func (c Config) spawn() (*process, error) {
 	log, err := c.openLog()
 	if err != nil {
@@ -122,7 +125,8 @@ func (c Config) spawn() (*process, error) {
 	return p, nil
 }
 
-// environment is what containerd is given of ours: with the instance's own shim and runc first in PATH.
+// environment is what containerd is given of ours: with the instance's own shim and runc first in
+// PATH.
 func (c Config) environment(overrides []string) []string {
 	path := c.BinDir
 	out := make([]string, 0, len(overrides)+1)
@@ -179,7 +183,8 @@ func startTime(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// running finds this instance's containerd, by its pid file or, when that is lost, by its command line. nil means none runs.
+// running finds this instance's containerd, by its pid file or, when that is lost, by its command
+// line. nil means none runs.
 func (c Config) running() *process {
 	if raw, err := os.ReadFile(c.pidFile()); err == nil {
 		fields := strings.Fields(string(raw))
@@ -201,13 +206,15 @@ func (c Config) running() *process {
 	return nil
 }
 
-// adoptProcess opens a process if it is the one meant: it started at start (or start is empty) and still runs.
+// adoptProcess opens a process if it is the one meant: it started at start (or start is empty) and
+// still runs.
 func (c Config) adoptProcess(pid int, start string) *process {
 	p, err := openProcess(pid)
 	if err != nil {
 		return nil
 	}
-	if now, err := startTime(pid); err != nil || start != "" && now != start || !hasArgument(pid, "--config", c.file()) {
+	if now, err := startTime(pid); err != nil || start != "" && now != start || !hasArgument(pid, "--config",
+		c.file()) {
 		p.release()
 		return nil
 	}

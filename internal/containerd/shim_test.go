@@ -5,15 +5,16 @@ import (
 	"testing"
 )
 
-// The shim is named by its type and found in PATH: a runtime that is given by a path containerd asks before each task
-// for mounts it handles, by running the shim once more.
+// The shim is named by its type and found in PATH: a runtime that is given by a path containerd
+// asks before each task for mounts it handles, by running the shim once more.
 func TestTheShimIsFoundInPath(t *testing.T) {
 	c := Config{DataDir: "/data", BinDir: "/opt/gantry", StateDir: "/run/g"}
 	text, err := c.render(host{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(text), "runtime_path") || !strings.Contains(string(text), "BinaryName = '/opt/gantry/runc'") {
+	if strings.Contains(string(text), "runtime_path") || !strings.Contains(string(text),
+		"BinaryName = '/opt/gantry/runc'") {
 		t.Errorf("the configuration names the shim by its path, or not runc:\n%s", text)
 	}
 	for overrides, want := range map[string]string{

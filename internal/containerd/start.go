@@ -32,10 +32,11 @@ type Child struct {
 	proc *process
 }
 
-// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers
-// and the pause image is there. A containerd that dies meanwhile is started again for as long as ctx lasts, and OnEvent
-// is told of each Failed attempt; one that ends by itself before CRI answers is an error. ctx bounds the start alone;
-// the child runs on until Stop. Errors of type *PreflightError name what the machine lacks.
+// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it
+// returns, CRI answers and the pause image is there. A containerd that dies meanwhile is started
+// again for as long as ctx lasts, and OnEvent is told of each Failed attempt; one that ends by
+// itself before CRI answers is an error. ctx bounds the start alone; the child runs on until Stop.
+// Errors of type *PreflightError name what the machine lacks.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -80,7 +81,8 @@ func (c *Child) PID() int {
 	return c.proc.pid
 }
 
-// Close stops watching and leaves containerd and all containers running, for the next Start to adopt.
+// Close stops watching and leaves containerd and all containers running, for the next Start to
+// adopt.
 func (c *Child) Close() {
 	c.cancel()
 	c.watching.Wait()
@@ -89,7 +91,8 @@ func (c *Child) Close() {
 	c.proc.release()
 }
 
-// Stop ends containerd: TERM, then KILL after 5 s or at the end of ctx. Containers that still run are left to their shims.
+// Stop ends containerd: TERM, then KILL after 5 s or at the end of ctx. Containers that still run
+// are left to their shims.
 func (c *Child) Stop(ctx context.Context) error {
 	c.cancel()
 	c.watching.Wait()
@@ -119,12 +122,14 @@ func (c Config) makeDirs() error {
 		}
 	}
 	if _, err := os.Stat("/etc/hosts"); err != nil {
-		return &PreflightError{What: "/etc/hosts cannot be read, and containerd gives each Pod a copy", Fix: "create it: echo '127.0.0.1 localhost' > /etc/hosts", Err: err}
+		return &PreflightError{What: "/etc/hosts cannot be read, and containerd gives each Pod a copy",
+			Fix: "create it: echo '127.0.0.1 localhost' > /etc/hosts", Err: err}
 	}
 	return nil
 }
 
-// adopt returns the containerd that runs already, if it answers and has this configuration; one that does not is ended. Its containers run on.
+// adopt returns the containerd that runs already, if it answers and has this configuration; one
+// that does not is ended. Its containers run on.
 func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 	proc := c.running()
 	if proc == nil {
@@ -201,17 +206,20 @@ func (c Config) waitReady(ctx context.Context, proc *process) error {
 		case <-proc.exited:
 			return c.ended(proc)
 		case <-ctx.Done():
-			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s", c.socket(), err, c.logFile(), c.root())
+			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s",
+				c.socket(), err, c.logFile(), c.root())
 		case <-time.After(3 * time.Millisecond): // the socket is open before CRI is
 		}
 	}
 }
 
 func (c Config) dial() (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix://"+c.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 2 * time.Millisecond, Multiplier: 1.1, MaxDelay: 20 * time.Millisecond},
-		MinConnectTimeout: time.Second,
-	}))
+	conn, err := grpc.NewClient("unix://"+c.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 2 * time.Millisecond, Multiplier: 1.1,
+				MaxDelay: 20 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("containerd's socket: %w", err)
 	}
@@ -235,18 +243,22 @@ func (c Config) lastLogLines(since int64) string {
 	return failureReason(string(raw), c.root())
 }
 
-// failureReason is the cause in containerd's log: the first part that did not load drags the others with it.
+// failureReason is the cause in containerd's log: the first part that did not load drags the others
+// with it.
 func failureReason(log, root string) string {
 	var last string
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
 		if _, cause, found := strings.Cut(line, `msg="failed to load plugin" `); found {
-			if strings.Contains(cause, "invalid database") || strings.Contains(cause, "checksum error") || strings.Contains(cause, "version mismatch") {
-				return "; its database is damaged (" + cause + "): remove " + root + ", images are fetched again and Pods started anew"
+			if strings.Contains(cause, "invalid database") || strings.Contains(cause, "checksum error") ||
+				strings.Contains(cause, "version mismatch") {
+				return "; its database is damaged (" + cause + "): remove " + root +
+					", images are fetched again and Pods started anew"
 			}
 			return "; it says: " + cause
 		}
-		if strings.Contains(line, "level=error") || strings.Contains(line, "level=fatal") || strings.HasPrefix(line, "containerd:") || strings.HasPrefix(line, "panic:") {
+		if strings.Contains(line, "level=error") || strings.Contains(line, "level=fatal") || strings.HasPrefix(line,
+			"containerd:") || strings.HasPrefix(line, "panic:") {
 			last = line
 		}
 	}

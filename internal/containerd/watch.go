@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A containerd that keeps dying young is started again after a growing pause; one that lived this long is started again at once.
+// A containerd that keeps dying young is started again after a growing pause; one that lived this
+// long is started again at once.
 const (
 	stableAge         = 10 * time.Second
 	firstRestartDelay = 100 * time.Millisecond
@@ -27,7 +28,9 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 			return
 		case <-proc.exited:
 		}
-		c.cfg.notify(Event{Kind: Died, PID: proc.pid, Err: fmt.Errorf("containerd (process %d) ended after %s; its log is %s", proc.pid, time.Since(born).Round(time.Millisecond), c.cfg.logFile())})
+		c.cfg.notify(Event{Kind: Died, PID: proc.pid,
+			Err: fmt.Errorf("containerd (process %d) ended after %s; its log is %s", proc.pid,
+				time.Since(born).Round(time.Millisecond), c.cfg.logFile())})
 		delay = nextRestartDelay(delay, time.Since(born))
 		next := c.restart(ctx, config, delay)
 		if next == nil {
@@ -41,7 +44,8 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 	}
 }
 
-// nextRestartDelay is the pause before a restart: none after a ripe age or the first death, then growing.
+// nextRestartDelay is the pause before a restart: none after a ripe age or the first death, then
+// growing.
 func nextRestartDelay(last, age time.Duration) time.Duration {
 	switch {
 	case age >= stableAge || last == noRestartYet:

@@ -1,7 +1,8 @@
-// Package control runs the controllers around a Pod: one directory each, decisions in decide.go, acts in do.go.
+// Package control runs the controllers around a Pod: one directory each, decisions in decide.go,
+// acts in do.go.
 //
-// Chapter: between the chapters. In: API objects by shared watches. Out: writes through the API like any other client's.
-// To add one: a directory, a row in All, the resources it reads and writes; see docs/contributing/adding/controller.md.
+// In: API objects by shared watches. Out: writes through the API like any other client's. To add
+// one: a directory, a row in All, the resources it reads and writes; see docs/contributing/adding/controller.md.
 package control
 
 import (
@@ -50,51 +51,114 @@ import (
 
 // All is every controller, one row each; the order has no meaning.
 var All = []controllerruntime.ControllerDescriptor{
-	{Name: "serviceaccount", ServiceAccount: "service-account-controller", EventSource: "serviceaccount-controller", Reads: []string{"namespaces", "serviceaccounts"}, Writes: []string{"serviceaccounts"}, Constructor: serviceaccount.New},
-	{Name: "rootca", ServiceAccount: "root-ca-cert-publisher", EventSource: "root-ca-certificate-publisher-controller", Reads: []string{"namespaces", "configmaps"}, Writes: []string{"configmaps"}, Constructor: rootcacertpublisher.New},
-	{Name: "clustertrustbundle", ServiceAccount: "kube-apiserver-serving-clustertrustbundle-publisher", EventSource: "kube-apiserver-serving-clustertrustbundle-publisher-controller", Reads: []string{"clustertrustbundles"}, Writes: []string{"clustertrustbundles"}, Constructor: clustertrustbundlepublisher.New},
-	{Name: "certcleaner", ServiceAccount: "certificate-controller", EventSource: "certificatesigningrequest-cleaner-controller", Reads: []string{"certificatesigningrequests"}, Writes: []string{"certificatesigningrequests"}, Constructor: csrcleaner.New},
-	{Name: "podcertcleaner", ServiceAccount: "podcertificaterequestcleaner", EventSource: "podcertificaterequest-cleaner-controller", Reads: []string{"podcertificaterequests"}, Writes: []string{"podcertificaterequests"}, Constructor: csrcleaner.NewPodCertificateRequestCleaner},
-	{Name: "namespace", ServiceAccount: "namespace-controller", EventSource: "namespace-controller", Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"}, Constructor: namespace.New},
-	{Name: "replicaset", ServiceAccount: "replicaset-controller", EventSource: "replicaset-controller", Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"}, Constructor: replicaset.New},
-	{Name: "deployment", ServiceAccount: "deployment-controller", EventSource: "deployment-controller", Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments", "deployments/status"}, Constructor: deployment.New},
-	{Name: "job", ServiceAccount: "job-controller", EventSource: "job-controller", Reads: []string{"jobs", "pods"}, Writes: []string{"pods", "jobs", "jobs/status"}, Constructor: job.New},
-	{Name: "jobttl", ServiceAccount: "ttl-after-finished-controller", EventSource: "ttl-after-finished-controller", Reads: []string{"jobs"}, Writes: []string{"jobs"}, Constructor: ttlafterfinished.New},
-	{Name: "clusterroles", ServiceAccount: "clusterrole-aggregation-controller", EventSource: "clusterrole-aggregation-controller", Reads: []string{"clusterroles"}, Writes: []string{"clusterroles"}, Constructor: clusterroleaggregation.New},
-	{Name: "ownergc", ServiceAccount: "generic-garbage-collector", EventSource: "garbage-collector-controller", Reads: []string{"*"}, Writes: []string{"*"}, Constructor: garbagecollector.New},
-	{Name: "podgc", ServiceAccount: "pod-garbage-collector", EventSource: "pod-garbage-collector-controller", Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Constructor: podgc.New},
-	{Name: "nodelifecycle", ServiceAccount: "node-controller", EventSource: "node-controller", Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"}, Constructor: nodelifecycle.New},
-	{Name: "nodecidr", ServiceAccount: "node-controller", EventSource: "cidrAllocator", Reads: []string{"nodes"}, Writes: []string{"nodes"}, Constructor: nodeipam.New},
-	{Name: "taintevict", ServiceAccount: "node-controller", EventSource: "taint-eviction-controller", Reads: []string{"nodes", "pods"}, Writes: []string{"pods", "pods/status"}, Constructor: tainteviction.New},
-	{Name: "devicetaint", ServiceAccount: "device-taint-eviction-controller", EventSource: "device-taint-eviction-controller", Reads: []string{"pods", "resourceclaims", "resourceslices", "devicetaintrules"}, Writes: []string{"pods", "pods/status", "devicetaintrules/status"}, Constructor: devicetainteviction.New},
-	{Name: "volumebinding", ServiceAccount: "persistent-volume-binder", EventSource: "persistentvolume-controller", Reads: []string{"persistentvolumes", "persistentvolumeclaims", "storageclasses"}, Writes: []string{"persistentvolumes", "persistentvolumes/status", "persistentvolumeclaims", "persistentvolumeclaims/status"}, Constructor: persistentvolumebinder.New},
-	{Name: "pvcprotection", ServiceAccount: "pvc-protection-controller", EventSource: "pvc-protection-controller", Reads: []string{"persistentvolumeclaims", "pods"}, Writes: []string{"persistentvolumeclaims"}, Constructor: volumeprotection.NewPVCProtection},
-	{Name: "pvprotection", ServiceAccount: "pv-protection-controller", EventSource: "pv-protection-controller", Reads: []string{"persistentvolumes"}, Writes: []string{"persistentvolumes"}, Constructor: volumeprotection.NewPVProtection},
-	{Name: "vacprotection", ServiceAccount: "volumeattributesclass-protection-controller", EventSource: "volumeattributesclass-protection-controller", Reads: []string{"volumeattributesclasses", "persistentvolumes", "persistentvolumeclaims"}, Writes: []string{"volumeattributesclasses"}, Constructor: volumeprotection.NewVACProtection},
-	{Name: "disruption", ServiceAccount: "disruption-controller", EventSource: "controllermanager", Reads: []string{"poddisruptionbudgets", "pods", "replicasets", "deployments", "statefulsets", "replicationcontrollers", "*/scale"}, Writes: []string{"poddisruptionbudgets/status", "pods/status"}, Constructor: disruption.New},
-	{Name: "resourcequota", ServiceAccount: "resourcequota-controller", EventSource: "resourcequota-controller", Reads: []string{"resourcequotas", "*"}, Writes: []string{"resourcequotas/status"}, Constructor: resourcequota.New},
-	{Name: "resourceclaim", ServiceAccount: "resource-claim-controller", EventSource: "resource_claim", Reads: []string{"pods", "resourceclaims", "resourceclaimtemplates"}, Writes: []string{"resourceclaims", "resourceclaims/status", "pods/status"}, Constructor: resourceclaim.New},
-	{Name: "statefulset", ServiceAccount: "statefulset-controller", EventSource: "statefulset-controller", Reads: []string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"}, Writes: []string{"pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets/status"}, Constructor: statefulset.New},
-	{Name: "daemonset", ServiceAccount: "daemon-set-controller", EventSource: "daemonset-controller", Reads: []string{"daemonsets", "nodes", "pods", "controllerrevisions"}, Writes: []string{"pods", "controllerrevisions", "daemonsets/status"}, Constructor: daemonset.New},
-	{Name: "cronjob", ServiceAccount: "cronjob-controller", EventSource: "cronjob-controller", Reads: []string{"cronjobs", "jobs"}, Writes: []string{"jobs", "cronjobs/status"}, Constructor: cronjob.New},
-	{Name: "replicationcontroller", ServiceAccount: "replication-controller", EventSource: "replication-controller", Reads: []string{"replicationcontrollers", "pods"}, Writes: []string{"pods", "replicationcontrollers/status"}, Constructor: replicaset.NewReplicationController},
-	{Name: "endpointslice", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Reads: []string{"services", "pods", "nodes", "endpointslices"}, Writes: []string{"endpointslices"}, Constructor: endpointslice.New},
-	{Name: "endpoints", ServiceAccount: "endpoint-controller", EventSource: "endpoint-controller", Reads: []string{"services", "pods", "endpoints"}, Writes: []string{"endpoints"}, Constructor: endpoints.New},
-	{Name: "slicemirror", ServiceAccount: "endpointslicemirroring-controller", EventSource: "endpoint-slice-mirroring-controller", Reads: []string{"services", "endpoints", "endpointslices"}, Writes: []string{"endpointslices"}, Constructor: endpointslicemirroring.New},
-	{Name: "servicelb", ServiceAccount: "service-controller", EventSource: "service-controller", Reads: []string{"services", "nodes", "pods", "endpointslices"}, Writes: []string{"services/status"}, Constructor: servicelb.New},
+	{Name: "serviceaccount", ServiceAccount: "service-account-controller", EventSource: "serviceaccount-controller",
+		Reads: []string{"namespaces", "serviceaccounts"}, Writes: []string{"serviceaccounts"},
+		Constructor: serviceaccount.New},
+	{Name: "rootca", ServiceAccount: "root-ca-cert-publisher", EventSource: "root-ca-certificate-publisher-controller",
+		Reads: []string{"namespaces", "configmaps"}, Writes: []string{"configmaps"},
+		Constructor: rootcacertpublisher.New},
+	{Name: "clustertrustbundle", ServiceAccount: "kube-apiserver-serving-clustertrustbundle-publisher",
+		EventSource: "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+		Reads:       []string{"clustertrustbundles"}, Writes: []string{"clustertrustbundles"},
+		Constructor: clustertrustbundlepublisher.New},
+	{Name: "certcleaner", ServiceAccount: "certificate-controller",
+		EventSource: "certificatesigningrequest-cleaner-controller", Reads: []string{"certificatesigningrequests"},
+		Writes: []string{"certificatesigningrequests"}, Constructor: csrcleaner.New},
+	{Name: "podcertcleaner", ServiceAccount: "podcertificaterequestcleaner",
+		EventSource: "podcertificaterequest-cleaner-controller", Reads: []string{"podcertificaterequests"},
+		Writes: []string{"podcertificaterequests"}, Constructor: csrcleaner.NewPodCertificateRequestCleaner},
+	{Name: "namespace", ServiceAccount: "namespace-controller", EventSource: "namespace-controller",
+		Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"},
+		Constructor: namespace.New},
+	{Name: "replicaset", ServiceAccount: "replicaset-controller", EventSource: "replicaset-controller",
+		Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"},
+		Constructor: replicaset.New},
+	{Name: "deployment", ServiceAccount: "deployment-controller", EventSource: "deployment-controller",
+		Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments",
+			"deployments/status"}, Constructor: deployment.New},
+	{Name: "job", ServiceAccount: "job-controller", EventSource: "job-controller", Reads: []string{"jobs", "pods"},
+		Writes: []string{"pods", "jobs", "jobs/status"}, Constructor: job.New},
+	{Name: "jobttl", ServiceAccount: "ttl-after-finished-controller", EventSource: "ttl-after-finished-controller",
+		Reads: []string{"jobs"}, Writes: []string{"jobs"}, Constructor: ttlafterfinished.New},
+	{Name: "clusterroles", ServiceAccount: "clusterrole-aggregation-controller",
+		EventSource: "clusterrole-aggregation-controller", Reads: []string{"clusterroles"},
+		Writes: []string{"clusterroles"}, Constructor: clusterroleaggregation.New},
+	{Name: "ownergc", ServiceAccount: "generic-garbage-collector", EventSource: "garbage-collector-controller",
+		Reads: []string{"*"}, Writes: []string{"*"}, Constructor: garbagecollector.New},
+	{Name: "podgc", ServiceAccount: "pod-garbage-collector", EventSource: "pod-garbage-collector-controller",
+		Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Constructor: podgc.New},
+	{Name: "nodelifecycle", ServiceAccount: "node-controller", EventSource: "node-controller",
+		Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"},
+		Constructor: nodelifecycle.New},
+	{Name: "nodecidr", ServiceAccount: "node-controller", EventSource: "cidrAllocator", Reads: []string{"nodes"},
+		Writes: []string{"nodes"}, Constructor: nodeipam.New},
+	{Name: "taintevict", ServiceAccount: "node-controller", EventSource: "taint-eviction-controller",
+		Reads: []string{"nodes", "pods"}, Writes: []string{"pods", "pods/status"}, Constructor: tainteviction.New},
+	{Name: "devicetaint", ServiceAccount: "device-taint-eviction-controller",
+		EventSource: "device-taint-eviction-controller", Reads: []string{"pods", "resourceclaims", "resourceslices",
+			"devicetaintrules"}, Writes: []string{"pods", "pods/status", "devicetaintrules/status"},
+		Constructor: devicetainteviction.New},
+	{Name: "volumebinding", ServiceAccount: "persistent-volume-binder", EventSource: "persistentvolume-controller",
+		Reads: []string{"persistentvolumes", "persistentvolumeclaims", "storageclasses"},
+		Writes: []string{"persistentvolumes", "persistentvolumes/status", "persistentvolumeclaims",
+			"persistentvolumeclaims/status"}, Constructor: persistentvolumebinder.New},
+	{Name: "pvcprotection", ServiceAccount: "pvc-protection-controller", EventSource: "pvc-protection-controller",
+		Reads: []string{"persistentvolumeclaims", "pods"}, Writes: []string{"persistentvolumeclaims"},
+		Constructor: volumeprotection.NewPVCProtection},
+	{Name: "pvprotection", ServiceAccount: "pv-protection-controller", EventSource: "pv-protection-controller",
+		Reads: []string{"persistentvolumes"}, Writes: []string{"persistentvolumes"},
+		Constructor: volumeprotection.NewPVProtection},
+	{Name: "vacprotection", ServiceAccount: "volumeattributesclass-protection-controller",
+		EventSource: "volumeattributesclass-protection-controller",
+		Reads:       []string{"volumeattributesclasses", "persistentvolumes", "persistentvolumeclaims"},
+		Writes:      []string{"volumeattributesclasses"}, Constructor: volumeprotection.NewVACProtection},
+	{Name: "disruption", ServiceAccount: "disruption-controller", EventSource: "controllermanager",
+		Reads: []string{"poddisruptionbudgets", "pods", "replicasets", "deployments", "statefulsets",
+			"replicationcontrollers", "*/scale"}, Writes: []string{"poddisruptionbudgets/status", "pods/status"},
+		Constructor: disruption.New},
+	{Name: "resourcequota", ServiceAccount: "resourcequota-controller", EventSource: "resourcequota-controller",
+		Reads: []string{"resourcequotas", "*"}, Writes: []string{"resourcequotas/status"},
+		Constructor: resourcequota.New},
+	{Name: "resourceclaim", ServiceAccount: "resource-claim-controller", EventSource: "resource_claim",
+		Reads:  []string{"pods", "resourceclaims", "resourceclaimtemplates"},
+		Writes: []string{"resourceclaims", "resourceclaims/status", "pods/status"}, Constructor: resourceclaim.New},
+	{Name: "statefulset", ServiceAccount: "statefulset-controller", EventSource: "statefulset-controller",
+		Reads:       []string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"},
+		Writes:      []string{"pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets/status"},
+		Constructor: statefulset.New},
+	{Name: "daemonset", ServiceAccount: "daemon-set-controller", EventSource: "daemonset-controller",
+		Reads:  []string{"daemonsets", "nodes", "pods", "controllerrevisions"},
+		Writes: []string{"pods", "controllerrevisions", "daemonsets/status"}, Constructor: daemonset.New},
+	{Name: "cronjob", ServiceAccount: "cronjob-controller", EventSource: "cronjob-controller",
+		Reads: []string{"cronjobs", "jobs"}, Writes: []string{"jobs", "cronjobs/status"}, Constructor: cronjob.New},
+	{Name: "replicationcontroller", ServiceAccount: "replication-controller", EventSource: "replication-controller",
+		Reads: []string{"replicationcontrollers", "pods"}, Writes: []string{"pods", "replicationcontrollers/status"},
+		Constructor: replicaset.NewReplicationController},
+	{Name: "endpointslice", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller",
+		Reads: []string{"services", "pods", "nodes", "endpointslices"}, Writes: []string{"endpointslices"},
+		Constructor: endpointslice.New},
+	{Name: "endpoints", ServiceAccount: "endpoint-controller", EventSource: "endpoint-controller",
+		Reads: []string{"services", "pods", "endpoints"}, Writes: []string{"endpoints"}, Constructor: endpoints.New},
+	{Name: "slicemirror", ServiceAccount: "endpointslicemirroring-controller",
+		EventSource: "endpoint-slice-mirroring-controller", Reads: []string{"services", "endpoints", "endpointslices"},
+		Writes: []string{"endpointslices"}, Constructor: endpointslicemirroring.New},
+	{Name: "servicelb", ServiceAccount: "service-controller", EventSource: "service-controller",
+		Reads: []string{"services", "nodes", "pods", "endpointslices"}, Writes: []string{"services/status"},
+		Constructor: servicelb.New},
 }
 
 // Options say what the controllers run with.
 type Options struct {
 	Deps controllerruntime.ControllerContext // Client and Informers read; each controller writes as its own account
-	// As makes the clients of a service account in kube-system, so that each controller may do what its role allows and no more.
-	// nil lets all of them use Deps.Client and Deps.Metadata.
+	// As makes the clients of a service account in kube-system, so that each controller may do what
+	// its role allows and no more. nil lets all of them use Deps.Client and Deps.Metadata.
 	As func(account string) (kubernetes.Interface, metadata.Interface, error)
 	// Only names the controllers to run; empty means all. Without names those that are left out.
 	Only, Without []string
 }
 
-// Run runs the controllers until ctx ends. Deps.Recorder may be nil; events are then written by each controller's own client.
+// Run runs the controllers until ctx ends. Deps.Recorder may be nil; events are then written by
+// each controller's own client.
 func Run(ctx context.Context, o Options) error {
 	var runners []controllerruntime.Runner
 	for _, c := range All {
@@ -110,7 +174,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		if ownClient.Recorder == nil {
 			broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-			broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: ownClient.Client.CoreV1().Events("")})
+			broadcaster.StartRecordingToSink(
+				&typedcorev1.EventSinkImpl{Interface: ownClient.Client.CoreV1().Events("")})
 			defer broadcaster.Shutdown()
 			ownClient.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: c.EventSource})
 		}

@@ -14,14 +14,16 @@ import (
 )
 
 // CreateContainer makes a container in the sandbox and returns its id; it does not run yet.
-func (s *runtimeService) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+func (s *runtimeService) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig,
+	sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	name := config.GetMetadata().GetName()
 	ref := sandboxRef(sandboxConfig.GetMetadata())
 	var id string
 	err := s.log.call("CreateContainer", ref, name, func() error {
-		r, err := s.api.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: config, SandboxConfig: sandboxConfig})
+		r, err := s.api.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: config,
+			SandboxConfig: sandboxConfig})
 		if err != nil {
 			return err
 		}
@@ -50,7 +52,8 @@ func (s *runtimeService) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// StopContainer sends the stop signal, waits up to grace seconds, and kills. A stopped or unknown container is no error.
+// StopContainer sends the stop signal, waits up to grace seconds, and kills. A stopped or unknown
+// container is no error.
 func (s *runtimeService) StopContainer(ctx context.Context, id string, grace int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+time.Duration(grace)*time.Second)
 	defer cancel()
@@ -75,7 +78,8 @@ func (s *runtimeService) RemoveContainer(ctx context.Context, id string) error {
 }
 
 // ListContainers lists the containers that pass filter, all for nil.
-func (s *runtimeService) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+func (s *runtimeService) ListContainers(ctx context.Context,
+	filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})
@@ -87,7 +91,8 @@ func (s *runtimeService) ListContainers(ctx context.Context, filter *runtimeapi.
 }
 
 // ContainerStatus returns the container; an unknown id is an error of code NotFound.
-func (s *runtimeService) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *runtimeService) ContainerStatus(ctx context.Context, id string,
+	verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
@@ -95,32 +100,39 @@ func (s *runtimeService) ContainerStatus(ctx context.Context, id string, verbose
 		return nil, err
 	}
 	st := r.GetStatus()
-	if st != nil && (st.Id == "" || st.CreatedAt == 0 || st.GetMetadata().GetName() == "" || st.GetImage().GetImage() == "" || st.ImageRef == "") {
-		return nil, fmt.Errorf("the runtime's ContainerStatus of %q leaves id, created_at, metadata, image or image_ref empty", id)
+	if st != nil && (st.Id == "" || st.CreatedAt == 0 || st.GetMetadata().GetName() == "" ||
+		st.GetImage().GetImage() == "" || st.ImageRef == "") {
+		return nil, fmt.Errorf("the runtime's ContainerStatus of %q leaves id, created_at, metadata, image or "+
+			"image_ref empty", id)
 	}
 	return r, nil
 }
 
 // UpdateContainerResources changes the limits of a container in place.
-func (s *runtimeService) UpdateContainerResources(ctx context.Context, id string, res *runtimeapi.ContainerResources) error {
+func (s *runtimeService) UpdateContainerResources(ctx context.Context, id string,
+	res *runtimeapi.ContainerResources) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	return s.callForContainer("UpdateContainerResources", id, func() error {
-		_, err := s.api.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: res.GetLinux(), Windows: res.GetWindows()})
+		_, err := s.api.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id,
+			Linux: res.GetLinux(), Windows: res.GetWindows()})
 		return err
 	})
 }
 
-// ExecSync runs a command to its end and returns its output. A non-zero exit is a utilexec.CodeExitError; running out of time (whole seconds, 0 is
-// no limit) wraps cri-client's ErrCommandTimedOut.
-func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+// ExecSync runs a command to its end and returns its output. A non-zero exit is a
+// utilexec.CodeExitError; running out of time (whole seconds, 0 is no limit) wraps cri-client's
+// ErrCommandTimedOut.
+func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string,
+	timeout time.Duration) (stdout, stderr []byte, err error) {
 	if timeout != 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout+timeout)
 		defer cancel()
 	}
 	run := func() error {
-		r, err := s.api.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: int64(timeout.Seconds())})
+		r, err := s.api.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd,
+			Timeout: int64(timeout.Seconds())})
 		switch {
 		case status.Code(err) == codes.DeadlineExceeded:
 			return fmt.Errorf("%w: %q timed out after %s", remote.ErrCommandTimedOut, strings.Join(cmd, " "), timeout)
@@ -145,7 +157,8 @@ func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string, 
 }
 
 // Exec returns the URL under which the runtime runs a command with streams.
-func (s *runtimeService) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (r *runtimeapi.ExecResponse, err error) {
+func (s *runtimeService) Exec(ctx context.Context,
+	req *runtimeapi.ExecRequest) (r *runtimeapi.ExecResponse, err error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	err = s.callForContainer("Exec", req.GetContainerId(), func() (err error) {
@@ -156,7 +169,8 @@ func (s *runtimeService) Exec(ctx context.Context, req *runtimeapi.ExecRequest) 
 }
 
 // Attach returns the URL under which the runtime attaches to the container's own streams.
-func (s *runtimeService) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (r *runtimeapi.AttachResponse, err error) {
+func (s *runtimeService) Attach(ctx context.Context,
+	req *runtimeapi.AttachRequest) (r *runtimeapi.AttachResponse, err error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	err = s.callForContainer("Attach", req.GetContainerId(), func() (err error) {
@@ -182,8 +196,10 @@ func (s *runtimeService) CheckpointContainer(ctx context.Context, req *runtimeap
 	})
 }
 
-// GetContainerEvents passes events on until the stream breaks; opened is called once it is open. Client.Events reconnects as well.
-func (s *runtimeService) GetContainerEvents(ctx context.Context, out chan *runtimeapi.ContainerEventResponse, opened func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+// GetContainerEvents passes events on until the stream breaks; opened is called once it is open.
+// Client.Events reconnects as well.
+func (s *runtimeService) GetContainerEvents(ctx context.Context, out chan *runtimeapi.ContainerEventResponse,
+	opened func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	stream, err := s.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {
 		return err

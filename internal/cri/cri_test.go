@@ -69,7 +69,8 @@ func dial(t *testing.T, o cri.Options) *cri.Client {
 func podConfig(name string) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
-		Labels:   map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": name + "-uid"},
+		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default",
+			"io.kubernetes.pod.uid": name + "-uid"},
 	}
 }
 
@@ -78,7 +79,8 @@ func containerConfig(pod *runtimeapi.PodSandboxConfig, name string) *runtimeapi.
 	for k, v := range pod.Labels {
 		labels[k] = v
 	}
-	return &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, Labels: labels}
+	return &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image: &runtimeapi.ImageSpec{Image: "img:1"}, Labels: labels}
 }
 
 func TestChangingCallsAreJournaled(t *testing.T) {
@@ -104,14 +106,16 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 	_, _, _ = c.ProbeRuntime().ExecSync(ctx, app, []string{"true"}, time.Second)
 	_, _ = rt.ContainerStatus(ctx, app, false)
 	want := []string{
-		"default/web CRI RunPodSandbox", "default/web CRI PullImage img:1", "default/web CRI CreateContainer app", "default/web CRI StartContainer app",
+		"default/web CRI RunPodSandbox", "default/web CRI PullImage img:1", "default/web CRI CreateContainer app",
+		"default/web CRI StartContainer app",
 		"default/web CRI StartContainer app failed", "default/web CRI ExecSync app",
 	}
 	if got := notes.take(); !slices.Equal(got, want) {
 		t.Errorf("journal %q, want %q", got, want)
 	}
 
-	// A new client, as after a restart of the kubelet, learns whose ids are whose from what it lists.
+	// A new client, as after a restart of the kubelet, learns whose ids are whose from what it
+	// lists.
 	again := dial(t, cri.Options{Endpoint: f.Endpoint(), Journal: &notes})
 	if _, err := again.Runtime().ListPodSandbox(ctx, nil); err != nil {
 		t.Fatal(err)
@@ -123,7 +127,8 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 	_ = again.Runtime().RemoveContainer(ctx, app)
 	_ = again.Runtime().StopPodSandbox(ctx, id)
 	_ = again.Runtime().RemovePodSandbox(ctx, id)
-	want = []string{"default/web CRI StopContainer app", "default/web CRI RemoveContainer app", "default/web CRI StopPodSandbox", "default/web CRI RemovePodSandbox"}
+	want = []string{"default/web CRI StopContainer app", "default/web CRI RemoveContainer app",
+		"default/web CRI StopPodSandbox", "default/web CRI RemovePodSandbox"}
 	if got := notes.take(); !slices.Equal(got, want) {
 		t.Errorf("journal %q, want %q", got, want)
 	}
@@ -174,10 +179,11 @@ func TestDialWaits(t *testing.T) {
 		}
 		made <- f
 	}()
-	dial(t, cri.Options{Endpoint: "unix://" + filepath.Join(dir, "cri.sock"), Dialer: func(ctx context.Context, path string) (net.Conn, error) {
-		tried <- struct{}{}
-		return (&net.Dialer{}).DialContext(ctx, "unix", path)
-	}})
+	dial(t, cri.Options{Endpoint: "unix://" + filepath.Join(dir, "cri.sock"),
+		Dialer: func(ctx context.Context, path string) (net.Conn, error) {
+			tried <- struct{}{}
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}})
 	(<-made).Close()
 }
 
@@ -248,7 +254,8 @@ func TestEventsComeBackAfterARestart(t *testing.T) {
 func TestFeatures(t *testing.T) {
 	c := dial(t, cri.Options{Endpoint: start(t).Endpoint()})
 	f, err := c.Features(t.Context())
-	if err != nil || f.CgroupDriver != "cgroupfs" || !f.SupplementalGroupsPolicy || f.MountOptions || !f.Handlers[""].RecursiveReadOnlyMounts || f.Handlers["runc"].UserNamespaces {
+	if err != nil || f.CgroupDriver != "cgroupfs" || !f.SupplementalGroupsPolicy || f.MountOptions ||
+		!f.Handlers[""].RecursiveReadOnlyMounts || f.Handlers["runc"].UserNamespaces {
 		t.Errorf("%+v %v", f, err)
 	}
 	if c.Version().GetRuntimeName() != "containerd" {
@@ -279,10 +286,16 @@ func receivedSignals(c *cri.Client) (doubt, images bool) {
 
 func TestSigns(t *testing.T) {
 	call := map[string]func(ctx context.Context, c *cri.Client){
-		"a list":               func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().ListContainers(ctx, nil) },
-		"a state":              func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().Status(ctx, false) },
-		"an unknown container": func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().ContainerStatus(ctx, "nobody", false) },
-		"a sandbox":            func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().RunPodSandbox(ctx, podConfig("web"), "") },
+		"a list": func(ctx context.Context, c *cri.Client) {
+			_, _ = c.Runtime().ListContainers(ctx, nil)
+		},
+		"a state": func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().Status(ctx, false) },
+		"an unknown container": func(ctx context.Context, c *cri.Client) {
+			_, _ = c.Runtime().ContainerStatus(ctx, "nobody", false)
+		},
+		"a sandbox": func(ctx context.Context, c *cri.Client) {
+			_, _ = c.Runtime().RunPodSandbox(ctx, podConfig("web"), "")
+		},
 		"a pull": func(ctx context.Context, c *cri.Client) {
 			_, _ = c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "img:1"}, nil, nil)
 		},
@@ -312,7 +325,8 @@ func TestSigns(t *testing.T) {
 	} {
 		t.Run(c.call+" "+c.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true, Images: []crifake.Image{{Names: []string{"img:1"}}}})
+				f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true,
+					Images: []crifake.Image{{Names: []string{"img:1"}}}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	maxMessage      = 64 << 20               // bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
+	// bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
+	maxMessage      = 64 << 20
 	defaultTimeout  = 2 * time.Minute        // KubeletConfiguration.runtimeRequestTimeout
 	firstRetryDelay = 20 * time.Millisecond  // first pause before dialling a lost runtime again
 	maxRetryDelay   = 500 * time.Millisecond // longest pause; containerd is back 0.2 s after it was killed
@@ -37,19 +38,22 @@ type Options struct {
 	Journal        journal.Sink  // receives a journal.Called per changing call; nil writes nothing
 	Timeout        time.Duration // of one call; 0 means 2 minutes
 	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
-	FailFast       bool          // Dial fails at once where nobody listens; else it waits for a runtime that is starting
+	// Dial fails at once where nobody listens; else it waits for a runtime that is starting
+	FailFast bool
 
 	// OnCall is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
 	OnCall func(method string, took time.Duration, err error)
-	// OnMessage is shown the request of every call but streams, and its answer, nil for an error: for people who debug. They hold secrets (image
-	// credentials, environments). nil: nobody looks.
+	// OnMessage is shown the request of every call but streams, and its answer, nil for an error:
+	// for people who debug. They hold secrets (image credentials, environments). nil: nobody looks.
 	OnMessage func(request, answer proto.Message)
 
-	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an in-memory one.
+	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an
+	// in-memory one.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
 }
 
-// Client is a connection to one runtime (and its image service). It reconnects by itself for as long as it is open.
+// Client is a connection to one runtime (and its image service). It reconnects by itself for as
+// long as it is open.
 type Client struct {
 	conns   []*grpc.ClientConn
 	runtime runtimeService
@@ -59,7 +63,8 @@ type Client struct {
 	cancel  context.CancelFunc // ends following the connections
 }
 
-// Dial connects and shakes hands. The error names the endpoint and says whether nothing listens there, nothing answers, or another API is spoken.
+// Dial connects and shakes hands. The error names the endpoint and says whether nothing listens
+// there, nothing answers, or another API is spoken.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	o = withDefaults(o)
 	if o.FailFast {
@@ -127,7 +132,8 @@ func connect(endpoint string, o Options, signs signals) (connection, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstRetryDelay, Multiplier: 1.6, Jitter: 0.1, MaxDelay: maxRetryDelay},
+			Backoff: backoff.Config{BaseDelay: firstRetryDelay, Multiplier: 1.6, Jitter: 0.1,
+				MaxDelay: maxRetryDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}))
 	if err != nil {
@@ -137,7 +143,8 @@ func connect(endpoint string, o Options, signs signals) (connection, error) {
 }
 
 // instrument tells Calls and Messages of a call.
-func (o Options) instrument(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (o Options) instrument(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if o.OnCall == nil && o.OnMessage == nil {
 		return call(ctx, method, req, reply, cc, opts...)
 	}
@@ -156,16 +163,21 @@ func (o Options) instrument(ctx context.Context, method string, req, reply any, 
 	return err
 }
 
-// SocketPath reads an endpoint: unix:///path or an absolute path. The error names the endpoint and the form expected.
+// SocketPath reads an endpoint: unix:///path or an absolute path. The error names the endpoint and
+// the form expected.
 func SocketPath(endpoint string) (string, error) {
 	path, found := strings.CutPrefix(endpoint, "unix://")
 	switch {
 	case endpoint == "":
-		return "", errors.New("container runtime endpoint is empty: set containerRuntimeEndpoint or --container-runtime-endpoint to unix:///path/of/socket")
+		return "", errors.New(
+			"container runtime endpoint is empty: set containerRuntimeEndpoint or --container-runtime-endpoint to " +
+				"unix:///path/of/socket")
 	case !found && strings.Contains(endpoint, "://"):
-		return "", fmt.Errorf("container runtime endpoint %q: only unix sockets are spoken to: use unix:///path/of/socket", endpoint)
+		return "", fmt.Errorf(
+			"container runtime endpoint %q: only unix sockets are spoken to: use unix:///path/of/socket", endpoint)
 	case !filepath.IsAbs(path):
-		return "", fmt.Errorf("container runtime endpoint %q: the socket's path is not absolute: use unix:///path/of/socket", endpoint)
+		return "", fmt.Errorf("container runtime endpoint %q: the socket's path is not absolute: use "+
+			"unix:///path/of/socket", endpoint)
 	}
 	return filepath.Clean(path), nil
 }
@@ -182,10 +194,12 @@ func (c *Client) negotiateVersion(ctx context.Context, o Options) (*runtimeapi.V
 		return nil, describeDialError(o.Endpoint, "runtime.v1.RuntimeService", err)
 	}
 	if v.RuntimeName == "" || v.RuntimeApiVersion == "" {
-		return nil, fmt.Errorf("container runtime endpoint %q: its Version answer leaves runtime_name or runtime_api_version empty", o.Endpoint)
+		return nil, fmt.Errorf("container runtime endpoint %q: its Version answer leaves runtime_name or "+
+			"runtime_api_version empty", o.Endpoint)
 	}
 	if v.RuntimeApiVersion != "v1" {
-		return nil, fmt.Errorf("container runtime endpoint %q: %s speaks CRI %q, and v1 is needed: update the runtime", o.Endpoint, v.RuntimeName, v.RuntimeApiVersion)
+		return nil, fmt.Errorf("container runtime endpoint %q: %s speaks CRI %q, and v1 is needed: update the runtime",
+			o.Endpoint, v.RuntimeName, v.RuntimeApiVersion)
 	}
 	endpoint := o.ImageEndpoint
 	if endpoint == "" {
@@ -216,7 +230,8 @@ func until(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Away tells that an error of Dial or of a call means that nobody answers at the runtime's socket now; it may come back.
+// Away tells that an error of Dial or of a call means that nobody answers at the runtime's socket
+// now; it may come back.
 func Away(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -242,11 +257,14 @@ func (o Options) waitListening(ctx context.Context) error {
 		case err == nil:
 			_ = conn.Close() // it was only to see whether somebody is there
 		case errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w", endpoint, err)
+			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w",
+				endpoint, err)
 		case errors.Is(err, os.ErrPermission):
-			return fmt.Errorf("container runtime endpoint %q: this process may not open the socket: try as root: %w", endpoint, err)
+			return fmt.Errorf("container runtime endpoint %q: this process may not open the socket: try as root: %w",
+				endpoint, err)
 		case errors.Is(err, unix.ECONNREFUSED):
-			return fmt.Errorf("container runtime endpoint %q: nobody listens on the socket: is the container runtime running? %w", endpoint, err)
+			return fmt.Errorf("container runtime endpoint %q: nobody listens on the socket: is the container runtime "+
+				"running? %w", endpoint, err)
 		default:
 			return fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
 		}
@@ -259,12 +277,15 @@ func describeDialError(endpoint, service string, err error) error {
 	path, _ := SocketPath(endpoint)
 	switch status.Code(err) {
 	case codes.Unimplemented:
-		return fmt.Errorf("container runtime endpoint %q answers but does not serve %s: is its CRI plugin enabled, and is it recent enough for CRI v1? %w", endpoint, service, err)
+		return fmt.Errorf("container runtime endpoint %q answers but does not serve %s: is its CRI plugin enabled, "+
+			"and is it recent enough for CRI v1? %w", endpoint, service, err)
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
 		if _, statErr := os.Stat(path); errors.Is(statErr, os.ErrNotExist) {
-			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w", endpoint, err)
+			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w",
+				endpoint, err)
 		}
-		return fmt.Errorf("container runtime endpoint %q does not answer: is the container runtime running, and may this process open its socket? %w", endpoint, err)
+		return fmt.Errorf("container runtime endpoint %q does not answer: is the container runtime running, and may "+
+			"this process open its socket? %w", endpoint, err)
 	default:
 		return fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
 	}
@@ -273,7 +294,8 @@ func describeDialError(endpoint, service string, err error) error {
 // Runtime returns the RuntimeService; its changing calls are journaled, ExecSync among them.
 func (c *Client) Runtime() internalapi.RuntimeService { return &c.runtime }
 
-// ProbeRuntime returns the same RuntimeService without ExecSync in the journal: probes tell their verdicts themselves.
+// ProbeRuntime returns the same RuntimeService without ExecSync in the journal: probes tell their
+// verdicts themselves.
 func (c *Client) ProbeRuntime() internalapi.RuntimeService {
 	p := c.runtime
 	p.unlogged = true
@@ -286,7 +308,8 @@ func (c *Client) Images() internalapi.ImageManagerService { return &c.images }
 // Version returns what the runtime said of itself at Dial.
 func (c *Client) Version() *runtimeapi.VersionResponse { return c.version }
 
-// Close ends the connections. The services' own Close does nothing, so that no holder of one can close it for the others.
+// Close ends the connections. The services' own Close does nothing, so that no holder of one can
+// close it for the others.
 func (c *Client) Close() error {
 	c.cancel()
 	var errs []error

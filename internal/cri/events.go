@@ -13,9 +13,10 @@ import (
 
 // Events subscribes to the runtime's container events until ctx ends; then the channel is closed.
 //
-// A nil event means: the stream was opened (at first or again), so what happened before it may be missing; list everything now.
-// A runtime without events (containerd before 1.7) never sends one; the channel then carries nothing and the observer's own audit must do.
-// The reader must not dawdle: containerd stops delivering to everybody after 100 events that nobody took.
+// A nil event means: the stream was opened (at first or again), so what happened before it may be
+// missing; list everything now. A runtime without events (containerd before 1.7) never sends one;
+// the channel then carries nothing and the observer's own audit must do. The reader must not
+// dawdle: containerd stops delivering to everybody after 100 events that nobody took.
 func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventResponse {
 	out := make(chan *runtimeapi.ContainerEventResponse, 256)
 	go func() {
@@ -27,7 +28,8 @@ func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventRe
 			}
 			pause := firstRetryDelay
 			if status.Code(err) == codes.Unimplemented {
-				klog.FromContext(ctx).Info("The container runtime offers no events; relisting alone finds changes", "runtime", c.version.GetRuntimeName())
+				klog.FromContext(ctx).Info("The container runtime offers no events; relisting alone finds changes",
+					"runtime", c.version.GetRuntimeName())
 				<-ctx.Done()
 				return
 			}
@@ -50,7 +52,8 @@ func (c *Client) streamOnce(ctx context.Context, out chan<- *runtimeapi.Containe
 	return forward(ctx, stream, out)
 }
 
-func forward(ctx context.Context, stream runtimeapi.RuntimeService_GetContainerEventsClient, out chan<- *runtimeapi.ContainerEventResponse) error {
+func forward(ctx context.Context, stream runtimeapi.RuntimeService_GetContainerEventsClient,
+	out chan<- *runtimeapi.ContainerEventResponse) error {
 	send := func(e *runtimeapi.ContainerEventResponse) error {
 		select {
 		case out <- e:

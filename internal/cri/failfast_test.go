@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// A tool is told at once that nobody listens, and does not wait for a runtime to come; the image service counts as well.
+// A tool is told at once that nobody listens, and does not wait for a runtime to come; the image
+// service counts as well.
 func TestFailFastDoesNotWaitForARuntime(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "stale.sock")
@@ -37,7 +38,8 @@ func TestFailFastDoesNotWaitForARuntime(t *testing.T) {
 		{"", "", "is empty"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		_, err := cri.Dial(ctx, cri.Options{Endpoint: c.endpoint, ImageEndpoint: c.images, ConnectTimeout: time.Hour, FailFast: true})
+		_, err := cri.Dial(ctx, cri.Options{Endpoint: c.endpoint, ImageEndpoint: c.images, ConnectTimeout: time.Hour,
+			FailFast: true})
 		if err == nil || !strings.Contains(err.Error(), c.want) || ctx.Err() != nil {
 			t.Errorf("%q, %q: %v, want %q at once", c.endpoint, c.images, err, c.want)
 		}

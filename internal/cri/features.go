@@ -8,9 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Features is what the runtime can do, asked once per start. A field a runtime does not answer is false or empty.
+// Features is what the runtime can do, asked once per start. A field a runtime does not answer is
+// false or empty.
 type Features struct {
-	CgroupDriver string                    // cgroupfs or systemd; empty when the runtime does not say (containerd before 2.0): take the configured one
+	// cgroupfs or systemd; empty when the runtime does not say (containerd before 2.0): take the
+	// configured one
+	CgroupDriver string
 	Handlers     map[string]HandlerFeature // runtime handler name, "" for the default one
 
 	SupplementalGroupsPolicy  bool // SecurityContext.supplementalGroupsPolicy is obeyed

@@ -30,7 +30,8 @@ func (s *imageService) ListImages(ctx context.Context, filter *runtimeapi.ImageF
 }
 
 // ImageStatus returns the image; an answer without an image means it is not there.
-func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
+func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec,
+	verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.api.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose})
@@ -43,9 +44,10 @@ func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageS
 	return r, nil
 }
 
-// PullImage pulls and returns the reference to start containers with. It has no time limit of its own. An error of code Unknown loses its code,
-// as it says nothing.
-func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+// PullImage pulls and returns the reference to start containers with. It has no time limit of its
+// own. An error of code Unknown loses its code, as it says nothing.
+func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig,
+	sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	req := &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox}
 	var r *runtimeapi.PullImageResponse
 	err := s.log.call("PullImage", sandboxRef(sandbox.GetMetadata()), image.GetImage(), func() (err error) {

@@ -10,7 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// runtimeService is internalapi.RuntimeService over gRPC. Every call has the time limit upstream's kubelet gives it.
+// runtimeService is internalapi.RuntimeService over gRPC. Every call has the time limit upstream's
+// kubelet gives it.
 type runtimeService struct {
 	api      runtimeapi.RuntimeServiceClient
 	timeout  time.Duration
@@ -32,7 +33,8 @@ func (s *runtimeService) Version(ctx context.Context, apiVersion string) (*runti
 }
 
 // RunPodSandbox makes the Pod's sandbox and returns its id. It has twice the usual time.
-func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig,
+	handler string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
 	ref := sandboxRef(config.GetMetadata())
@@ -51,7 +53,8 @@ func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.P
 	return id, err
 }
 
-// StopPodSandbox kills what runs in the sandbox and takes its network down. Stopping twice, or an unknown one, is no error.
+// StopPodSandbox kills what runs in the sandbox and takes its network down. Stopping twice, or an
+// unknown one, is no error.
 func (s *runtimeService) StopPodSandbox(ctx context.Context, id string) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -76,7 +79,8 @@ func (s *runtimeService) RemovePodSandbox(ctx context.Context, id string) error 
 }
 
 // PodSandboxStatus returns the sandbox; an unknown id is an error of code NotFound.
-func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string,
+	verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
@@ -84,14 +88,16 @@ func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string, verbos
 		return nil, err
 	}
 	st := r.GetStatus()
-	if m := st.GetMetadata(); st != nil && (st.Id == "" || st.CreatedAt == 0 || m.GetName() == "" || m.GetNamespace() == "" || m.GetUid() == "") {
+	if m := st.GetMetadata(); st != nil && (st.Id == "" || st.CreatedAt == 0 || m.GetName() == "" ||
+		m.GetNamespace() == "" || m.GetUid() == "") {
 		return nil, fmt.Errorf("the runtime's PodSandboxStatus of %q leaves id, created_at or metadata empty", id)
 	}
 	return r, nil
 }
 
 // ListPodSandbox lists the sandboxes that pass filter, all for nil.
-func (s *runtimeService) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+func (s *runtimeService) ListPodSandbox(ctx context.Context,
+	filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
@@ -103,7 +109,8 @@ func (s *runtimeService) ListPodSandbox(ctx context.Context, filter *runtimeapi.
 }
 
 // PortForward returns the URL under which the runtime forwards ports into the sandbox.
-func (s *runtimeService) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (s *runtimeService) PortForward(ctx context.Context,
+	req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	var r *runtimeapi.PortForwardResponse
@@ -114,8 +121,10 @@ func (s *runtimeService) PortForward(ctx context.Context, req *runtimeapi.PortFo
 	return r, err
 }
 
-// UpdatePodSandboxResources tells the runtime of the Pod's new resources; the kubelet has written the Pod's cgroup itself.
-func (s *runtimeService) UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+// UpdatePodSandboxResources tells the runtime of the Pod's new resources; the kubelet has written
+// the Pod's cgroup itself.
+func (s *runtimeService) UpdatePodSandboxResources(ctx context.Context,
+	req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	var r *runtimeapi.UpdatePodSandboxResourcesResponse
@@ -135,7 +144,8 @@ func (s *runtimeService) CheckpointPod(ctx context.Context, req *runtimeapi.Chec
 }
 
 // RestorePod makes a sandbox out of a checkpoint.
-func (s *runtimeService) RestorePod(ctx context.Context, req *runtimeapi.RestorePodRequest) (*runtimeapi.RestorePodResponse, error) {
+func (s *runtimeService) RestorePod(ctx context.Context,
+	req *runtimeapi.RestorePodRequest) (*runtimeapi.RestorePodResponse, error) {
 	return s.api.RestorePod(ctx, req)
 }
 
@@ -147,7 +157,8 @@ func (s *runtimeService) UpdateRuntimeConfig(ctx context.Context, config *runtim
 	return err
 }
 
-// Status returns the runtime's conditions; an answer with fewer than the two every runtime has is an error.
+// Status returns the runtime's conditions; an answer with fewer than the two every runtime has is
+// an error.
 func (s *runtimeService) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()

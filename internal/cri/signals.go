@@ -19,7 +19,9 @@ const suspectAfter = 5 * time.Second
 // status once a minute; these have it asked at once. A network that fails in silence shows at the
 // next sandbox, or at the audit.
 type Signals struct {
-	RuntimeSuspect <-chan struct{} // the connection broke or came back, a call failed as it does where the runtime is not well, or one has no answer for five seconds
+	// the connection broke or came back, a call failed as it does where the runtime is not well, or
+	// one has no answer for five seconds
+	RuntimeSuspect <-chan struct{}
 	ImagesChanged  <-chan struct{} // a call of this client brought or removed an image
 }
 
@@ -40,8 +42,10 @@ func notify(c chan struct{}) {
 	}
 }
 
-// intercept looks at a call. Those by which the runtime is asked for its state are left out: who asks knows.
-func (s signals) intercept(ctx context.Context, path string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// intercept looks at a call. Those by which the runtime is asked for its state are left out: who
+// asks knows.
+func (s signals) intercept(ctx context.Context, path string, req, reply any, cc *grpc.ClientConn,
+	call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	method := path[strings.LastIndexByte(path, '/')+1:]
 	if method == "Status" || method == "Version" {
 		return call(ctx, path, req, reply, cc, opts...)
@@ -64,7 +68,8 @@ func isLongRunning(method string) bool {
 	return method == "PullImage" || method == "ExecSync" || method == "StopContainer"
 }
 
-// suggestsFailure says whether a call that ended so is a reason to ask how the runtime is. A sandbox mostly fails for its network, which is part of the runtime's state.
+// suggestsFailure says whether a call that ended so is a reason to ask how the runtime is. A
+// sandbox mostly fails for its network, which is part of the runtime's state.
 func suggestsFailure(method string, code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled:
@@ -77,7 +82,8 @@ func suggestsFailure(method string, code codes.Code) bool {
 	return method == "RunPodSandbox"
 }
 
-// watchConnection doubts whenever the connection breaks and whenever it is there again, until ctx ends.
+// watchConnection doubts whenever the connection breaks and whenever it is there again, until ctx
+// ends.
 func (s signals) watchConnection(ctx context.Context, conn *grpc.ClientConn) {
 	was := conn.GetState()
 	for conn.WaitForStateChange(ctx, was) {

@@ -15,7 +15,8 @@ func (s *runtimeService) ContainerStats(ctx context.Context, id string) (*runtim
 }
 
 // ListContainerStats returns the use of all running containers that pass filter.
-func (s *runtimeService) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
+func (s *runtimeService) ListContainerStats(ctx context.Context,
+	filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: filter})
@@ -31,7 +32,8 @@ func (s *runtimeService) PodSandboxStats(ctx context.Context, id string) (*runti
 }
 
 // ListPodSandboxStats returns the use of all running Pods that pass filter.
-func (s *runtimeService) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+func (s *runtimeService) ListPodSandboxStats(ctx context.Context,
+	filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	r, err := s.api.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
@@ -46,7 +48,8 @@ func (s *runtimeService) ListMetricDescriptors(ctx context.Context) ([]*runtimea
 	return r.GetDescriptors(), err
 }
 
-// ListPodSandboxMetrics returns metrics of all Pods. containerd answers for ten Pods a second only: do not build on it.
+// ListPodSandboxMetrics returns metrics of all Pods. containerd answers for ten Pods a second only:
+// do not build on it.
 func (s *runtimeService) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Labels the kubelet puts on sandboxes and containers; they tell whose they are, also after a restart.
+// Labels the kubelet puts on sandboxes and containers; they tell whose they are, also after a
+// restart.
 const (
 	labelPodName   = "io.kubernetes.pod.name"
 	labelNamespace = "io.kubernetes.pod.namespace"
@@ -23,7 +24,8 @@ type callLog struct {
 	refs *refs
 }
 
-// call runs do and journals it for ref. A ref without a name (an id nobody ever listed) is not worth an entry.
+// call runs do and journals it for ref. A ref without a name (an id nobody ever listed) is not
+// worth an entry.
 func (l *callLog) call(method string, ref journal.Ref, target string, do func() error) error {
 	start := time.Now()
 	err := do()
@@ -44,7 +46,8 @@ type owner struct {
 	container string
 }
 
-// refs maps sandbox and container ids to their Pods; it learns from what is created and from what is listed.
+// refs maps sandbox and container ids to their Pods; it learns from what is created and from what
+// is listed.
 type refs struct {
 	mu     sync.RWMutex
 	owners map[string]owner
@@ -89,7 +92,8 @@ func (r *refs) rememberContainers(list []*runtimeapi.Container) {
 	}
 }
 
-// containerOwner prefers the kubelet's labels and falls back on the sandbox, which other clients' containers have as well.
+// containerOwner prefers the kubelet's labels and falls back on the sandbox, which other clients'
+// containers have as well.
 func (r *refs) containerOwner(sandbox, name string, labels map[string]string) owner {
 	if n := labels[labelContainer]; n != "" {
 		name = n
@@ -97,7 +101,8 @@ func (r *refs) containerOwner(sandbox, name string, labels map[string]string) ow
 	if labels[labelPodName] == "" {
 		return owner{ref: r.get(sandbox).ref, container: name}
 	}
-	return owner{container: name, ref: journal.Ref{Namespace: labels[labelNamespace], Name: labels[labelPodName], UID: labels[labelPodUID]}}
+	return owner{container: name, ref: journal.Ref{Namespace: labels[labelNamespace], Name: labels[labelPodName],
+		UID: labels[labelPodUID]}}
 }
 
 func sandboxRef(m *runtimeapi.PodSandboxMetadata) journal.Ref {

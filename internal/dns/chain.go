@@ -25,8 +25,8 @@ import (
 // cacheStanza keeps upstream's answers for half a minute at most, failures for five seconds.
 const cacheStanza = "cache 30 ."
 
-// cacheExcept is cached with nothing kept of zones, whose names change at once. As in CoreDNS's usual configuration every
-// query passes it, and is counted there.
+// cacheExcept is cached with nothing kept of zones, whose names change at once. As in CoreDNS's
+// usual configuration every query passes it, and is counted there.
 func cacheExcept(zones []string) string {
 	own := strings.Join(zones, " ")
 	return cacheStanza + " {\n  disable success " + own + "\n  disable denial " + own + "\n}"
@@ -38,7 +38,8 @@ type handlerChain struct {
 	forwards []*forward.Forward
 }
 
-// newHandlerChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams, behind caches.
+// newHandlerChain puts the handlers of settings together: the cluster's names first, then stub
+// domains and upstreams, behind caches.
 func newHandlerChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamMonitor) (*handlerChain, error) {
 	c := &handlerChain{}
 	last := plugin.Handler(nxdomainHandler{})
@@ -122,7 +123,8 @@ func (c *handlerChain) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
 	c.mux.ServeDNS(context.WithValue(ctx, dnsserver.LoopKey{}, 0), w, r)
 }
 
-// nxdomainHandler is asked when there is no upstream: what the cluster does not know does not exist.
+// nxdomainHandler is asked when there is no upstream: what the cluster does not know does not
+// exist.
 type nxdomainHandler struct{}
 
 func (nxdomainHandler) Name() string { return "nowhere" }
@@ -147,7 +149,8 @@ func (w monitoredForward) ServeDNS(ctx context.Context, out miekg.ResponseWriter
 	code, err := w.Forward.ServeDNS(ctx, out, r)
 	if failing := err != nil; w.monitor.failing.CompareAndSwap(!failing, failing) {
 		if failing {
-			klog.Background().Error(err, "Upstream DNS servers do not answer; names outside the cluster fail", "name", r.Question[0].Name)
+			klog.Background().Error(err, "Upstream DNS servers do not answer; names outside the cluster fail",
+				"name", r.Question[0].Name)
 		} else {
 			klog.Background().Info("Upstream DNS servers answer again")
 		}

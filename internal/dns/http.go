@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// metricPrefixes begin the names of what the metrics show: CoreDNS's, and the process's. The library's registry is the
-// process's, in which etcd and others may count too.
+// metricPrefixes begin the names of what the metrics show: CoreDNS's, and the process's. The
+// library's registry is the process's, in which etcd and others may count too.
 var metricPrefixes = []string{"coredns_", "go_", "process_"}
 
 // metricsPage serves /metrics alone.
@@ -28,7 +28,8 @@ func metricsPage() http.Handler {
 	chosen := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := prometheus.DefaultGatherer.Gather()
 		return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
-			return !slices.ContainsFunc(metricPrefixes, func(p string) bool { return strings.HasPrefix(f.GetName(), p) })
+			return !slices.ContainsFunc(metricPrefixes,
+				func(p string) bool { return strings.HasPrefix(f.GetName(), p) })
 		}), err
 	})
 	mux := http.NewServeMux()
@@ -36,7 +37,8 @@ func metricsPage() http.Handler {
 	return mux
 }
 
-// pages are /health (the process lives), /ready (the cluster's names are known) and CoreDNS's metrics.
+// pages are /health (the process lives), /ready (the cluster's names are known) and CoreDNS's
+// metrics.
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
 	say := func(ok func() bool) http.HandlerFunc {
@@ -54,8 +56,8 @@ func (s *Server) pages() http.Handler {
 	return mux
 }
 
-// listenMetrics opens the port of the Service's metrics at an address, or, where another server has that, any port: the
-// slice says which. Nil when there is none; names are answered all the same.
+// listenMetrics opens the port of the Service's metrics at an address, or, where another server has
+// that, any port: the slice says which. Nil when there is none; names are answered all the same.
 func listenMetrics(ctx context.Context, at netip.Addr) net.Listener {
 	var errs []error
 	for _, port := range []uint16{plan.MetricsPort, 0} {
@@ -65,7 +67,8 @@ func listenMetrics(ctx context.Context, at netip.Addr) net.Listener {
 		}
 		errs = append(errs, err)
 	}
-	klog.FromContext(ctx).Error(errors.Join(errs...), "The DNS server's metrics are not served to the cluster", "service", "kube-system/"+plan.ServiceName)
+	klog.FromContext(ctx).Error(errors.Join(errs...), "The DNS server's metrics are not served to the cluster",
+		"service", "kube-system/"+plan.ServiceName)
 	return nil
 }
 

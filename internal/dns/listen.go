@@ -27,7 +27,8 @@ type socket struct {
 	tcp net.Listener
 }
 
-// open listens on an address, on one link alone if one is named: several instances on one machine may have the same cluster DNS address.
+// open listens on an address, on one link alone if one is named: several instances on one machine
+// may have the same cluster DNS address.
 func open(ctx context.Context, at netip.AddrPort, link string) (socket, error) {
 	c := net.ListenConfig{}
 	if link != "" {

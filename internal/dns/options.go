@@ -15,21 +15,25 @@ type Options struct {
 	API    *rest.Config // of the cluster whose names these are
 	Domain string       // of the cluster, such as cluster.local
 	Listen Listen
-	// Base are the settings below the ConfigMap's. Without upstreams those of ResolvConf count, unless Alone.
+	// Base are the settings below the ConfigMap's. Without upstreams those of ResolvConf count,
+	// unless Alone.
 	Base        plan.Settings
 	ResolvConf  string // the node's resolver file; empty: none
 	NoUpstreams bool   // asks nobody
-	// Node is where the server is. Publish keeps the Service and the slice of this node, so that others find it.
+	// Node is where the server is. Publish keeps the Service and the slice of this node, so that
+	// others find it.
 	Node    string
 	Publish bool
-	// Withdraw takes the slice away at the end, so that Pods of this node ask other nodes' servers while this one is away.
+	// Withdraw takes the slice away at the end, so that Pods of this node ask other nodes' servers
+	// while this one is away.
 	Withdraw     bool
 	HTTPListener net.Listener // health and metrics; nil: not served
 }
 
 // Listen are the addresses of a server.
 type Listen struct {
-	// Cluster is the DNS address of the cluster. With a Link, the link gets it, and what comes in by the link is answered there.
+	// Cluster is the DNS address of the cluster. With a Link, the link gets it, and what comes in
+	// by the link is answered there.
 	Cluster netip.Addr
 	Link    string
 	// Release takes Cluster off the link at the end.

@@ -19,8 +19,9 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// resyncPeriod is how often the node's resolver file and the link's address are looked at: the file is often a link into another directory that
-// network daemons replace, so that its directory tells nothing.
+// resyncPeriod is how often the node's resolver file and the link's address are looked at: the file
+// is often a link into another directory that network daemons replace, so that its directory tells
+// nothing.
 const resyncPeriod = 10 * time.Second
 
 // maxQueryDuration is more than a query can take: CoreDNS forwards for five seconds at most.
@@ -101,7 +102,8 @@ func (s *Server) close() {
 	}
 }
 
-// Run answers until ctx ends. Names of the cluster fail (SERVFAIL) until the API server has told all of them once.
+// Run answers until ctx ends. Names of the cluster fail (SERVFAIL) until the API server has told
+// all of them once.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,7 +157,8 @@ func (s *Server) Run(ctx context.Context) error {
 // ServeDNS answers by the settings of now.
 func (s *Server) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) { s.current.Load().ServeDNS(w, r) }
 
-// applySettings makes the settings what the ConfigMap, the options and the node's resolver file say now. What the ConfigMap says wrong changes nothing.
+// applySettings makes the settings what the ConfigMap, the options and the node's resolver file say
+// now. What the ConfigMap says wrong changes nothing.
 func (s *Server) applySettings() error {
 	base := s.o.Base
 	if len(base.Upstreams) == 0 && !s.o.NoUpstreams && s.o.ResolvConf != "" {
@@ -169,7 +172,8 @@ func (s *Server) applySettings() error {
 	if err != nil {
 		if s.lastConfigError != err.Error() {
 			s.lastConfigError = err.Error()
-			klog.Background().Error(err, "The DNS settings of the ConfigMap are wrong; the former ones stay in force", "configMap", "kube-system/"+plan.ConfigMapName)
+			klog.Background().Error(err, "The DNS settings of the ConfigMap are wrong; the former ones stay in force",
+				"configMap", "kube-system/"+plan.ConfigMapName)
 		}
 		if s.current.Load() != nil {
 			return nil

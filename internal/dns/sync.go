@@ -20,7 +20,8 @@ import (
 // writeTimeout bounds one look at the Service and the slice.
 const writeTimeout = 10 * time.Second
 
-// runSync takes over what changes: the ConfigMap, the node's resolver file, the link's address; and keeps the Service and the slice as they should be.
+// runSync takes over what changes: the ConfigMap, the node's resolver file, the link's address; and
+// keeps the Service and the slice as they should be.
 func (s *Server) runSync(ctx context.Context) error {
 	wakeup := make(chan struct{}, 1) // capacity one: many tells are one look
 	tell := func(any) {
@@ -29,21 +30,24 @@ func (s *Server) runSync(ctx context.Context) error {
 		default:
 		}
 	}
-	maps, err := s.watchObject(ctx, plan.ConfigMapName, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-		return f.Core().V1().ConfigMaps().Informer()
-	}, tell)
+	maps, err := s.watchObject(ctx, plan.ConfigMapName,
+		func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+			return f.Core().V1().ConfigMaps().Informer()
+		}, tell)
 	if err != nil {
 		return err
 	}
 	if s.o.Publish {
-		if _, err := s.watchObject(ctx, plan.ServiceName, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-			return f.Core().V1().Services().Informer()
-		}, tell); err != nil {
+		if _, err := s.watchObject(ctx, plan.ServiceName,
+			func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+				return f.Core().V1().Services().Informer()
+			}, tell); err != nil {
 			return err
 		}
-		if _, err := s.watchObject(ctx, plan.SliceName(s.o.Node), func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-			return f.Discovery().V1().EndpointSlices().Informer()
-		}, tell); err != nil {
+		if _, err := s.watchObject(ctx, plan.SliceName(s.o.Node),
+			func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+				return f.Discovery().V1().EndpointSlices().Informer()
+			}, tell); err != nil {
 			return err
 		}
 	}
@@ -83,25 +87,29 @@ func (s *Server) reconcile(ctx context.Context, maps cache.Store) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := s.publish(ctx); err != nil && ctx.Err() == nil {
-		log.Error(err, "The DNS server could not be published; the next try is in ten seconds", "service", "kube-system/"+plan.ServiceName)
+		log.Error(err, "The DNS server could not be published; the next try is in ten seconds",
+			"service", "kube-system/"+plan.ServiceName)
 	}
 }
 
 // watchObject follows one object by its name.
-func (s *Server) watchObject(ctx context.Context, name string, of func(informers.SharedInformerFactory) cache.SharedIndexInformer, tell func(any)) (cache.Store, error) {
+func (s *Server) watchObject(ctx context.Context, name string,
+	of func(informers.SharedInformerFactory) cache.SharedIndexInformer, tell func(any)) (cache.Store, error) {
 	f := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(metav1.NamespaceSystem),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
 		}))
 	i := of(f)
-	if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell}); err != nil {
+	if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell,
+		UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell}); err != nil {
 		return nil, fmt.Errorf("dns: %w", err)
 	}
 	f.Start(ctx.Done())
 	return i.GetStore(), nil
 }
 
-// publish writes the slice and then the Service, so that the Service never stands without an endpoint, and only what differs.
+// publish writes the slice and then the Service, so that the Service never stands without an
+// endpoint, and only what differs.
 func (s *Server) publish(ctx context.Context) error {
 	services, at := s.client.CoreV1().Services(metav1.NamespaceSystem), s.o.Listen.Cluster
 	have, err := services.Get(ctx, plan.ServiceName, metav1.GetOptions{})
@@ -111,7 +119,8 @@ func (s *Server) publish(ctx context.Context) error {
 	}
 	if !missing {
 		if why := plan.Conflict(have, at); why != "" {
-			klog.FromContext(ctx).V(2).Info("The Service of another DNS is left as it is", "service", "kube-system/"+plan.ServiceName, "why", why)
+			klog.FromContext(ctx).V(2).Info("The Service of another DNS is left as it is",
+				"service", "kube-system/"+plan.ServiceName, "why", why)
 			return nil
 		}
 	}
@@ -143,8 +152,10 @@ func (s *Server) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
 	name := plan.SliceName(s.o.Node)
-	if err := s.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Info("The DNS server's EndpointSlice stays: Pods of this node ask in vain until it is back", "slice", name, "err", err)
+	if err := s.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Delete(ctx, name,
+		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Info("The DNS server's EndpointSlice stays: Pods of this node ask in vain until it is "+
+			"back", "slice", name, "err", err)
 	}
 }
 
@@ -168,8 +179,10 @@ func (s *Server) publishSlice(ctx context.Context) error {
 	if have.AddressType != slice.AddressType { // it cannot change
 		return slices.Delete(ctx, slice.Name, metav1.DeleteOptions{})
 	}
-	if equality.Semantic.DeepEqual(have.Endpoints, slice.Endpoints) && equality.Semantic.DeepEqual(have.Ports, slice.Ports) &&
-		equality.Semantic.DeepEqual(have.OwnerReferences, slice.OwnerReferences) && equality.Semantic.DeepEqual(have.Labels, slice.Labels) {
+	if equality.Semantic.DeepEqual(have.Endpoints, slice.Endpoints) && equality.Semantic.DeepEqual(have.Ports,
+		slice.Ports) &&
+		equality.Semantic.DeepEqual(have.OwnerReferences, slice.OwnerReferences) && equality.Semantic.DeepEqual(
+		have.Labels, slice.Labels) {
 		return nil
 	}
 	slice.ResourceVersion = have.ResourceVersion

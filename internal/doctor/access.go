@@ -15,16 +15,19 @@ type AccessGrant struct {
 	What          []string // subresources of nodes
 }
 
-// wideGroups are subjects that nobody in particular needs to be to have them; those of a namespace's accounts are judged by their prefix.
+// wideGroups are subjects that nobody in particular needs to be to have them; those of a
+// namespace's accounts are judged by their prefix.
 var wideGroups = map[string]string{
 	"system:anonymous": "everybody, without credentials", "system:unauthenticated": "everybody, without credentials",
 	"system:authenticated": "every user and every Pod", "system:serviceaccounts": "every Pod",
 }
 
-// ports are the subresources of nodes that a kubelet asks for. https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
+// ports are the subresources of nodes that a kubelet asks for.
+// https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
 var ports = []string{"proxy", "pods", "stats", "log", "metrics", "configz", "healthz"}
 
-// Grants finds what crowds may do on the kubelets' ports. Right on nodes/proxy is right to run commands in every container.
+// Grants finds what crowds may do on the kubelets' ports. Right on nodes/proxy is right to run
+// commands in every container.
 func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []AccessGrant {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, r := range roles {
@@ -74,8 +77,10 @@ func access(f Facts) []Finding {
 			level, to = Problem, "run commands in every container through nodes/proxy"
 		}
 		out = append(out, Finding{
-			About: "ClusterRoleBinding " + g.Binding, Level: level, Text: fmt.Sprintf("%s (%s) may %s, by ClusterRole %s", g.Subject, isWideGroup(g.Subject), to, g.Role),
-			Fix: fmt.Sprintf("kubectl delete clusterrolebinding %s, and bind the role to the one account that needs it", g.Binding),
+			About: "ClusterRoleBinding " + g.Binding, Level: level,
+			Text: fmt.Sprintf("%s (%s) may %s, by ClusterRole %s", g.Subject, isWideGroup(g.Subject), to, g.Role),
+			Fix: fmt.Sprintf("kubectl delete clusterrolebinding %s, and bind the role to the one account that needs "+
+				"it", g.Binding),
 		})
 	}
 	if len(out) == 0 {

@@ -19,7 +19,8 @@ type API struct {
 // FailingCheck is a check of /readyz that fails.
 type FailingCheck struct{ Name, Reason string }
 
-// A certificate or a token that was just made is refused by a clock that is behind; controllers take a node's Lease for late by their own clock only.
+// A certificate or a token that was just made is refused by a clock that is behind; controllers
+// take a node's Lease for late by their own clock only.
 const maxClockSkew = 5 * time.Second
 
 func apiServer(f Facts) []Finding {
@@ -29,7 +30,8 @@ func apiServer(f Facts) []Finding {
 	case a.Err != nil:
 		return []Finding{{
 			About: a.URL, Level: Problem, Text: fmt.Sprintf("does not answer: %v", a.Err),
-			Fix: "start it (`gantry up`, `gantry server`), or name another kubeconfig with --kubeconfig; Pods that run go on without it",
+			Fix: "start it (`gantry up`, `gantry server`), or name another kubeconfig with --kubeconfig; Pods that " +
+				"run go on without it",
 		}}
 	case len(a.Failing) > 0:
 		var out []Finding
@@ -41,7 +43,8 @@ func apiServer(f Facts) []Finding {
 		}
 		return out
 	default:
-		return []Finding{{About: a.URL, Text: fmt.Sprintf("Kubernetes %s answered in %s", a.Version, a.Took.Round(time.Millisecond))}}
+		return []Finding{{About: a.URL, Text: fmt.Sprintf("Kubernetes %s answered in %s", a.Version,
+			a.Took.Round(time.Millisecond))}}
 	}
 }
 
@@ -60,7 +63,9 @@ func clock(f Facts) []Finding {
 		way = "behind"
 	}
 	return []Finding{{
-		Level: Warning, Text: fmt.Sprintf("this machine's clock is %s %s the API server's: new certificates and tokens may be refused", off.Abs(), way),
+		Level: Warning,
+		Text: fmt.Sprintf("this machine's clock is %s %s the API server's: new certificates and tokens may be refused",
+			off.Abs(), way),
 		Fix: "let chrony or systemd-timesyncd set both clocks",
 	}}
 }

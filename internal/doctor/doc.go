@@ -1,10 +1,13 @@
-// Package doctor judges a machine, its container runtime and the nodes of a cluster: what is wrong, with numbers, and what to do about it.
+// Package doctor judges a machine, its container runtime and the nodes of a cluster: what is wrong,
+// with numbers, and what to do about it.
 //
-// It stands beside the chapters: explain tells of one Pod, doctor of what all Pods stand on.
+// Explain tells of one Pod, doctor of what all Pods stand on.
 //
-// In: Facts, looked at by somebody else. A part that nobody looked at is nil, and its checks are silent. Out: Findings in the order of Checks, each with a remedy
-// when something is to be done. Nothing is asked here, and the time is a fact.
+// In: Facts, looked at by somebody else. A part that nobody looked at is nil, and its checks are
+// silent. Out: Findings in the order of Checks, each with a remedy when something is to be done.
+// Nothing is asked here, and the time is a fact.
 //
-// To add a check: a field of Facts if it looks at something new, a function of its area's file, one row in Checks, one case in the table of the test; internal/app
-// looks (a row in sights of doctor.go there).
+// To add a check: a field of Facts if it looks at something new, a function of its area's file, one
+// row in Checks, one case in the table of the test; internal/app looks (a row in sights of
+// doctor.go there).
 package doctor

@@ -20,8 +20,8 @@ type Disk struct {
 	Err                 error
 }
 
-// Shares of a disk, from nodefs.available and imagefs.available of KubeletConfiguration's documentation: below 10 % Pods are evicted, from 85 % use on images are
-// collected.
+// Shares of a disk, from nodefs.available and imagefs.available of KubeletConfiguration's
+// documentation: below 10 % Pods are evicted, from 85 % use on images are collected.
 const (
 	evictionThreshold = 10
 	imageGCThreshold  = 15
@@ -36,7 +36,9 @@ func cgroups(f Facts) []Finding {
 		return []Finding{{Text: "cgroup v2"}}
 	}
 	return []Finding{{
-		Level: Note, Text: "this kernel runs cgroup v1: no memory.high, no pressure figures, no kill of a whole container at out-of-memory",
+		Level: Note,
+		Text: "this kernel runs cgroup v1: no memory.high, no pressure figures, no kill of a whole container at " +
+			"out-of-memory",
 		Fix: "boot with systemd.unified_cgroup_hierarchy=1",
 	}}
 }
@@ -55,7 +57,8 @@ func disks(f Facts) []Finding {
 func disk(d Disk) Finding {
 	f := Finding{About: d.Path}
 	if d.Err != nil {
-		f.Level, f.Text, f.Fix = Problem, fmt.Sprintf("cannot be measured: %v", d.Err), "mount it, or name another directory"
+		f.Level, f.Text, f.Fix = Problem, fmt.Sprintf("cannot be measured: %v", d.Err),
+			"mount it, or name another directory"
 		return f
 	}
 	space, inodes := percent(d.Available, d.Capacity), percent(d.InodesFree, d.Inodes)
@@ -64,12 +67,18 @@ func disk(d Disk) Finding {
 	case d.Capacity == 0:
 		f.Level, f.Text = Note, d.Contents+": the file system does not say how big it is"
 	case space < evictionThreshold:
-		f.Level, f.Fix = Problem, fmt.Sprintf("below %d %% Pods are evicted: remove files there, or give it a bigger disk", evictionThreshold)
+		f.Level, f.Fix = Problem,
+			fmt.Sprintf("below %d %% Pods are evicted: remove files there, or give it a bigger disk", evictionThreshold)
 	case d.Inodes > 0 && inodes < inodesThreshold:
-		f.Level, f.Text = Problem, fmt.Sprintf("%s: %d %% of inodes free (%d of %d)", d.Contents, inodes, d.InodesFree, d.Inodes)
-		f.Fix = fmt.Sprintf("below %d %% Pods are evicted: find what keeps many small files (du --inodes)", inodesThreshold)
+		f.Level, f.Text = Problem, fmt.Sprintf("%s: %d %% of inodes free (%d of %d)", d.Contents, inodes, d.InodesFree,
+			d.Inodes)
+		f.Fix = fmt.Sprintf("below %d %% Pods are evicted: find what keeps many small files (du --inodes)",
+			inodesThreshold)
 	case space < imageGCThreshold:
-		f.Level, f.Fix = Warning, fmt.Sprintf("below %d %% images that no Pod uses are removed: make room, or set imageGCHighThresholdPercent", imageGCThreshold)
+		f.Level, f.Fix = Warning,
+			fmt.Sprintf(
+				"below %d %% images that no Pod uses are removed: make room, or set imageGCHighThresholdPercent",
+				imageGCThreshold)
 	}
 	return f
 }

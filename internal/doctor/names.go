@@ -13,7 +13,8 @@ type Resolver struct {
 	Err     error // it could not be read
 }
 
-// names judges what Pods are given to find names with. https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
+// names judges what Pods are given to find names with.
+// https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
 func names(f Facts) []Finding {
 	var out []Finding
 	for _, n := range f.Nodes {
@@ -22,11 +23,15 @@ func names(f Facts) []Finding {
 		}
 		if len(n.Config.ClusterDNS) == 0 {
 			out = append(out, Finding{
-				About: n.Name, Level: Warning, Text: "its kubelet has no clusterDNS: Pods find no Service by name, and each that wants to gets an event MissingClusterDNS",
-				Fix: "set clusterDNS in the kubelet's configuration to the address of the Service kube-system/kube-dns; `gantry up` does so unless --dns=false is given",
+				About: n.Name, Level: Warning,
+				Text: "its kubelet has no clusterDNS: Pods find no Service by name, and each that wants to gets an " +
+					"event MissingClusterDNS",
+				Fix: "set clusterDNS in the kubelet's configuration to the address of the Service " +
+					"kube-system/kube-dns; `gantry up` does so unless --dns=false is given",
 			})
 		} else {
-			out = append(out, Finding{About: n.Name, Text: "its Pods ask " + strings.Join(n.Config.ClusterDNS, ", ") + " for names"})
+			out = append(out,
+				Finding{About: n.Name, Text: "its Pods ask " + strings.Join(n.Config.ClusterDNS, ", ") + " for names"})
 		}
 		if r := n.Resolver; r != nil && !reachable(r.Servers) {
 			what := "names no server that a Pod can reach (" + strings.Join(r.Servers, ", ") + ")"
@@ -37,8 +42,10 @@ func names(f Facts) []Finding {
 				what = "names no server"
 			}
 			out = append(out, Finding{
-				About: n.Name, Level: Note, Text: "its resolver file " + r.Path + " " + what + ": Pods with dnsPolicy Default find no names",
-				Fix: "name another file in the kubelet's resolvConf (of systemd-resolved: /run/systemd/resolve/resolv.conf), or give such Pods dnsPolicy ClusterFirst",
+				About: n.Name, Level: Note,
+				Text: "its resolver file " + r.Path + " " + what + ": Pods with dnsPolicy Default find no names",
+				Fix: "name another file in the kubelet's resolvConf (of systemd-resolved: " +
+					"/run/systemd/resolve/resolv.conf), or give such Pods dnsPolicy ClusterFirst",
 			})
 		}
 	}

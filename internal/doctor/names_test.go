@@ -19,14 +19,20 @@ func TestNames(t *testing.T) {
 		level    doctor.Level
 		say      string
 	}{
-		{"as it should be", with, &doctor.Resolver{Path: "/etc/resolv.conf", Servers: []string{"192.0.2.1"}}, doctor.OK, "its Pods ask 10.96.0.10"},
+		{"as it should be", with, &doctor.Resolver{Path: "/etc/resolv.conf", Servers: []string{"192.0.2.1"}}, doctor.OK,
+			"its Pods ask 10.96.0.10"},
 		{"another machine's file is not known", with, nil, doctor.OK, "its Pods ask 10.96.0.10"},
 		{"no cluster DNS", nil, nil, doctor.Warning, "MissingClusterDNS"},
-		{"a stub on loopback", with, &doctor.Resolver{Path: "/etc/resolv.conf", Servers: []string{"127.0.0.53"}}, doctor.Note, "/etc/resolv.conf names no server that a Pod can reach (127.0.0.53)"},
+		{"a stub on loopback", with, &doctor.Resolver{Path: "/etc/resolv.conf", Servers: []string{"127.0.0.53"}},
+			doctor.Note, "/etc/resolv.conf names no server that a Pod can reach (127.0.0.53)"},
 		{"an empty file", with, &doctor.Resolver{Path: "/r"}, doctor.Note, "/r names no server:"},
-		{"no file", with, &doctor.Resolver{Path: "/r", Err: errors.New("gone")}, doctor.Note, "/r cannot be read (gone)"},
+		{"no file", with, &doctor.Resolver{Path: "/r", Err: errors.New("gone")}, doctor.Note,
+			"/r cannot be read (gone)"},
 	} {
-		found := doctor.Examine(doctor.Facts{Nodes: []doctor.Node{{Name: "n1", Config: &kubeletconfig.KubeletConfiguration{ClusterDNS: c.dns}, Resolver: c.resolver}}})
+		found := doctor.Examine(
+			doctor.Facts{
+				Nodes: []doctor.Node{{Name: "n1", Config: &kubeletconfig.KubeletConfiguration{ClusterDNS: c.dns},
+					Resolver: c.resolver}}})
 		worst, said := doctor.OK, ""
 		for _, f := range found {
 			if f.Check != "names" {

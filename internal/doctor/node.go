@@ -34,7 +34,8 @@ func nodes(f Facts) []Finding {
 		return nil
 	}
 	if len(f.Nodes) == 0 {
-		return []Finding{{Level: Warning, Text: "the cluster has no node", Fix: "start one: gantry kubelet --kubeconfig FILE"}}
+		return []Finding{{Level: Warning, Text: "the cluster has no node",
+			Fix: "start one: gantry kubelet --kubeconfig FILE"}}
 	}
 	var out []Finding
 	for _, n := range f.Nodes {
@@ -46,7 +47,9 @@ func nodes(f Facts) []Finding {
 func nodeRoutes(f Facts) []Finding {
 	var out []Finding
 	for _, text := range f.NodeRoutes {
-		out = append(out, Finding{Level: Problem, Text: text, Fix: "start every node with the same --node-routes and the same version of gantry"})
+		out = append(out,
+			Finding{Level: Problem, Text: text,
+				Fix: "start every node with the same --node-routes and the same version of gantry"})
 	}
 	return out
 }
@@ -55,21 +58,28 @@ func ready(n Node, now time.Time) Finding {
 	f := Finding{About: n.Name}
 	switch c := n.Ready; {
 	case c == nil:
-		f.Level, f.Text, f.Fix = Problem, "its kubelet has never said how it is", "see the kubelet's log (journalctl -u kubelet)"
+		f.Level, f.Text, f.Fix = Problem, "its kubelet has never said how it is",
+			"see the kubelet's log (journalctl -u kubelet)"
 	case c.Status == v1.ConditionUnknown:
-		f.Level, f.Text = Problem, fmt.Sprintf("nothing was heard of its kubelet for %s: %s", now.Sub(c.LastHeartbeatTime.Time).Round(time.Second), c.Message)
-		f.Fix = "start its kubelet, or mend the network between it and the API server; its Pods run on, and are evicted when their tolerations end"
+		f.Level, f.Text = Problem, fmt.Sprintf("nothing was heard of its kubelet for %s: %s",
+			now.Sub(c.LastHeartbeatTime.Time).Round(time.Second), c.Message)
+		f.Fix = "start its kubelet, or mend the network between it and the API server; its Pods run on, and are " +
+			"evicted when their tolerations end"
 	case c.Status != v1.ConditionTrue:
-		f.Level, f.Text, f.Fix = Problem, fmt.Sprintf("not ready since %s: %s: %s", c.LastTransitionTime.UTC().Format(time.RFC3339), c.Reason, c.Message), "mend what the message names"
+		f.Level, f.Text, f.Fix = Problem,
+			fmt.Sprintf("not ready since %s: %s: %s", c.LastTransitionTime.UTC().Format(time.RFC3339), c.Reason,
+				c.Message), "mend what the message names"
 	default:
 		f.Text = "ready since " + c.LastTransitionTime.UTC().Format(time.RFC3339)
 	}
 	return f
 }
 
-// kubeletPort judges what the port answers to a request that says nothing of who asks. https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
+// kubeletPort judges what the port answers to a request that says nothing of who asks.
+// https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
 func kubeletPort(f Facts) []Finding {
-	const closeIt = "set authentication.anonymous.enabled: false and authorization.mode: Webhook in its KubeletConfiguration, and restart it"
+	const closeIt = "set authentication.anonymous.enabled: false and authorization.mode: Webhook in its " +
+		"KubeletConfiguration, and restart it"
 	var out []Finding
 	for _, n := range f.Nodes {
 		a := n.Anonymous
@@ -79,19 +89,30 @@ func kubeletPort(f Facts) []Finding {
 		case a.Err != nil:
 			out = append(out, Finding{
 				About: about, Level: Warning, Text: fmt.Sprintf("cannot be reached from here: %v", a.Err),
-				Fix: "kubectl logs, exec and metrics need it from where the API server runs: open the port, or start the kubelet",
+				Fix: "kubectl logs, exec and metrics need it from where the API server runs: open the port, or start " +
+					"the kubelet",
 			})
 		case a.Code == http.StatusUnauthorized:
 			out = append(out, Finding{About: about, Text: "asks everybody who they are"})
 		case a.Code == http.StatusForbidden:
-			out = append(out, Finding{About: about, Level: Warning, Text: "takes requests of nobody in particular (anonymous authentication is on); only RBAC keeps them out", Fix: closeIt})
+			out = append(out,
+				Finding{About: about, Level: Warning,
+					Text: "takes requests of nobody in particular (anonymous authentication is on); only RBAC keeps " +
+						"them out", Fix: closeIt})
 		case a.Code < http.StatusBadRequest:
-			out = append(out, Finding{About: about, Level: Problem, Text: fmt.Sprintf("answers anybody: GET /pods without credentials gave %d; whoever reaches the port can run commands in every container", a.Code), Fix: closeIt})
+			out = append(out,
+				Finding{About: about, Level: Problem,
+					Text: fmt.Sprintf("answers anybody: GET /pods without credentials gave %d; whoever reaches the "+
+						"port can run commands in every container", a.Code), Fix: closeIt})
 		default:
-			out = append(out, Finding{About: about, Level: Note, Text: fmt.Sprintf("GET /pods without credentials gave %d", a.Code)})
+			out = append(out,
+				Finding{About: about, Level: Note, Text: fmt.Sprintf("GET /pods without credentials gave %d", a.Code)})
 		}
 		if c := n.Config; c != nil && c.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow {
-			out = append(out, Finding{About: about, Level: Problem, Text: "authorization.mode is AlwaysAllow: every certificate and every token of the cluster may run commands in every container", Fix: "set authorization.mode: Webhook"})
+			out = append(out,
+				Finding{About: about, Level: Problem,
+					Text: "authorization.mode is AlwaysAllow: every certificate and every token of the cluster may " +
+						"run commands in every container", Fix: "set authorization.mode: Webhook"})
 		}
 	}
 	return out
@@ -102,7 +123,9 @@ func readOnlyPort(f Facts) []Finding {
 	for _, n := range f.Nodes {
 		if a := n.ReadOnly; a.Address != "" && a.Err == nil && a.Code < http.StatusBadRequest {
 			out = append(out, Finding{
-				About: n.Name + " (" + a.Address + ")", Level: Warning, Text: "tells anybody without TLS which Pods run here, with their environment as far as it stands in their specs",
+				About: n.Name + " (" + a.Address + ")", Level: Warning,
+				Text: "tells anybody without TLS which Pods run here, with their environment as far as it stands in " +
+					"their specs",
 				Fix: "set readOnlyPort: 0; metrics collectors ask port 10250 with a token",
 			})
 		}
@@ -110,7 +133,8 @@ func readOnlyPort(f Facts) []Finding {
 	return out
 }
 
-// goroutines are some fifty on a quiet node and several hundred on a busy one; a number that only grows is a leak.
+// goroutines are some fifty on a quiet node and several hundred on a busy one; a number that only
+// grows is a leak.
 func goroutines(f Facts) []Finding {
 	const many = 5000
 	var out []Finding
@@ -118,7 +142,11 @@ func goroutines(f Facts) []Finding {
 		switch {
 		case n.Goroutines == 0:
 		case n.Goroutines > many:
-			out = append(out, Finding{About: n.Name, Level: Warning, Text: fmt.Sprintf("%d goroutines: calls hang, or something leaks", n.Goroutines), Fix: "kubelet_stuck_pod_seconds on its /metrics names steps that hang; /debug/pprof/goroutine shows where"})
+			out = append(out,
+				Finding{About: n.Name, Level: Warning,
+					Text: fmt.Sprintf("%d goroutines: calls hang, or something leaks", n.Goroutines),
+					Fix: "kubelet_stuck_pod_seconds on its /metrics names steps that hang; /debug/pprof/goroutine " +
+						"shows where"})
 		default:
 			out = append(out, Finding{About: n.Name, Text: fmt.Sprintf("%d goroutines", n.Goroutines)})
 		}

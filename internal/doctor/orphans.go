@@ -44,10 +44,12 @@ func ReadOrphans(text io.Reader) *Orphans {
 		}
 	}
 	for _, m := range all["gantry_apiserver_orphaned_objects"].GetMetric() {
-		out.Groups = append(out.Groups, OrphanGroup{label(m, "namespace"), label(m, "resource"), label(m, "outcome"), int(m.GetGauge().GetValue())})
+		out.Groups = append(out.Groups, OrphanGroup{label(m, "namespace"), label(m, "resource"), label(m, "outcome"),
+			int(m.GetGauge().GetValue())})
 	}
 	slices.SortFunc(out.Groups, func(a, b OrphanGroup) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Outcome, b.Outcome))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Resource, b.Resource),
+			strings.Compare(a.Outcome, b.Outcome))
 	})
 	return out
 }
@@ -73,7 +75,9 @@ func orphans(f Facts) []Finding {
 		return []Finding{{Level: Note, Text: o.Err.Error()}}
 	case o.Audited.IsZero(), f.Now.Sub(o.Audited) > auditOverdue:
 		return []Finding{{
-			Level: Warning, Text: "the API server has not checked its store for objects of namespaces that do not exist in the last day",
+			Level: Warning,
+			Text: "the API server has not checked its store for objects of namespaces that do not exist in the last " +
+				"day",
 			Fix: "its log says why (\"could not be checked\")",
 		}}
 	}
@@ -82,15 +86,23 @@ func orphans(f Facts) []Finding {
 		about := fmt.Sprintf("%s in %s", g.Resource, g.Namespace)
 		switch g.Outcome {
 		case "removed":
-			out = append(out, Finding{About: about, Level: Note, Text: fmt.Sprintf("%d lay in a namespace that does not exist; the audit of %s removed them", g.Count, o.Audited.UTC().Format(time.DateTime))})
+			out = append(out,
+				Finding{About: about, Level: Note,
+					Text: fmt.Sprintf("%d lay in a namespace that does not exist; the audit of %s removed them",
+						g.Count, o.Audited.UTC().Format(time.DateTime))})
 		case "held":
 			out = append(out, Finding{
-				About: about, Level: Warning, Text: fmt.Sprintf("%d lie in a namespace that does not exist, and something holds them: who makes the namespace again owns them", g.Count),
-				Fix: fmt.Sprintf("`kubectl get %s -n %s -o yaml` shows finalizers and the grace period; the API server's log names them", g.Resource, g.Namespace),
+				About: about, Level: Warning,
+				Text: fmt.Sprintf("%d lie in a namespace that does not exist, and something holds them: who makes the "+
+					"namespace again owns them", g.Count),
+				Fix: fmt.Sprintf("`kubectl get %s -n %s -o yaml` shows finalizers and the grace period; the API "+
+					"server's log names them", g.Resource, g.Namespace),
 			})
 		default:
 			out = append(out, Finding{
-				About: about, Level: Problem, Text: fmt.Sprintf("%d lie in a namespace that does not exist and cannot be deleted: who makes the namespace again owns them", g.Count),
+				About: about, Level: Problem,
+				Text: fmt.Sprintf("%d lie in a namespace that does not exist and cannot be deleted: who makes the "+
+					"namespace again owns them", g.Count),
 				Fix: "the API server's log says why their deletion is refused",
 			})
 		}

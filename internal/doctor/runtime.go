@@ -30,15 +30,18 @@ func runtimeReady(f Facts) []Finding {
 	ready := true
 	for _, c := range r.NotReady {
 		fix := "see the runtime's log"
-		if c.Type != "RuntimeReady" && c.Type != "NetworkReady" { // the kubelet needs these two; others are the runtime's own remarks
-			out = append(out, Finding{About: r.Endpoint, Level: Note, Text: fmt.Sprintf("%s is not met: %s: %s", c.Type, c.Reason, c.Message)})
+		// the kubelet needs these two; others are the runtime's own remarks
+		if c.Type != "RuntimeReady" && c.Type != "NetworkReady" {
+			out = append(out, Finding{About: r.Endpoint, Level: Note, Text: fmt.Sprintf("%s is not met: %s: %s", c.Type,
+				c.Reason, c.Message)})
 			continue
 		}
 		ready = false
 		if c.Type == "NetworkReady" {
 			fix = "put a network configuration into the runtime's CNI directory (/etc/cni/net.d unless set otherwise)"
 		}
-		out = append(out, Finding{About: r.Endpoint, Level: Problem, Text: fmt.Sprintf("%s is not met: %s: %s", c.Type, c.Reason, c.Message), Fix: fix})
+		out = append(out, Finding{About: r.Endpoint, Level: Problem, Text: fmt.Sprintf("%s is not met: %s: %s", c.Type,
+			c.Reason, c.Message), Fix: fix})
 	}
 	if ready {
 		out = append([]Finding{{About: r.Endpoint, Text: r.Name + " " + r.Version + " is ready"}}, out...)
@@ -46,7 +49,8 @@ func runtimeReady(f Facts) []Finding {
 	return out
 }
 
-// cgroupDriver compares this machine's runtime with the kubelet that says it uses it. https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers
+// cgroupDriver compares this machine's runtime with the kubelet that says it uses it.
+// https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers
 func cgroupDriver(f Facts) []Finding {
 	if f.Runtime == nil || f.Runtime.CgroupDriver == "" {
 		return nil
@@ -62,8 +66,11 @@ func cgroupDriver(f Facts) []Finding {
 			continue
 		}
 		out = append(out, Finding{
-			About: n.Name, Level: Problem, Text: fmt.Sprintf("the kubelet's cgroupDriver is %s, the runtime's is %s: limits of Pods and of their containers are kept in two trees", is, runtime),
-			Fix: fmt.Sprintf("set the runtime's driver to %s (containerd: SystemdCgroup = %t), restart it, and end the node's Pods once", is, is == "systemd"),
+			About: n.Name, Level: Problem,
+			Text: fmt.Sprintf("the kubelet's cgroupDriver is %s, the runtime's is %s: limits of Pods and of their "+
+				"containers are kept in two trees", is, runtime),
+			Fix: fmt.Sprintf("set the runtime's driver to %s (containerd: SystemdCgroup = %t), restart it, and end "+
+				"the node's Pods once", is, is == "systemd"),
 		})
 	}
 	return out

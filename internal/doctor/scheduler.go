@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// slowAttemptThreshold is from where on scheduling counts as slow: the 99th percentile of an attempt.
+// slowAttemptThreshold is from where on scheduling counts as slow: the 99th percentile of an
+// attempt.
 const slowAttemptThreshold = 200 * time.Millisecond
 
-// staleAfter is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that are well say nothing; their leases are not read here.
+// staleAfter is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that
+// are well say nothing; their leases are not read here.
 const staleAfter = 5 * time.Minute
 
 // Scheduler is what a scheduler's metrics tell.
@@ -25,7 +27,8 @@ type Scheduler struct {
 	MetricsUpdated map[string]time.Time // when the informer last told of nodes and Pods
 }
 
-// scheduling tells how long attempts take, and where they are slow what to look at, in the order in which it is most often the cause.
+// scheduling tells how long attempts take, and where they are slow what to look at, in the order in
+// which it is most often the cause.
 func scheduling(f Facts) []Finding {
 	s := f.Scheduler
 	if s == nil {
@@ -34,14 +37,18 @@ func scheduling(f Facts) []Finding {
 	at := s.Address
 	switch {
 	case s.Err != nil:
-		return []Finding{{About: at, Level: Note, Text: "the scheduler's metrics cannot be read: " + s.Err.Error(), Fix: "see that it runs, and that the user of the kubeconfig may get /metrics"}}
+		return []Finding{{About: at, Level: Note, Text: "the scheduler's metrics cannot be read: " + s.Err.Error(),
+			Fix: "see that it runs, and that the user of the kubeconfig may get /metrics"}}
 	case s.Attempts == 0:
 		return []Finding{{About: at, Text: "no Pod has been scheduled yet"}}
 	case s.P99 <= slowAttemptThreshold:
-		return []Finding{{About: at, Text: fmt.Sprintf("of %d attempts 99 %% took at most %s", s.Attempts, s.P99.Round(time.Millisecond))}}
+		return []Finding{{About: at, Text: fmt.Sprintf("of %d attempts 99 %% took at most %s", s.Attempts,
+			s.P99.Round(time.Millisecond))}}
 	}
 	return []Finding{
-		{About: at, Level: Warning, Text: fmt.Sprintf("slow: the 99th percentile of %d attempts is %s, more than %s", s.Attempts, s.P99.Round(time.Millisecond), slowAttemptThreshold), Fix: "look at the next three lines, in their order"},
+		{About: at, Level: Warning, Text: fmt.Sprintf("slow: the 99th percentile of %d attempts is %s, more than %s",
+			s.Attempts, s.P99.Round(time.Millisecond), slowAttemptThreshold),
+			Fix: "look at the next three lines, in their order"},
 		s.queueDepth(), s.sampled(), s.metricsCurrent(f.Now),
 	}
 }
@@ -54,9 +61,11 @@ func (s *Scheduler) queueDepth() Finding {
 	f := Finding{About: s.Address, Level: Note, Text: "queue depth: " + strings.Join(parts, ", ")}
 	switch {
 	case s.Pending["active"] > 0:
-		f.Fix = "Pods come faster than they are bound: wait until the active ones are through, or slow down who creates them"
+		f.Fix = "Pods come faster than they are bound: wait until the active ones are through, or slow down who " +
+			"creates them"
 	case s.Pending["unschedulable"]+s.Pending["backoff"] > 0:
-		f.Fix = "Pods that fit nowhere are tried again and again: kubectl get events --field-selector reason=FailedScheduling, then make room or delete them"
+		f.Fix = "Pods that fit nowhere are tried again and again: kubectl get events --field-selector " +
+			"reason=FailedScheduling, then make room or delete them"
 	}
 	return f
 }
@@ -78,7 +87,8 @@ func (s *Scheduler) sampled() Finding {
 		f.Text += "not told"
 	}
 	if all {
-		f.Fix = "every node is scored: a lower percentageOfNodesToScore, or 0, looks at fewer nodes and may miss a better one"
+		f.Fix = "every node is scored: a lower percentageOfNodesToScore, or 0, looks at fewer nodes and may miss a " +
+			"better one"
 	}
 	return f
 }
@@ -90,7 +100,9 @@ func (s *Scheduler) metricsCurrent(now time.Time) Finding {
 		age := now.Sub(s.MetricsUpdated[what]).Round(time.Second)
 		parts = append(parts, fmt.Sprintf("%s %s ago", what, age))
 		if age > staleAfter {
-			f.Level, f.Fix = Warning, "the scheduler may be deciding about a cluster of the past: see its log for a watch that fails, and the API server's load"
+			f.Level, f.Fix = Warning,
+				"the scheduler may be deciding about a cluster of the past: see its log for a watch that fails, and "+
+					"the API server's load"
 		}
 	}
 	f.Text = "informer cache: last told of " + strings.Join(parts, ", ")

@@ -11,14 +11,17 @@ import (
 
 // row: OPS-16, SCH-29
 func TestASlowSchedulerIsLookedAtInOrder(t *testing.T) {
-	s := &doctor.Scheduler{Address: "127.0.0.1:10259", P99: 350 * time.Millisecond, Attempts: 900, Pending: map[string]int64{"active": 40, "gated": 2},
-		Percent: map[string]int64{"default-scheduler": 100}, MetricsUpdated: map[string]time.Time{"nodes": now.Add(-time.Second), "pods": now.Add(-10 * time.Minute)}}
+	s := &doctor.Scheduler{Address: "127.0.0.1:10259", P99: 350 * time.Millisecond, Attempts: 900,
+		Pending:        map[string]int64{"active": 40, "gated": 2},
+		Percent:        map[string]int64{"default-scheduler": 100},
+		MetricsUpdated: map[string]time.Time{"nodes": now.Add(-time.Second), "pods": now.Add(-10 * time.Minute)}}
 	var got []string
 	for _, f := range doctor.Examine(doctor.Facts{Now: now, Scheduler: s}) {
 		got = append(got, f.Level.String()+" "+f.Text)
 	}
 	want := []string{
-		"the 99th percentile of 900 attempts is 350ms, more than 200ms", "queue depth: 40 active, 0 backoff, 0 unschedulable, 2 gated",
+		"the 99th percentile of 900 attempts is 350ms, more than 200ms",
+		"queue depth: 40 active, 0 backoff, 0 unschedulable, 2 gated",
 		"percentageOfNodesToScore: default-scheduler 100", "informer cache: last told of nodes 1s ago, pods 10m0s ago",
 	}
 	if len(got) != len(want) {
@@ -37,7 +40,8 @@ func TestASchedulerThatIsWellTakesOneLine(t *testing.T) {
 		"no Pod has been scheduled yet":        {},
 		"cannot be read: refused":              {Err: errors.New("refused")},
 	} {
-		if got := doctor.Examine(doctor.Facts{Now: now, Scheduler: s}); len(got) != 1 || !strings.Contains(got[0].Text, text) || got[0].Check != "scheduling" {
+		if got := doctor.Examine(doctor.Facts{Now: now, Scheduler: s}); len(got) != 1 || !strings.Contains(got[0].Text,
+			text) || got[0].Check != "scheduling" {
 			t.Errorf("got %+v, want %q", got, text)
 		}
 	}
@@ -64,7 +68,9 @@ scheduler_scheduling_attempt_duration_seconds_sum{profile="p",result="error"} 1
 scheduler_scheduling_attempt_duration_seconds_count{profile="p",result="error"} 5
 `
 	s := doctor.ReadScheduler("a:1", strings.NewReader(text))
-	if s.Err != nil || s.Attempts != 100 || s.P99 != 400*time.Millisecond || s.Pending["active"] != 3 || s.Pending["gated"] != 1 || s.Percent["default-scheduler"] != 100 || s.MetricsUpdated["pods"].Unix() != 1_700_000_000 {
+	if s.Err != nil || s.Attempts != 100 || s.P99 != 400*time.Millisecond || s.Pending["active"] != 3 ||
+		s.Pending["gated"] != 1 || s.Percent["default-scheduler"] != 100 ||
+		s.MetricsUpdated["pods"].Unix() != 1_700_000_000 {
 		t.Errorf("%+v", s)
 	}
 	if s := doctor.ReadScheduler("a:1", strings.NewReader("{")); s.Err == nil {

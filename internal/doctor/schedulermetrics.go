@@ -13,9 +13,11 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// ReadScheduler reads what a scheduler's /metrics says. The percentage of nodes and the age of its view are told by Gantry's alone.
+// ReadScheduler reads what a scheduler's /metrics says. The percentage of nodes and the age of its
+// view are told by Gantry's alone.
 func ReadScheduler(address string, text io.Reader) *Scheduler {
-	s := &Scheduler{Address: address, Pending: map[string]int64{}, Percent: map[string]int64{}, MetricsUpdated: map[string]time.Time{}}
+	s := &Scheduler{Address: address, Pending: map[string]int64{}, Percent: map[string]int64{},
+		MetricsUpdated: map[string]time.Time{}}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	all, err := parser.TextToMetricFamilies(text)
 	if err != nil {
@@ -32,7 +34,8 @@ func ReadScheduler(address string, text io.Reader) *Scheduler {
 		}
 	}
 	each("scheduler_pending_pods", "queue", func(queue string, v float64) { s.Pending[queue] = int64(v) })
-	each("gantry_scheduler_percentage_of_nodes_to_score", "profile", func(profile string, v float64) { s.Percent[profile] = int64(v) })
+	each("gantry_scheduler_percentage_of_nodes_to_score",
+		"profile", func(profile string, v float64) { s.Percent[profile] = int64(v) })
 	each("gantry_scheduler_informer_last_event_timestamp_seconds", "resource", func(resource string, v float64) {
 		s.MetricsUpdated[resource] = time.UnixMilli(int64(v * 1000))
 	})
@@ -40,7 +43,8 @@ func ReadScheduler(address string, text io.Reader) *Scheduler {
 	return s
 }
 
-// quantile is the end of the histogram's bucket that holds it, over all labels, and how many were observed.
+// quantile is the end of the histogram's bucket that holds it, over all labels, and how many were
+// observed.
 func quantile(q float64, f *dto.MetricFamily) (time.Duration, uint64) {
 	total, below := uint64(0), map[float64]uint64{}
 	for _, m := range f.GetMetric() {

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last life, oldest first.
+// In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last
+// life, oldest first.
 type In struct {
 	Now              time.Time
 	Ref              journal.Ref
@@ -25,18 +26,22 @@ type In struct {
 	Events           []corev1.Event
 	ClusterContext   *ClusterContext   // what is around it; nil when the asker may not see it
 	NamespaceContext *NamespaceContext // of its namespace; nil when the asker may not see it
-	Images           []string          // names of images that the runtime of the Pod's node has, beside those of its status; nil: not asked
-	LastLogs         map[string]string // the last lines of containers that ended otherwise than with 0, by name
+	// names of images that the runtime of the Pod's node has, beside those of its status; nil: not
+	// asked
+	Images   []string
+	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 }
 
 // ClusterContext is the world a Pod is placed in, as far as the asker may see it.
 type ClusterContext struct {
-	Nodes       []*corev1.Node
-	Pods        []*corev1.Pod
-	Classes     []*schedulingv1.PriorityClass
-	Plugins     *schedule.PluginSet                                      // the scheduler's own plugins; nil: nothing can be tried
-	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet // the same when some Pods are gone and their devices free; nil: not known
-	Groups      Groups                                                   // read when the Pod is a member of one
+	Nodes   []*corev1.Node
+	Pods    []*corev1.Pod
+	Classes []*schedulingv1.PriorityClass
+	// the scheduler's own plugins; nil: nothing can be tried
+	Plugins *schedule.PluginSet
+	// the same when some Pods are gone and their devices free; nil: not known
+	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
+	Groups      Groups // read when the Pod is a member of one
 }
 
 // pod finds a Pod around.
@@ -78,11 +83,14 @@ type Answer struct {
 
 // Fix is one thing a person can do.
 type Fix struct {
-	Description    string          `json:"say"`
-	Run            []string        `json:"run,omitempty"`    // shell commands that do it, in order
-	Config         string          `json:"config,omitempty"` // what to set in the scheduler's configuration before, as YAML
-	ManifestChange *ManifestChange `json:"amend,omitempty"`  // what to change in a manifest before it is applied anew: for what is past
-	Proven         bool            `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
+	Description string   `json:"say"`
+	Run         []string `json:"run,omitempty"` // shell commands that do it, in order
+	// what to set in the scheduler's configuration before, as YAML
+	Config string `json:"config,omitempty"`
+	// what to change in a manifest before it is applied anew: for what is past
+	ManifestChange *ManifestChange `json:"amend,omitempty"`
+	// tried on an edited copy of the cluster with the scheduler's own plugins
+	Proven bool `json:"proven,omitempty"`
 }
 
 // ManifestChange is a change of an object's manifest.
@@ -152,7 +160,8 @@ func Why(in In) Answer {
 			return withLateProbe(in, *a)
 		}
 	}
-	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown", Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",
+	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown",
+		Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",
 		Fixes: []Fix{commandFix("check name and namespace", "kubectl get pods -A")}}
 }
 
@@ -179,7 +188,9 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 			}
 			fmt.Fprintf(&b, "  → %s%s\n", f.Description, proven)
 			if f.Config != "" {
-				fmt.Fprintf(&b, "      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
+				fmt.Fprintf(&b,
+					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then "+
+						"start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
 			}
 			if f.ManifestChange != nil {
 				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)
@@ -243,7 +254,8 @@ func (c container) title() string {
 	return "Container " + c.spec.Name
 }
 
-// blockedContainers is a sentence, with a space before it, about what is not started before an init container has succeeded or a sidecar has started; empty where nothing waits.
+// blockedContainers is a sentence, with a space before it, about what is not started before an init
+// container has succeeded or a sidecar has started; empty where nothing waits.
 func (c container) blockedContainers(in In) string {
 	if !c.init || c.status != nil && c.status.Started != nil && *c.status.Started && pod.IsSidecar(c.spec) {
 		return ""

@@ -36,5 +36,6 @@ func claimMissing(a *Answer, in In, text string) {
 			}))
 		}
 	}
-	a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or create the claim %s: the Pod is tried again at once", name)})
+	a.Fixes = append(a.Fixes,
+		Fix{Description: fmt.Sprintf("or create the claim %s: the Pod is tried again at once", name)})
 }

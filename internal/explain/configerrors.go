@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-var configReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError"}
+var configReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+	"PreCreateHookError", "PreStartHookError"}
 
 var (
 	claimPattern   = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
@@ -33,7 +34,8 @@ func configFailed(in In) *Answer {
 		if w == nil || !slices.Contains(configReasons, w.Reason) {
 			continue
 		}
-		a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message), Next: "it is tried again with growing pauses"}
+		a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message),
+			Next: "it is tried again with growing pauses"}
 		low := strings.ToLower(w.Message)
 		switch {
 		case keyPattern.MatchString(w.Message):
@@ -45,13 +47,20 @@ func configFailed(in In) *Answer {
 		case userName.MatchString(w.Message):
 			namedUser(a, in, c, userName.FindStringSubmatch(w.Message)[1])
 		case strings.Contains(low, "runasnonroot"), strings.Contains(low, "non-root policy"):
-			a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and its user would be number 0: %s", c.spec.Name, w.Message)
-			a.Fixes = []Fix{asUser(in, c, 1000, "run it as another user, 1000 for instance (its files have to be readable for that one)"),
-				editedContainer(in, c.spec.Name, "or let it run as user 0: then a process that breaks out is root on the node", func(x *corev1.Container) { no := false; security(x).RunAsNonRoot = &no })}
-		case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"), strings.Contains(low, "permission denied"):
+			a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and its user would be number 0: "+
+				"%s", c.spec.Name, w.Message)
+			a.Fixes = []Fix{
+				asUser(in, c, 1000,
+					"run it as another user, 1000 for instance (its files have to be readable for that one)"),
+				editedContainer(in, c.spec.Name,
+					"or let it run as user 0: then a process that breaks out is root on the node",
+					func(x *corev1.Container) { no := false; security(x).RunAsNonRoot = &no })}
+		case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"),
+			strings.Contains(low, "permission denied"):
 			a.Fixes = textFixes("correct the command: it is not in the image, or cannot be executed")
 			if m := programPattern.FindStringSubmatch(w.Message); m != nil {
-				a.Fixes[0].Description = fmt.Sprintf("correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)
+				a.Fixes[0].Description = fmt.Sprintf(
+					"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)
 			}
 		case noSubPath.MatchString(w.Message):
 			subPathFailed(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])
@@ -64,13 +73,15 @@ func configFailed(in In) *Answer {
 	return nil
 }
 
-// kubeletFix is what the kubelet said could be done about a failure with this text; empty where it said nothing.
+// kubeletFix is what the kubelet said could be done about a failure with this text; empty where it
+// said nothing.
 func kubeletFix(in In, text string) string {
 	w, _, _ := newest[journal.Waiting](in, func(w journal.Waiting) bool { return strings.Contains(w.For, text) })
 	return w.Fix
 }
 
-// subPathFailed is a path in a volume that cannot be mounted: it leads out of the volume, or through a file.
+// subPathFailed is a path in a volume that cannot be mounted: it leads out of the volume, or
+// through a file.
 func subPathFailed(a *Answer, in In, c container, volume string) {
 	var paths []string
 	for _, m := range c.spec.VolumeMounts {
@@ -78,8 +89,10 @@ func subPathFailed(a *Answer, in In, c container, volume string) {
 			paths = append(paths, fmt.Sprintf("%s (at %s)", p, m.MountPath))
 		}
 	}
-	a.Cause = fmt.Sprintf("%s cannot be made: subPath %s of volume %s cannot be mounted", c.title(), joinList(paths), volume)
-	why := strings.TrimPrefix(kubeletFix(in, fmt.Sprintf("failed to prepare subPath for volumeMount %q", volume)), "the subPath must stay inside the volume: ")
+	a.Cause = fmt.Sprintf("%s cannot be made: subPath %s of volume %s cannot be mounted", c.title(), joinList(paths),
+		volume)
+	why := strings.TrimPrefix(kubeletFix(in, fmt.Sprintf("failed to prepare subPath for volumeMount %q", volume)),
+		"the subPath must stay inside the volume: ")
 	switch {
 	case strings.Contains(why, "cross-device link"), strings.Contains(why, "too many levels"):
 		a.Cause += ": it is, or passes, a symbolic link that leads out of the volume, which the kubelet does not follow"
@@ -92,13 +105,15 @@ func subPathFailed(a *Answer, in In, c container, volume string) {
 	if why != "" {
 		a.Facts = append(a.Facts, "the kernel's words: "+why)
 	}
-	a.Fixes = []Fix{editedContainer(in, c.spec.Name, "mount the whole volume there instead of the path in it", func(x *corev1.Container) {
-		for i := range x.VolumeMounts {
-			if x.VolumeMounts[i].Name == volume {
-				x.VolumeMounts[i].SubPath, x.VolumeMounts[i].SubPathExpr = "", ""
+	a.Fixes = []Fix{editedContainer(in, c.spec.Name, "mount the whole volume there instead of the path in it",
+		func(x *corev1.Container) {
+			for i := range x.VolumeMounts {
+				if x.VolumeMounts[i].Name == volume {
+					x.VolumeMounts[i].SubPath, x.VolumeMounts[i].SubPathExpr = "", ""
+				}
 			}
-		}
-	}), {Description: "or make the path a directory of the volume itself: what wrote the link there has to write the files instead"}}
+		}), {Description: "or make the path a directory of the volume itself: what wrote the link there has to write " +
+		"the files instead"}}
 }
 
 var kinds = map[string]string{"configmap": "ConfigMap", "secret": "Secret", "config": "ConfigMap"}
@@ -129,7 +144,8 @@ func keyMissing(a *Answer, in In, c container, r objectKey) {
 			who = "env " + e.Name + " refers"
 		}
 	}
-	a.Cause = fmt.Sprintf("Container %s cannot be created: %s to key %s of %s %s", c.spec.Name, who, r.key, r.kind, r.name)
+	a.Cause = fmt.Sprintf("Container %s cannot be created: %s to key %s of %s %s", c.spec.Name, who, r.key, r.kind,
+		r.name)
 	keys, known := r.keys(in.NamespaceContext)
 	switch {
 	case !known:
@@ -140,11 +156,14 @@ func keyMissing(a *Answer, in In, c container, r objectKey) {
 		a.Cause += fmt.Sprintf(", which has only %s.", keyList(keys))
 	}
 	if near := nearestName(r.key, keys); near != "" {
-		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "refer to key "+near, func(x *corev1.Container) { redirectKey(x, r, near) }), r.copyKey(in, near))
+		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "refer to key "+near,
+			func(x *corev1.Container) { redirectKey(x, r, near) }), r.copyKey(in, near))
 	} else {
 		a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("add key %s to %s %s", r.key, r.kind, r.name)})
 	}
-	a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "mark the reference optional: then the variable is not set", func(x *corev1.Container) { makeOptional(x, r) }))
+	a.Fixes = append(a.Fixes,
+		editedContainer(in, c.spec.Name, "mark the reference optional: then the variable is not set",
+			func(x *corev1.Container) { makeOptional(x, r) }))
 }
 
 func keyList(keys []string) string {
@@ -210,13 +229,18 @@ func makeOptional(c *corev1.Container, r objectKey) {
 func (r objectKey) copyKey(in In, near string) Fix {
 	say, ns := fmt.Sprintf("or add key %s to %s %s with the value of %s", r.key, r.kind, r.name, near), in.Ref.Namespace
 	if r.kind == "Secret" {
-		return commandFix(say, fmt.Sprintf(`kubectl -n %[1]s patch secret %[2]s --type=merge -p "{\"data\":{\"%[3]s\":\"$(kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.%[4]s}')\"}}"`, ns, r.name, r.key, strings.ReplaceAll(near, ".", `\.`)))
+		return commandFix(say,
+			fmt.Sprintf(
+				`kubectl -n %[1]s patch secret %[2]s --type=merge -p "{\"data\":{\"%[3]s\":\"$(kubectl -n %[1]s get `+
+					`secret %[2]s -o jsonpath='{.data.%[4]s}')\"}}"`, ns, r.name, r.key,
+				strings.ReplaceAll(near, ".", `\.`)))
 	}
 	value, ok := in.NamespaceContext.Values[r.name+"/"+near]
 	if !ok {
 		return Fix{Description: say}
 	}
-	return commandFix(say, fmt.Sprintf("kubectl -n %s patch configmap %s --type=merge -p %s", ns, r.name, whatif.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
+	return commandFix(say, fmt.Sprintf("kubectl -n %s patch configmap %s --type=merge -p %s", ns, r.name,
+		whatif.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
 }
 
 // objectMissing is a reference to a ConfigMap or Secret that is not there.
@@ -234,7 +258,8 @@ func objectMissing(a *Answer, in In, r objectKey) {
 	a.Cause = strings.TrimSuffix(a.Cause, ".") + "."
 	if near := nearestName(r.name, names); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", r.kind, near)
-		a.Fixes = append(a.Fixes, editedPodFix(in, fmt.Sprintf("refer to %s %s", r.kind, near), func(s *corev1.PodSpec) { renameObject(s, r, near) }))
+		a.Fixes = append(a.Fixes, editedPodFix(in, fmt.Sprintf("refer to %s %s", r.kind, near),
+			func(s *corev1.PodSpec) { renameObject(s, r, near) }))
 	}
 	wanted := r.keysUsed(&in.Pod.Spec)
 	kind := "configmap"
@@ -321,18 +346,26 @@ func renameObject(s *corev1.PodSpec, r objectKey, to string) {
 
 // namedUser is runAsNonRoot with an image whose user is a name.
 func namedUser(a *Answer, in In, c container, name string) {
-	a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and the image %s names its user %q (non-numeric) instead of giving a number, so the kubelet cannot verify that it is another than 0.", c.spec.Name, c.spec.Image, name)
+	a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and the image %s names its user %q "+
+		"(non-numeric) instead of giving a number, so the kubelet cannot verify that it is another than 0.",
+		c.spec.Name, c.spec.Image, name)
 	ns, id := in.Ref.Namespace, "user-of-"+in.Ref.Name
 	now := in.Pod.DeepCopy()
 	const mark = 424242424242
 	setUser(&now.Spec, c.spec.Name, mark)
 	run := whatif.Commands(in.Pod, now)
 	if len(run) > 0 {
-		ask := fmt.Sprintf("kubectl -n %[1]s run %[2]s --image=%[3]s --restart=Never --command -- id -u %[4]s && kubectl -n %[1]s wait pod/%[2]s --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s && uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s", ns, id, c.spec.Image, name)
+		ask := fmt.Sprintf("kubectl -n %[1]s run %[2]s --image=%[3]s --restart=Never --command -- id -u %[4]s && "+
+			"kubectl -n %[1]s wait pod/%[2]s --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s && "+
+			"uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s", ns, id, c.spec.Image, name)
 		set := strings.Replace(run[0], fmt.Sprint(int64(mark)), `'"$uid"'`, 1)
-		a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser to it", name), append([]string{ask + " && " + set}, run[1:]...)...))
+		a.Fixes = append(a.Fixes,
+			commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser to "+
+				"it", name), append([]string{ask + " && " + set}, run[1:]...)...))
 	}
-	a.Fixes = append(a.Fixes, asUser(in, c, 1000, "or set runAsUser to a number of your own, if the program does not need the user of the image"),
+	a.Fixes = append(a.Fixes,
+		asUser(in, c, 1000,
+			"or set runAsUser to a number of your own, if the program does not need the user of the image"),
 		Fix{Description: "or build the image with a numeric USER"})
 }
 

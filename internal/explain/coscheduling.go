@@ -16,13 +16,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// coschedulingGroup tells of a Pod that could be placed by itself but whose group cannot: it waits at Permit for the others, or was turned back with them.
+// coschedulingGroup tells of a Pod that could be placed by itself but whose group cannot: it waits
+// at Permit for the others, or was turned back with them.
 func coschedulingGroup(in In) *Answer {
-	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 || coscheduling.PodGroupLabelOf(in.Pod) == "" || in.ClusterContext == nil {
+	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 ||
+		coscheduling.PodGroupLabelOf(in.Pod) == "" || in.ClusterContext == nil {
 		return nil
 	}
 	word, since, ok := coschedulingMessage(in)
-	if !ok { // the journal may lag behind, or there is none: then the group itself tells, unless somebody else turned the Pod away
+	// the journal may lag behind, or there is none: then the group itself tells, unless somebody
+	// else turned the Pod away
+	if !ok {
 		f, _, known := newest[journal.Ruled](in, nil)
 		if in.ClusterContext.Groups.Labelled == nil || known && f.Winner == "" {
 			return nil
@@ -31,9 +35,12 @@ func coschedulingGroup(in In) *Answer {
 	}
 	group := coscheduling.PodGroupLabelOf(in.Pod)
 	a := &Answer{State: "Pending", Since: since}
-	if strings.Contains(word, coscheduling.NoPodGroup) && in.ClusterContext.Groups.Labelled == nil { // else it has been made since, and the Pod is tried again
-		a.Cause = fmt.Sprintf("The Pod's label %s names the PodGroup %s, which does not exist in namespace %s: Coscheduling turns the Pod away at Permit.", coscheduling.Label, group, in.Pod.Namespace)
-		a.Fixes = []Fix{commandFix("make the PodGroup "+group+", or take the label off the Pod's manifest", fmt.Sprintf("kubectl -n %s label pod %s %s-", in.Pod.Namespace, in.Pod.Name, coscheduling.Label))}
+	// else it has been made since, and the Pod is tried again
+	if strings.Contains(word, coscheduling.NoPodGroup) && in.ClusterContext.Groups.Labelled == nil {
+		a.Cause = fmt.Sprintf("The Pod's label %s names the PodGroup %s, which does not exist in namespace %s: "+
+			"Coscheduling turns the Pod away at Permit.", coscheduling.Label, group, in.Pod.Namespace)
+		a.Fixes = []Fix{commandFix("make the PodGroup "+group+", or take the label off the Pod's manifest",
+			fmt.Sprintf("kubectl -n %s label pod %s %s-", in.Pod.Namespace, in.Pod.Name, coscheduling.Label))}
 		return a
 	}
 	members, bound := membersOf(in, coscheduling.PodGroupLabelOf)
@@ -42,8 +49,10 @@ func coschedulingGroup(in In) *Answer {
 		least = len(members) + bound
 	}
 	if len(members)+bound < least {
-		a.Cause = fmt.Sprintf("The Pod is a member of the group %s, which Coscheduling places only with %d members at once, and only %d of its Pods exist.", group, least, len(members)+bound)
-		a.Fixes = append(textFixes(fmt.Sprintf("create the %d members that are missing, with the label %s=%s", least-len(members)-bound, coscheduling.Label, group)), lowerMinMember(in, group, len(members)+bound))
+		a.Cause = fmt.Sprintf("The Pod is a member of the group %s, which Coscheduling places only with %d members at "+
+			"once, and only %d of its Pods exist.", group, least, len(members)+bound)
+		a.Fixes = append(textFixes(fmt.Sprintf("create the %d members that are missing, with the label %s=%s",
+			least-len(members)-bound, coscheduling.Label, group)), lowerMinMember(in, group, len(members)+bound))
 		return a
 	}
 	return groupShortfall(a, in, members[:min(len(members), max(least-bound, 0))], least)
@@ -86,7 +95,8 @@ func minMember(in In) (int, bool) {
 	return 0, false
 }
 
-// membersOf lists the members of the Pod's group that have no node, the Pod first and then the oldest, and counts those that have one.
+// membersOf lists the members of the Pod's group that have no node, the Pod first and then the
+// oldest, and counts those that have one.
 func membersOf(in In, of func(*corev1.Pod) string) (waiting []*corev1.Pod, bound int) {
 	for _, p := range in.ClusterContext.Pods {
 		switch {
@@ -98,7 +108,8 @@ func membersOf(in In, of func(*corev1.Pod) string) (waiting []*corev1.Pod, bound
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
-		return cmp.Or(boolToInt(b.UID == in.Pod.UID)-boolToInt(a.UID == in.Pod.UID), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(boolToInt(b.UID == in.Pod.UID)-boolToInt(a.UID == in.Pod.UID),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return waiting, bound
 }
@@ -110,7 +121,8 @@ func boolToInt(yes bool) int {
 	return 0
 }
 
-// groupShortfall places the members in thought and tells how many have a place, and what the next one lacks.
+// groupShortfall places the members in thought and tells how many have a place, and what the next
+// one lacks.
 func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
 	if in.ClusterContext.Plugins == nil || len(members) == 0 {
 		return nil
@@ -119,14 +131,17 @@ func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer 
 	defer cancel()
 	w := in.whatifInput()
 	g, err := whatif.PlaceGroup(ctx, w, members)
-	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" { // the Pod itself fits nowhere: that is its own matter
+	// the Pod itself fits nowhere: that is its own matter
+	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" {
 		return nil
 	}
 	group := coscheduling.PodGroupLabelOf(in.Pod)
 	bound := least - len(members)
-	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least, bound+len(g.Nodes))
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which "+
+		"needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least, bound+len(g.Nodes))
 	groupBlocked(a, in, g, members)
-	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again when something changes that can help"
+	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again " +
+		"when something changes that can help"
 	for _, r := range whatif.CompleteGroup(ctx, w, members, g) {
 		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})
 	}
@@ -144,7 +159,8 @@ func groupBlocked(a *Answer, in In, g whatif.GroupPlacement, members []*corev1.P
 	}
 	slices.SortStableFunc(g.Refusals, compareRefusals)
 	if len(g.Refusals) > 0 {
-		a.Cause += fmt.Sprintf(" The next one, %s, fits on no node then: %s.", g.Unschedulable.Name, refusalText(g.Refusals[0], in))
+		a.Cause += fmt.Sprintf(" The next one, %s, fits on no node then: %s.", g.Unschedulable.Name,
+			refusalText(g.Refusals[0], in))
 	}
 	a.Facts = append(a.Facts, "as it could be now: "+strings.Join(have, ", "))
 	for i, r := range g.Refusals {
@@ -157,5 +173,6 @@ func groupBlocked(a *Answer, in In, g whatif.GroupPlacement, members []*corev1.P
 
 func lowerMinMember(in In, group string, to int) Fix {
 	return commandFix(fmt.Sprintf("lower minMember of the group to %d, if its work can be done by so many", to),
-		fmt.Sprintf(`kubectl -n %s patch podgroups.scheduling.x-k8s.io %s --type=merge -p '{"spec":{"minMember":%d}}'`, in.Pod.Namespace, group, to))
+		fmt.Sprintf(`kubectl -n %s patch podgroups.scheduling.x-k8s.io %s --type=merge -p '{"spec":{"minMember":%d}}'`,
+			in.Pod.Namespace, group, to))
 }

@@ -14,7 +14,8 @@ import (
 
 var classMissing = regexp.MustCompile(`request (\S+): device class (\S+) does not exist`)
 
-// claimsMissing tells of a Pod that is not judged node by node because its resource claims are not there, are busy, or ask for a class that nobody made.
+// claimsMissing tells of a Pod that is not judged node by node because its resource claims are not
+// there, are busy, or ask for a class that nobody made.
 func claimsMissing(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || len(p.Spec.ResourceClaims) == 0 {
@@ -52,14 +53,21 @@ func awaitedClaims(a *Answer, in In) *Answer {
 				missing = append(missing, fmt.Sprintf("%s (ResourceClaim %s)", c.Name, claimNameOf(p, c.Name)))
 				continue
 			}
-			missing = append(missing, fmt.Sprintf("%s (from ResourceClaimTemplate %s, not made yet)", c.Name, *c.ResourceClaimTemplateName))
-			a.Fixes = append(a.Fixes, commandFix("see that the template "+*c.ResourceClaimTemplateName+" exists: its claim is made at once then", fmt.Sprintf("kubectl -n %s get resourceclaimtemplate %s", p.Namespace, *c.ResourceClaimTemplateName)))
+			missing = append(missing, fmt.Sprintf("%s (from ResourceClaimTemplate %s, not made yet)", c.Name,
+				*c.ResourceClaimTemplateName))
+			a.Fixes = append(a.Fixes,
+				commandFix("see that the template "+*c.ResourceClaimTemplateName+" exists: its claim is made at once "+
+					"then", fmt.Sprintf("kubectl -n %s get resourceclaimtemplate %s", p.Namespace,
+					*c.ResourceClaimTemplateName)))
 		case c.ResourceClaimName != nil:
 			missing = append(missing, fmt.Sprintf("%s (ResourceClaim %s)", c.Name, *c.ResourceClaimName))
-			a.Fixes = append(a.Fixes, commandFix("see that the claim "+*c.ResourceClaimName+" exists and is not being deleted", fmt.Sprintf("kubectl -n %s get resourceclaim %s", p.Namespace, *c.ResourceClaimName)))
+			a.Fixes = append(a.Fixes,
+				commandFix("see that the claim "+*c.ResourceClaimName+" exists and is not being deleted",
+					fmt.Sprintf("kubectl -n %s get resourceclaim %s", p.Namespace, *c.ResourceClaimName)))
 		}
 	}
-	a.Cause = fmt.Sprintf("The Pod is not scheduled before its resource claims are there: it waits for %s.", strings.Join(missing, ", "))
+	a.Cause = fmt.Sprintf("The Pod is not scheduled before its resource claims are there: it waits for %s.",
+		strings.Join(missing, ", "))
 	for i := range in.Events {
 		if in.Events[i].Reason == "FailedResourceClaimCreation" {
 			a.Facts = append(a.Facts, "the claims' controller says: "+in.Events[i].Message)
@@ -84,12 +92,16 @@ func refusedClaims(a *Answer, in In, message string) *Answer {
 	a.Cause = "The Pod's resource claims cannot be allocated on any node: " + strings.TrimSuffix(message, ".") + "."
 	if m := classMissing.FindStringSubmatch(message); m != nil {
 		class := strings.TrimSuffix(m[2], ".")
-		a.Cause = fmt.Sprintf("The Pod's resource claim asks, in request %s, for devices of class %s, and there is no such DeviceClass.", m[1], class)
-		a.Fixes = append(a.Fixes, commandFix("make the DeviceClass "+class+" (usually the driver's installation does), or name one that exists in the claim", "kubectl get deviceclasses"))
+		a.Cause = fmt.Sprintf("The Pod's resource claim asks, in request %s, for devices of class %s, and there is no "+
+			"such DeviceClass.", m[1], class)
+		a.Fixes = append(a.Fixes,
+			commandFix("make the DeviceClass "+class+" (usually the driver's installation does), or name one that "+
+				"exists in the claim", "kubectl get deviceclasses"))
 		a.Next = "the Pod is tried again when a DeviceClass comes"
 		return a
 	}
-	a.Fixes = append(a.Fixes, commandFix("look at the claims", fmt.Sprintf("kubectl -n %s get resourceclaims", in.Pod.Namespace)))
+	a.Fixes = append(a.Fixes,
+		commandFix("look at the claims", fmt.Sprintf("kubectl -n %s get resourceclaims", in.Pod.Namespace)))
 	a.Next = "the Pod is tried again when one of its claims changes, or another claim gives devices back"
 	return a
 }

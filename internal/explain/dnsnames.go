@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Last words about a name that has no address: who says so, and which name. Those of the second list have had no answer at all.
+// Last words about a name that has no address: who says so, and which name. Those of the second
+// list have had no answer at all.
 var (
 	unknownHost = []*regexp.Regexp{
 		regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: no such host`),                                  // Go
@@ -35,7 +36,8 @@ var (
 	}
 )
 
-// nameUnresolved adds why a name that a container speaks of has no address; false when its words are not about that.
+// nameUnresolved adds why a name that a container speaks of has no address; false when its words
+// are not about that.
 func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 	host, answered := "", true
 	for i, list := range [][]*regexp.Regexp{unknownHost, dnsTimeout} {
@@ -53,23 +55,34 @@ func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 		host = "a name"
 	}
 	if p := policiesBlockingDNS(in); p != nil {
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: NetworkPolicy %s lets the Pod send nothing to port 53, so it asks no name server.", host, p.Name)
-		a.Fixes = append([]Fix{commandFix("let the Pod ask for names", fmt.Sprintf("kubectl -n %s patch networkpolicy %s --type=json -p '%s'", in.Ref.Namespace, p.Name, allowDNSPatch(p)))}, a.Fixes...)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: NetworkPolicy %s lets the Pod send nothing to port 53, so it "+
+			"asks no name server.", host, p.Name)
+		a.Fixes = append(
+			[]Fix{commandFix("let the Pod ask for names",
+				fmt.Sprintf("kubectl -n %s patch networkpolicy %s --type=json -p '%s'", in.Ref.Namespace, p.Name,
+					allowDNSPatch(p)))}, a.Fixes...)
 		return true
 	}
 	name, full, ok := serviceName(host, in.Ref.Namespace)
-	if ok && !unnamed && in.NamespaceContext != nil && (full || in.NamespaceContext.service(name) != nil || nearestService(in, name) != "") {
+	if ok && !unnamed && in.NamespaceContext != nil && (full || in.NamespaceContext.service(name) != nil ||
+		nearestService(in, name) != "") {
 		return serviceNameFailed(a, in, serviceDependency{hostPort{host: host}, name, full, c.spec.Name})
 	}
 	switch {
 	case unnamed && !answered:
 		a.Cause += " It cannot resolve a name: no name server answers it."
-		a.Fixes = append(textFixes("see whether the cluster's DNS runs, and whether something between it and the Pod drops port 53"), a.Fixes...)
+		a.Fixes = append(
+			textFixes("see whether the cluster's DNS runs, and whether something between it and the Pod drops port 53"),
+			a.Fixes...)
 	case !strings.Contains(host, "."):
-		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host, in.Ref.Namespace)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host,
+			in.Ref.Namespace)
 	case !answered:
-		a.Cause += fmt.Sprintf(" It gets no answer about %s, a name outside the cluster's: the name servers that the cluster's DNS asks are not reached.", host)
-		a.Fixes = append(textFixes("name servers that can be reached, with --dns-upstream or upstreamNameservers in the ConfigMap kube-system/kube-dns"), a.Fixes...)
+		a.Cause += fmt.Sprintf(" It gets no answer about %s, a name outside the cluster's: the name servers that the "+
+			"cluster's DNS asks are not reached.", host)
+		a.Fixes = append(
+			textFixes("name servers that can be reached, with --dns-upstream or upstreamNameservers in the ConfigMap "+
+				"kube-system/kube-dns"), a.Fixes...)
 	default:
 		a.Cause += fmt.Sprintf(" The name servers say that %s does not exist.", host)
 		a.Fixes = append(textFixes("correct the name; a Service of another namespace is SERVICE.NAMESPACE"), a.Fixes...)
@@ -85,18 +98,22 @@ func nearestService(in In, name string) string {
 	return nearestName(name, names)
 }
 
-// serviceNameFailed is a name of the Pod's own namespace: of no Service, of one without addresses yet, or one that the Pod does not ask the right server for.
+// serviceNameFailed is a name of the Pod's own namespace: of no Service, of one without addresses
+// yet, or one that the Pod does not ask the right server for.
 func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 	host, name := q.host, q.service
 	s := in.NamespaceContext.service(name)
 	spec := &in.Pod.Spec
 	switch {
 	case s == nil:
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: there is no Service %s in namespace %s.", host, name, in.Ref.Namespace)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: there is no Service %s in namespace %s.", host, name,
+			in.Ref.Namespace)
 		fixes := textFixes("create the Service " + name)
 		if near := nearestService(in, name); near != "" {
 			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
-			fixes = append([]Fix{editedContainer(in, q.initContainer, "ask for "+near, func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
+			fixes = append(
+				[]Fix{editedContainer(in, q.initContainer, "ask for "+near,
+					func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
 		}
 		a.Fixes = append(fixes, a.Fixes...)
 	case spec.DNSPolicy == corev1.DNSDefault || spec.HostNetwork && spec.DNSPolicy == corev1.DNSClusterFirst:
@@ -104,25 +121,35 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 		if spec.HostNetwork {
 			policy = corev1.DNSClusterFirstWithHostNet
 		}
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the cluster's (dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
-		a.Fixes = append([]Fix{editedPodFix(in, fmt.Sprintf("use dnsPolicy %s", policy), func(x *corev1.PodSpec) { x.DNSPolicy = policy })}, a.Fixes...)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the cluster's "+
+			"(dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
+		a.Fixes = append(
+			[]Fix{editedPodFix(in, fmt.Sprintf("use dnsPolicy %s", policy),
+				func(x *corev1.PodSpec) { x.DNSPolicy = policy })}, a.Fixes...)
 	case spec.DNSPolicy == corev1.DNSNone && spec.DNSConfig != nil:
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks only %s and not the cluster's name server (dnsPolicy None).", host, joinList(spec.DNSConfig.Nameservers))
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks only %s and not the cluster's name server "+
+			"(dnsPolicy None).", host, joinList(spec.DNSConfig.Nameservers))
 		a.Fixes = append([]Fix{useClusterDNS(in)}, a.Fixes...)
 	case headless(s) && in.NamespaceContext.Ready[name] == 0 && !s.Spec.PublishNotReadyAddresses:
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its ready Pods, and none is ready.", host, name)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its "+
+			"ready Pods, and none is ready.", host, name)
 		fixes := []Fix{commandFix("see why", fmt.Sprintf("gantry why service/%s -n %s", name, in.Ref.Namespace)),
-			commandFix("or have the name lead to Pods that are not ready, as members that find each other before want it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`, in.Ref.Namespace, name))}
+			commandFix("or have the name lead to Pods that are not ready, as members that find each other before want "+
+				"it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`,
+				in.Ref.Namespace, name))}
 		a.Fixes = append(fixes, a.Fixes...)
 	default:
-		a.Facts = append(a.Facts, fmt.Sprintf("Service %s is there now, and its name resolves: it may not have been when the container asked", name))
+		a.Facts = append(a.Facts,
+			fmt.Sprintf("Service %s is there now, and its name resolves: it may not have been when the container asked",
+				name))
 	}
 	return true
 }
 
 const dnsPort = 53
 
-// policiesBlockingDNS finds policies that keep the Pod from every name server: some select it for what it sends, and none of those allows UDP to port 53.
+// policiesBlockingDNS finds policies that keep the Pod from every name server: some select it for
+// what it sends, and none of those allows UDP to port 53.
 func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
 	if in.NamespaceContext == nil || in.Pod.Spec.HostNetwork {
 		return nil
@@ -130,7 +157,8 @@ func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
 	var first *networkingv1.NetworkPolicy
 	for _, p := range in.NamespaceContext.Policies {
 		sel, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err != nil || !sel.Matches(labels.Set(in.Pod.Labels)) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+		if err != nil || !sel.Matches(labels.Set(in.Pod.Labels)) || !slices.Contains(p.Spec.PolicyTypes,
+			networkingv1.PolicyTypeEgress) {
 			continue
 		}
 		if first == nil || p.Name < first.Name {

@@ -41,7 +41,8 @@ func evictionRefused(in In) *Answer {
 	if !ok || in.Now.Sub(at) > evictionWindow {
 		return nil
 	}
-	a := &Answer{State: "not to be evicted", Since: at, Next: "an eviction is granted as soon as the budget allows it; kubectl drain asks again by itself"}
+	a := &Answer{State: "not to be evicted", Since: at,
+		Next: "an eviction is granted as soon as the budget allows it; kubectl drain asks again by itself"}
 	covering := in.NamespaceContext.budgetsOf(in.Pod)
 	ns := in.Ref.Namespace
 	switch len(covering) {
@@ -53,9 +54,11 @@ func evictionRefused(in In) *Answer {
 		var names []string
 		for _, b := range covering {
 			names = append(names, b.Name)
-			a.Fixes = append(a.Fixes, commandFix("take the budget "+b.Name+" away, if the other one protects enough", fmt.Sprintf("kubectl -n %s delete pdb %s", ns, b.Name)))
+			a.Fixes = append(a.Fixes, commandFix("take the budget "+b.Name+" away, if the other one protects enough",
+				fmt.Sprintf("kubectl -n %s delete pdb %s", ns, b.Name)))
 		}
-		a.Cause = fmt.Sprintf("The eviction of %s is refused because more than one budget covers it: %s. Evictions are possible under one budget at most.", in.Ref.Name, joinList(names))
+		a.Cause = fmt.Sprintf("The eviction of %s is refused because more than one budget covers it: %s. Evictions "+
+			"are possible under one budget at most.", in.Ref.Name, joinList(names))
 	}
 	a.Facts = append(a.Facts, fmt.Sprintf("refused %s ago: %s", ago(in.Now.Sub(at)), f.Message))
 	return a
@@ -68,7 +71,8 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	if in.ClusterContext != nil && err == nil {
 		for _, p := range in.ClusterContext.Pods {
 			switch {
-			case p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
+			case p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) || pod.IsTerminal(p) ||
+				p.DeletionTimestamp != nil:
 			case isReady(p):
 				well = append(well, p.Name)
 			default:
@@ -86,20 +90,31 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	}
 	ns, name := in.Ref.Namespace, in.Ref.Name
 	if ready {
-		a.Cause = fmt.Sprintf("The eviction of %s is refused: budget %s wants %d healthy Pods and has %d%s, so none may go now.", name, b.Name, s.DesiredHealthy, s.CurrentHealthy, unhealthyText(well, sick))
+		a.Cause = fmt.Sprintf("The eviction of %s is refused: budget %s wants %d healthy Pods and has %d%s, so none "+
+			"may go now.", name, b.Name, s.DesiredHealthy, s.CurrentHealthy, unhealthyText(well, sick))
 	} else {
-		a.Cause = fmt.Sprintf("The eviction of %s is refused although %s is not ready itself: budget %s has %d healthy, and wants %d%s; with unhealthyPodEvictionPolicy %s an unready Pod may go only while the budget is met.",
-			name, name, b.Name, s.CurrentHealthy, s.DesiredHealthy, unhealthyText(well, sick), evictionPolicyText(b, policy))
-		a.Fixes = append(a.Fixes, commandFix("let Pods that are not ready go whatever the budget says: they serve nobody anyway", fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`, ns, b.Name)))
+		a.Cause = fmt.Sprintf("The eviction of %s is refused although %s is not ready itself: budget %s has %d "+
+			"healthy, and wants %d%s; with unhealthyPodEvictionPolicy %s an unready Pod may go only while the budget "+
+			"is met.",
+			name, name, b.Name, s.CurrentHealthy, s.DesiredHealthy, unhealthyText(well, sick),
+			evictionPolicyText(b, policy))
+		a.Fixes = append(a.Fixes,
+			commandFix("let Pods that are not ready go whatever the budget says: they serve nobody anyway",
+				fmt.Sprintf(
+					`kubectl -n %s patch pdb %s --type=merge -p `+
+						`'{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`, ns, b.Name)))
 	}
-	if o := whatif.OwnerOf(in.Pod); ready && len(sick) == 0 && (o.Kind == "deployment" || o.Kind == "statefulset" || o.Kind == "replicaset") {
+	if o := whatif.OwnerOf(in.Pod); ready && len(sick) == 0 && (o.Kind == "deployment" || o.Kind == "statefulset" ||
+		o.Kind == "replicaset") {
 		if n := len(well) + int(max(1, s.DesiredHealthy+1-s.CurrentHealthy)); b.Spec.MaxUnavailable == nil {
-			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("run one more: %d replicas", n), fmt.Sprintf("kubectl -n %s scale %s %s --replicas=%d", ns, o.Kind, o.Name, n)))
+			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("run one more: %d replicas", n),
+				fmt.Sprintf("kubectl -n %s scale %s %s --replicas=%d", ns, o.Kind, o.Name, n)))
 		}
 	}
 	for _, x := range sick {
 		if x != name {
-			a.Fixes = append(a.Fixes, commandFix("make "+x+" ready again", fmt.Sprintf("gantry why pod/%s -n %s", x, ns)))
+			a.Fixes = append(a.Fixes,
+				commandFix("make "+x+" ready again", fmt.Sprintf("gantry why pod/%s -n %s", x, ns)))
 		}
 	}
 	a.Fixes = append(a.Fixes, relaxBudget(ns, b)...)
@@ -110,12 +125,16 @@ func relaxBudget(ns string, b *policyv1.PodDisruptionBudget) []Fix {
 	s := b.Status
 	if b.Spec.MaxUnavailable != nil {
 		n := max(1, s.ExpectedPods-s.CurrentHealthy+1)
-		return []Fix{commandFix(fmt.Sprintf("or allow %d to be away at once: then only %d serve while one is evicted", n, s.ExpectedPods-n), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"maxUnavailable":%d}}'`, ns, b.Name, n))}
+		return []Fix{commandFix(fmt.Sprintf("or allow %d to be away at once: then only %d serve while one is evicted",
+			n, s.ExpectedPods-n),
+			fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"maxUnavailable":%d}}'`, ns, b.Name, n))}
 	}
 	if s.CurrentHealthy < 1 {
 		return nil
 	}
-	return []Fix{commandFix(fmt.Sprintf("or be content with %d healthy Pods instead of %d", s.CurrentHealthy-1, s.DesiredHealthy), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"minAvailable":%d}}'`, ns, b.Name, s.CurrentHealthy-1))}
+	return []Fix{commandFix(fmt.Sprintf("or be content with %d healthy Pods instead of %d", s.CurrentHealthy-1,
+		s.DesiredHealthy), fmt.Sprintf(`kubectl -n %s patch pdb %s --type=merge -p '{"spec":{"minAvailable":%d}}'`, ns,
+		b.Name, s.CurrentHealthy-1))}
 }
 
 func unhealthyText(well, sick []string) string {

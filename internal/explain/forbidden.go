@@ -26,7 +26,8 @@ var (
 	webhookDenied      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 )
 
-// refused names what the API server's refusal of a Pod speaks of, with what can be done; false when the text is of no known kind.
+// refused names what the API server's refusal of a Pod speaks of, with what can be done; false when
+// the text is of no known kind.
 func (s Subject) refused(a *Answer, message string) bool {
 	namespaceContext := s.NamespaceContext
 	if namespaceContext == nil {
@@ -52,7 +53,8 @@ func (s Subject) refused(a *Answer, message string) bool {
 	}
 	if m := webhookDenied.FindStringSubmatch(message); m != nil {
 		_, failureText, _ := strings.Cut(message, m[0])
-		a.Cause = fmt.Sprintf("No Pod can be made: webhook %s refuses it%s.", namespaceContext.webhookText(m[1]), strings.TrimSuffix(strings.TrimSuffix(failureText, "."), ":"))
+		a.Cause = fmt.Sprintf("No Pod can be made: webhook %s refuses it%s.", namespaceContext.webhookText(m[1]),
+			strings.TrimSuffix(strings.TrimSuffix(failureText, "."), ":"))
 		a.Fixes = textFixes("change the template as the webhook's words ask, or ask whoever owns its rule")
 		return true
 	}
@@ -62,9 +64,11 @@ func (s Subject) refused(a *Answer, message string) bool {
 // missingClass is a class that a template names and that does not exist.
 type missingClass struct{ kind, name, field, more string }
 
-// classNotFound says what can be done about a class that is not there; have are those that are, nil where the asker may not see them.
+// classNotFound says what can be done about a class that is not there; have are those that are, nil
+// where the asker may not see them.
 func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
-	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name, c.field)
+	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name,
+		c.field)
 	if have != nil && len(have) == 0 {
 		a.Cause += fmt.Sprintf(" There is no %s at all.", c.kind)
 	}
@@ -73,14 +77,17 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 			a.Fixes = append(a.Fixes, Fix{Description: say})
 			return
 		}
-		a.Fixes = append(a.Fixes, commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
-			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
+		a.Fixes = append(a.Fixes,
+			commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
+				whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
 	}
 	if near := nearestName(c.name, have); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", c.kind, near)
 		edit("name "+near, fmt.Sprintf("%q", near))
 	}
-	without := "without it: the node's default runtime then runs the Pods, with less isolation if the class was meant for that"
+	without := "without it: the node's default runtime then runs the Pods, with less isolation if the class was " +
+		"meant " +
+		"for that"
 	if c.kind == "PriorityClass" {
 		without = "without it: the Pods then have the default priority"
 	}
@@ -118,15 +125,21 @@ func (s Subject) webhookFailed(a *Answer, name, message string) {
 			why = rest
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: webhook %s must be asked about each (failurePolicy Fail), and it cannot be: %s.", s.NamespaceContext.webhookText(name), strings.TrimSuffix(why, "."))
+	a.Cause = fmt.Sprintf("No Pod can be made: webhook %s must be asked about each (failurePolicy Fail), and it "+
+		"cannot be: %s.", s.NamespaceContext.webhookText(name), strings.TrimSuffix(why, "."))
 	if w == nil {
-		a.Fixes = textFixes("start what serves the webhook, or set its failurePolicy to Ignore: nothing is then checked while it is away")
+		a.Fixes = textFixes("start what serves the webhook, or set its failurePolicy to Ignore: nothing is then " +
+			"checked while it is away")
 		return
 	}
 	if w.Service != "" {
 		ns, service, _ := strings.Cut(w.Service, "/")
-		a.Fixes = []Fix{commandFix("start what serves it: Service "+w.Service, fmt.Sprintf("gantry why service/%s -n %s", service, ns))}
+		a.Fixes = []Fix{commandFix("start what serves it: Service "+w.Service,
+			fmt.Sprintf("gantry why service/%s -n %s", service, ns))}
 	}
-	a.Fixes = append(a.Fixes, commandFix("or let Pods in while it is away (failurePolicy Ignore): nothing checks them then",
-		fmt.Sprintf(`kubectl patch %s %s --type=json -p '[{"op":"replace","path":"/webhooks/%d/failurePolicy","value":"Ignore"}]'`, w.Kind, w.Configuration, w.Index)))
+	a.Fixes = append(a.Fixes,
+		commandFix("or let Pods in while it is away (failurePolicy Ignore): nothing checks them then",
+			fmt.Sprintf(
+				`kubectl patch %s %s --type=json -p '[{"op":"replace","path":"/webhooks/%d/failurePolicy",`+
+					`"value":"Ignore"}]'`, w.Kind, w.Configuration, w.Index)))
 }

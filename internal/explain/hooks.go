@@ -23,7 +23,8 @@ func hookText(h *corev1.LifecycleHandler) string {
 	return "of no known kind"
 }
 
-// postStartRunning is a container whose postStart hook runs: its process lives, and the kubelet calls it started only when the hook is over.
+// postStartRunning is a container whose postStart hook runs: its process lives, and the kubelet
+// calls it started only when the hook is over.
 func postStartRunning(in In) *Answer {
 	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
 		return nil
@@ -32,20 +33,29 @@ func postStartRunning(in In) *Answer {
 		if c.waiting() == nil || c.spec.Lifecycle == nil || c.spec.Lifecycle.PostStart == nil {
 			continue
 		}
-		f, at, ok := newest[journal.ContainerStarted](in, func(f journal.ContainerStarted) bool { return f.Container == c.spec.Name })
+		f, at, ok := newest[journal.ContainerStarted](in,
+			func(f journal.ContainerStarted) bool { return f.Container == c.spec.Name })
 		if !ok {
 			continue
 		}
-		if e, _, over := newest[journal.ContainerExited](in, func(e journal.ContainerExited) bool { return e.ID == f.ID }); over && e.ID != "" {
+		if e, _, over := newest[journal.ContainerExited](in,
+			func(e journal.ContainerExited) bool { return e.ID == f.ID }); over && e.ID != "" {
 			continue
 		}
-		if k, since, killing := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name }); killing && since.After(at) && k.Cause != "" {
+		if k, since, killing := newest[journal.Killing](in,
+			func(k journal.Killing) bool { return k.Container == c.spec.Name }); killing && since.After(at) &&
+			k.Cause != "" {
 			continue // the hook has failed
 		}
 		return &Answer{State: "starting", Since: at,
-			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container counts as running only when the hook has ended.%s", c.title(), hookText(c.spec.Lifecycle.PostStart), ago(in.Now.Sub(at)), c.blockedContainers(in)),
-			Next:  "a hook has no time limit of its own: the kubelet waits until it ends, and ends the container when it fails",
-			Fixes: []Fix{editedContainer(in, c.spec.Name, "do without the hook: what it prepares is then left to the program itself", func(x *corev1.Container) { x.Lifecycle.PostStart = nil }), logsOf(in, c.spec.Name)},
+			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container "+
+				"counts as running only when the hook has ended.%s", c.title(), hookText(c.spec.Lifecycle.PostStart),
+				ago(in.Now.Sub(at)), c.blockedContainers(in)),
+			Next: "a hook has no time limit of its own: the kubelet waits until it ends, and ends the container when " +
+				"it fails",
+			Fixes: []Fix{editedContainer(in, c.spec.Name,
+				"do without the hook: what it prepares is then left to the program itself",
+				func(x *corev1.Container) { x.Lifecycle.PostStart = nil }), logsOf(in, c.spec.Name)},
 		}
 	}
 	return nil
@@ -60,7 +70,8 @@ type stopStage struct {
 
 // stopStageOf reads a container's stop from the journal; the zero value where nothing is known.
 func stopStageOf(in In, c container) stopStage {
-	_, begun, requested := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
+	_, begun, requested := newest[journal.Killing](in,
+		func(k journal.Killing) bool { return k.Container == c.spec.Name })
 	step, at, ok := newest[journal.StopStep](in, func(s journal.StopStep) bool { return s.Container == c.spec.Name })
 	switch {
 	case ok && step.Step == "TERM" && (!requested || !at.Before(begun)):
@@ -82,7 +93,8 @@ func (c container) signal() string {
 	return "TERM"
 }
 
-// terminatingContainers tells what the containers of a Pod that was deleted are doing, and when they are killed.
+// terminatingContainers tells what the containers of a Pod that was deleted are doing, and when
+// they are killed.
 func terminatingContainers(a *Answer, in In, running []container) {
 	grace := gracePeriod(in.Pod)
 	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
@@ -94,14 +106,19 @@ func terminatingContainers(a *Answer, in In, running []container) {
 		switch s := stopStageOf(in, c); {
 		case s.preStop:
 			hooks = append(hooks, c.spec.Name)
-			output = append(output, fmt.Sprintf("container %s is in its preStop hook (%s) for %s now and gets %s when it is over", c.spec.Name, hookText(c.spec.Lifecycle.PreStop), ago(s.since), c.signal()))
+			output = append(output,
+				fmt.Sprintf("container %s is in its preStop hook (%s) for %s now and gets %s when it is over",
+					c.spec.Name, hookText(c.spec.Lifecycle.PreStop), ago(s.since), c.signal()))
 		case s.signaled:
-			output = append(output, fmt.Sprintf("container %s was sent %s %s ago and has not ended", c.spec.Name, c.signal(), ago(s.since)))
+			output = append(output, fmt.Sprintf("container %s was sent %s %s ago and has not ended", c.spec.Name,
+				c.signal(), ago(s.since)))
 		case c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
-			a.Facts = append(a.Facts, fmt.Sprintf("container %s has a preStop hook (%s), which runs before it gets %s", c.spec.Name, hookText(c.spec.Lifecycle.PreStop), c.signal()))
+			a.Facts = append(a.Facts, fmt.Sprintf("container %s has a preStop hook (%s), which runs before it gets %s",
+				c.spec.Name, hookText(c.spec.Lifecycle.PreStop), c.signal()))
 		}
 	}
-	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace", strings.Join(names, ", "), grace)
+	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace",
+		strings.Join(names, ", "), grace)
 	if len(output) > 0 {
 		a.Cause += ": " + strings.Join(output, "; ")
 	}
@@ -115,12 +132,19 @@ func terminatingContainers(a *Answer, in In, running []container) {
 		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
 	}
 	if len(hooks) > 0 {
-		a.Fixes = textFixes("wait, or make the preStop hook of " + joinList(hooks) + " end sooner: the grace period counts from the deletion, so the hook takes from what the process has to end in")
+		a.Fixes = textFixes("wait, or make the preStop hook of " + joinList(hooks) +
+			" end sooner: the grace period counts from the deletion, so the hook takes from what the process has to " +
+			"end in")
 	} else {
-		a.Fixes = textFixes("wait, or make the process end on " + running[0].signal() + " (it is process 1 in its container: a shell does not pass the signal on, unless it starts the program with exec)")
+		a.Fixes = textFixes("wait, or make the process end on " + running[0].signal() +
+			" (it is process 1 in its container: a shell does not pass the signal on, unless it starts the program " +
+			"with exec)")
 	}
 	const short = 5
 	if grace > short && in.Pod.DeletionTimestamp.Sub(in.Now) > short*time.Second {
-		a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("or give it less time: what still runs after %ds is killed, and loses what it has not saved", short), fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=%d --wait=false", in.Ref.Namespace, in.Ref.Name, short)))
+		a.Fixes = append(a.Fixes,
+			commandFix(fmt.Sprintf("or give it less time: what still runs after %ds is killed, and loses what it has "+
+				"not saved", short), fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=%d --wait=false",
+				in.Ref.Namespace, in.Ref.Name, short)))
 	}
 }

@@ -16,7 +16,8 @@ type nodeImages struct {
 	otherNodes []string // other nodes that have the image itself, sorted
 }
 
-// normalized is a reference in full: docker.io/library/busybox:latest for busybox. One with a digest keeps the digest alone, as that decides. ok is false for what is no name.
+// normalized is a reference in full: docker.io/library/busybox:latest for busybox. One with a
+// digest keeps the digest alone, as that decides. ok is false for what is no name.
 func normalized(image string) (ref, repository string, ok bool) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -28,7 +29,8 @@ func normalized(image string) (ref, repository string, ok bool) {
 	return reference.TagNameOnly(named).String(), named.Name(), true
 }
 
-// imagePresence compares an image with the names that the Pod's node and other nodes have. onNode are further names that the runtime of the Pod's node told.
+// imagePresence compares an image with the names that the Pod's node and other nodes have. onNode
+// are further names that the runtime of the Pod's node told.
 func imagePresence(image string, node *corev1.Node, onNode []string, others []*corev1.Node) nodeImages {
 	ref, repository, ok := normalized(image)
 	if !ok {
@@ -55,7 +57,8 @@ func imagePresence(image string, node *corev1.Node, onNode []string, others []*c
 		if n.Name == name {
 			continue
 		}
-		if slices.ContainsFunc(imageNames(n), func(x string) bool { r, _, ok := normalized(x); return ok && r == ref }) {
+		if slices.ContainsFunc(imageNames(n),
+			func(x string) bool { r, _, ok := normalized(x); return ok && r == ref }) {
 			out.otherNodes = append(out.otherNodes, n.Name)
 		}
 	}
@@ -79,40 +82,54 @@ func NeedsLocalImages(p *corev1.Pod) bool {
 	})
 }
 
-// reportPresence says in the answer what nodes have of the image already, and how that could be used instead of pulling.
+// reportPresence says in the answer what nodes have of the image already, and how that could be
+// used instead of pulling.
 func (p imagePull) reportPresence(a *Answer) {
 	var others []*corev1.Node
 	if p.input.ClusterContext != nil {
 		others = p.input.ClusterContext.Nodes
 	}
-	found, image, node := imagePresence(p.container.spec.Image, p.input.Node, p.input.Images, others), p.container.spec.Image, p.input.Pod.Spec.NodeName
+	found, image, node := imagePresence(p.container.spec.Image, p.input.Node, p.input.Images, others),
+		p.container.spec.Image, p.input.Pod.Spec.NodeName
 	if found.onNode && !strings.HasSuffix(a.Cause, ".") {
 		a.Cause += "."
 	}
 	switch policy := p.container.spec.ImagePullPolicy; {
 	case found.onNode && policy == corev1.PullAlways:
-		a.Cause += fmt.Sprintf(" Node %s has this image already, but imagePullPolicy Always%s asks the registry at each start; IfNotPresent would use what is there.", node, p.pullPolicyDefault())
-		a.Fixes = append([]Fix{editedContainer(p.input, p.container.spec.Name, "use the image that is on "+node+": imagePullPolicy IfNotPresent", func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent })}, a.Fixes...)
+		a.Cause += fmt.Sprintf(" Node %s has this image already, but imagePullPolicy Always%s asks the registry at "+
+			"each start; IfNotPresent would use what is there.", node, p.pullPolicyDefault())
+		a.Fixes = append(
+			[]Fix{editedContainer(p.input, p.container.spec.Name,
+				"use the image that is on "+node+": imagePullPolicy IfNotPresent",
+				func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent })}, a.Fixes...)
 		return
 	case found.onNode:
-		a.Cause += fmt.Sprintf(" Node %s has this image by now; imagePullPolicy %s uses it at the next try.", node, policy)
+		a.Cause += fmt.Sprintf(" Node %s has this image by now; imagePullPolicy %s uses it at the next try.", node,
+			policy)
 		return
 	}
 	if len(found.otherTags) > 0 {
 		repository := strings.TrimSuffix(image, ":"+p.tag)
 		shown := found.otherTags[:min(len(found.otherTags), 5)]
-		a.Facts = append(a.Facts, fmt.Sprintf("node %s has the repository's %s %s, not %s", node, plural(len(shown), "tag", "tags"), joinList(shown), p.tag))
+		a.Facts = append(a.Facts, fmt.Sprintf("node %s has the repository's %s %s, not %s", node,
+			plural(len(shown), "tag", "tags"), joinList(shown), p.tag))
 		near := closestTags(p.tag, found.otherTags)[0]
-		a.Fixes = append(a.Fixes, p.setImageFix(fmt.Sprintf("or use %s:%s, which is on %s%s", repository, near, node, p.pullPolicyNote()), repository+":"+near))
+		a.Fixes = append(a.Fixes,
+			p.setImageFix(fmt.Sprintf("or use %s:%s, which is on %s%s", repository, near, node, p.pullPolicyNote()),
+				repository+":"+near))
 	}
 	if len(found.otherNodes) > 0 {
 		shown := found.otherNodes[:min(len(found.otherNodes), 5)]
-		a.Facts = append(a.Facts, fmt.Sprintf("the image is on %s %s, not on %s", plural(len(shown), "node", "nodes"), joinList(shown), node))
-		a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or import it on %s from an archive of %s (gantry image import), or place the Pod where it is%s", node, shown[0], p.pullPolicyNote())})
+		a.Facts = append(a.Facts, fmt.Sprintf("the image is on %s %s, not on %s", plural(len(shown), "node", "nodes"),
+			joinList(shown), node))
+		a.Fixes = append(a.Fixes,
+			Fix{Description: fmt.Sprintf("or import it on %s from an archive of %s (gantry image import), or place "+
+				"the Pod where it is%s", node, shown[0], p.pullPolicyNote())})
 	}
 }
 
-// pullPolicyDefault tells where the pull policy Always comes from when nobody wrote it, as far as that can be told: the API server sets it for the tag latest.
+// pullPolicyDefault tells where the pull policy Always comes from when nobody wrote it, as far as
+// that can be told: the API server sets it for the tag latest.
 func (p imagePull) pullPolicyDefault() string {
 	if p.tag == "latest" && !strings.Contains(p.container.spec.Image, "@") {
 		return " (the default for the tag latest)"

@@ -9,10 +9,12 @@ import (
 )
 
 func withImages(name string, images ...string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: images}}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: images}}}}
 }
 
-// An image that cannot be pulled is looked for on the nodes: by its full name, whatever way it is written, and by other tags of its repository.
+// An image that cannot be pulled is looked for on the nodes: by its full name, whatever way it is
+// written, and by other tags of its repository.
 func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 	const always, digest = corev1.PullAlways, "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
@@ -23,21 +25,40 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 		there       []string // on another node
 		want, not   []string
 	}{
-		{"Always, there under its full name", "busybox:1.36", always, []string{"docker.io/library/busybox:1.36"}, nil, nil,
-			[]string{"connection refused. Node n1 has this image already, but imagePullPolicy Always asks the registry", "IfNotPresent would use what is there", "imagePullPolicy IfNotPresent", `"imagePullPolicy":"IfNotPresent"`}, []string{"default for"}},
-		{"no tag is latest, whose default is Always", "busybox", always, []string{"docker.io/library/busybox:latest"}, nil, nil,
+		{"Always, there under its full name", "busybox:1.36", always, []string{"docker.io/library/busybox:1.36"}, nil,
+			nil,
+			[]string{"connection refused. Node n1 has this image already, but imagePullPolicy Always asks the registry",
+				"IfNotPresent would use what is there", "imagePullPolicy IfNotPresent",
+				`"imagePullPolicy":"IfNotPresent"`}, []string{"default for"}},
+		{"no tag is latest, whose default is Always", "busybox", always, []string{"docker.io/library/busybox:latest"},
+			nil, nil,
 			[]string{"imagePullPolicy Always (the default for the tag latest)", "IfNotPresent would use"}, nil},
-		{"only the runtime tells of it", "reg.test:5000/team/app:2", always, nil, []string{"reg.test:5000/team/app:2"}, nil, []string{"has this image already"}, nil},
-		{"by digest", "reg.test/app@" + digest, always, []string{"reg.test/app@" + digest, "reg.test/app:9"}, nil, nil, []string{"has this image already"}, []string{"default for"}},
-		{"by tag and digest the digest decides", "reg.test/app:1@" + digest, always, []string{"reg.test/app@" + digest}, nil, nil, []string{"has this image already"}, nil},
-		{"IfNotPresent, imported since the last try", "web:1", corev1.PullIfNotPresent, []string{"docker.io/library/web:1"}, nil, nil, []string{"has this image by now; imagePullPolicy IfNotPresent uses it at the next try"}, []string{"would use"}},
-		{"Never, imported since", "web:1", corev1.PullNever, nil, []string{"docker.io/library/web:1"}, nil, []string{"imagePullPolicy Never uses it at the next try"}, nil},
-		{"another tag of the repository", "web:1.5", corev1.PullIfNotPresent, []string{"docker.io/library/web:1.4", "docker.io/library/web:2.0", "docker.io/library/web@" + digest}, nil, nil,
-			[]string{"node n1 has the repository's tags 1.4 and 2.0, not 1.5", "or use web:1.4, which is on n1"}, []string{"has this image", "imagePullPolicy IfNotPresent"}},
-		{"another tag, policy Always", "web:1.5", always, []string{"docker.io/library/web:1.4"}, nil, nil, []string{"the repository's tag 1.4, not 1.5", "which is on n1, with imagePullPolicy IfNotPresent"}, nil},
-		{"on another node", "web:1", corev1.PullIfNotPresent, nil, nil, []string{"docker.io/library/web:1"}, []string{"the image is on node n2, not on n1", "gantry image import"}, []string{"has this image"}},
-		{"another repository of the same name", "web:1", always, []string{"reg.test/library/web:1", "docker.io/other/web:1"}, nil, nil, nil, []string{"n1 has", "the image is on"}},
-		{"a host with a port is no tag", "reg.test:5000/web", always, []string{"reg.test:5000/web:latest"}, nil, nil, []string{"default for the tag latest"}, nil},
+		{"only the runtime tells of it", "reg.test:5000/team/app:2", always, nil, []string{"reg.test:5000/team/app:2"},
+			nil, []string{"has this image already"}, nil},
+		{"by digest", "reg.test/app@" + digest, always, []string{"reg.test/app@" + digest, "reg.test/app:9"}, nil, nil,
+			[]string{"has this image already"}, []string{"default for"}},
+		{"by tag and digest the digest decides", "reg.test/app:1@" + digest, always, []string{"reg.test/app@" + digest},
+			nil, nil, []string{"has this image already"}, nil},
+		{"IfNotPresent, imported since the last try", "web:1", corev1.PullIfNotPresent,
+			[]string{"docker.io/library/web:1"}, nil, nil,
+			[]string{"has this image by now; imagePullPolicy IfNotPresent uses it at the next try"},
+			[]string{"would use"}},
+		{"Never, imported since", "web:1", corev1.PullNever, nil, []string{"docker.io/library/web:1"}, nil,
+			[]string{"imagePullPolicy Never uses it at the next try"}, nil},
+		{"another tag of the repository", "web:1.5", corev1.PullIfNotPresent,
+			[]string{"docker.io/library/web:1.4", "docker.io/library/web:2.0", "docker.io/library/web@" + digest}, nil,
+			nil,
+			[]string{"node n1 has the repository's tags 1.4 and 2.0, not 1.5", "or use web:1.4, which is on n1"},
+			[]string{"has this image", "imagePullPolicy IfNotPresent"}},
+		{"another tag, policy Always", "web:1.5", always, []string{"docker.io/library/web:1.4"}, nil, nil,
+			[]string{"the repository's tag 1.4, not 1.5", "which is on n1, with imagePullPolicy IfNotPresent"}, nil},
+		{"on another node", "web:1", corev1.PullIfNotPresent, nil, nil, []string{"docker.io/library/web:1"},
+			[]string{"the image is on node n2, not on n1", "gantry image import"}, []string{"has this image"}},
+		{"another repository of the same name", "web:1", always,
+			[]string{"reg.test/library/web:1", "docker.io/other/web:1"}, nil, nil, nil,
+			[]string{"n1 has", "the image is on"}},
+		{"a host with a port is no tag", "reg.test:5000/web", always, []string{"reg.test:5000/web:latest"}, nil, nil,
+			[]string{"default for the tag latest"}, nil},
 	} {
 		in := base()
 		in.Pod.Spec.Containers[0].Image, in.Pod.Spec.Containers[0].ImagePullPolicy = c.image, c.policy
@@ -63,7 +84,8 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 
 // A Pod without a node's state in sight, and a name that is none, are answered as before.
 func TestPresenceNeedsANameAndNodes(t *testing.T) {
-	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.onNode || got.otherTags != nil || got.otherNodes != nil {
+	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.onNode ||
+		got.otherTags != nil || got.otherNodes != nil {
 		t.Errorf("%+v", got)
 	}
 	if got := imagePresence("web:1", nil, nil, nil); got.onNode {

@@ -23,11 +23,13 @@ func initContainersRunning(in In) *Answer {
 		}
 		sidecar := pod.IsSidecar(c.spec)
 		switch {
-		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode == 0, sidecar && c.status.Started != nil && *c.status.Started:
+		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode == 0,
+			sidecar && c.status.Started != nil && *c.status.Started:
 			done++
 		case c.status.State.Running != nil:
 			a := &Answer{State: fmt.Sprintf("Init:%d/%d", done, n), Since: c.status.State.Running.StartedAt.Time}
-			if sidecar && probePending(a, in, c, fmt.Sprintf("%s (%d of %d) runs but has not started", c.title(), done+1, n)) {
+			if sidecar && probePending(a, in, c, fmt.Sprintf("%s (%d of %d) runs but has not started", c.title(),
+				done+1, n)) {
 				a.Cause += c.blockedContainers(in)
 				return a
 			}
@@ -49,11 +51,13 @@ type hostPort struct {
 }
 
 var (
-	addressPattern = regexp.MustCompile(`(?:https?://|tcp://|^|[\s=@"'/])(\[::1\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?):(\d{2,5})\b`)
-	ncPattern      = regexp.MustCompile(`\bnc\s+(?:-\S+\s+(?:\d+\s+)?)*([A-Za-z0-9_.:-]+)\s+(\d{2,5})\b`)
-	devTCPPattern  = regexp.MustCompile(`/dev/tcp/([A-Za-z0-9_.-]+)/(\d{2,5})\b`)
-	lookupPattern  = regexp.MustCompile(`\b(?:nslookup|getent hosts|dig|host)\s+(?:-\S+\s+)*([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
-	fetchPattern   = regexp.MustCompile(`https?://([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[/\s"']|$)`)
+	addressPattern = regexp.MustCompile(
+		`(?:https?://|tcp://|^|[\s=@"'/])(\[::1\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?):(\d{2,5})\b`)
+	ncPattern     = regexp.MustCompile(`\bnc\s+(?:-\S+\s+(?:\d+\s+)?)*([A-Za-z0-9_.:-]+)\s+(\d{2,5})\b`)
+	devTCPPattern = regexp.MustCompile(`/dev/tcp/([A-Za-z0-9_.-]+)/(\d{2,5})\b`)
+	lookupPattern = regexp.MustCompile(
+		`\b(?:nslookup|getent hosts|dig|host)\s+(?:-\S+\s+)*([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
+	fetchPattern = regexp.MustCompile(`https?://([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[/\s"']|$)`)
 )
 
 // hostPortsIn are the addresses in a container's command line and environment.
@@ -61,7 +65,8 @@ func hostPortsIn(c *corev1.Container) []hostPort {
 	text := commandLine(c)
 	for _, e := range c.Env {
 		text += " " + e.Value
-		text = strings.NewReplacer("$("+e.Name+")", e.Value, "${"+e.Name+"}", e.Value, "$"+e.Name, e.Value).Replace(text)
+		text = strings.NewReplacer("$("+e.Name+")", e.Value, "${"+e.Name+"}", e.Value, "$"+e.Name,
+			e.Value).Replace(text)
 	}
 	var out []hostPort
 	add := func(host string, port int) {
@@ -89,7 +94,8 @@ func hostPortsIn(c *corev1.Container) []hostPort {
 	return out
 }
 
-// initWaitsFor looks for what an init container waits for in what its command line speaks of: a container that comes after it, or a Service.
+// initWaitsFor looks for what an init container waits for in what its command line speaks of: a
+// container that comes after it, or a Service.
 func initWaitsFor(a *Answer, in In, c container) {
 	for _, d := range hostPortsIn(c.spec) {
 		if d.host == "127.0.0.1" || d.host == "localhost" || d.host == "::1" {
@@ -98,7 +104,8 @@ func initWaitsFor(a *Answer, in In, c container) {
 			}
 			continue
 		}
-		if name, full, ok := serviceName(d.host, in.Ref.Namespace); ok && dependencyFailed(a, in, serviceDependency{d, name, full, c.spec.Name}) {
+		if name, full, ok := serviceName(d.host, in.Ref.Namespace); ok && dependencyFailed(a, in,
+			serviceDependency{d, name, full, c.spec.Name}) {
 			return
 		}
 	}
@@ -114,9 +121,12 @@ func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 			if pod.IsSidecar(x) {
 				what = "the sidecar"
 			}
-			a.Cause = fmt.Sprintf("Deadlock by order: init container %s (number %d) waits for %s:%d, which %s %s (number %d) would serve, and %s is started only after %s has succeeded. Waiting never ends it.",
+			a.Cause = fmt.Sprintf("Deadlock by order: init container %s (number %d) waits for %s:%d, which %s %s "+
+				"(number %d) would serve, and %s is started only after %s has succeeded. Waiting never ends it.",
 				c.spec.Name, at+1, d.host, d.port, what, x.Name, i+1, x.Name, c.spec.Name)
-			a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("put %s before %s", x.Name, c.spec.Name), op{Op: "move", From: fmt.Sprintf("/initContainers/%d", i), Path: fmt.Sprintf("/initContainers/%d", at)}))
+			a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("put %s before %s", x.Name, c.spec.Name),
+				op{Op: "move", From: fmt.Sprintf("/initContainers/%d", i),
+					Path: fmt.Sprintf("/initContainers/%d", at)}))
 			return true
 		}
 	}
@@ -125,21 +135,29 @@ func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 		if !declaresPort(x, d.port) {
 			continue
 		}
-		a.Cause = fmt.Sprintf("Deadlock by order: init container %s waits for %s:%d, which container %s would serve, and %s is started only after every init container has succeeded. Waiting never ends it.", c.spec.Name, d.host, d.port, x.Name, x.Name)
+		a.Cause = fmt.Sprintf("Deadlock by order: init container %s waits for %s:%d, which container %s would serve, "+
+			"and %s is started only after every init container has succeeded. Waiting never ends it.", c.spec.Name,
+			d.host, d.port, x.Name, x.Name)
 		if len(spec.Containers) > 1 {
 			always := corev1.ContainerRestartPolicyAlways
 			side := x.DeepCopy()
 			side.RestartPolicy = &always
-			a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("make %s a sidecar before %s (an init container that is kept running)", x.Name, c.spec.Name),
-				op{Op: "remove", Path: fmt.Sprintf("/containers/%d", i)}, op{Op: "add", Path: fmt.Sprintf("/initContainers/%d", at), Value: side}))
+			a.Fixes = append(a.Fixes,
+				jsonPatchFix(in, fmt.Sprintf("make %s a sidecar before %s (an init container that is kept running)",
+					x.Name, c.spec.Name),
+					op{Op: "remove", Path: fmt.Sprintf("/containers/%d", i)},
+					op{Op: "add", Path: fmt.Sprintf("/initContainers/%d", at), Value: side}))
 		}
-		a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("or do without %s: let the program itself wait for what it needs", c.spec.Name), op{Op: "remove", Path: fmt.Sprintf("/initContainers/%d", at)}))
+		a.Fixes = append(a.Fixes,
+			jsonPatchFix(in, fmt.Sprintf("or do without %s: let the program itself wait for what it needs",
+				c.spec.Name), op{Op: "remove", Path: fmt.Sprintf("/initContainers/%d", at)}))
 		return true
 	}
 	return false
 }
 
-// declaresPort tells whether a container declares the port or names it in its command line as a number of its own.
+// declaresPort tells whether a container declares the port or names it in its command line as a
+// number of its own.
 func declaresPort(c *corev1.Container, port int) bool {
 	for _, p := range c.Ports {
 		if int(p.ContainerPort) == port {
@@ -148,7 +166,8 @@ func declaresPort(c *corev1.Container, port int) bool {
 	}
 	number := regexp.MustCompile(`(?:^|[^\d.])` + strconv.Itoa(port) + `(?:[^\d.]|$)`)
 	if number.MatchString(commandLine(c)) {
-		return !slices.ContainsFunc(hostPortsIn(c), func(d hostPort) bool { return d.port == port && d.host != "0.0.0.0" })
+		return !slices.ContainsFunc(hostPortsIn(c),
+			func(d hostPort) bool { return d.port == port && d.host != "0.0.0.0" })
 	}
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
 		return e.Value == strconv.Itoa(port) || strings.HasSuffix(e.Value, ":"+strconv.Itoa(port))

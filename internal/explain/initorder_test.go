@@ -21,7 +21,8 @@ func TestDoors(t *testing.T) {
 			t.Errorf("%s speaks of %v, want %v", text, got, want)
 		}
 	}
-	if got := hostPortsIn(&corev1.Container{Command: []string{"sh", "-c", "nc -z $HOST 80"}, Env: []corev1.EnvVar{{Name: "HOST", Value: "api"}}}); len(got) != 1 || got[0] != (hostPort{"api", 80}) {
+	if got := hostPortsIn(&corev1.Container{Command: []string{"sh", "-c", "nc -z $HOST 80"},
+		Env: []corev1.EnvVar{{Name: "HOST", Value: "api"}}}); len(got) != 1 || got[0] != (hostPort{"api", 80}) {
 		t.Errorf("from a variable: %v", got)
 	}
 }

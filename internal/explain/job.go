@@ -44,8 +44,12 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 			s.failures(a, j)
 			return
 		case batchv1.JobSuspended:
-			a.State, a.Since, a.Cause = "suspended", c.LastTransitionTime.Time, "The Job is suspended: it has no Pods until somebody lets it go on."
-			a.Fixes = []Fix{commandFix("let it go on", fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
+			a.State, a.Since, a.Cause = "suspended", c.LastTransitionTime.Time,
+				"The Job is suspended: it has no Pods until somebody lets it go on."
+			a.Fixes = []Fix{
+				commandFix("let it go on",
+					fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace,
+						s.Name))}
 			return
 		}
 	}
@@ -56,7 +60,9 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 	case s.WorstPod != nil:
 		w := Why(*s.WorstPod)
 		a.Since, a.Next = w.Since, w.Next
-		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s", j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.WorstPod.Ref.Name, w.State, w.Cause)
+		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s",
+			j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.WorstPod.Ref.Name, w.State,
+			w.Cause)
 		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
 	case len(s.Pods) == 0:
 		if e := s.newestEvent("FailedCreate"); e != nil {
@@ -66,7 +72,8 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		}
 		a.Cause = "It has no Pods yet."
 	default:
-		a.Cause = fmt.Sprintf("Its Pods run: %d at work, %d succeeded, %d failed.", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
+		a.Cause = fmt.Sprintf("Its Pods run: %d at work, %d succeeded, %d failed.", j.Status.Active, j.Status.Succeeded,
+			j.Status.Failed)
 	}
 }
 
@@ -85,11 +92,13 @@ func (s Subject) failures(a *Answer, j *batchv1.Job) {
 	}
 	w := Why(*s.WorstPod)
 	a.Cause += fmt.Sprintf(" Pod %s is %s: %s", s.WorstPod.Ref.Name, w.State, w.Cause)
-	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, backoffLimit %d", j.Status.Failed, backoffLimit(j.Spec.BackoffLimit))), w.Facts...)
+	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, backoffLimit %d", j.Status.Failed,
+		backoffLimit(j.Spec.BackoffLimit))), w.Facts...)
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
 
-// failuresIgnored is a Job whose failure policy ignores how its Pods fail, so that it goes on for ever.
+// failuresIgnored is a Job whose failure policy ignores how its Pods fail, so that it goes on for
+// ever.
 func (s Subject) failuresIgnored(a *Answer, j *batchv1.Job) bool {
 	if j.Spec.PodFailurePolicy == nil {
 		return false
@@ -121,16 +130,22 @@ func (s Subject) failuresIgnored(a *Answer, j *batchv1.Job) bool {
 		why := fmt.Sprintf("exit code %d (%s)", how.ExitCode, how.Reason)
 		if s.WorstPod != nil {
 			if m := memoryStateOf(*s.WorstPod, failing, how); m.oomKilled {
-				why = fmt.Sprintf("exit code %d, the kernel killed it for memory (%s), limit %s", how.ExitCode, how.Reason, mib(m.limit))
+				why = fmt.Sprintf("exit code %d, the kernel killed it for memory (%s), limit %s", how.ExitCode,
+					how.Reason, mib(m.limit))
 				a.Fixes = append(a.Fixes, memoryFixes(*s.WorstPod, failing, m)...)
 			}
 		}
 		a.State = "going on for ever"
-		a.Cause = fmt.Sprintf("The Job never ends: each Pod fails (container %s of %s: %s), and rule %d of its podFailurePolicy says Ignore to exit code %s, so these failures do not count and backoffLimit %d is never used up: %d failed Pods are there, %d count. A new Pod follows each.",
+		a.Cause = fmt.Sprintf("The Job never ends: each Pod fails (container %s of %s: %s), and rule %d of its "+
+			"podFailurePolicy says Ignore to exit code %s, so these failures do not count and backoffLimit %d is "+
+			"never used up: %d failed Pods are there, %d count. A new Pod follows each.",
 			example[1], example[0], why, i, exitCodesText(r), limit, count[i], j.Status.Failed)
 		a.Next = "another Pod is made, with growing pauses, for ever"
-		a.Fixes = append(a.Fixes, commandFix("or ignore disruptions only: then these failures count, and the Job fails when there are more than backoffLimit", recreateJob(s.Namespace, s.Name,
-			`"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}]}`)))
+		a.Fixes = append(a.Fixes,
+			commandFix("or ignore disruptions only: then these failures count, and the Job fails when there are more "+
+				"than backoffLimit", recreateJob(s.Namespace, s.Name,
+				`"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget",`+
+					`"status":"True"}]}]}`)))
 		return true
 	}
 	return false
@@ -148,7 +163,8 @@ func exitCodesText(r batchv1.PodFailurePolicyRule) string {
 }
 
 // matchesFailureRule tells whether a failed Pod meets a rule, and by which container's end.
-func matchesFailureRule(r batchv1.PodFailurePolicyRule, p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
+func matchesFailureRule(r batchv1.PodFailurePolicyRule,
+	p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
 	if r.OnExitCodes == nil {
 		for _, want := range r.OnPodConditions {
 			if have := condition(p, want.Type); have != nil && have.Status == want.Status {
@@ -158,7 +174,8 @@ func matchesFailureRule(r batchv1.PodFailurePolicyRule, p *corev1.Pod) (c contai
 		return c, nil, false
 	}
 	for _, c := range containers(p) {
-		if c.status == nil || c.status.State.Terminated == nil || r.OnExitCodes.ContainerName != nil && *r.OnExitCodes.ContainerName != c.spec.Name {
+		if c.status == nil || c.status.State.Terminated == nil ||
+			r.OnExitCodes.ContainerName != nil && *r.OnExitCodes.ContainerName != c.spec.Name {
 			continue
 		}
 		t := c.status.State.Terminated

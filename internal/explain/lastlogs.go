@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FailedContainers lists the containers that ended otherwise than with 0, and whether that was the run before the present one.
+// FailedContainers lists the containers that ended otherwise than with 0, and whether that was the
+// run before the present one.
 func FailedContainers(p *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range containers(p) {
@@ -17,7 +18,8 @@ func FailedContainers(p *corev1.Pod) map[string]bool {
 		case c.status == nil:
 		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0:
 			out[c.spec.Name] = false
-		case c.status.State.Terminated == nil && c.status.LastTerminationState.Terminated != nil && c.status.LastTerminationState.Terminated.ExitCode != 0:
+		case c.status.State.Terminated == nil && c.status.LastTerminationState.Terminated != nil &&
+			c.status.LastTerminationState.Terminated.ExitCode != 0:
 			out[c.spec.Name] = true
 		}
 	}
@@ -25,7 +27,9 @@ func FailedContainers(p *corev1.Pod) map[string]bool {
 }
 
 // unsetVariable are last words about a variable that is wanted.
-var unsetVariable = regexp.MustCompile(`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not set|unset|not defined|undefined|required|missing|set|empty)\b`)
+var unsetVariable = regexp.MustCompile(
+	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
+		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
 
 // lastLogs adds what a container said before its end, and what may be read from it.
 func lastLogs(a *Answer, in In, c container) {
@@ -49,15 +53,20 @@ func lastLogs(a *Answer, in In, c container) {
 		}
 	}
 	a.Cause += fmt.Sprintf(" It says that %s is wanted, and the container has no such variable.", m[1])
-	a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("set %s; the value is yours to fill in, CHANGE-ME stands for it", m[1]), func(x *corev1.Container) {
-		x.Env = append(x.Env, corev1.EnvVar{Name: m[1], Value: "CHANGE-ME"})
-	})}, a.Fixes...)
+	a.Fixes = append(
+		[]Fix{editedContainer(in, c.spec.Name,
+			fmt.Sprintf("set %s; the value is yours to fill in, CHANGE-ME stands for it", m[1]),
+			func(x *corev1.Container) {
+				x.Env = append(x.Env, corev1.EnvVar{Name: m[1], Value: "CHANGE-ME"})
+			})}, a.Fixes...)
 }
 
-// readOnlyPattern are last words about a file that could not be written because the file system is read-only; the group is the file.
+// readOnlyPattern are last words about a file that could not be written because the file system is
+// read-only; the group is the file.
 var readOnlyPattern = regexp.MustCompile(`(/[^\s:'"]+)['"]?: Read-only file system`)
 
-// readOnlyFile adds why a file could not be written: the image is read-only to the container, or the volume that the file is on.
+// readOnlyFile adds why a file could not be written: the image is read-only to the container, or
+// the volume that the file is on.
 func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 	m := readOnlyPattern.FindStringSubmatch(failureText)
 	if m == nil {
@@ -66,18 +75,22 @@ func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 	file := m[1]
 	dir := path.Dir(file)
 	if v, ok := mountOf(c, file); ok && isAPIVolume(in.Pod, v.Name) {
-		a.Cause += fmt.Sprintf(" It cannot write %s: volume %s at %s shows what the API server keeps, and is read-only to every container.", file, v.Name, v.MountPath)
-		a.Fixes = append(textFixes("write elsewhere, or copy what is needed from "+v.MountPath+" to an emptyDir first"), a.Fixes...)
+		a.Cause += fmt.Sprintf(" It cannot write %s: volume %s at %s shows what the API server keeps, and is "+
+			"read-only to every container.", file, v.Name, v.MountPath)
+		a.Fixes = append(textFixes("write elsewhere, or copy what is needed from "+v.MountPath+" to an emptyDir first"),
+			a.Fixes...)
 		return true
 	} else if ok && v.ReadOnly {
 		a.Cause += fmt.Sprintf(" It cannot write %s: volume %s is mounted read-only at %s.", file, v.Name, v.MountPath)
-		a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", v.Name), func(x *corev1.Container) {
-			for i := range x.VolumeMounts {
-				if x.VolumeMounts[i].MountPath == v.MountPath {
-					x.VolumeMounts[i].ReadOnly = false
-				}
-			}
-		})}, a.Fixes...)
+		a.Fixes = append(
+			[]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", v.Name),
+				func(x *corev1.Container) {
+					for i := range x.VolumeMounts {
+						if x.VolumeMounts[i].MountPath == v.MountPath {
+							x.VolumeMounts[i].ReadOnly = false
+						}
+					}
+				})}, a.Fixes...)
 		return true
 	}
 	s := c.spec.SecurityContext
@@ -85,19 +98,28 @@ func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 		return false
 	}
 	a.Cause += fmt.Sprintf(" It cannot write %s: readOnlyRootFilesystem is set, so only volumes can be written.", file)
-	fixes := []Fix{editedContainer(in, c.spec.Name, "or allow writing to the image's own files: what breaks in can then change them too", func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}
+	fixes := []Fix{editedContainer(in, c.spec.Name,
+		"or allow writing to the image's own files: what breaks in can then change them too",
+		func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}
 	if dir != "/" {
-		name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_", "-").Replace(strings.ToLower(dir)), "-")
-		fixes = append([]Fix{editedPodFix(in, fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)", dir), func(x *corev1.PodSpec) {
-			x.Volumes = append(x.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-			for _, list := range [][]corev1.Container{x.InitContainers, x.Containers} {
-				for i := range list {
-					if list[i].Name == c.spec.Name {
-						list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: dir})
+		name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_",
+			"-").Replace(strings.ToLower(dir)), "-")
+		fixes = append(
+			[]Fix{editedPodFix(in,
+				fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)", dir),
+				func(x *corev1.PodSpec) {
+					x.Volumes = append(x.Volumes,
+						corev1.Volume{Name: name,
+							VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+					for _, list := range [][]corev1.Container{x.InitContainers, x.Containers} {
+						for i := range list {
+							if list[i].Name == c.spec.Name {
+								list[i].VolumeMounts = append(list[i].VolumeMounts,
+									corev1.VolumeMount{Name: name, MountPath: dir})
+							}
+						}
 					}
-				}
-			}
-		})}, fixes...)
+				})}, fixes...)
 	}
 	a.Fixes = append(fixes, a.Fixes...)
 	return true

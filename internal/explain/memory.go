@@ -32,7 +32,8 @@ func memoryText(in In, c container) []string {
 	if limit == 0 {
 		return nil
 	}
-	f, _, ok := newest[journal.ContainerExited](in, func(f journal.ContainerExited) bool { return f.Container == c.spec.Name && f.Memory.Peak > 0 })
+	f, _, ok := newest[journal.ContainerExited](in,
+		func(f journal.ContainerExited) bool { return f.Container == c.spec.Name && f.Memory.Peak > 0 })
 	if !ok {
 		return []string{fmt.Sprintf("its memory limit is %s", mib(limit))}
 	}
@@ -51,7 +52,8 @@ type memoryState struct {
 	peak      uint64
 }
 
-// memoryStateOf tells whether a run ended because of memory: the runtime says so, or the kernel's count, or a peak at the limit.
+// memoryStateOf tells whether a run ended because of memory: the runtime says so, or the kernel's
+// count, or a peak at the limit.
 func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memoryState {
 	s := memoryState{limit: memoryLimit(c.spec)}
 	f, _, ok := newest[journal.ContainerExited](in, func(f journal.ContainerExited) bool {
@@ -74,9 +76,11 @@ func oomText(in In, c container, t *corev1.ContainerStateTerminated, s memorySta
 		limit = "limit " + mib(s.limit)
 	}
 	if s.child {
-		return fmt.Sprintf("out of memory in a child: the kernel killed %s for memory (%s), the container's first process lived on and ended by itself with exit code %d", killedChild(c.spec), limit, t.ExitCode)
+		return fmt.Sprintf("out of memory in a child: the kernel killed %s for memory (%s), the container's first "+
+			"process lived on and ended by itself with exit code %d", killedChild(c.spec), limit, t.ExitCode)
 	}
-	return fmt.Sprintf("exit code %d (%s), it used more memory than it may (%s) and the kernel killed it", t.ExitCode, t.Reason, limit)
+	return fmt.Sprintf("exit code %d (%s), it used more memory than it may (%s) and the kernel killed it", t.ExitCode,
+		t.Reason, limit)
 }
 
 // killedChild names the program of a shell's command that was probably killed.
@@ -127,10 +131,13 @@ func proposedLimit(limit uint64, c *corev1.Container) (to resource.Quantity, why
 // memoryFixes raises the limit.
 func memoryFixes(in In, c container, s memoryState) []Fix {
 	if s.limit == 0 {
-		return []Fix{{Description: "raise the container's memory limit, or make the program use less: the Pod or the node has no more"}}
+		return []Fix{
+			{Description: "raise the container's memory limit, or make the program use less: the Pod or the node has " +
+				"no more"}}
 	}
 	to, why := proposedLimit(s.limit, c.spec)
-	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("raise the container's memory limit to %s (%s)", to.String(), why), func(x *corev1.Container) {
+	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("raise the container's memory limit to %s (%s)",
+		to.String(), why), func(x *corev1.Container) {
 		x.Resources.Limits[corev1.ResourceMemory] = to
 	}), {Description: "or make the program use less"}}
 }

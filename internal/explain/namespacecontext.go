@@ -41,7 +41,8 @@ func (a *NamespaceContext) service(name string) *corev1.Service {
 	return nil
 }
 
-// nearestName gives the name that was probably meant, empty when none is near: equal but for case and separators first, then by edits, a third of the length at most.
+// nearestName gives the name that was probably meant, empty when none is near: equal but for case
+// and separators first, then by edits, a third of the length at most.
 func nearestName(want string, have []string) string {
 	best, least := "", max(1, len(want)/3)+1
 	for _, h := range slices.Sorted(slices.Values(have)) {
@@ -81,18 +82,21 @@ func editDistance(a, b string) int {
 	return row[len(y)]
 }
 
-// closestTags orders tags by how near they are to the one wanted: by edits, then by how little the first number differs that differs at all, then by name.
+// closestTags orders tags by how near they are to the one wanted: by edits, then by how little the
+// first number differs that differs at all, then by name.
 func closestTags(want string, have []string) []string {
 	out := slices.Clone(have)
 	slices.SortStableFunc(out, func(a, b string) int {
-		return cmp.Or(cmp.Compare(editDistance(want, a), editDistance(want, b)), cmp.Compare(versionDistance(want, a), versionDistance(want, b)), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(editDistance(want, a), editDistance(want, b)),
+			cmp.Compare(versionDistance(want, a), versionDistance(want, b)), cmp.Compare(b, a))
 	})
 	return out
 }
 
 var number = regexp.MustCompile(`\d+`)
 
-// versionDistance is the difference of the first numbers that differ in two versions; earlier numbers weigh more.
+// versionDistance is the difference of the first numbers that differ in two versions; earlier
+// numbers weigh more.
 func versionDistance(a, b string) int {
 	x, y := number.FindAllString(a, 4), number.FindAllString(b, 4)
 	for i := range min(len(x), len(y)) {

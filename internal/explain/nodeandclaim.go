@@ -15,12 +15,15 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			a.State, a.Since = "not Ready", c.LastTransitionTime.Time
-			a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason, strings.TrimSuffix(c.Message, "."))
+			a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason,
+				strings.TrimSuffix(c.Message, "."))
 			if c.Status == corev1.ConditionUnknown {
-				a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.", ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
+				a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.",
+					ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
 			}
 			a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"
-			a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text says")
+			a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text " +
+				"says")
 		}
 	}
 	var pressed []string
@@ -32,10 +35,12 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 	switch {
 	case a.State != "":
 	case len(pressed) > 0:
-		a.State, a.Cause = "under pressure", fmt.Sprintf("Node %s takes few new Pods or none: %s.", n.Name, joinList(pressed))
+		a.State, a.Cause = "under pressure", fmt.Sprintf("Node %s takes few new Pods or none: %s.", n.Name,
+			joinList(pressed))
 		a.Fixes = textFixes("free what is short on the node: end Pods, remove images or files")
 	case n.Spec.Unschedulable:
-		a.State, a.Cause = "cordoned", fmt.Sprintf("Node %s is cordoned: it is ready, and takes no new Pods until somebody uncordons it.", n.Name)
+		a.State, a.Cause = "cordoned",
+			fmt.Sprintf("Node %s is cordoned: it is ready, and takes no new Pods until somebody uncordons it.", n.Name)
 		a.Fixes = []Fix{commandFix("let it take Pods again", "kubectl uncordon "+n.Name)}
 	default:
 		a.State, a.Cause = "Ready", fmt.Sprintf("Node %s is ready; nothing blocks it.", n.Name)
@@ -56,9 +61,11 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 			used[name] = sum
 		}
 	}
-	cpu, memory, pods := n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory], n.Status.Allocatable[corev1.ResourcePods]
+	cpu, memory, pods := n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory],
+		n.Status.Allocatable[corev1.ResourcePods]
 	takenCPU, takenMemory := used[corev1.ResourceCPU], used[corev1.ResourceMemory]
-	a.Facts = append(a.Facts, fmt.Sprintf("%d of %s Pods, %s of %s cpu and %s of %s memory requested", count, pods.String(), takenCPU.String(), cpu.String(), takenMemory.String(), memory.String()))
+	a.Facts = append(a.Facts, fmt.Sprintf("%d of %s Pods, %s of %s cpu and %s of %s memory requested", count,
+		pods.String(), takenCPU.String(), cpu.String(), takenMemory.String(), memory.String()))
 }
 
 // claim tells what a claim waits for.
@@ -73,7 +80,8 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		a.Cause = fmt.Sprintf("The claim is deleted as soon as its finalizers are gone: %s.", joinList(c.Finalizers))
 		if len(users) > 0 {
 			a.Cause += fmt.Sprintf(" Pods use it: %s.", joinList(users))
-			a.Fixes = []Fix{commandFix("end the Pods that use it", fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(users, " ")))}
+			a.Fixes = []Fix{commandFix("end the Pods that use it",
+				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(users, " ")))}
 		}
 		return
 	}
@@ -82,7 +90,8 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		a.Cause = fmt.Sprintf("The claim is bound to volume %s.", c.Spec.VolumeName)
 		return
 	case corev1.ClaimLost:
-		a.Cause = fmt.Sprintf("The claim was bound to volume %s, which is not there any more: its data are lost to it.", c.Spec.VolumeName)
+		a.Cause = fmt.Sprintf("The claim was bound to volume %s, which is not there any more: its data are lost to it.",
+			c.Spec.VolumeName)
 		a.Fixes = textFixes("bring the volume back under its name, or delete the claim and make it anew")
 		return
 	}
@@ -100,18 +109,24 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		} else if len(have) > 0 {
 			a.Facts = append(a.Facts, "storage classes there are: "+joinList(have))
 		}
-		a.Fixes = textFixes("make the claim anew with a storage class that exists (a claim's class cannot be changed), or create the class")
+		a.Fixes = textFixes("make the claim anew with a storage class that exists (a claim's class cannot be " +
+			"changed), or create the class")
 	case class == nil:
-		a.Cause = fmt.Sprintf("The claim (%s) names no storage class and there is no default one, so it waits for a PersistentVolume that fits: none is free.", size.String())
+		a.Cause = fmt.Sprintf("The claim (%s) names no storage class and there is no default one, so it waits for a "+
+			"PersistentVolume that fits: none is free.", size.String())
 		a.Fixes = textFixes("make a PersistentVolume that fits, or a storage class and mark it as the default")
-	case class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer && len(users) == 0:
-		a.Cause = fmt.Sprintf("The claim (%s) waits for its first Pod: its storage class %s binds when a Pod that uses it is placed (WaitForFirstConsumer).", size.String(), class.Name)
+	case class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		len(users) == 0:
+		a.Cause = fmt.Sprintf("The claim (%s) waits for its first Pod: its storage class %s binds when a Pod that "+
+			"uses it is placed (WaitForFirstConsumer).", size.String(), class.Name)
 		a.Fixes = textFixes("start a Pod that uses the claim")
 	default:
-		a.Cause = fmt.Sprintf("The claim (%s) waits for the provisioner %s of its storage class %s to make a volume.", size.String(), class.Provisioner, class.Name)
+		a.Cause = fmt.Sprintf("The claim (%s) waits for the provisioner %s of its storage class %s to make a volume.",
+			size.String(), class.Provisioner, class.Name)
 		a.Fixes = textFixes("check that " + class.Provisioner + " runs, and what it says")
 		if class.Provisioner == "kubernetes.io/no-provisioner" {
-			a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its storage class %s that fits: nobody makes such volumes by themselves (no-provisioner).", size.String(), class.Name)
+			a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its storage class %s that fits: "+
+				"nobody makes such volumes by themselves (no-provisioner).", size.String(), class.Name)
 			a.Fixes = textFixes("make a PersistentVolume of that class that fits size, access modes and node")
 		}
 	}
@@ -130,7 +145,8 @@ func (s Subject) class(c *corev1.PersistentVolumeClaim) (*storagev1.StorageClass
 		named = *c.Spec.StorageClassName
 	}
 	for _, k := range s.Classes {
-		if k.Name == named || c.Spec.StorageClassName == nil && k.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+		if k.Name == named ||
+			c.Spec.StorageClassName == nil && k.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
 			return k, k.Name
 		}
 	}

@@ -21,13 +21,17 @@ func TestThreeKindsOfPending(t *testing.T) {
 	}{
 		"not scheduled": {func(in *In) {
 			in.Pod.Spec.NodeName = ""
-			in.fact(50*time.Second, "scheduler", journal.Ruled{Attempt: 1, Nodes: 1, Message: "0/1 nodes are available: 1 Insufficient cpu.", Refusals: []journal.NodeRefusal{{Node: "n1", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}}}})
+			in.fact(50*time.Second, "scheduler", journal.Ruled{Attempt: 1, Nodes: 1,
+				Message: "0/1 nodes are available: 1 Insufficient cpu.",
+				Refusals: []journal.NodeRefusal{{Node: "n1", Plugin: "NodeResourcesFit",
+					Messages: []string{"Insufficient cpu"}}}})
 		}, "0/1 nodes are available: 1 Insufficient cpu."},
 		"pulling": {func(in *In) {
 			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
 		}, "registry.test/web:1.4.3"},
 		"no sandbox": {func(in *In) {
-			in.fact(2*time.Second, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox", Error: "no address left in 10.72.0.0/30"})
+			in.fact(2*time.Second, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox",
+				Error: "no address left in 10.72.0.0/30"})
 		}, "no address left in 10.72.0.0/30"},
 	} {
 		in := base()

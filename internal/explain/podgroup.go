@@ -13,17 +13,22 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// podGroup tells of a Pod whose PodGroup (scheduling.k8s.io/v1beta1) cannot be placed as a whole: the group or members are missing, or there is no room for enough.
+// podGroup tells of a Pod whose PodGroup (scheduling.k8s.io/v1beta1) cannot be placed as a whole:
+// the group or members are missing, or there is no room for enough.
 func podGroup(in In) *Answer {
-	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 || gangscheduling.PodGroupNameOf(in.Pod) == "" || in.ClusterContext == nil || !in.ClusterContext.Groups.Read {
+	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 ||
+		gangscheduling.PodGroupNameOf(in.Pod) == "" || in.ClusterContext == nil || !in.ClusterContext.Groups.Read {
 		return nil
 	}
 	name := gangscheduling.PodGroupNameOf(in.Pod)
 	a := &Answer{State: "Pending", Since: in.Pod.CreationTimestamp.Time}
 	g := in.ClusterContext.Groups.find(in.Pod.Namespace, name)
 	if g == nil {
-		a.Cause = fmt.Sprintf("The Pod's spec.schedulingGroup names the PodGroup %s, which does not exist in namespace %s: GangScheduling keeps the Pod out of the queue until it does.", name, in.Pod.Namespace)
-		a.Fixes = textFixes(fmt.Sprintf("make the PodGroup %s (scheduling.k8s.io/v1beta1) in namespace %s, or make the Pod anew without spec.schedulingGroup", name, in.Pod.Namespace))
+		a.Cause = fmt.Sprintf("The Pod's spec.schedulingGroup names the PodGroup %s, which does not exist in "+
+			"namespace %s: GangScheduling keeps the Pod out of the queue until it does.", name, in.Pod.Namespace)
+		a.Fixes = textFixes(
+			fmt.Sprintf("make the PodGroup %s (scheduling.k8s.io/v1beta1) in namespace %s, or make the Pod anew "+
+				"without spec.schedulingGroup", name, in.Pod.Namespace))
 		return a
 	}
 	if g.Spec.SchedulingPolicy.Gang == nil {
@@ -40,13 +45,18 @@ func podGroup(in In) *Answer {
 	})
 	least := gangscheduling.MinCount(g)
 	if have := len(members) + len(gated) + bound; have < least {
-		a.Cause = fmt.Sprintf("The Pod is a member of the PodGroup %s, whose minCount is %d, and only %d of its Pods exist: GangScheduling keeps them out of the queue.", name, least, have)
-		a.Fixes = append(textFixes(fmt.Sprintf("create the %d Pods that are missing, with spec.schedulingGroup.podGroupName: %s", least-have, name)), lowerMinCount(in, name, have))
+		a.Cause = fmt.Sprintf("The Pod is a member of the PodGroup %s, whose minCount is %d, and only %d of its Pods "+
+			"exist: GangScheduling keeps them out of the queue.", name, least, have)
+		a.Fixes = append(
+			textFixes(fmt.Sprintf("create the %d Pods that are missing, with spec.schedulingGroup.podGroupName: %s",
+				least-have, name)), lowerMinCount(in, name, have))
 		return a
 	}
 	if have := len(members) + bound; have < least {
-		a.Cause = fmt.Sprintf("The Pod waits for its PodGroup %s, whose minCount is %d: only %d of its Pods can be tried, because %s has scheduling gates.", name, least, have, joinList(gated))
-		a.Fixes = append(textFixes("have the gates removed by whoever put them there: "+joinList(gated)), lowerMinCount(in, name, have))
+		a.Cause = fmt.Sprintf("The Pod waits for its PodGroup %s, whose minCount is %d: only %d of its Pods can be "+
+			"tried, because %s has scheduling gates.", name, least, have, joinList(gated))
+		a.Fixes = append(textFixes("have the gates removed by whoever put them there: "+joinList(gated)),
+			lowerMinCount(in, name, have))
 		return a
 	}
 	return groupUnschedulable(a, in, groupMembers{name: name, members: members, minMembers: least, boundMembers: bound})
@@ -59,7 +69,8 @@ type groupMembers struct {
 	minMembers, boundMembers int
 }
 
-// groupUnschedulable places the members in thought and tells how many have a place, and what the next one lacks.
+// groupUnschedulable places the members in thought and tells how many have a place, and what the
+// next one lacks.
 func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	if in.ClusterContext.Plugins == nil || len(c.members) == 0 || c.boundMembers >= c.minMembers {
 		return nil
@@ -69,13 +80,16 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	w := in.whatifInput()
 	need := c.members[:min(len(c.members), c.minMembers-c.boundMembers)]
 	g, err := whatif.PlaceGroup(ctx, w, need)
-	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" { // the Pod itself fits nowhere: that is its own matter
+	// the Pod itself fits nowhere: that is its own matter
+	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" {
 		return nil
 	}
 	if len(need) < len(c.members) && enoughWithoutBlocked(ctx, w, c) {
 		return nil
 	}
-	a.Cause = fmt.Sprintf("The Pod itself has a place (%s), but its PodGroup %s needs %d Pods at once (minCount), and only %d can be placed: none is bound.", g.Nodes[in.Pod.Name], c.name, c.minMembers, c.boundMembers+len(g.Nodes))
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s), but its PodGroup %s needs %d Pods at once (minCount), and "+
+		"only %d can be placed: none is bound.", g.Nodes[in.Pod.Name], c.name, c.minMembers,
+		c.boundMembers+len(g.Nodes))
 	groupBlocked(a, in, g, need)
 	a.Next = "the whole group is tried again when a node, a Pod or a volume changes in a way that can help one of them"
 	for _, r := range whatif.CompleteGroup(ctx, w, need, g) {
@@ -85,7 +99,8 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	return a
 }
 
-// enoughWithoutBlocked tells whether enough members have a place when those that have none are passed over.
+// enoughWithoutBlocked tells whether enough members have a place when those that have none are
+// passed over.
 func enoughWithoutBlocked(ctx context.Context, w whatif.In, c groupMembers) bool {
 	left, placed := slices.Clone(c.members), c.boundMembers
 	for len(left) > 0 && ctx.Err() == nil {
@@ -105,10 +120,13 @@ func enoughWithoutBlocked(ctx context.Context, w whatif.In, c groupMembers) bool
 
 func lowerMinCount(in In, group string, to int) Fix {
 	return commandFix(fmt.Sprintf("lower minCount of the group to %d, if its work can be done by so many", to),
-		fmt.Sprintf(`kubectl -n %s patch podgroups.scheduling.k8s.io %s --type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, in.Pod.Namespace, group, to))
+		fmt.Sprintf(
+			`kubectl -n %s patch podgroups.scheduling.k8s.io %s --type=merge -p `+
+				`'{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, in.Pod.Namespace, group, to))
 }
 
-// Groups are the PodGroups of scheduling.k8s.io/v1beta1 in the Pod's namespace, and the one of scheduling.x-k8s.io that its label names.
+// Groups are the PodGroups of scheduling.k8s.io/v1beta1 in the Pod's namespace, and the one of
+// scheduling.x-k8s.io that its label names.
 type Groups struct {
 	Read     bool // they were read: a group that is not here does not exist
 	List     []*schedulingv1beta1.PodGroup

@@ -32,10 +32,12 @@ func preempted(in In) *Answer {
 	if namespace != in.Ref.Namespace {
 		who = f.By
 	}
-	a.Cause = fmt.Sprintf("The Pod (%s, priority %d) was preempted by the scheduler for %s (priority %d)", in.Ref.Name, f.Own, who, f.Priority)
+	a.Cause = fmt.Sprintf("The Pod (%s, priority %d) was preempted by the scheduler for %s (priority %d)", in.Ref.Name,
+		f.Own, who, f.Priority)
 	var wants []string
 	for _, x := range f.Shortages {
-		wants = append(wants, fmt.Sprintf("%s of %s where %s of %s were free", amount(x.Resource, x.Requested), x.Resource, amount(x.Resource, max(x.Available-x.Used, 0)), amount(x.Resource, x.Available)))
+		wants = append(wants, fmt.Sprintf("%s of %s where %s of %s were free", amount(x.Resource, x.Requested),
+			x.Resource, amount(x.Resource, max(x.Available-x.Used, 0)), amount(x.Resource, x.Available)))
 	}
 	if len(wants) > 0 {
 		a.Cause += fmt.Sprintf(", which wanted %s on %s.", strings.Join(wants, " and "), f.Node)
@@ -60,7 +62,8 @@ func overruledBudgets(f journal.Preempted) string {
 	for _, b := range f.Budgets {
 		budgets = append(budgets, fmt.Sprintf("%s allowed %d disruptions", b.Name, b.Allowed))
 	}
-	s := fmt.Sprintf(" Its PodDisruptionBudget %s, but that is best effort for preemption, which only tries to keep budgets", strings.Join(budgets, " and "))
+	s := fmt.Sprintf(" Its PodDisruptionBudget %s, but that is best effort for preemption, which only tries to keep "+
+		"budgets", strings.Join(budgets, " and "))
 	if f.Candidates <= 1 {
 		return s + fmt.Sprintf(": %s was the only candidate.", f.Node)
 	}
@@ -71,23 +74,38 @@ func overruledBudgets(f journal.Preempted) string {
 func avoidPreemption(in In, f journal.Preempted) []Fix {
 	namespace, name, _ := strings.Cut(f.By, "/")
 	class := classOf(in, f)
-	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted; then make it anew", f.Priority)
+	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted; "+
+		"then make it anew", f.Priority)
 	fixes := textFixes(equal)
 	if class != "" {
-		fixes = []Fix{manifestFix(fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal priority is never preempted", class, f.Priority),
-			manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`, class))}
+		fixes = []Fix{
+			manifestFix(
+				fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal "+
+					"priority is never preempted", class, f.Priority),
+				manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`,
+					class))}
 	}
 	if p := in.ClusterContext.pod(namespace, name); p != nil {
 		if r, ok := whatif.LowerRequests(p, f.Shortages); ok {
-			fixes = append(fixes, Fix{Description: r.Description + " in " + name + ": it then fits beside this Pod, which is to be made anew", Run: r.Run})
+			fixes = append(fixes,
+				Fix{Description: r.Description + " in " + name + ": it then fits beside this Pod, which is to be " +
+					"made " +
+					"anew", Run: r.Run})
 		}
 	} else if len(f.Shortages) > 0 {
 		x := f.Shortages[0]
-		fixes = append(fixes, textFixes(fmt.Sprintf("let %s ask for %s of %s, which was free", name, amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
+		fixes = append(fixes,
+			textFixes(fmt.Sprintf("let %s ask for %s of %s, which was free", name,
+				amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
 	}
 	if class != "" {
-		never := manifestFix(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
-		never.Run = []string{fmt.Sprintf(`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p '{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)}
+		never := manifestFix(
+			fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking "+
+				"it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
+		never.Run = []string{
+			fmt.Sprintf(
+				`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p `+
+					`'{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)}
 		fixes = append(fixes, never)
 	}
 	return fixes
@@ -120,7 +138,8 @@ func classOf(in In, f journal.Preempted) string {
 	return c.Name
 }
 
-// NeedsNamespaceContext tells whether an answer about a Pod that is gone needs the objects around it.
+// NeedsNamespaceContext tells whether an answer about a Pod that is gone needs the objects around
+// it.
 func NeedsNamespaceContext(in In) bool {
 	_, _, ok := newest[journal.Preempted](in, nil)
 	return ok

@@ -44,18 +44,25 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	switch {
 	case p.Exec != nil:
 		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), output)
-		t.commands = []Fix{commandFix("run the probe's command by hand", fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name, strings.Join(p.Exec.Command, " ")))}
+		t.commands = []Fix{commandFix("run the probe's command by hand",
+			fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name,
+				strings.Join(p.Exec.Command, " ")))}
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
-		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port, strings.TrimPrefix(output, "HTTP probe failed with "))
+		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port,
+			strings.TrimPrefix(output, "HTTP probe failed with "))
 		t.fixes = append(textFixes("correct the probe's path, or what the program answers there"),
-			editedProbe(in, f, fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts no more", port), func(x *corev1.Probe) {
-				x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
-			}))
-	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"), strings.Contains(low, "timed out"):
+			editedProbe(in, f,
+				fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts no "+
+					"more", port), func(x *corev1.Probe) {
+					x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
+				}))
+	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"),
+		strings.Contains(low, "timed out"):
 		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output)
-		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)), func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}
+		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)),
+			func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}
 	}
 	return t
 }
@@ -91,7 +98,8 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 	open = slices.Compact(open)
 	switch {
 	case len(local) > 0:
-		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s only", port, joinList(local))
+		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s "+
+			"only", port, joinList(local))
 		t.fixes = textFixes("let the program listen on every address (0.0.0.0)")
 		return t
 	case len(open) > 0:
@@ -104,10 +112,12 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 		if err != nil {
 			continue
 		}
-		t.fixes = append(t.fixes, editedProbe(in, f, fmt.Sprintf("probe port %d instead of %d", n, port), func(x *corev1.Probe) { setPort(x, n) }))
+		t.fixes = append(t.fixes, editedProbe(in, f, fmt.Sprintf("probe port %d instead of %d", n, port),
+			func(x *corev1.Probe) { setPort(x, n) }))
 	}
 	if len(t.fixes) == 0 {
-		t.commands = []Fix{commandFix("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
+		t.commands = []Fix{commandFix("compare the probe's port and path with where the program listens",
+			fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
 	}
 	return t
 }
@@ -115,7 +125,8 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 // declaredFirst puts the ports that the container declares first.
 func declaredFirst(c *corev1.Container, ports []string) []string {
 	declared := func(p string) bool {
-		return slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == p })
+		return slices.ContainsFunc(c.Ports,
+			func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == p })
 	}
 	out := slices.Clone(ports)
 	slices.SortStableFunc(out, func(a, b string) int {
@@ -186,7 +197,8 @@ type probeKill struct {
 // killedByProbe tells whether the kubelet itself ended the container's last run, and why.
 func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probeKill {
 	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
-	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) || at.After(t.FinishedAt.Add(secondsOf(1))) {
+	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) ||
+		at.After(t.FinishedAt.Add(secondsOf(1))) {
 		return probeKill{}
 	}
 	kind := "liveness"
@@ -195,7 +207,8 @@ func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probe
 	}
 	out := probeKill{grace: k.Grace, known: true, probe: journal.Probed{Container: c.spec.Name, Probe: kind}}
 	for _, e := range in.Entries {
-		if f, ok := e.Fact.(journal.Probed); ok && f.Container == c.spec.Name && f.Probe == kind && f.Result == "failure" && !e.At.After(at) {
+		if f, ok := e.Fact.(journal.Probed); ok && f.Container == c.spec.Name && f.Probe == kind &&
+			f.Result == "failure" && !e.At.After(at) {
 			out.probe = f
 		}
 	}
@@ -203,7 +216,8 @@ func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probe
 	return out
 }
 
-// killedByProbeCause words how a probe ended a container, and what can be done: the fault of the probe's target first, then more time, then no probe.
+// killedByProbeCause words how a probe ended a container, and what can be done: the fault of the
+// probe's target first, then more time, then no probe.
 func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 	w := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
 	p := probeOf(c.spec, k.probe.Probe)
@@ -213,9 +227,11 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 	} else if p != nil {
 		times = fmt.Sprintf(" It failed %d times in a row", p.FailureThreshold)
 	}
-	a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet (%s probe failed): its %s probe %s.%s, so the kubelet asked the process to end", c.spec.Name, k.probe.Probe, k.probe.Probe, w.text, times)
+	a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet (%s probe failed): its %s probe %s.%s, so the "+
+		"kubelet asked the process to end", c.spec.Name, k.probe.Probe, k.probe.Probe, w.text, times)
 	if k.sigkilled {
-		a.Cause += fmt.Sprintf("; it ignored TERM, and after the grace period of %ds it was killed (exit code %d).", k.grace, k.code)
+		a.Cause += fmt.Sprintf("; it ignored TERM, and after the grace period of %ds it was killed (exit code %d).",
+			k.grace, k.code)
 	} else {
 		a.Cause += fmt.Sprintf("; it ended with exit code %d.", k.code)
 	}
@@ -226,23 +242,31 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 		return
 	}
 	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !wasEverAlive(in, c) {
-		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "it never answered before it was stopped: give it time to start with a startupProbe (5 minutes)", func(x *corev1.Container) {
-			s := x.LivenessProbe.DeepCopy()
-			s.TerminationGracePeriodSeconds = nil
-			s.PeriodSeconds, s.FailureThreshold, s.SuccessThreshold, s.InitialDelaySeconds = 5, 60, 1, 0
-			x.StartupProbe = s
-		}))
+		a.Fixes = append(a.Fixes,
+			editedContainer(in, c.spec.Name,
+				"it never answered before it was stopped: give it time to start with a startupProbe (5 minutes)",
+				func(x *corev1.Container) {
+					s := x.LivenessProbe.DeepCopy()
+					s.TerminationGracePeriodSeconds = nil
+					s.PeriodSeconds, s.FailureThreshold, s.SuccessThreshold, s.InitialDelaySeconds = 5, 60, 1, 0
+					x.StartupProbe = s
+				}))
 	}
-	a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, fmt.Sprintf("or do without the %s probe: then nobody restarts the container when it hangs", k.probe.Probe), func(x *corev1.Container) {
-		if k.probe.Probe == "startup" {
-			x.StartupProbe = nil
-		} else {
-			x.LivenessProbe = nil
-		}
-	}), Fix{Description: "or mend what the probe asks for, or give it longer (failureThreshold, timeoutSeconds)"})
+	a.Fixes = append(a.Fixes,
+		editedContainer(in, c.spec.Name,
+			fmt.Sprintf("or do without the %s probe: then nobody restarts the container when it hangs", k.probe.Probe),
+			func(x *corev1.Container) {
+				if k.probe.Probe == "startup" {
+					x.StartupProbe = nil
+				} else {
+					x.LivenessProbe = nil
+				}
+			}), Fix{Description: "or mend what the probe asks for, or give it longer (failureThreshold, " +
+			"timeoutSeconds)"})
 }
 
-// wasEverAlive tells whether the liveness probe succeeded once, or was not heard of at all for longer than it takes to be believed.
+// wasEverAlive tells whether the liveness probe succeeded once, or was not heard of at all for
+// longer than it takes to be believed.
 func wasEverAlive(in In, c container) bool {
 	p := c.spec.LivenessProbe
 	_, _, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
@@ -252,8 +276,10 @@ func wasEverAlive(in In, c container) bool {
 	if ok || t == nil || p == nil {
 		return true
 	}
-	// A probe that succeeds is not told of before it fails: then the run lasted longer than the failures took.
-	return t.FinishedAt.Sub(t.StartedAt.Time) > secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+secondsOf(gracePeriod(in.Pod))
+	// A probe that succeeds is not told of before it fails: then the run lasted longer than the
+	// failures took.
+	return t.FinishedAt.Sub(t.StartedAt.Time) >
+		secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+secondsOf(gracePeriod(in.Pod))
 }
 
 func gracePeriod(p *corev1.Pod) int64 {

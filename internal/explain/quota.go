@@ -44,9 +44,11 @@ func parseQuota(message string) (quotaExceeded, bool) {
 var missingRequests = regexp.MustCompile(`([a-z][\w./-]*) for: ([^;]+)`)
 
 // defaultAmounts are amounts to begin with, where a quota only wants to be told one.
-var defaultAmounts = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi", corev1.ResourceEphemeralStorage: "1Gi"}
+var defaultAmounts = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi",
+	corev1.ResourceEphemeralStorage: "1Gi"}
 
-// unstated gives containers the amounts that a quota wants to be told; nothing when that is not what the message is about.
+// unstated gives containers the amounts that a quota wants to be told; nothing when that is not
+// what the message is about.
 func (s Subject) unstated(message string) []Fix {
 	t := templateOf(s.Object)
 	_, wants, ok := strings.Cut(message, "must specify ")
@@ -91,7 +93,9 @@ func (s Subject) unstated(message string) []Fix {
 	if err != nil {
 		return nil
 	}
-	return []Fix{commandFix("give "+strings.Join(says, ", and ")+", or as much as it needs", fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name, whatif.Quoted(string(raw))))}
+	return []Fix{commandFix("give "+strings.Join(says, ", and ")+", or as much as it needs",
+		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
+			whatif.Quoted(string(raw))))}
 }
 
 func amounts(text string) map[string]resource.Quantity {
@@ -146,8 +150,10 @@ func (o quotaExceeded) format(q resource.Quantity) string {
 	return q.String()
 }
 
-// decisiveContainer is the container that makes the Pod's amount, and the sum of those that run together.
-func (o quotaExceeded) decisiveContainer(s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
+// decisiveContainer is the container that makes the Pod's amount, and the sum of those that run
+// together.
+func (o quotaExceeded) decisiveContainer(
+	s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
 	var largest *corev1.Container
 	for i := range s.Containers {
 		q := o.amount(s.Containers[i].Resources)
@@ -176,7 +182,8 @@ func (o quotaExceeded) decisiveContainer(s *corev1.PodSpec) (who *corev1.Contain
 	return who, init, together
 }
 
-// overQuota says whence the amount comes, by how much it is over, who uses the rest, and what would be enough.
+// overQuota says whence the amount comes, by how much it is over, who uses the rest, and what would
+// be enough.
 func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec) {
 	excess := o.excess()
 	who, init, together := o.decisiveContainer(&t.Spec)
@@ -185,20 +192,24 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 		alone := o.amount(who.Resources)
 		switch {
 		case init:
-			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name, o.format(together))
+			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name,
+				o.format(together))
 		case alone.Cmp(o.requested) == 0:
 			whence = fmt.Sprintf(" (its container %s)", who.Name)
 		default:
 			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.format(alone))
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, %s of %s are used, so it is %s over.",
-		o.quota, s.Namespace, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard), o.format(excess))
+	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, %s "+
+		"of %s are used, so it is %s over.",
+		o.quota, s.Namespace, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard),
+		o.format(excess))
 	s.lowerRequest(a, o, who)
 	hard := o.hard.DeepCopy()
 	hard.Add(excess)
 	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("raise %s of quota %s to %s", o.resource, o.quota, o.format(hard)),
-		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace, o.quota, o.resource, o.format(hard))))
+		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace,
+			o.quota, o.resource, o.format(hard))))
 	s.users(a, o)
 }
 
@@ -223,13 +234,15 @@ func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container)
 	}
 	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.format(now)),
 		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
-			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`, list, who.Name, field, name, o.format(now))))))
+			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`,
+				list, who.Name, field, name, o.format(now))))))
 }
 
 // isInit tells whether the template's container of that name is an init container.
 func (s Subject) isInit(name string) bool {
 	t := templateOf(s.Object)
-	return t != nil && slices.ContainsFunc(t.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
+	return t != nil && slices.ContainsFunc(t.Spec.InitContainers,
+		func(c corev1.Container) bool { return c.Name == name })
 }
 
 // users names the Pods that take most of the quota, and those whose end would be enough.
@@ -262,7 +275,8 @@ func (s Subject) users(a *Answer, o quotaExceeded) {
 		q := take(p)
 		a.Facts = append(a.Facts, fmt.Sprintf("%s uses %s", p.Name, o.format(q)))
 		if i == 0 && q.Cmp(excess) >= 0 && len(p.OwnerReferences) == 0 {
-			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("or end %s, which frees %s", p.Name, o.format(q)), fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, p.Name)))
+			a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("or end %s, which frees %s", p.Name, o.format(q)),
+				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, p.Name)))
 		}
 	}
 }

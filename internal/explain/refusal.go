@@ -14,7 +14,8 @@ import (
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
 
-// noNodeText says in a few sentences why no node takes the Pod: what nobody offers, what rules leave open, and the nearest nodes with their numbers.
+// noNodeText says in a few sentences why no node takes the Pod: what nobody offers, what rules
+// leave open, and the nearest nodes with their numbers.
 func noNodeText(refusals []journal.NodeRefusal, in In) string {
 	if s := resourceMissing(refusals, in); s != "" {
 		return s
@@ -66,12 +67,14 @@ func refusalText(r journal.NodeRefusal, in In) string {
 	if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
 		var taints []string
 		for _, t := range n.Spec.Taints {
-			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages, " ")+r.Detail, t.Key) {
+			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages,
+				" ")+r.Detail, t.Key) {
 				taints = append(taints, whatif.Taint(t))
 			}
 		}
 		if len(taints) > 0 {
-			return fmt.Sprintf("%s has the taint %s that the Pod does not tolerate", r.Node, strings.Join(taints, " and "))
+			return fmt.Sprintf("%s has the taint %s that the Pod does not tolerate", r.Node,
+				strings.Join(taints, " and "))
 		}
 	}
 	s := r.Node + ": " + strings.Join(r.Messages, ", ")
@@ -89,7 +92,8 @@ func shortfall(x journal.Shortage) string {
 	case x.Available == 0:
 		return fmt.Sprintf("does not offer %s (%d wanted)", x.Resource, x.Requested)
 	}
-	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Requested-free), x.Resource, amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Requested))
+	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Requested-free), x.Resource,
+		amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Requested))
 }
 
 // deprecatedLabel tells of a node that lacks a label but has its name of former times.
@@ -108,7 +112,8 @@ func deprecatedLabel(r journal.NodeRefusal, in In) string {
 	return ""
 }
 
-// resourceMissing tells of a resource that no node has at all, and what there is of another vendor's.
+// resourceMissing tells of a resource that no node has at all, and what there is of another
+// vendor's.
 func resourceMissing(refusals []journal.NodeRefusal, in In) string {
 	if in.ClusterContext == nil || len(in.ClusterContext.Nodes) == 0 {
 		return ""
@@ -125,7 +130,8 @@ func resourceMissing(refusals []journal.NodeRefusal, in In) string {
 			if slices.ContainsFunc(in.ClusterContext.Nodes, has) {
 				continue
 			}
-			s := fmt.Sprintf("The Pod asks for %s: %s, and no node offers that resource.", x.Resource, amount(x.Resource, x.Requested))
+			s := fmt.Sprintf("The Pod asks for %s: %s, and no node offers that resource.", x.Resource,
+				amount(x.Resource, x.Requested))
 			return s + similarResources(x.Resource, in.ClusterContext.Nodes)
 		}
 	}
@@ -156,9 +162,11 @@ func similarResources(resource string, nodes []*corev1.Node) string {
 	return " " + strings.Join(have, ", ") + "."
 }
 
-// spreadDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which domains are left.
+// spreadDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which
+// domains are left.
 func spreadDomains(refusals []journal.NodeRefusal, in In) string {
-	if in.ClusterContext == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
+	if in.ClusterContext == nil || !slices.ContainsFunc(refusals,
+		func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
 		return ""
 	}
 	clusterState := in.whatifInput().Snapshot
@@ -184,14 +192,18 @@ func spreadDomains(refusals []journal.NodeRefusal, in In) string {
 		}
 		few := ""
 		if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
-			few = fmt.Sprintf("minDomains %d, but there are only %d, so the skew is counted from 0; ", *c.MinDomains, len(counts))
+			few = fmt.Sprintf("minDomains %d, but there are only %d, so the skew is counted from 0; ", *c.MinDomains,
+				len(counts))
 		}
 		left := "leaves only " + strings.Join(open, ", ")
 		if len(open) == 0 {
 			left = "leaves none of them"
 		}
-		out = append(out, fmt.Sprintf("The spread over %s (maxSkew %d, %smatching Pods now: %s; one more elsewhere would be a skew of %d) %s.",
-			c.TopologyKey, c.MaxSkew, few, strings.Join(standing, ", "), counts[mostFrequent(counts)]+1-least, left))
+		out = append(out,
+			fmt.Sprintf("The spread over %s (maxSkew %d, %smatching Pods now: %s; one more elsewhere would be a skew "+
+				"of %d) %s.",
+				c.TopologyKey, c.MaxSkew, few, strings.Join(standing, ", "), counts[mostFrequent(counts)]+1-least,
+				left))
 	}
 	return strings.Join(out, " ")
 }
@@ -206,22 +218,29 @@ func mostFrequent(counts map[string]int) string {
 	return best
 }
 
-// podsInOtherNamespaces tells of Pods that a required Pod affinity wants and that are where it does not look.
+// podsInOtherNamespaces tells of Pods that a required Pod affinity wants and that are where it does
+// not look.
 func podsInOtherNamespaces(refusals []journal.NodeRefusal, in In) string {
-	if in.ClusterContext == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+	if in.ClusterContext == nil || !slices.ContainsFunc(refusals,
+		func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
 		return ""
 	}
 	var out []string
 	for _, a := range whatif.PodsInOtherNamespaces(in.Pod, in.ClusterContext.Pods) {
-		out = append(out, fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in namespace %s (%s).", a.Selector, strings.Join(a.Searched, ", "), strings.Join(a.Found, ", "), strings.Join(a.Pods, ", ")))
+		out = append(out,
+			fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in "+
+				"namespace %s (%s).", a.Selector, strings.Join(a.Searched, ", "), strings.Join(a.Found, ", "),
+				strings.Join(a.Pods, ", ")))
 	}
 	return strings.Join(out, "")
 }
 
-// misspeltLabel tells of a Pod that a required Pod affinity may mean: nobody has the label it looks for, and this one's is almost the same.
+// misspeltLabel tells of a Pod that a required Pod affinity may mean: nobody has the label it looks
+// for, and this one's is almost the same.
 func misspeltLabel(refusals []journal.NodeRefusal, in In) string {
 	a := in.Pod.Spec.Affinity
-	if in.ClusterContext == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+	if in.ClusterContext == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals,
+		func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
 		return ""
 	}
 	var out []string
@@ -232,17 +251,20 @@ func misspeltLabel(refusals []journal.NodeRefusal, in In) string {
 		for _, key := range slices.Sorted(maps.Keys(t.LabelSelector.MatchLabels)) {
 			wanted := t.LabelSelector.MatchLabels[key]
 			who, value := nearestLabel(in.ClusterContext.Pods, key, wanted, func(p *corev1.Pod) bool {
-				return p.Namespace == in.Pod.Namespace && len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, p.Namespace)
+				return p.Namespace == in.Pod.Namespace && len(t.Namespaces) == 0 || slices.Contains(t.Namespaces,
+					p.Namespace)
 			})
 			if who != "" {
-				out = append(out, fmt.Sprintf(" Pod %s is labelled %s=%s, not %s=%s: perhaps that was meant.", who, key, value, key, wanted))
+				out = append(out, fmt.Sprintf(" Pod %s is labelled %s=%s, not %s=%s: perhaps that was meant.", who, key,
+					value, key, wanted))
 			}
 		}
 	}
 	return strings.Join(out, "")
 }
 
-// nearestLabel is the placed Pod whose value of a label is nearest to the one wanted; empty when somebody has that one, or nobody a similar one.
+// nearestLabel is the placed Pod whose value of a label is nearest to the one wanted; empty when
+// somebody has that one, or nobody a similar one.
 func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod) bool) (who, value string) {
 	has := map[string]string{}
 	for _, p := range pods {
@@ -261,7 +283,8 @@ func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod
 	return has[value], value
 }
 
-// haveSameStem tells whether two words begin alike and differ in how they end, as cache and caching.
+// haveSameStem tells whether two words begin alike and differ in how they end, as cache and
+// caching.
 func haveSameStem(a, b string) bool {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -39,7 +39,8 @@ func exitText(c container, t *corev1.ContainerStateTerminated) string {
 }
 
 func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []Fix {
-	logs := commandFix("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace, in.Ref.Name, c.spec.Name))
+	logs := commandFix("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace,
+		in.Ref.Name, c.spec.Name))
 	switch m := memoryStateOf(in, c, t); {
 	case m.oomKilled:
 		return append(memoryFixes(in, c, m), logs)
@@ -59,10 +60,12 @@ func crashLoop(in In) *Answer {
 			continue
 		}
 		a := &Answer{State: "CrashLoopBackOff", Since: t.FinishedAt.Time,
-			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
+			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount,
+				ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
 		terminationCause(a, in, c, t)
 		if b.Until.After(in.Now) {
-			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes of running", ago(b.Until.Sub(in.Now)))
+			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes "+
+				"of running", ago(b.Until.Sub(in.Now)))
 		}
 		return a
 	}
@@ -102,7 +105,8 @@ func restarted(in In) *Answer {
 		return nil
 	}
 	for _, c := range containers(in.Pod) {
-		if c.status == nil || c.status.State.Running == nil || c.status.RestartCount == 0 || c.status.LastTerminationState.Terminated == nil {
+		if c.status == nil || c.status.State.Running == nil || c.status.RestartCount == 0 ||
+			c.status.LastTerminationState.Terminated == nil {
 			continue
 		}
 		t := c.status.LastTerminationState.Terminated
@@ -110,7 +114,9 @@ func restarted(in In) *Answer {
 			continue
 		}
 		a := &Answer{State: "restarting", Since: t.FinishedAt.Time,
-			Facts: []string{fmt.Sprintf("%d restarts; the run before lasted %s, and it has run again for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)), ago(in.Now.Sub(c.status.State.Running.StartedAt.Time)))}}
+			Facts: []string{fmt.Sprintf("%d restarts; the run before lasted %s, and it has run again for %s",
+				c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)),
+				ago(in.Now.Sub(c.status.State.Running.StartedAt.Time)))}}
 		terminationCause(a, in, c, t)
 		a.Next = "the container runs; when it ends again it is started again, after pauses that grow to 5 minutes"
 		return a
@@ -118,8 +124,9 @@ func restarted(in In) *Answer {
 	return nil
 }
 
-// backOffState is how a container ended that is started again only later, and what the journal has of its wait. The status says CrashLoopBackOff towards the end
-// of the wait; before, it says how the container has ended.
+// backOffState is how a container ended that is started again only later, and what the journal has
+// of its wait. The status says CrashLoopBackOff towards the end of the wait; before, it says how
+// the container has ended.
 func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal.BackingOff) {
 	b, _, _ := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name })
 	switch w := c.waiting(); {
@@ -127,7 +134,8 @@ func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal
 		return nil, b
 	case w != nil && w.Reason == "CrashLoopBackOff":
 		return c.status.LastTerminationState.Terminated, b
-	case c.status.State.Terminated != nil && b.What == "CrashLoopBackOff" && b.Until.After(in.Now) && in.Pod.DeletionTimestamp == nil:
+	case c.status.State.Terminated != nil && b.What == "CrashLoopBackOff" && b.Until.After(in.Now) &&
+		in.Pod.DeletionTimestamp == nil:
 		return c.status.State.Terminated, b
 	}
 	return nil, b
@@ -138,7 +146,8 @@ func ready(in In) *Answer {
 	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
 		return nil
 	}
-	a := &Answer{State: "Ready", Cause: fmt.Sprintf("The Pod runs on %s and is ready; nothing blocks it.", in.Pod.Spec.NodeName)}
+	a := &Answer{State: "Ready", Cause: fmt.Sprintf("The Pod runs on %s and is ready; nothing blocks it.",
+		in.Pod.Spec.NodeName)}
 	if c := condition(in.Pod, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
@@ -154,7 +163,8 @@ func ready(in In) *Answer {
 	a.Fixes = append(a.Fixes, weightFixes(in, result)...)
 	for _, c := range containers(in.Pod) {
 		if c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil {
-			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name, c.status.RestartCount, exitText(c, c.status.LastTerminationState.Terminated)))
+			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name,
+				c.status.RestartCount, exitText(c, c.status.LastTerminationState.Terminated)))
 		}
 	}
 	return a

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// maxNodesShown bounds the nodes that are listed one by one, maxRefusalsShown those named in the cause.
+// maxNodesShown bounds the nodes that are listed one by one, maxRefusalsShown those named in the
+// cause.
 const (
 	maxNodesShown    = 20
 	maxRefusalsShown = 4
@@ -35,8 +36,11 @@ func schedulingGated(in In) *Answer {
 		names = append(names, g.Name)
 	}
 	return &Answer{State: "SchedulingGated", Since: in.Pod.CreationTimestamp.Time,
-		Cause: fmt.Sprintf("The Pod has scheduling gates (%s): the scheduler does not look at it until whoever set them removes them.", strings.Join(names, ", ")),
-		Fixes: []Fix{commandFix("remove the gates by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'`, in.Ref.Namespace, in.Ref.Name))}}
+		Cause: fmt.Sprintf("The Pod has scheduling gates (%s): the scheduler does not look at it until whoever set "+
+			"them removes them.", strings.Join(names, ", ")),
+		Fixes: []Fix{commandFix("remove the gates by hand",
+			fmt.Sprintf(`kubectl -n %s patch pod %s --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'`,
+				in.Ref.Namespace, in.Ref.Name))}}
 }
 
 func unscheduled(in In) *Answer {
@@ -46,7 +50,8 @@ func unscheduled(in In) *Answer {
 	a := &Answer{State: "Pending", Since: in.Pod.CreationTimestamp.Time}
 	result, at, known := newest[journal.Ruled](in, nil)
 	if failed, when, ok := newest[journal.BindFailed](in, nil); ok && when.After(at) {
-		a.Cause = fmt.Sprintf("A node was chosen (%s), but the binding failed in %s: %s.", failed.Node, failed.Point, strings.TrimSuffix(failed.Error, "."))
+		a.Cause = fmt.Sprintf("A node was chosen (%s), but the binding failed in %s: %s.", failed.Node, failed.Point,
+			strings.TrimSuffix(failed.Error, "."))
 		a.Next = "the scheduler tries again after its back-off"
 		return a
 	}
@@ -56,7 +61,8 @@ func unscheduled(in In) *Answer {
 		return a
 	case in.Pod.Status.NominatedNodeName != "":
 		return nominated(a, in)
-	case known || in.ClusterContext != nil && in.ClusterContext.Plugins != nil && condition(in.Pod, corev1.PodScheduled) != nil:
+	case known || in.ClusterContext != nil && in.ClusterContext.Plugins != nil &&
+		condition(in.Pod, corev1.PodScheduled) != nil:
 		nodesRefused(a, in, result)
 	default:
 		notAttempted(a, in)
@@ -83,18 +89,23 @@ func nominated(a *Answer, in In) *Answer {
 		}
 		left := max(p.DeletionTimestamp.Sub(in.Now), 0)
 		leaving = max(leaving, left)
-		victims = append(victims, fmt.Sprintf("%s (priority %d) is terminating since %s ago with a grace period of %ds, %s of it left", p.Name, pod.Priority(p),
-			ago(in.Now.Sub(p.DeletionTimestamp.Add(-secondsOf(grace)))), grace, ago(left)))
-		a.Fixes = append(a.Fixes, commandFix("end "+p.Name+" now, if losing what it still does is acceptable", fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=1", p.Namespace, p.Name)))
+		victims = append(victims,
+			fmt.Sprintf("%s (priority %d) is terminating since %s ago with a grace period of %ds, %s of it left",
+				p.Name, pod.Priority(p),
+				ago(in.Now.Sub(p.DeletionTimestamp.Add(-secondsOf(grace)))), grace, ago(left)))
+		a.Fixes = append(a.Fixes, commandFix("end "+p.Name+" now, if losing what it still does is acceptable",
+			fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=1", p.Namespace, p.Name)))
 	}
 	if len(victims) == 0 {
 		if f, _, ok := newest[journal.Preempting](in, nil); ok {
 			victims = append(victims, f.Line())
 		}
 	}
-	a.Cause = fmt.Sprintf("Preemption is done: the Pod (priority %d) is nominated to %s and waits until its room is free: %s.", pod.Priority(in.Pod), node, strings.Join(victims, "; "))
+	a.Cause = fmt.Sprintf("Preemption is done: the Pod (priority %d) is nominated to %s and waits until its room is "+
+		"free: %s.", pod.Priority(in.Pod), node, strings.Join(victims, "; "))
 	if len(victims) == 0 {
-		a.Cause = fmt.Sprintf("The Pod is nominated to %s: others were asked to leave for it, and the scheduler places it at its next attempt.", node)
+		a.Cause = fmt.Sprintf("The Pod is nominated to %s: others were asked to leave for it, and the scheduler "+
+			"places it at its next attempt.", node)
 	}
 	a.Next = fmt.Sprintf("the Pod is placed on %s when they are gone, in %s at the latest", node, ago(leaving))
 	remedies, refusals := tryRemedies(in)
@@ -125,7 +136,8 @@ func (c *ClusterContext) podsOn(node string) []*corev1.Pod {
 	return out
 }
 
-// tryRemedies asks the scheduler's plugins now, about the cluster as it is, and about what would help.
+// tryRemedies asks the scheduler's plugins now, about the cluster as it is, and about what would
+// help.
 func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil {
 		return nil, nil
@@ -137,10 +149,13 @@ func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 
 // whatifInput is the question of package whatif about this Pod.
 func (in In) whatifInput() whatif.In {
-	w := whatif.In{Pod: in.Pod.DeepCopy(), Snapshot: snapshot.Of(in.ClusterContext.Nodes, in.ClusterContext.Pods), Plugins: in.ClusterContext.Plugins, WithoutPods: in.ClusterContext.WithoutPods, Owner: whatif.OwnerOf(in.Pod), Classes: map[string]whatif.Priority{}}
+	w := whatif.In{Pod: in.Pod.DeepCopy(), Snapshot: snapshot.Of(in.ClusterContext.Nodes, in.ClusterContext.Pods),
+		Plugins: in.ClusterContext.Plugins, WithoutPods: in.ClusterContext.WithoutPods, Owner: whatif.OwnerOf(in.Pod),
+		Classes: map[string]whatif.Priority{}}
 	w.Pod.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	for _, c := range in.ClusterContext.Classes {
-		w.Classes[c.Name] = whatif.Priority{Value: c.Value, Never: c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever}
+		w.Classes[c.Name] = whatif.Priority{Value: c.Value,
+			Never: c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever}
 	}
 	return w
 }
@@ -198,7 +213,8 @@ func overhead(p *corev1.Pod) string {
 		q := p.Spec.Overhead[name]
 		parts = append(parts, q.String()+" "+string(name))
 	}
-	return fmt.Sprintf("what the Pod needs includes the overhead of its RuntimeClass %s: %s", *p.Spec.RuntimeClassName, strings.Join(parts, ", "))
+	return fmt.Sprintf("what the Pod needs includes the overhead of its RuntimeClass %s: %s", *p.Spec.RuntimeClassName,
+		strings.Join(parts, ", "))
 }
 
 func compareRefusals(a, b journal.NodeRefusal) int {
@@ -229,7 +245,8 @@ func pluginHints(refusals []journal.NodeRefusal) []Fix {
 		}
 		for _, x := range n.Shortages {
 			if free := x.Available - x.Used; free > 0 {
-				add(fmt.Sprintf("lower the request of %s to %s, or free %s on %s", x.Resource, amount(x.Resource, free), amount(x.Resource, x.Requested-free), n.Node))
+				add(fmt.Sprintf("lower the request of %s to %s, or free %s on %s", x.Resource, amount(x.Resource, free),
+					amount(x.Resource, x.Requested-free), n.Node))
 			}
 		}
 	}
@@ -238,7 +255,8 @@ func pluginHints(refusals []journal.NodeRefusal) []Fix {
 
 // preemption tells why the Pod takes nobody's place, when somebody's would suffice.
 func preemption(a *Answer, in In) {
-	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil || in.Pod.Spec.PreemptionPolicy == nil || *in.Pod.Spec.PreemptionPolicy != corev1.PreemptNever {
+	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil || in.Pod.Spec.PreemptionPolicy == nil ||
+		*in.Pod.Spec.PreemptionPolicy != corev1.PreemptNever {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
@@ -256,7 +274,8 @@ func preemption(a *Answer, in In) {
 	if in.Pod.Spec.PriorityClassName != "" {
 		from = fmt.Sprintf(" (from its class %s)", in.Pod.Spec.PriorityClassName)
 	}
-	a.Cause += fmt.Sprintf(" Preempting %s on %s would make room, but the Pod has preemptionPolicy Never%s: nothing is evicted for it.", strings.Join(names, " and "), v.Node, from)
+	a.Cause += fmt.Sprintf(" Preempting %s on %s would make room, but the Pod has preemptionPolicy Never%s: nothing "+
+		"is evicted for it.", strings.Join(names, " and "), v.Node, from)
 	if r, ok := whatif.RaisePriority(w, v); ok {
 		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run})
 	}
@@ -268,11 +287,16 @@ func notAttempted(a *Answer, in In) {
 		a.Next = "the Pod is tried again when something changes that can help"
 		return
 	}
-	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.", in.Pod.Spec.SchedulerName)
+	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.",
+		in.Pod.Spec.SchedulerName)
 	if in.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
-		a.Fixes = append(a.Fixes, editedPodFix(in, "let the scheduler that is there place it (schedulerName: "+corev1.DefaultSchedulerName+")", func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }))
+		a.Fixes = append(a.Fixes,
+			editedPodFix(in, "let the scheduler that is there place it (schedulerName: "+corev1.DefaultSchedulerName+
+				")", func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }))
 	}
-	a.Fixes = append(a.Fixes, textFixes("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler")...)
+	a.Fixes = append(a.Fixes,
+		textFixes("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, "+
+			"by default default-scheduler")...)
 }
 
 func nodeUnreachableFor(in In) *Answer {
@@ -280,16 +304,19 @@ func nodeUnreachableFor(in In) *Answer {
 		return nil
 	}
 	if in.Node == nil {
-		return &Answer{State: "lost", Cause: fmt.Sprintf("The Pod is bound to node %s, which does not exist.", in.Pod.Spec.NodeName),
+		return &Answer{State: "lost", Cause: fmt.Sprintf("The Pod is bound to node %s, which does not exist.",
+			in.Pod.Spec.NodeName),
 			Next:  "the Pod is marked Failed and removed when the node has been missing for 40 s",
 			Fixes: textFixes("create the node again, or delete the Pod")}
 	}
 	for _, c := range in.Node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
-				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. What runs there is not known to the API.", in.Node.Name, c.Reason, strings.TrimSuffix(c.Message, ".")),
-				Next:  "Pods that do not tolerate it for longer are deleted 300 s after the node became unreachable",
-				Fixes: []Fix{commandFix("start the kubelet on the node, or mend its connection"), commandFix("ask again when the node is back", "gantry why pod/"+in.Ref.Name)}}
+				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. What runs there is not known to the API.",
+					in.Node.Name, c.Reason, strings.TrimSuffix(c.Message, ".")),
+				Next: "Pods that do not tolerate it for longer are deleted 300 s after the node became unreachable",
+				Fixes: []Fix{commandFix("start the kubelet on the node, or mend its connection"),
+					commandFix("ask again when the node is back", "gantry why pod/"+in.Ref.Name)}}
 		}
 	}
 	return nil

@@ -12,33 +12,39 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// whyChosen tells why a node was chosen before the runner-up: the points that made the difference, and what stands behind them.
+// whyChosen tells why a node was chosen before the runner-up: the points that made the difference,
+// and what stands behind them.
 func whyChosen(in In, r journal.Ruled) string {
 	first, second := nodeScore(r, r.Winner), nodeScore(r, r.RunnerUp)
 	if first == nil || second == nil || len(first.Parts) != len(second.Parts) {
 		return ""
 	}
 	if first.Total == second.Total {
-		return fmt.Sprintf("%s was chosen by lot: it shares the top score of %d with %s.", first.Node, first.Total, nodesWithScore(r, first.Total, first.Node))
+		return fmt.Sprintf("%s was chosen by lot: it shares the top score of %d with %s.", first.Node, first.Total,
+			nodesWithScore(r, first.Total, first.Node))
 	}
 	var pro, contra []string
 	for i, p := range first.Parts {
 		q := second.Parts[i]
 		switch {
 		case p.Weighted > q.Weighted:
-			pro = append(pro, fmt.Sprintf("%s %d against %d%s", p.Plugin, p.Weighted, q.Weighted, scoreInputs(in, p.Plugin, first.Node, second.Node)))
+			pro = append(pro, fmt.Sprintf("%s %d against %d%s", p.Plugin, p.Weighted, q.Weighted,
+				scoreInputs(in, p.Plugin, first.Node, second.Node)))
 		case p.Weighted < q.Weighted:
-			contra = append(contra, fmt.Sprintf("%s %d against %d%s", p.Plugin, q.Weighted, p.Weighted, scoreInputs(in, p.Plugin, second.Node, first.Node)))
+			contra = append(contra, fmt.Sprintf("%s %d against %d%s", p.Plugin, q.Weighted, p.Weighted,
+				scoreInputs(in, p.Plugin, second.Node, first.Node)))
 		}
 	}
-	s := fmt.Sprintf("%s won %d to %d over %s by %s.", first.Node, first.Total, second.Total, second.Node, strings.Join(pro, " and "))
+	s := fmt.Sprintf("%s won %d to %d over %s by %s.", first.Node, first.Total, second.Total, second.Node,
+		strings.Join(pro, " and "))
 	if len(contra) > 0 {
 		s += fmt.Sprintf(" That outweighs what spoke for %s: %s.", second.Node, strings.Join(contra, " and "))
 	}
 	return s
 }
 
-// nodesNotScored names the nodes that were not looked at because enough others fit before their turn came.
+// nodesNotScored names the nodes that were not looked at because enough others fit before their
+// turn came.
 func nodesNotScored(r journal.Ruled) []string {
 	if len(r.LeftOut) == 0 {
 		return nil
@@ -47,7 +53,9 @@ func nodesNotScored(r journal.Ruled) []string {
 	if n := r.Left - len(r.LeftOut); n > 0 {
 		names += fmt.Sprintf(" and %d more", n)
 	}
-	return []string{fmt.Sprintf("%d of %d nodes were visited: enough of them fit for the percentageOfNodesToScore in force; not visited, though a better one may be among them: %s", r.Visited, r.Visited+r.Left, names)}
+	return []string{
+		fmt.Sprintf("%d of %d nodes were visited: enough of them fit for the percentageOfNodesToScore in force; not "+
+			"visited, though a better one may be among them: %s", r.Visited, r.Visited+r.Left, names)}
 }
 
 func nodeScore(r journal.Ruled, node string) *journal.NodeScore {
@@ -72,7 +80,8 @@ func nodesWithScore(r journal.Ruled, total int64, but string) string {
 	return strings.Join(out, ", ")
 }
 
-// scoreInputs gives the figures that a plugin's points come from, where they are known: shares of cpu and memory, or the image.
+// scoreInputs gives the figures that a plugin's points come from, where they are known: shares of
+// cpu and memory, or the image.
 func scoreInputs(in In, plugin, node, other string) string {
 	switch plugin {
 	case "NodeResourcesBalancedAllocation", "NodeResourcesFit":
@@ -136,7 +145,8 @@ func imagesOnNode(in In, node string) string {
 	return strings.Join(out, ", ")
 }
 
-// weightFixes are the changes of the scheduler's configuration with which the runner-up would have won, the smallest weight first.
+// weightFixes are the changes of the scheduler's configuration with which the runner-up would have
+// won, the smallest weight first.
 func weightFixes(in In, r journal.Ruled) []Fix {
 	first, second := nodeScore(r, r.Winner), nodeScore(r, r.RunnerUp)
 	if first == nil || second == nil || first.Total <= second.Total || len(first.Parts) != len(second.Parts) {
@@ -153,10 +163,18 @@ func weightFixes(in In, r journal.Ruled) []Fix {
 		switch gain := q.Norm - p.Norm; {
 		case gain > 0:
 			to := p.Weight + lead/gain + 1
-			all = append(all, weightChange{to - p.Weight, profileFix(in, "enabled", fmt.Sprintf("{name: %s, weight: %d}", p.Plugin, to), fmt.Sprintf("for %s to win: give %s weight %d instead of %d in the scheduler's configuration (%s %d, %s %d)", second.Node, p.Plugin, to, p.Weight,
-				second.Node, second.Total+(to-p.Weight)*q.Norm, first.Node, first.Total+(to-p.Weight)*p.Norm))})
+			all = append(all,
+				weightChange{to - p.Weight,
+					profileFix(in, "enabled", fmt.Sprintf("{name: %s, weight: %d}", p.Plugin, to),
+						fmt.Sprintf("for %s to win: give %s weight %d instead of %d in the scheduler's configuration "+
+							"(%s %d, %s %d)", second.Node, p.Plugin, to, p.Weight,
+							second.Node, second.Total+(to-p.Weight)*q.Norm, first.Node,
+							first.Total+(to-p.Weight)*p.Norm))})
 		case p.Weighted-q.Weighted > lead:
-			all = append(all, weightChange{100, profileFix(in, "disabled", fmt.Sprintf("{name: %s}", p.Plugin), fmt.Sprintf("for %s to win: disable %s for scoring (%s %d, %s %d)", second.Node, p.Plugin, second.Node, second.Total-q.Weighted, first.Node, first.Total-p.Weighted))})
+			all = append(all,
+				weightChange{100, profileFix(in, "disabled", fmt.Sprintf("{name: %s}", p.Plugin),
+					fmt.Sprintf("for %s to win: disable %s for scoring (%s %d, %s %d)", second.Node, p.Plugin,
+						second.Node, second.Total-q.Weighted, first.Node, first.Total-p.Weighted))})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b weightChange) int { return cmp.Compare(a.to, b.to) })
@@ -170,6 +188,13 @@ func weightFixes(in In, r journal.Ruled) []Fix {
 // profileFix is a change of the scoring plugins of the profile, after which the Pod is made anew.
 func profileFix(in In, list, item, say string) Fix {
 	return Fix{Description: say + ", and make the Pod anew",
-		Config: fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: %s\n  plugins:\n    score:\n      %s:\n      - %s", in.Pod.Spec.SchedulerName, list, item),
-		Run:    []string{fmt.Sprintf(`kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=merge -p '{"spec":{"nodeName":null}}' -o json | kubectl replace --force -f -`, in.Ref.Namespace, in.Ref.Name)}}
+		Config: fmt.Sprintf(
+			"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- "+
+				"schedulerName: %s\n  plugins:\n    score:\n      %s:\n      - %s", in.Pod.Spec.SchedulerName, list,
+			item),
+		Run: []string{
+			fmt.Sprintf(
+				`kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=merge -p `+
+					`'{"spec":{"nodeName":null}}' -o json | kubectl replace --force -f -`, in.Ref.Namespace,
+				in.Ref.Name)}}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// serviceName takes a name of the cluster's DNS apart; full tells whether it carries the cluster's domain.
+// serviceName takes a name of the cluster's DNS apart; full tells whether it carries the cluster's
+// domain.
 func serviceName(host, namespace string) (name string, full, ok bool) {
 	parts := strings.Split(host, ".")
 	if strings.Trim(host, "0123456789.") == "" || strings.Contains(host, "_") {
@@ -46,7 +47,8 @@ func (q serviceDependency) String() string {
 	return fmt.Sprintf("%s:%d", q.host, q.port)
 }
 
-// dependencyFailed looks for what is wrong with a Service that is waited for. It is silent about names that are no Service's and like none.
+// dependencyFailed looks for what is wrong with a Service that is waited for. It is silent about
+// names that are no Service's and like none.
 func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 	if in.NamespaceContext == nil {
 		return false
@@ -62,40 +64,50 @@ func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 		if near == "" && !q.qualified {
 			return false
 		}
-		a.Cause = fmt.Sprintf("Init container %s waits for %s, and there is no Service %s in namespace %s.", q.initContainer, q, q.service, ns)
+		a.Cause = fmt.Sprintf("Init container %s waits for %s, and there is no Service %s in namespace %s.",
+			q.initContainer, q, q.service, ns)
 		if near != "" {
 			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
-			a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for "+near, func(x *corev1.Container) { replaceHost(x, q.service, near) }))
+			a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for "+near,
+				func(x *corev1.Container) { replaceHost(x, q.service, near) }))
 		}
 		a.Fixes = append(a.Fixes, Fix{Description: "or create the Service " + q.service})
 		return true
 	}
 	if in.Pod.Spec.HostNetwork && in.Pod.Spec.DNSPolicy == corev1.DNSClusterFirst {
-		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.", q.initContainer, q.host)
+		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy "+
+			"ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.",
+			q.initContainer, q.host)
 		if in.NamespaceContext.Ready[s.Name] > 0 {
-			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name, in.NamespaceContext.Ready[s.Name])
+			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name,
+				in.NamespaceContext.Ready[s.Name])
 		}
-		a.Fixes = append(a.Fixes, editedPodFix(in, "use dnsPolicy ClusterFirstWithHostNet", func(x *corev1.PodSpec) { x.DNSPolicy = corev1.DNSClusterFirstWithHostNet }),
+		a.Fixes = append(a.Fixes, editedPodFix(in, "use dnsPolicy ClusterFirstWithHostNet",
+			func(x *corev1.PodSpec) { x.DNSPolicy = corev1.DNSClusterFirstWithHostNet }),
 			editedPodFix(in, "or do without hostNetwork", func(x *corev1.PodSpec) { x.HostNetwork = false }))
 		return true
 	}
 	return portMissing(a, in, q, s) || noReadyPods(a, in, q, s) || otherNameServers(a, in, q)
 }
 
-// otherNameServers is a Pod that names its own name servers instead of the cluster's, which alone know Services.
+// otherNameServers is a Pod that names its own name servers instead of the cluster's, which alone
+// know Services.
 func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	spec := &in.Pod.Spec
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.initContainer, q, joinList(spec.DNSConfig.Nameservers))
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which "+
+		"alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.initContainer, q,
+		joinList(spec.DNSConfig.Nameservers))
 	a.Fixes = append(a.Fixes, useClusterDNS(in))
 	return true
 }
 
 // useClusterDNS lets a Pod that names its own name servers ask the cluster's.
 func useClusterDNS(in In) Fix {
-	return editedPodFix(in, "ask the cluster's name server: dnsPolicy ClusterFirst", func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
+	return editedPodFix(in, "ask the cluster's name server: dnsPolicy ClusterFirst",
+		func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
 }
 
 // portMissing is a Service that has other ports than the one asked for.
@@ -110,7 +122,8 @@ func portMissing(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	if q.port == 0 || len(have) == 0 || s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s has no port %d; it has %s.", q.initContainer, q, s.Name, q.port, joinList(have))
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s has no port %d; it has %s.", q.initContainer,
+		q, s.Name, q.port, joinList(have))
 	for _, p := range have {
 		a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for port "+p, func(x *corev1.Container) {
 			replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
@@ -155,7 +168,8 @@ func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	return true
 }
 
-// whyNoEndpoints says why a Service has no endpoints; empty text when a ready Pod matches, or nothing is selected.
+// whyNoEndpoints says why a Service has no endpoints; empty text when a ready Pod matches, or
+// nothing is selected.
 func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
 	if len(s.Spec.Selector) == 0 {
 		return "", nil
@@ -180,11 +194,15 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 	switch {
 	case len(unready) > 0:
 		u := unready[0]
-		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name), []Fix{commandFix("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name, u.Namespace))}
+		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name),
+			[]Fix{commandFix("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name,
+				u.Namespace))}
 	case len(ending) > 0:
-		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name), textFixes(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))
+		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name),
+			textFixes(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))
 	case len(near) == 0:
-		return of + "and no Pod carries that.", textFixes(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
+		return of + "and no Pod carries that.",
+			textFixes(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
 	}
 	p, state := near[0], "there"
 	if isReady(p) {
@@ -195,14 +213,20 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 	for k := range ours {
 		patch[k] = p.Labels[k]
 	}
-	fixes = append(fixes, commandFix(fmt.Sprintf("let Service %s select %s", s.Name, labels.Set(patch)), fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"selector\":%s}}'", s.Namespace, s.Name, jsonMap(patch))))
+	fixes = append(fixes, commandFix(fmt.Sprintf("let Service %s select %s", s.Name, labels.Set(patch)),
+		fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"selector\":%s}}'", s.Namespace,
+			s.Name, jsonMap(patch))))
 	if len(p.OwnerReferences) == 0 {
-		fixes = append(fixes, commandFix(fmt.Sprintf("or label the Pod %s %s", p.Name, ours), fmt.Sprintf("kubectl -n %s label pod %s --overwrite %s", p.Namespace, p.Name, strings.ReplaceAll(ours.String(), ",", " "))))
+		fixes = append(fixes, commandFix(fmt.Sprintf("or label the Pod %s %s", p.Name, ours),
+			fmt.Sprintf("kubectl -n %s label pod %s --overwrite %s", p.Namespace, p.Name,
+				strings.ReplaceAll(ours.String(), ",", " "))))
 	}
-	return of + fmt.Sprintf("while the Pod %s, %s, is labelled %s. Only the label stands between them.", p.Name, state, theirs), fixes
+	return of + fmt.Sprintf("while the Pod %s, %s, is labelled %s. Only the label stands between them.", p.Name, state,
+		theirs), fixes
 }
 
-// probablySelects tells whether a Pod was probably meant by a Service: it carries every key of the selector with a value like the one wanted, or most of it, or has the Service's name.
+// probablySelects tells whether a Pod was probably meant by a Service: it carries every key of the
+// selector with a value like the one wanted, or most of it, or has the Service's name.
 func probablySelects(s *corev1.Service, p *corev1.Pod) bool {
 	same, like := 0, 0
 	for k, want := range s.Spec.Selector {
@@ -212,14 +236,16 @@ func probablySelects(s *corev1.Service, p *corev1.Pod) bool {
 			return false
 		case have == want:
 			same++
-		case nearestName(want, []string{have}) != "" || have == s.Name || strings.HasPrefix(p.Name, s.Name) || strings.HasPrefix(want, have) || strings.HasPrefix(have, want):
+		case nearestName(want, []string{have}) != "" || have == s.Name || strings.HasPrefix(p.Name, s.Name) ||
+			strings.HasPrefix(want, have) || strings.HasPrefix(have, want):
 			like++
 		}
 	}
 	return same+like == len(s.Spec.Selector) || same > 0 && same+1 == len(s.Spec.Selector)
 }
 
-// differingLabels are the labels that part a Service from a Pod: as selected, and as the Pod has them.
+// differingLabels are the labels that part a Service from a Pod: as selected, and as the Pod has
+// them.
 func differingLabels(s *corev1.Service, p *corev1.Pod) (ours, theirs labels.Set) {
 	ours, theirs = labels.Set{}, labels.Set{}
 	for _, k := range slices.Sorted(maps.Keys(s.Spec.Selector)) {

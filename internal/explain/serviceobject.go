@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// serviceCause looks for one thing that keeps a Service from being reached; the first that answers wins.
+// serviceCause looks for one thing that keeps a Service from being reached; the first that answers
+// wins.
 type serviceCause struct {
 	name string
 	find func(Subject, *Answer, *corev1.Service) bool
@@ -57,13 +58,19 @@ func (s Subject) externalName(a *Answer, x *corev1.Service) bool {
 	if x.Spec.Type != corev1.ServiceTypeExternalName {
 		return false
 	}
-	a.State, a.Cause = "an alias", fmt.Sprintf("The Service is another name of %s (type ExternalName); nothing stands behind it here.", x.Spec.ExternalName)
+	a.State, a.Cause = "an alias",
+		fmt.Sprintf("The Service is another name of %s (type ExternalName); nothing stands behind it here.",
+			x.Spec.ExternalName)
 	a.Facts = append(a.Facts, "its ports mean nothing: who asks connects to the port it names itself")
 	if _, err := netip.ParseAddr(x.Spec.ExternalName); err == nil {
-		a.Cause = fmt.Sprintf("The Service is another name of %s, which is an address: a name server answers with it as if it were a name, and nobody can resolve that.", x.Spec.ExternalName)
-		a.Fixes = textFixes(fmt.Sprintf("make it a Service without selector, of type ClusterIP, and write an EndpointSlice with %s for it", x.Spec.ExternalName))
+		a.Cause = fmt.Sprintf("The Service is another name of %s, which is an address: a name server answers with it "+
+			"as if it were a name, and nobody can resolve that.", x.Spec.ExternalName)
+		a.Fixes = textFixes(
+			fmt.Sprintf("make it a Service without selector, of type ClusterIP, and write an EndpointSlice with %s "+
+				"for it", x.Spec.ExternalName))
 	} else {
-		a.Facts = append(a.Facts, fmt.Sprintf("HTTP and TLS servers see the name %s.%s and not %s: many refuse that", x.Name, x.Namespace, x.Spec.ExternalName))
+		a.Facts = append(a.Facts, fmt.Sprintf("HTTP and TLS servers see the name %s.%s and not %s: many refuse that",
+			x.Name, x.Namespace, x.Spec.ExternalName))
 	}
 	if len(x.Spec.Selector) > 0 {
 		a.Facts = append(a.Facts, "its selector is not used")
@@ -82,7 +89,8 @@ func (s Subject) noClusterIP(a *Answer, x *corev1.Service) bool {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", e.Reason, e.Message))
 		}
 	}
-	a.Fixes = textFixes("delete the Service and apply it again; when that is refused, free cluster IPs or add a ServiceCIDR")
+	a.Fixes = textFixes("delete the Service and apply it again; when that is refused, free cluster IPs or add a " +
+		"ServiceCIDR")
 	return true
 }
 
@@ -91,8 +99,11 @@ func (s Subject) otherProxy(a *Answer, x *corev1.Service) bool {
 	if !yes {
 		return false
 	}
-	a.State, a.Cause = "left to another proxy", fmt.Sprintf("The Service carries the label service.kubernetes.io/service-proxy-name=%s: Gantry's proxy leaves it alone, and only a proxy of that name leads its traffic.", other)
-	a.Fixes = []Fix{commandFix("let Gantry's proxy lead it", fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", x.Namespace, x.Name))}
+	a.State, a.Cause = "left to another proxy",
+		fmt.Sprintf("The Service carries the label service.kubernetes.io/service-proxy-name=%s: Gantry's proxy leaves "+
+			"it alone, and only a proxy of that name leads its traffic.", other)
+	a.Fixes = []Fix{commandFix("let Gantry's proxy lead it",
+		fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", x.Namespace, x.Name))}
 	return true
 }
 
@@ -101,12 +112,14 @@ func (s Subject) noSelector(a *Answer, x *corev1.Service) bool {
 	if len(x.Spec.Selector) > 0 || s.ready(x) > 0 {
 		return false
 	}
-	a.State, a.Cause = "without endpoints", "The Service selects no Pods (it has no selector), and nobody wrote endpoints for it."
+	a.State, a.Cause = "without endpoints",
+		"The Service selects no Pods (it has no selector), and nobody wrote endpoints for it."
 	a.Fixes = textFixes("give it a selector, or write an EndpointSlice for it")
 	return true
 }
 
-// noReadyEndpoints is a Service without ready endpoints: it selects nobody, or none of its Pods is ready, and then the Pod's own why is the answer.
+// noReadyEndpoints is a Service without ready endpoints: it selects nobody, or none of its Pods is
+// ready, and then the Pod's own why is the answer.
 func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	if s.ready(x) > 0 || s.ClusterContext == nil || len(x.Spec.Selector) == 0 {
 		return false
@@ -117,7 +130,8 @@ func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	case text == "" && s.loopbackEndpoints(a):
 	case text == "":
 		a.Cause = "Ready Pods match the Service, and its endpoints are not written yet."
-		a.Next = "the controllers write them within a second; when this lasts, they do not run, or may not write EndpointSlices"
+		a.Next = "the controllers write them within a second; when this lasts, they do not run, or may not write " +
+			"EndpointSlices"
 	case s.WorstPod == nil || s.WorstPod.Pod == nil || s.WorstPod.Pod.DeletionTimestamp != nil:
 		a.Cause, a.Fixes = "The Service "+text, fixes
 	default:
@@ -127,7 +141,8 @@ func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 		if len(selected) == 1 {
 			all = "the one Pod it selects is not ready"
 		}
-		a.Cause = fmt.Sprintf("The Service has no endpoints: %s. Pod %s is %s: %s", all, s.WorstPod.Ref.Name, why.State, why.Cause)
+		a.Cause = fmt.Sprintf("The Service has no endpoints: %s. Pod %s is %s: %s", all, s.WorstPod.Ref.Name, why.State,
+			why.Cause)
 		a.Facts, a.Next, a.Fixes = append(a.Facts, why.Facts...), why.Next, why.Fixes
 	}
 	return true
@@ -140,7 +155,8 @@ func (s Subject) loopbackEndpoints(a *Answer) bool {
 		if err != nil || !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
 			continue
 		}
-		a.Cause = fmt.Sprintf("The Service has no endpoints: Pod %s has the address %s, which nobody outside its node reaches, so that it cannot be an endpoint.", p.Name, ip)
+		a.Cause = fmt.Sprintf("The Service has no endpoints: Pod %s has the address %s, which nobody outside its node "+
+			"reaches, so that it cannot be an endpoint.", p.Name, ip)
 		a.Fixes = textFixes("start the node with an address that others reach (--node-ip), or do without hostNetwork")
 		return true
 	}
@@ -160,19 +176,25 @@ func (s Subject) noLoadBalancer(a *Answer, x *corev1.Service) bool {
 		return false
 	}
 	a.State = "Pending"
-	a.Cause = fmt.Sprintf("The Service waits for an address from outside: no load balancer has been made for it. Inside the cluster it works (%d ready endpoints).", s.ready(x))
+	a.Cause = fmt.Sprintf("The Service waits for an address from outside: no load balancer has been made for it. "+
+		"Inside the cluster it works (%d ready endpoints).", s.ready(x))
 	if class := x.Spec.LoadBalancerClass; class != nil {
-		a.Cause = fmt.Sprintf("The Service waits for a load balancer of class %s: only a controller of that class gives it an address. Inside the cluster it works (%d ready endpoints).", *class, s.ready(x))
-		a.Fixes = textFixes("run the controller of that class, or make the Service again without spec.loadBalancerClass")
+		a.Cause = fmt.Sprintf("The Service waits for a load balancer of class %s: only a controller of that class "+
+			"gives it an address. Inside the cluster it works (%d ready endpoints).", *class, s.ready(x))
+		a.Fixes = textFixes(
+			"run the controller of that class, or make the Service again without spec.loadBalancerClass")
 	} else {
-		a.Fixes = textFixes("let Gantry grant the nodes' addresses: start it without --service-load-balancer=false; or run another controller that makes load balancers")
+		a.Fixes = textFixes("let Gantry grant the nodes' addresses: start it without --service-load-balancer=false; " +
+			"or run another controller that makes load balancers")
 	}
 	if e := s.newestEvent("SyncLoadBalancerFailed"); e != nil && x.Spec.LoadBalancerClass == nil {
-		a.Cause = fmt.Sprintf("The Service waits for an address from outside, and the nodes' cannot be granted: %s. Inside the cluster it works (%d ready endpoints).",
+		a.Cause = fmt.Sprintf("The Service waits for an address from outside, and the nodes' cannot be granted: %s. "+
+			"Inside the cluster it works (%d ready endpoints).",
 			strings.TrimPrefix(e.Message, "Error syncing load balancer: failed to ensure load balancer: "), s.ready(x))
 		a.Fixes = textFixes("change what the sentence above names")
 	}
-	a.Fixes = append(a.Fixes, commandFix("or be content with a port of the nodes", s.kubectl(x, "merge", `{"spec":{"type":"NodePort"}}`)))
+	a.Fixes = append(a.Fixes, commandFix("or be content with a port of the nodes",
+		s.kubectl(x, "merge", `{"spec":{"type":"NodePort"}}`)))
 	return true
 }
 
@@ -184,15 +206,18 @@ func (s Subject) working(a *Answer, x *corev1.Service) bool {
 		a.Cause = "1 ready endpoint stands behind the Service."
 	}
 	staying := slices.DeleteFunc(s.runningPods(), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if all := len(staying); n < all && s.WorstPod != nil && s.WorstPod.Pod != nil && s.WorstPod.Pod.DeletionTimestamp == nil && !x.Spec.PublishNotReadyAddresses {
+	if all := len(staying); n < all && s.WorstPod != nil && s.WorstPod.Pod != nil &&
+		s.WorstPod.Pod.DeletionTimestamp == nil && !x.Spec.PublishNotReadyAddresses {
 		why := Why(*s.WorstPod)
-		a.Cause = fmt.Sprintf("%d of %d Pods take the Service's traffic. Pod %s is %s: %s", n, all, s.WorstPod.Ref.Name, why.State, why.Cause)
+		a.Cause = fmt.Sprintf("%d of %d Pods take the Service's traffic. Pod %s is %s: %s", n, all, s.WorstPod.Ref.Name,
+			why.State, why.Cause)
 		a.Fixes = why.Fixes
 	}
 	return true
 }
 
-// wrongPortName is a port by a name that no container of the Service's Pods has: with that port it has no endpoints, however ready they are.
+// wrongPortName is a port by a name that no container of the Service's Pods has: with that port it
+// has no endpoints, however ready they are.
 func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 	for i, port := range x.Spec.Ports {
 		want := port.TargetPort.StrVal
@@ -205,16 +230,19 @@ func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 		}
 		p := s.runningPods()[0]
 		a.State = "without endpoints"
-		a.Cause = fmt.Sprintf("Port %d of the Service goes to the %s port named %s, and no container of its Pods has a port of that name", port.Port, protocol(port.Protocol), want)
+		a.Cause = fmt.Sprintf("Port %d of the Service goes to the %s port named %s, and no container of its Pods has "+
+			"a port of that name", port.Port, protocol(port.Protocol), want)
 		switch {
 		case initial != "":
-			a.Cause += fmt.Sprintf(": init container %s has, but the ports of init containers are no part of a Service.", initial)
+			a.Cause += fmt.Sprintf(": init container %s has, but the ports of init containers are no part of a "+
+				"Service.", initial)
 		case len(names) == 0:
 			a.Cause += fmt.Sprintf(": %s names none.", p.Name)
 		default:
 			a.Cause += fmt.Sprintf(": %s has %s.", p.Name, joinList(names))
 		}
-		a.Facts = append(a.Facts, fmt.Sprintf("so port %d has no endpoints, though %d of %d Pods are ready", port.Port, s.readyPods(), len(s.runningPods())))
+		a.Facts = append(a.Facts, fmt.Sprintf("so port %d has no endpoints, though %d of %d Pods are ready", port.Port,
+			s.readyPods(), len(s.runningPods())))
 		if near := nearestName(want, names); near != "" {
 			a.Fixes = append(a.Fixes, s.target(x, i, near))
 		} else {
@@ -229,7 +257,9 @@ func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 }
 
 func (s Subject) target(x *corev1.Service, i int, name string) Fix {
-	return commandFix("let targetPort be "+name, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":"%s"}]`, i, name)))
+	return commandFix("let targetPort be "+name,
+		s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":"%s"}]`, i,
+			name)))
 }
 
 func protocol(p corev1.Protocol) corev1.Protocol {
@@ -239,12 +269,13 @@ func protocol(p corev1.Protocol) corev1.Protocol {
 	return p
 }
 
-// portNames are the names of ports of a protocol that the Pods' containers have; initial is an init container that has the name wanted and does
-// not stay, found tells of one that stays.
+// portNames are the names of ports of a protocol that the Pods' containers have; initial is an init
+// container that has the name wanted and does not stay, found tells of one that stays.
 func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, initial string, found bool) {
 	for _, p := range s.runningPods() {
 		for _, c := range containers(p) {
-			stays := !c.init || c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+			stays := !c.init ||
+				c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 			for _, port := range c.spec.Ports {
 				switch {
 				case port.Name == "" || protocol(port.Protocol) != protocol(proto):

@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// ServicePackets are packets from any Pod to each port of a Service: what is asked for to know whether it can be reached.
+// ServicePackets are packets from any Pod to each port of a Service: what is asked for to know
+// whether it can be reached.
 func ServicePackets(x *corev1.Service) []packet.Request {
 	var out []packet.Request
 	for _, p := range x.Spec.Ports {
@@ -20,7 +21,8 @@ func ServicePackets(x *corev1.Service) []packet.Request {
 		if number := p.TargetPort.IntValue(); headless(x) && number > 0 {
 			port = fmt.Sprint(number) // nobody translates; who asks has to know the Pods' own port
 		}
-		out = append(out, packet.Request{To: packet.Peer{Kind: "service", Namespace: x.Namespace, Name: x.Name}, Port: port, Protocol: string(protocol(p.Protocol))})
+		out = append(out, packet.Request{To: packet.Peer{Kind: "service", Namespace: x.Namespace, Name: x.Name},
+			Port: port, Protocol: string(protocol(p.Protocol))})
 	}
 	return out
 }
@@ -55,7 +57,8 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 			}
 			a.Fixes = append(a.Fixes, fix)
 		}
-		a.Facts = append(a.Facts, fmt.Sprintf("%d endpoints are ready: readiness says nothing about this port", s.ready(x)))
+		a.Facts = append(a.Facts, fmt.Sprintf("%d endpoints are ready: readiness says nothing about this port",
+			s.ready(x)))
 		return true
 	}
 	return false
@@ -76,7 +79,8 @@ func (s Subject) setTarget(x *corev1.Service, ask packet.Request, port, say stri
 	if i < 0 {
 		return Fix{Description: say}
 	}
-	return commandFix(say, s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, port)))
+	return commandFix(say,
+		s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, port)))
 }
 
 // serviceFacts tells what else shapes who gets the Service's traffic.
@@ -96,7 +100,8 @@ func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 		if c := x.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 			seconds = *c.ClientIP.TimeoutSeconds
 		}
-		say("sessionAffinity ClientIP: an address stays with its endpoint for %d s after its last connection; clients behind one address share it", seconds)
+		say("sessionAffinity ClientIP: an address stays with its endpoint for %d s after its last connection; clients "+
+			"behind one address share it", seconds)
 	}
 	if x.Spec.PublishNotReadyAddresses {
 		say("publishNotReadyAddresses: Pods get traffic whether they are ready or not")
@@ -105,7 +110,8 @@ func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 		say("trafficDistribution %s: near endpoints are used while every ready one has a hint and one is near", *d)
 	}
 	if n := x.Spec.HealthCheckNodePort; n != 0 {
-		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 elsewhere", n)
+		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 "+
+			"elsewhere", n)
 	}
 	s.localFacts(say, x)
 	s.policyFacts(say, x)
@@ -122,7 +128,8 @@ func (s Subject) untranslated(say func(string, ...any), x *corev1.Service) {
 // localFacts names the nodes where a traffic policy Local leaves nobody.
 func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 	external := x.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	internal := x.Spec.InternalTrafficPolicy != nil && *x.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+	internal := x.Spec.InternalTrafficPolicy != nil &&
+		*x.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	if s.ClusterContext == nil || !external && !internal {
 		return
 	}
@@ -136,10 +143,12 @@ func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 		return
 	}
 	if external {
-		say("externalTrafficPolicy is Local: what comes from outside to %s, which has no ready endpoint, is dropped", joinList(without))
+		say("externalTrafficPolicy is Local: what comes from outside to %s, which has no ready endpoint, is dropped",
+			joinList(without))
 	}
 	if internal {
-		say("internalTrafficPolicy is Local: what Pods on %s ask of it is dropped, as there is no ready endpoint there", joinList(without))
+		say("internalTrafficPolicy is Local: what Pods on %s ask of it is dropped, as there is no ready endpoint there",
+			joinList(without))
 	}
 }
 
@@ -150,7 +159,8 @@ func (s Subject) policyFacts(say func(string, ...any), x *corev1.Service) {
 	}
 	for _, p := range s.PacketState.Policies {
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err != nil || p.Namespace != x.Namespace || !slices.ContainsFunc(s.Pods, func(q *corev1.Pod) bool { return selector.Matches(labels.Set(q.Labels)) }) {
+		if err != nil || p.Namespace != x.Namespace || !slices.ContainsFunc(s.Pods,
+			func(q *corev1.Pod) bool { return selector.Matches(labels.Set(q.Labels)) }) {
 			continue
 		}
 		if len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, "Ingress") {
@@ -160,7 +170,8 @@ func (s Subject) policyFacts(say func(string, ...any), x *corev1.Service) {
 		if len(p.Spec.Ingress) == 0 {
 			who = "it lets nobody in"
 		}
-		say("NetworkPolicy %s selects its Pods: %s, unless another policy does (gantry trace packet --from pod/NAME --to service/%s:%s)", p.Name, who, x.Name, firstPort(x))
+		say("NetworkPolicy %s selects its Pods: %s, unless another policy does (gantry trace packet --from pod/NAME "+
+			"--to service/%s:%s)", p.Name, who, x.Name, firstPort(x))
 	}
 }
 

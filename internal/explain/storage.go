@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// localStorageExceeded tells of a Pod that its node ended because it took more local storage than its own limits allow.
+// localStorageExceeded tells of a Pod that its node ended because it took more local storage than
+// its own limits allow.
 func localStorageExceeded(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" {
@@ -26,12 +27,16 @@ func localStorageExceeded(in In) *Answer {
 	used, limit := journal.Size(f.Used), journal.Size(f.Limit)
 	switch f.Of {
 	case journal.OfVolume:
-		a.Cause = fmt.Sprintf("The Pod broke its own limit: emptyDir %s held %s, and its sizeLimit is %s.", f.Name, used, limit)
+		a.Cause = fmt.Sprintf("The Pod broke its own limit: emptyDir %s held %s, and its sizeLimit is %s.", f.Name,
+			used, limit)
 		a.Facts = append(a.Facts, mountedBy(p, f.Name)...)
 	case journal.OfContainer:
-		a.Cause = fmt.Sprintf("The Pod broke its own limit: container %s took %s for its writable layer and its logs, and its ephemeral-storage limit is %s.", f.Name, used, limit)
+		a.Cause = fmt.Sprintf("The Pod broke its own limit: container %s took %s for its writable layer and its logs, "+
+			"and its ephemeral-storage limit is %s.", f.Name, used, limit)
 	default:
-		a.Cause = fmt.Sprintf("The Pod broke its own limit: it took %s of local storage, and the ephemeral-storage limit of its containers is %s (%s). emptyDirs, writable layers and logs all count.", used, limit, storageLimits(p))
+		a.Cause = fmt.Sprintf("The Pod broke its own limit: it took %s of local storage, and the ephemeral-storage "+
+			"limit of its containers is %s (%s). emptyDirs, writable layers and logs all count.", used, limit,
+			storageLimits(p))
 	}
 	for _, part := range f.Parts {
 		a.Facts = append(a.Facts, part.String()+" of it"+volumeUsageText(p, part))
@@ -43,7 +48,8 @@ func localStorageExceeded(in In) *Answer {
 	if len(p.OwnerReferences) > 0 {
 		a.Next = "its " + p.OwnerReferences[0].Kind + " makes another Pod, which meets the same limit"
 	}
-	a.Fixes = append(storageFixes(in, f), textFixes("or write less, or move or remove in time what is no longer needed", "or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
+	a.Fixes = append(storageFixes(in, f), textFixes("or write less, or move or remove in time what is no longer needed",
+		"or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
 	return a
 }
 
@@ -77,7 +83,8 @@ func mountedBy(p *corev1.Pod, volume string) []string {
 	return out
 }
 
-// volumeUsageText says of a volume where it is mounted, and that its own limit is not the one that was met.
+// volumeUsageText says of a volume where it is mounted, and that its own limit is not the one that
+// was met.
 func volumeUsageText(p *corev1.Pod, part journal.StoragePart) string {
 	i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return part.Name != "" && v.Name == part.Name })
 	if i < 0 {
@@ -88,12 +95,14 @@ func volumeUsageText(p *corev1.Pod, part journal.StoragePart) string {
 		s = " (" + strings.Join(by, ", ") + ")"
 	}
 	if e := p.Spec.Volumes[i].EmptyDir; e != nil && e.SizeLimit != nil {
-		s += fmt.Sprintf("; its own sizeLimit of %s was not reached, a volume counts against the containers' limit all the same", e.SizeLimit.String())
+		s += fmt.Sprintf("; its own sizeLimit of %s was not reached, a volume counts against the containers' limit "+
+			"all the same", e.SizeLimit.String())
 	}
 	return s
 }
 
-// storageFixes raises the limit that was met, and the containers' limit with it where that would be met next.
+// storageFixes raises the limit that was met, and the containers' limit with it where that would be
+// met next.
 func storageFixes(in In, f journal.StorageExceeded) []Fix {
 	p := in.Pod
 	need, why := f.Used, "it took "+journal.Size(f.Used)
@@ -112,7 +121,8 @@ func storageFixes(in In, f journal.StorageExceeded) []Fix {
 	most := func(s *corev1.PodSpec, more int64) {
 		for i := range s.Containers {
 			if c := &s.Containers[i]; c.Name == name && more > 0 {
-				c.Resources.Limits[corev1.ResourceEphemeralStorage] = binaryQuantity(c.Resources.Limits.StorageEphemeral().Value() + more)
+				c.Resources.Limits[corev1.ResourceEphemeralStorage] = binaryQuantity(
+					c.Resources.Limits.StorageEphemeral().Value() + more)
 			}
 		}
 	}
@@ -133,10 +143,14 @@ func storageFixes(in In, f journal.StorageExceeded) []Fix {
 			}
 		})}
 	}
-	own := p.Spec.Containers[max(0, slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }))].Resources.Limits.StorageEphemeral().Value()
-	return []Fix{editedPodFix(in, fmt.Sprintf("raise the ephemeral-storage limit of container %s to %s (%s, the limit was %s)", name, quantity(own+to-f.Limit), why, journal.Size(f.Limit)), func(s *corev1.PodSpec) {
-		most(s, to-f.Limit)
-	})}
+	own := p.Spec.Containers[max(0,
+		slices.IndexFunc(p.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == name }))].Resources.Limits.StorageEphemeral().Value()
+	return []Fix{
+		editedPodFix(in, fmt.Sprintf("raise the ephemeral-storage limit of container %s to %s (%s, the limit was %s)",
+			name, quantity(own+to-f.Limit), why, journal.Size(f.Limit)), func(s *corev1.PodSpec) {
+			most(s, to-f.Limit)
+		})}
 }
 
 func binaryQuantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
@@ -153,7 +167,8 @@ func roundedUp(n int64) int64 {
 	return (n + step - 1) / step * step
 }
 
-// limitedContainer is the container whose limit is raised for what the Pod takes as a whole: one with a limit, best one that mounts what takes most.
+// limitedContainer is the container whose limit is raised for what the Pod takes as a whole: one
+// with a limit, best one that mounts what takes most.
 func limitedContainer(p *corev1.Pod, f journal.StorageExceeded) string {
 	volume, best, rank := f.Name, "", -1
 	if len(f.Parts) > 0 {
@@ -164,7 +179,8 @@ func limitedContainer(p *corev1.Pod, f journal.StorageExceeded) string {
 		if c.Resources.Limits.StorageEphemeral().Sign() <= 0 {
 			continue
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return volume != "" && m.Name == volume }) {
+		if slices.ContainsFunc(c.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return volume != "" && m.Name == volume }) {
 			r = 1
 		}
 		if r > rank {
@@ -181,7 +197,8 @@ var (
 	allocated  = regexp.MustCompile(`\b(?:fallocate[^;|&\n]* -l|head -c)\s*(\d+)([kKmMgG]?)`)
 )
 
-// bytesWritten is what the command lines say that they write, in bytes: of the container whose limit was met, or of all. A Pod is measured while it still writes.
+// bytesWritten is what the command lines say that they write, in bytes: of the container whose
+// limit was met, or of all. A Pod is measured while it still writes.
 func bytesWritten(p *corev1.Pod, f journal.StorageExceeded) int64 {
 	var sum int64
 	for i := range p.Spec.Containers {

@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// pendingKubeletStep is the step that the Pod's kubelet said to be stuck and that has not come back; a kubelet that plans or takes the Pod in again is past it.
+// pendingKubeletStep is the step that the Pod's kubelet said to be stuck and that has not come
+// back; a kubelet that plans or takes the Pod in again is past it.
 func pendingKubeletStep(in In) (journal.Stuck, bool) {
 	back := map[string]bool{}
 	for i := len(in.Entries) - 1; i >= 0; i-- {
@@ -33,15 +34,20 @@ func kubeletBlocked(in In) *Answer {
 	}
 	a := &Answer{
 		State: "Stuck", Since: f.Since,
-		Cause: fmt.Sprintf("The kubelet of node %s is stuck with this Pod in %s: %s has not come back since %s, %s ago.", in.Pod.Spec.NodeName, f.Path, f.Step, f.Since.UTC().Format(time.RFC3339), ago(in.Now.Sub(f.Since))),
+		Cause: fmt.Sprintf("The kubelet of node %s is stuck with this Pod in %s: %s has not come back since %s, %s "+
+			"ago.", in.Pod.Spec.NodeName, f.Path, f.Step, f.Since.UTC().Format(time.RFC3339), ago(in.Now.Sub(f.Since))),
 		Facts: []string{"other Pods of the node are not held up by it"},
-		Next:  "a call to the runtime is given up after runtimeRequestTimeout (2m unless configured; twice that for a sandbox) and tried again",
+		Next: "a call to the runtime is given up after runtimeRequestTimeout (2m unless configured; twice that for a " +
+			"sandbox) and tried again",
 		Fixes: []Fix{
-			commandFix("see what the runtime does with the Pod", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace)),
-			commandFix("look for processes of the Pod that the kernel holds (state D: a device or a file server does not answer), and read the runtime's log"),
+			commandFix("see what the runtime does with the Pod", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
+				in.Ref.Namespace)),
+			commandFix("look for processes of the Pod that the kernel holds (state D: a device or a file server does " +
+				"not answer), and read the runtime's log"),
 		},
 	}
-	if w, _, ok := newest[journal.Waiting](in, func(w journal.Waiting) bool { return !w.Since.Before(f.Since) && w.Fix != "" }); ok {
+	if w, _, ok := newest[journal.Waiting](in,
+		func(w journal.Waiting) bool { return !w.Since.Before(f.Since) && w.Fix != "" }); ok {
 		a.Cause += fmt.Sprintf(" It waits for %s.", w.For)
 		a.Next, a.Fixes = w.Next, append(textFixes(w.Fix), a.Fixes[0])
 	}

@@ -50,7 +50,8 @@ func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 			}
 			return 0
 		}
-		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			strings.Compare(a.Name, b.Name))
 	})
 }
 
@@ -64,8 +65,11 @@ func WhyObject(s Subject) Answer {
 		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
 	case *appsv1.StatefulSet:
 		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
-		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement && len(s.Pods) < int(replicas(o.Spec.Replicas)) {
-			a.Facts = append(a.Facts, fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s wait for it", s.WorstPod.Ref.Name))
+		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement &&
+			len(s.Pods) < int(replicas(o.Spec.Replicas)) {
+			a.Facts = append(a.Facts,
+				fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s "+
+					"wait for it", s.WorstPod.Ref.Name))
 		}
 	case *appsv1.DaemonSet:
 		s.workload(&a, o.Status.DesiredNumberScheduled, o.Status.NumberReady, &o.Spec.Template)
@@ -104,17 +108,24 @@ func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
 			s.podsRefused(a, c.Message, &d.Spec.Template)
 			return
 		case c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded":
-			a.Facts = append(a.Facts, fmt.Sprintf("ProgressDeadlineExceeded since %s: %s", ago(s.Now.Sub(c.LastTransitionTime.Time)), c.Message))
+			a.Facts = append(a.Facts, fmt.Sprintf("ProgressDeadlineExceeded since %s: %s",
+				ago(s.Now.Sub(c.LastTransitionTime.Time)), c.Message))
 		}
 	}
 	want := replicas(d.Spec.Replicas)
 	if d.Spec.Paused && d.Status.UpdatedReplicas < want {
-		a.State, a.Cause = "paused", fmt.Sprintf("The Deployment is paused: %d of %d Pods are of its newest template, and no more are made.", d.Status.UpdatedReplicas, want)
-		a.Fixes = []Fix{commandFix("go on with it", fmt.Sprintf("kubectl -n %s rollout resume deployment %s", s.Namespace, s.Name))}
+		a.State, a.Cause = "paused",
+			fmt.Sprintf("The Deployment is paused: %d of %d Pods are of its newest template, and no more are made.",
+				d.Status.UpdatedReplicas, want)
+		a.Fixes = []Fix{commandFix("go on with it", fmt.Sprintf("kubectl -n %s rollout resume deployment %s",
+			s.Namespace, s.Name))}
 		return
 	}
-	if s.WorstPod != nil && d.Status.ReadyReplicas >= want && d.Status.UpdatedReplicas < want || s.WorstPod != nil && d.Status.Replicas > want {
-		a.Facts = append(a.Facts, fmt.Sprintf("a roll-out is under way: %d of %d Pods are of the newest template, the older ones serve on", d.Status.UpdatedReplicas, want))
+	if s.WorstPod != nil && d.Status.ReadyReplicas >= want && d.Status.UpdatedReplicas < want ||
+		s.WorstPod != nil && d.Status.Replicas > want {
+		a.Facts = append(a.Facts,
+			fmt.Sprintf("a roll-out is under way: %d of %d Pods are of the newest template, the older ones serve on",
+				d.Status.UpdatedReplicas, want))
 		s.explainByPod(a, "stuck in a roll-out", want, d.Status.ReadyReplicas)
 		return
 	}
@@ -129,7 +140,8 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		if strings.HasPrefix(s.Kind, "daemonset") || s.Kind == "ds" {
 			a.Cause = "No node is wanted by it: its node selector and tolerations fit none."
 		} else {
-			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace, s.Kind, s.Name))}
+			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace,
+				s.Kind, s.Name))}
 		}
 	case ready >= want && s.WorstPod == nil:
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
@@ -141,7 +153,8 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 			s.podsRefused(a, e.Message, template)
 			return
 		}
-		a.Cause = fmt.Sprintf("It wants %d Pods and has %d; its controller has not made the rest yet.", want, len(s.Pods))
+		a.Cause = fmt.Sprintf("It wants %d Pods and has %d; its controller has not made the rest yet.", want,
+			len(s.Pods))
 		a.Fixes = textFixes("check that the controllers run: `gantry controllers`, or the controllers of `gantry up`")
 	}
 }
@@ -150,7 +163,8 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 func (s Subject) explainByPod(a *Answer, state string, want, ready int32) {
 	w := Why(*s.WorstPod)
 	a.State, a.Since, a.Next = state, w.Since, w.Next
-	a.Cause = fmt.Sprintf("%d of %d Pods are ready. Pod %s is %s: %s", ready, want, s.WorstPod.Ref.Name, w.State, w.Cause)
+	a.Cause = fmt.Sprintf("%d of %d Pods are ready. Pod %s is %s: %s", ready, want, s.WorstPod.Ref.Name, w.State,
+		w.Cause)
 	a.Facts = append(a.Facts, w.Facts...)
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
@@ -176,7 +190,8 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 			a.Fixes = textFixes("change the template, or the rule that the text names")
 		}
 		if strings.Contains(message, "serviceaccount") && strings.Contains(message, "not found") {
-			a.Fixes = []Fix{commandFix("make the service account", fmt.Sprintf("kubectl -n %s create serviceaccount %s", s.Namespace, template.Spec.ServiceAccountName))}
+			a.Fixes = []Fix{commandFix("make the service account", fmt.Sprintf("kubectl -n %s create serviceaccount %s",
+				s.Namespace, template.Spec.ServiceAccountName))}
 		}
 	}
 	a.Next = "its controller tries again with growing pauses"
@@ -188,11 +203,15 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 	if t := c.Status.LastScheduleTime; t != nil {
 		last = ago(s.Now.Sub(t.Time)) + " ago"
 	}
-	a.Facts = append(a.Facts, fmt.Sprintf("schedule %s, last run %s, %d at work", c.Spec.Schedule, last, len(c.Status.Active)))
+	a.Facts = append(a.Facts, fmt.Sprintf("schedule %s, last run %s, %d at work", c.Spec.Schedule, last,
+		len(c.Status.Active)))
 	switch {
 	case c.Spec.Suspend != nil && *c.Spec.Suspend:
 		a.State, a.Cause = "suspended", "The CronJob is suspended: it starts no Jobs."
-		a.Fixes = []Fix{commandFix("let it go on", fmt.Sprintf(`kubectl -n %s patch cronjob %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
+		a.Fixes = []Fix{
+			commandFix("let it go on",
+				fmt.Sprintf(`kubectl -n %s patch cronjob %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace,
+					s.Name))}
 	case s.WorstPod != nil:
 		w := Why(*s.WorstPod)
 		a.State, a.Since, a.Next = "troubled", w.Since, w.Next

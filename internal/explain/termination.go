@@ -40,7 +40,8 @@ func deletedPod(in In) *Answer {
 			a.Facts = append(a.Facts, why.Line())
 		}
 	}
-	a.Fixes = []Fix{commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace))}
+	a.Fixes = []Fix{commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
+		in.Ref.Namespace))}
 	return a
 }
 
@@ -63,13 +64,17 @@ func terminating(in In) *Answer {
 	case len(p.Finalizers) > 0 && nodeDeletedAfterEnd(in):
 		heldByFinalizers(a, in)
 	case in.Node == nil && p.Spec.NodeName != "":
-		a.Cause = fmt.Sprintf("The Pod waits for its kubelet to confirm the end of its containers, but node %s does not exist any more.", p.Spec.NodeName)
+		a.Cause = fmt.Sprintf("The Pod waits for its kubelet to confirm the end of its containers, but node %s does "+
+			"not exist any more.", p.Spec.NodeName)
 		a.Next = "the Pod is removed when the node has been missing for 40 s"
 		a.Fixes = []Fix{forceDelete(in)}
 	case nodeUnreachable(in.Node):
-		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and that node is not ready.", in.Node.Name)
+		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and "+
+			"that node is not ready.", in.Node.Name)
 		a.Next = "it ends when the node answers again"
-		a.Fixes = []Fix{commandFix("mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely off"), forceDelete(in)}
+		a.Fixes = []Fix{
+			commandFix("mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely " +
+				"off"), forceDelete(in)}
 	case kubeletBlocked(in) != nil:
 		return kubeletBlocked(in)
 	case len(running) > 0:
@@ -79,7 +84,8 @@ func terminating(in In) *Answer {
 	default:
 		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
 		if w, at, ok := newest[journal.Waiting](in, nil); ok && !at.Before(a.Since) {
-			a.Cause = fmt.Sprintf("Its containers have ended, and the kubelet cannot release what the Pod had on node %s: it waits for %s, for %s now.", p.Spec.NodeName, w.For, ago(in.Now.Sub(w.Since)))
+			a.Cause = fmt.Sprintf("Its containers have ended, and the kubelet cannot release what the Pod had on node "+
+				"%s: it waits for %s, for %s now.", p.Spec.NodeName, w.For, ago(in.Now.Sub(w.Since)))
 			a.Next = w.Next
 			if w.Fix != "" {
 				a.Fixes = textFixes(w.Fix)
@@ -89,34 +95,41 @@ func terminating(in In) *Answer {
 	return a
 }
 
-// nodeDeletedAfterEnd tells of a Pod that no kubelet has to confirm: its node is gone, and the end was written down already.
+// nodeDeletedAfterEnd tells of a Pod that no kubelet has to confirm: its node is gone, and the end
+// was written down already.
 func nodeDeletedAfterEnd(in In) bool {
 	ended := in.Pod.Status.Phase == corev1.PodFailed || in.Pod.Status.Phase == corev1.PodSucceeded
 	return ended && in.Node == nil && in.Pod.Spec.NodeName != ""
 }
 
-// heldByFinalizers tells of an object that only its finalizers keep, who deleted it, and who waits for it.
+// heldByFinalizers tells of an object that only its finalizers keep, who deleted it, and who waits
+// for it.
 func heldByFinalizers(a *Answer, in In) {
 	p := in.Pod
 	why := "Its containers have ended"
 	if in.Node == nil && p.Spec.NodeName != "" {
 		why = fmt.Sprintf("Its node %s no longer exists", p.Spec.NodeName)
 		if c := condition(p, corev1.DisruptionTarget); c != nil && c.Reason == "DeletionByPodGC" {
-			why += "; Pod garbage collection saw that, marked the Pod Failed (DisruptionTarget, DeletionByPodGC) and deleted it"
+			why += "; Pod garbage collection saw that, marked the Pod Failed (DisruptionTarget, DeletionByPodGC) and " +
+				"deleted it"
 		}
 	}
-	a.Cause = fmt.Sprintf("%s; the object stays because of its finalizers: %s. Whoever set them has to remove them.", why, strings.Join(p.Finalizers, ", "))
+	a.Cause = fmt.Sprintf("%s; the object stays because of its finalizers: %s. Whoever set them has to remove them.",
+		why, strings.Join(p.Finalizers, ", "))
 	for _, o := range p.OwnerReferences {
 		if o.Controller != nil && *o.Controller && o.Kind == "StatefulSet" {
 			a.Cause += fmt.Sprintf(" StatefulSet %s cannot make a new %s until this one is gone.", o.Name, p.Name)
 		}
 	}
 	a.Fixes = []Fix{commandFix("start or mend the controller that owns " + p.Finalizers[0]),
-		commandFix("if it will never come back, remove the finalizer", fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name))}
+		commandFix("if it will never come back, remove the finalizer",
+			fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace,
+				p.Name))}
 }
 
 func forceDelete(in In) Fix {
-	return commandFix("only when its processes have surely ended, take the object away", fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=0 --force", in.Ref.Namespace, in.Ref.Name))
+	return commandFix("only when its processes have surely ended, take the object away",
+		fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=0 --force", in.Ref.Namespace, in.Ref.Name))
 }
 
 func nodeUnreachable(n *corev1.Node) bool {
@@ -155,10 +168,12 @@ func finishedPod(in In) *Answer {
 			t := c.status.State.Terminated
 			a.Since = t.FinishedAt.Time
 			if m := memoryStateOf(in, c, t); m.oomKilled {
-				a.Cause = fmt.Sprintf("Container %s ended: %s. Restart policy %s does not start it again.", c.spec.Name, oomText(in, c, t, m), p.Spec.RestartPolicy)
+				a.Cause = fmt.Sprintf("Container %s ended: %s. Restart policy %s does not start it again.", c.spec.Name,
+					oomText(in, c, t, m), p.Spec.RestartPolicy)
 				a.Facts = append(a.Facts, memoryText(in, c)...)
 			} else {
-				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.", c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
+				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
+					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
 			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a

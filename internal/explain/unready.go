@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// pendingProbe is the probe that a running container is waited for: the startup probe until it has passed, then the readiness probe.
+// pendingProbe is the probe that a running container is waited for: the startup probe until it has
+// passed, then the readiness probe.
 func pendingProbe(c container) (kind string, p *corev1.Probe) {
 	switch {
 	case c.spec.StartupProbe != nil && (c.status == nil || c.status.Started == nil || !*c.status.Started):
@@ -20,20 +21,25 @@ func pendingProbe(c container) (kind string, p *corev1.Probe) {
 	return "", nil
 }
 
-// probePending says how the probe stands that a running container is waited for; lead begins the sentence. It tells whether there is one.
+// probePending says how the probe stands that a running container is waited for; lead begins the
+// sentence. It tells whether there is one.
 func probePending(a *Answer, in In, c container, lead string) bool {
 	kind, p := pendingProbe(c)
-	pr, at, requested := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
+	pr, at, requested := newest[journal.Probed](in,
+		func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
 	if !requested { // another status than the journal's: what the container's probes said last counts
-		pr, at, requested = newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
+		pr, at, requested = newest[journal.Probed](in,
+			func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
 	}
 	if requested && pr.Result != "success" {
 		w := diagnoseProbe(in, c.spec, withSockets(in, pr))
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s.", lead, pr.Probe, c.spec.Name, w.text)
-		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count, ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, ".")))
+		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count,
+			ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, ".")))
 		a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
 		if pr.Probe == "startup" && p != nil {
-			a.Next = fmt.Sprintf("it is asked every %ds; %d failures in a row are allowed, then the kubelet ends the container", p.PeriodSeconds, p.FailureThreshold)
+			a.Next = fmt.Sprintf("it is asked every %ds; %d failures in a row are allowed, then the kubelet ends the "+
+				"container", p.PeriodSeconds, p.FailureThreshold)
 		}
 		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.commands...), logsOf(in, c.spec.Name))
 		return true
@@ -43,14 +49,19 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	}
 	first := c.status.State.Running.StartedAt.Add(secondsOf(int64(p.InitialDelaySeconds)))
 	if left := first.Sub(in.Now); left > 0 {
-		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has not been asked yet, because its initialDelaySeconds is %d.", lead, kind, c.spec.Name, p.InitialDelaySeconds)
+		a.Cause = fmt.Sprintf(
+			"%s: the %s probe of container %s has not been asked yet, because its initialDelaySeconds is %d.", lead,
+			kind, c.spec.Name, p.InitialDelaySeconds)
 		a.Next = fmt.Sprintf("it is asked first in %s, then every %ds", ago(left), p.PeriodSeconds)
-		a.Fixes = append(a.Fixes, editedProbe(in, journal.Probed{Container: c.spec.Name, Probe: kind}, "ask from the beginning: a probe that fails before the program listens does no harm to readiness", func(x *corev1.Probe) { x.InitialDelaySeconds = 0 }))
+		a.Fixes = append(a.Fixes, editedProbe(in, journal.Probed{Container: c.spec.Name, Probe: kind},
+			"ask from the beginning: a probe that fails before the program listens does no harm to readiness",
+			func(x *corev1.Probe) { x.InitialDelaySeconds = 0 }))
 		return true
 	}
 	a.Cause = fmt.Sprintf("%s: the %s probe of container %s has not succeeded so far.", lead, kind, c.spec.Name)
 	if p.SuccessThreshold > 1 {
-		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has to succeed %d times in a row (successThreshold), and has not yet.", lead, kind, c.spec.Name, p.SuccessThreshold)
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has to succeed %d times in a row (successThreshold), "+
+			"and has not yet.", lead, kind, c.spec.Name, p.SuccessThreshold)
 	}
 	a.Next = fmt.Sprintf("it is asked every %ds", max(p.PeriodSeconds, 1))
 	a.Fixes = append(a.Fixes, logsOf(in, c.spec.Name))
@@ -80,7 +91,8 @@ func notReady(in In) *Answer {
 			return a
 		}
 		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {
-			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
+			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.",
+				c.spec.Name)
 		}
 		return a
 	}
@@ -98,8 +110,13 @@ func notReady(in In) *Answer {
 func readinessGateFalse(a *Answer, p *corev1.Pod) bool {
 	for _, g := range p.Spec.ReadinessGates {
 		if c := condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
-			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that condition has to set it.", g.ConditionType)
-			a.Fixes = []Fix{commandFix("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
+			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that "+
+				"condition has to set it.", g.ConditionType)
+			a.Fixes = []Fix{
+				commandFix("set it by hand",
+					fmt.Sprintf(
+						`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,`+
+							`"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
 			return true
 		}
 	}

@@ -9,17 +9,20 @@ import (
 
 // Features are the gates of v1.37 that can be switched; all are off by default.
 type Features struct {
-	GenericWorkload       bool // Workload, PodGroup and gang scheduling (KEP-4671)
-	V136                  bool // what v1.37 stores and says otherwise than v1.36 is as it was there (--emulated-version)
+	GenericWorkload bool // Workload, PodGroup and gang scheduling (KEP-4671)
+	// what v1.37 stores and says otherwise than v1.36 is as it was there (--emulated-version)
+	V136                  bool
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 }
 
 // knownGates are gates of v1.36 that became a part of another one.
 var knownGates = map[string]string{"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
 
-// lockedGates are gates whose behaviour is part of the product for good: naming them is fine, switching them off is not.
+// lockedGates are gates whose behaviour is part of the product for good: naming them is fine,
+// switching them off is not.
 var lockedGates = []string{
-	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition", "SidecarContainers", "StorageCapacityScoring", "UserNamespacesPodSecurityStandards",
+	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition",
+	"SidecarContainers", "StorageCapacityScoring", "UserNamespacesPodSecurityStandards",
 }
 
 // Parse reads gates by name. The error names a gate that does not exist, and what does.
@@ -38,14 +41,16 @@ func Parse(gates map[string]bool) (Features, error) {
 		case into != "":
 			return f, fmt.Errorf("unrecognized feature gate: %s: since v1.37 it is a part of %s", name, into)
 		case at == nil:
-			return f, fmt.Errorf("unrecognized feature gate: %s: what can be switched here is %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return f, fmt.Errorf("unrecognized feature gate: %s: what can be switched here is %s", name,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		*at = gates[name]
 	}
 	return f, nil
 }
 
-// Emulate applies --emulated-version: the component answers as that version did where a later one changed defaults and texts. Kinds and fields are those of v1.37 in any case.
+// Emulate applies --emulated-version: the component answers as that version did where a later one
+// changed defaults and texts. Kinds and fields are those of v1.37 in any case.
 func (f *Features) Emulate(versions []string) error {
 	for _, v := range versions {
 		switch strings.TrimPrefix(strings.TrimPrefix(v, "kube="), "kube:") {
@@ -63,7 +68,8 @@ func (f *Features) Emulate(versions []string) error {
 // beta is the group version that GenericWorkload serves.
 const beta = "scheduling.k8s.io/v1beta1"
 
-// Serve applies --runtime-config. A version behind a gate is served with its gate, unless it is switched off here; one whose gate is off cannot be switched on.
+// Serve applies --runtime-config. A version behind a gate is served with its gate, unless it is
+// switched off here; one whose gate is off cannot be switched on.
 func (f *Features) Serve(versions map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		on := versions[name] == "" || versions[name] == "true"
@@ -77,7 +83,9 @@ func (f *Features) Serve(versions map[string]string) error {
 			f.GenericWorkload = false
 		case name == beta, name == "api/all" && on, name == "api/beta" && on, name == "api/ga" && on:
 		default:
-			return fmt.Errorf("%s=%s: cannot be switched; what can is %s, together with --feature-gates=GenericWorkload=true", name, versions[name], beta)
+			return fmt.Errorf(
+				"%s=%s: cannot be switched; what can is %s, together with --feature-gates=GenericWorkload=true", name,
+				versions[name], beta)
 		}
 	}
 	return nil

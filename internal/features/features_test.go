@@ -21,7 +21,8 @@ func TestVersionsAreEmulated(t *testing.T) {
 	} {
 		var f Features
 		err := f.Emulate(c.versions)
-		if got := fmt.Sprint(err); c.err != "" && !strings.Contains(got, c.err) || c.err == "" && (err != nil || f != c.want) {
+		if got := fmt.Sprint(err); c.err != "" && !strings.Contains(got, c.err) ||
+			c.err == "" && (err != nil || f != c.want) {
 			t.Errorf("%v: %+v, %v", c.versions, f, err)
 		}
 	}
@@ -37,16 +38,22 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 	}{
 		{nil, nil, Features{}, ""},
 		{map[string]bool{"GenericWorkload": true}, nil, Features{GenericWorkload: true}, ""},
-		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "true"}, Features{GenericWorkload: true}, ""},
-		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "false"}, Features{}, ""},
-		{nil, map[string]string{"scheduling.k8s.io/v1beta1": "true"}, Features{}, "--feature-gates=GenericWorkload=true"},
+		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "true"},
+			Features{GenericWorkload: true}, ""},
+		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "false"}, Features{},
+			""},
+		{nil, map[string]string{"scheduling.k8s.io/v1beta1": "true"}, Features{},
+			"--feature-gates=GenericWorkload=true"},
 		{nil, map[string]string{"api/all": "true"}, Features{}, ""},
 		{nil, map[string]string{"batch/v2alpha1": "true"}, Features{}, "cannot be switched"},
 		{map[string]bool{"GangScheduling": true}, nil, Features{}, "since v1.37 it is a part of GenericWorkload"},
 		{map[string]bool{"CBORServingAndStorage": true}, nil, Features{CBORServingAndStorage: true}, ""},
 		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
-		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true, "NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true, "UserNamespacesPodSecurityStandards": true}, nil, Features{}, ""},
-		{map[string]bool{"SidecarContainers": false}, nil, Features{}, "cannot set feature gate SidecarContainers to false, feature is locked to true"},
+		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true,
+			"NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true,
+			"UserNamespacesPodSecurityStandards": true}, nil, Features{}, ""},
+		{map[string]bool{"SidecarContainers": false}, nil, Features{},
+			"cannot set feature gate SidecarContainers to false, feature is locked to true"},
 	} {
 		f, err := Parse(c.gates)
 		if err == nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Change is one field that a step of a write changed. Was is nil for a field that was not there, Now for one that is gone.
+// Change is one field that a step of a write changed. Was is nil for a field that was not there,
+// Now for one that is gone.
 type Change struct {
 	Path string `json:"path"` // spec.containers[web].image
 	Was  any    `json:"was,omitempty"`
@@ -55,8 +56,10 @@ func abbreviate(v any) string {
 	return s
 }
 
-// Changes compares two objects as JSON decodes them (maps, lists, strings, numbers). Empty and absent are the same; apiVersion, kind, resourceVersion and
-// managedFields are left out. Elements of lists are matched by name, type, key, ip or the like where all have a distinct one, else by place.
+// Changes compares two objects as JSON decodes them (maps, lists, strings, numbers). Empty and
+// absent are the same; apiVersion, kind, resourceVersion and managedFields are left out. Elements
+// of lists are matched by name, type, key, ip or the like where all have a distinct one, else by
+// place.
 func Changes(was, now map[string]any) []Change {
 	d := differ{}
 	d.maps("", was, now)
@@ -74,7 +77,8 @@ func (d *differ) maps(path string, was, now map[string]any) {
 		keys[k] = true
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if path == "" && (k == "apiVersion" || k == "kind") || path == "metadata" && (k == "managedFields" || k == "resourceVersion") {
+		if path == "" && (k == "apiVersion" || k == "kind") ||
+			path == "metadata" && (k == "managedFields" || k == "resourceVersion") {
 			continue
 		}
 		d.value(join(path, k), was[k], now[k])
@@ -97,7 +101,8 @@ func (d *differ) value(path string, was, now any) {
 	}
 	wasMap, isWas := was.(map[string]any)
 	nowMap, isNow := now.(map[string]any)
-	if (isWas || was == nil) && (isNow || now == nil) && (was == nil || now == nil || isWas && isNow) && descends(path, was, now) {
+	if (isWas || was == nil) && (isNow || now == nil) && (was == nil || now == nil || isWas && isNow) && descends(path,
+		was, now) {
 		d.maps(path, wasMap, nowMap)
 		return
 	}
@@ -110,7 +115,8 @@ func (d *differ) value(path string, was, now any) {
 	d.out = append(d.out, Change{Path: path, Was: orNil(was), Now: orNil(now)})
 }
 
-// descends says whether two maps are told field by field: a map that came or went is told whole, but for the large parts of an object.
+// descends says whether two maps are told field by field: a map that came or went is told whole,
+// but for the large parts of an object.
 func descends(path string, was, now any) bool {
 	return was != nil && now != nil || path == "metadata" || path == "spec" || path == "status"
 }
@@ -164,7 +170,8 @@ func elementAt(list []any, i int) any {
 // keyOf finds the field that names the elements of both lists.
 func keyOf(lists ...[]any) string {
 next:
-	for _, key := range []string{"mountPath", "name", "type", "uid", "key", "containerPort", "port", "ip", "topologyKey"} {
+	for _, key := range []string{"mountPath", "name", "type", "uid", "key", "containerPort", "port", "ip",
+		"topologyKey"} {
 		for _, list := range lists {
 			seen := map[string]bool{}
 			for _, e := range list {

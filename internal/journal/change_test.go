@@ -9,13 +9,17 @@ import (
 // Changes are told by the path a person would write.
 func TestChanges(t *testing.T) {
 	for name, row := range map[string]struct{ was, now, want string }{
-		"scalar":       {`{"spec":{"a":1}}`, `{"spec":{"a":2}}`, `~ spec.a: 1 → 2`},
-		"by name":      {`{"c":[{"name":"x","i":"1"},{"name":"y"}]}`, `{"c":[{"name":"y"},{"name":"x","i":"2"}]}`, `~ c[x].i: "1" → "2"`},
-		"by place":     {`{"c":["a","b"]}`, `{"c":["a","c"]}`, `~ c[1]: "b" → "c"`},
-		"new element":  {`{"c":[{"name":"x"}]}`, `{"c":[{"name":"x"},{"name":"z","v":true}]}`, `+ c[z]: {name: "z", v: true}`},
-		"gone":         {`{"metadata":{"labels":{"a":"b","c":"d"}}}`, `{"metadata":{"labels":{"a":"b"}}}`, `- metadata.labels.c: "d"`},
-		"dotted key":   {`{"l":{"q":"r"}}`, `{"l":{"q":"r","a.b/c":"1"}}`, `+ l[a.b/c]: "1"`},
-		"whole parts":  {`{}`, `{"metadata":{"labels":{"a":"b"}},"spec":{"n":1}}`, "+ metadata.labels: {a: \"b\"}\n+ spec.n: 1"},
+		"scalar": {`{"spec":{"a":1}}`, `{"spec":{"a":2}}`, `~ spec.a: 1 → 2`},
+		"by name": {`{"c":[{"name":"x","i":"1"},{"name":"y"}]}`, `{"c":[{"name":"y"},{"name":"x","i":"2"}]}`,
+			`~ c[x].i: "1" → "2"`},
+		"by place": {`{"c":["a","b"]}`, `{"c":["a","c"]}`, `~ c[1]: "b" → "c"`},
+		"new element": {`{"c":[{"name":"x"}]}`, `{"c":[{"name":"x"},{"name":"z","v":true}]}`,
+			`+ c[z]: {name: "z", v: true}`},
+		"gone": {`{"metadata":{"labels":{"a":"b","c":"d"}}}`, `{"metadata":{"labels":{"a":"b"}}}`,
+			`- metadata.labels.c: "d"`},
+		"dotted key": {`{"l":{"q":"r"}}`, `{"l":{"q":"r","a.b/c":"1"}}`, `+ l[a.b/c]: "1"`},
+		"whole parts": {`{}`, `{"metadata":{"labels":{"a":"b"}},"spec":{"n":1}}`,
+			"+ metadata.labels: {a: \"b\"}\n+ spec.n: 1"},
 		"left out":     {`{"kind":"Pod","metadata":{"managedFields":[1]}}`, `{"metadata":{"managedFields":[2]}}`, ``},
 		"empty is not": {`{"a":{}}`, `{"b":[]}`, ``},
 	} {

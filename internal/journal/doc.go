@@ -1,10 +1,12 @@
 // Package journal holds what happened: typed facts about one Pod, and the Sink they are put into.
 //
-// Chapter: every chapter writes here. A component states a fact once, when it becomes true; events, logs, spans, metrics, the time line of
-// `gantry trace` and the answers of `gantry why` are renderings of these facts (DESIGN D7).
+// A component states a fact once, when it becomes true; events, logs, spans, metrics, the time line
+// of `gantry trace` and the answers of `gantry why` are renderings of these facts (DESIGN D7).
 //
 // In: values of the types in this package. Out: Entry values with time, Pod and component attached.
-// Pure: the ring that keeps entries is journal/ring, the API that serves them is apiserver/registry/journal.
+// Pure: the ring that keeps entries is journal/ring, the API that serves them is
+// apiserver/registry/journal.
 //
-// To add a fact: a struct with Line, one row in Facts, and a rendering in trace if the line is not enough.
+// To add a fact: a struct with Line, one row in Facts, and a rendering in trace if the line is not
+// enough.
 package journal

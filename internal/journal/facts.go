@@ -1,13 +1,15 @@
 package journal
 
-// Facts is every fact there is, one row each; readers of stored journals find the Go type here by its name.
+// Facts is every fact there is, one row each; readers of stored journals find the Go type here by
+// its name.
 var Facts = []Fact{
 	// written
 	Written{}, Deleting{}, Removed{}, EvictionRefused{},
 	// waiting, judged, bound
 	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{}, Preempted{},
 	// received, driven
-	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
+	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{},
+	Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
 	// furnished
 	Pulling{}, PullQueued{}, PullProgress{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
 	// watched

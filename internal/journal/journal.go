@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Ref names the Pod (or other object, see Kind) a fact is about. UID tells one life of a name from the next.
+// Ref names the Pod (or other object, see Kind) a fact is about. UID tells one life of a name from
+// the next.
 type Ref struct {
 	Kind      string `json:"kind,omitempty"` // empty means Pod
 	Namespace string `json:"namespace,omitempty"`
@@ -15,7 +16,8 @@ type Ref struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// Fact is something that became true. Its type is its meaning; Line prints it for a person in one line without a trailing stop.
+// Fact is something that became true. Its type is its meaning; Line prints it for a person in one
+// line without a trailing stop.
 type Fact interface{ Line() string }
 
 // Entry is a fact with its circumstances.
@@ -28,7 +30,8 @@ type Entry struct {
 	Fact Fact      `json:"-"`
 }
 
-// Sink takes facts. Put never blocks and never fails towards the caller: a journal that is full forgets its oldest entries.
+// Sink takes facts. Put never blocks and never fails towards the caller: a journal that is full
+// forgets its oldest entries.
 type Sink interface{ Put(ref Ref, fact Fact) }
 
 // Discard is the Sink of components that run without a journal.
@@ -65,7 +68,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireEntry{entryFields(e), Kind(e.Fact), e.Fact.Line(), raw})
 }
 
-// UnmarshalJSON reads an entry. A fact of an unknown kind (written by a newer version) becomes Foreign and keeps its line.
+// UnmarshalJSON reads an entry. A fact of an unknown kind (written by a newer version) becomes
+// Foreign and keeps its line.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	var w wireEntry
 	if err := json.Unmarshal(b, &w); err != nil {

@@ -29,7 +29,9 @@ func TestEveryFactSurvivesTheWire(t *testing.T) {
 
 func TestUnknownFactRoundTrips(t *testing.T) {
 	var e journal.Entry
-	if err := json.Unmarshal([]byte(`{"seq":1,"at":"2026-01-01T00:00:00Z","ref":{"name":"x"},"by":"y","kind":"FromTheFuture","line":"it flew","fact":{"a":1}}`), &e); err != nil {
+	if err := json.Unmarshal(
+		[]byte(`{"seq":1,"at":"2026-01-01T00:00:00Z","ref":{"name":"x"},"by":"y","kind":"FromTheFuture","line":"it `+
+			`flew","fact":{"a":1}}`), &e); err != nil {
 		t.Fatal(err)
 	}
 	if e.Fact.Line() != "it flew" {

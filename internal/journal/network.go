@@ -26,7 +26,8 @@ type TrafficEnds struct {
 
 // Line prints Service and time.
 func (f TrafficEnds) Line() string {
-	return fmt.Sprintf("gets no more traffic of Service %s at %s, %s after the node heard of it", f.Service, f.Endpoint, f.Took)
+	return fmt.Sprintf("gets no more traffic of Service %s at %s, %s after the node heard of it", f.Service, f.Endpoint,
+		f.Took)
 }
 
 // RulesChanged says of a Service that its rules on a node have other endpoints now.
@@ -39,14 +40,16 @@ type RulesChanged struct {
 
 // Line prints the numbers.
 func (f RulesChanged) Line() string {
-	return fmt.Sprintf("rules lead to %d endpoints (%d came, %d left), %s after the node heard of it", f.Endpoints, f.Added, f.Removed, f.Took)
+	return fmt.Sprintf("rules lead to %d endpoints (%d came, %d left), %s after the node heard of it", f.Endpoints,
+		f.Added, f.Removed, f.Took)
 }
 
 // PoliciesChanged says that a node's rules hold a Pod to other NetworkPolicies now.
 type PoliciesChanged struct {
-	Ingress []string `json:"ingress,omitempty"` // names of the policies that rule over what it receives; none: nothing does
-	Egress  []string `json:"egress,omitempty"`  // and over what it sends
-	Took    Took     `json:"took"`              // from hearing of it to the rule in the kernel
+	// names of the policies that rule over what it receives; none: nothing does
+	Ingress []string `json:"ingress,omitempty"`
+	Egress  []string `json:"egress,omitempty"` // and over what it sends
+	Took    Took     `json:"took"`             // from hearing of it to the rule in the kernel
 }
 
 // Line prints the policies.

@@ -57,7 +57,8 @@ func (f Called) Line() string {
 	return s
 }
 
-// Waited says that something of the Pod had to wait for its turn on the node: the kubelet lets few heavy runtime calls run side by side.
+// Waited says that something of the Pod had to wait for its turn on the node: the kubelet lets few
+// heavy runtime calls run side by side.
 type Waited struct {
 	For  string `json:"for"` // the call that waited
 	Took Took   `json:"took"`
@@ -97,7 +98,8 @@ type ContainerExited struct {
 type Memory struct {
 	Peak      uint64 `json:"peak,omitempty"`      // bytes
 	LimitHits uint64 `json:"limitHits,omitempty"` // times the kernel had to make room below the Pod's limit
-	Kills     uint64 `json:"kills,omitempty"`     // processes the kernel killed for memory, where the hierarchy counts them (cgroup v2)
+	// processes the kernel killed for memory, where the hierarchy counts them (cgroup v2)
+	Kills uint64 `json:"kills,omitempty"`
 }
 
 // Line prints the exit.
@@ -119,7 +121,8 @@ func (f BackingOff) Line() string {
 	return fmt.Sprintf("container %s: %s, next try after %s", f.Container, f.What, time.Duration(f.Delay))
 }
 
-// Killing says that the kubelet decided to end a container, or the whole Pod when Container is empty.
+// Killing says that the kubelet decided to end a container, or the whole Pod when Container is
+// empty.
 type Killing struct {
 	Container string `json:"container,omitempty"`
 	Cause     string `json:"cause"` // deleted, liveness probe failed, deadline exceeded, evicted, …
@@ -264,9 +267,11 @@ type Probed struct {
 	Count     int    `json:"count"`     // consecutive answers of this kind
 	Threshold int    `json:"threshold"` // answers needed for a verdict
 	Took      Took   `json:"took"`
-	Late      Took   `json:"late,omitempty"` // how long after its time the node put the question; told of the first late one
+	// how long after its time the node put the question; told of the first late one
+	Late Took `json:"late,omitempty"`
 
-	Listening []string `json:"listening,omitempty"` // address:port where the Pod's processes listened when a connection was refused
+	// address:port where the Pod's processes listened when a connection was refused
+	Listening []string `json:"listening,omitempty"`
 }
 
 // Line prints the answer.
@@ -339,7 +344,8 @@ type StatusWritten struct {
 // Line prints the latency.
 func (f StatusWritten) Line() string { return "status written after " + f.Took.String() }
 
-// Waiting names a blocker: what a state that is not final waits for, since when, and what happens next.
+// Waiting names a blocker: what a state that is not final waits for, since when, and what happens
+// next.
 type Waiting struct {
 	For   string    `json:"for"`
 	Since time.Time `json:"since"`

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// PullProgress says how far a pull is that is under way, where the runtime tells. It is put every few seconds while the pull lasts.
+// PullProgress says how far a pull is that is under way, where the runtime tells. It is put every
+// few seconds while the pull lasts.
 type PullProgress struct {
 	Image     string `json:"image"`
 	Container string `json:"container,omitempty"`
@@ -26,16 +27,18 @@ func (f PullProgress) Line() string {
 
 // PullQueued says that a pull waits until others have ended.
 type PullQueued struct {
-	Image     string   `json:"image"`
-	Container string   `json:"container,omitempty"`
-	Position  int      `json:"place"`             // 1 is next
-	Limit     int      `json:"limit"`             // pulls side by side (maxParallelImagePulls; 1 with serializeImagePulls)
-	Pulling   []string `json:"pulling,omitempty"` // images that are being pulled
+	Image     string `json:"image"`
+	Container string `json:"container,omitempty"`
+	Position  int    `json:"place"` // 1 is next
+	// pulls side by side (maxParallelImagePulls; 1 with serializeImagePulls)
+	Limit   int      `json:"limit"`
+	Pulling []string `json:"pulling,omitempty"` // images that are being pulled
 }
 
 // Line prints the place and whom it waits for.
 func (f PullQueued) Line() string {
-	return fmt.Sprintf("image %q waits for its turn to be pulled: place %d in the queue, behind %s; %d side by side at most (maxParallelImagePulls)",
+	return fmt.Sprintf("image %q waits for its turn to be pulled: place %d in the queue, behind %s; %d side by side "+
+		"at most (maxParallelImagePulls)",
 		f.Image, f.Position, strings.Join(f.Pulling, ", "), f.Limit)
 }
 

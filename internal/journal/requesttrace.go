@@ -1,13 +1,15 @@
 package journal
 
-// Headers by which a client asks how a write went, and by which the server tells. The story is JSON, compressed with gzip, in base64.
+// Headers by which a client asks how a write went, and by which the server tells. The story is
+// JSON, compressed with gzip, in base64.
 const (
 	ExplainHeader = "Gantry-Explain" // any value
 	TraceHeader   = "Gantry-Story"
 )
 
-// ExplainVerb is what a user must be allowed to do with the resource written, beside the write itself, to be told how it went: the story names webhooks,
-// policies and roles, and shows values that a later step took out again.
+// ExplainVerb is what a user must be allowed to do with the resource written, beside the write
+// itself, to be told how it went: the story names webhooks, policies and roles, and shows values
+// that a later step took out again.
 const ExplainVerb = "explain"
 
 // Names of the steps of a write, in the order they come.
@@ -15,11 +17,12 @@ const (
 	StepAuthentication = "authentication"
 	StepImpersonation  = "impersonation"
 	StepAuthorization  = "authorization"
-	StepReading        = "reading and defaulting" // the body becomes an object; of a patch: the stored object with the patch
-	StepMutation       = "mutation"
-	StepValidation     = "preparation and validation" // the kind's own rules
-	StepAdmission      = "admission"                  // opinions that may refuse and not change
-	StepStorage        = "storage"
+	// the body becomes an object; of a patch: the stored object with the patch
+	StepReading    = "reading and defaulting"
+	StepMutation   = "mutation"
+	StepValidation = "preparation and validation" // the kind's own rules
+	StepAdmission  = "admission"                  // opinions that may refuse and not change
+	StepStorage    = "storage"
 )
 
 // RequestTrace is how one write went, step by step.

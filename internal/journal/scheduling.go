@@ -27,7 +27,8 @@ func (f Queued) Line() string {
 		cause += ", by " + f.By
 	}
 	if f.Ignored {
-		return fmt.Sprintf("stays %s: %s expects no help from %s", f.Queue, f.By, strings.TrimSuffix(cause, ", by "+f.By))
+		return fmt.Sprintf("stays %s: %s expects no help from %s", f.Queue, f.By,
+			strings.TrimSuffix(cause, ", by "+f.By))
 	}
 	s := fmt.Sprintf("queued: %s (%s)", f.Queue, cause)
 	if f.Attempt > 0 {
@@ -56,7 +57,8 @@ type CountedRefusal struct {
 	Nodes    int      `json:"nodes"`
 }
 
-// Shortage is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for memory).
+// Shortage is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for
+// memory).
 type Shortage struct {
 	Resource  string `json:"resource"`
 	Requested int64  `json:"asked"`
@@ -99,10 +101,13 @@ type Ruled struct {
 	Took     Took             `json:"took"`
 }
 
-// Sample is which nodes were looked at: with a percentage of nodes to score the search ends once enough fit.
+// Sample is which nodes were looked at: with a percentage of nodes to score the search ends once
+// enough fit.
 type Sample struct {
-	Visited int      `json:"visited"`           // nodes judged
-	Left    int      `json:"left,omitempty"`    // nodes that were not, as enough others fit before their turn came; a better one may be among them
+	Visited int `json:"visited"` // nodes judged
+	// nodes that were not, as enough others fit before their turn came; a better one may be among
+	// them
+	Left    int      `json:"left,omitempty"`
 	LeftOut []string `json:"leftOut,omitempty"` // the first of these by name
 }
 
@@ -111,7 +116,8 @@ func (f Ruled) Line() string {
 	if f.Winner == "" {
 		return fmt.Sprintf("attempt %d: %s", f.Attempt, f.Message)
 	}
-	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, max(f.Feasible, len(f.Scores)), f.Nodes)
+	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, max(f.Feasible, len(f.Scores)),
+		f.Nodes)
 	for _, n := range f.Scores {
 		if n.Node == f.Winner && len(n.Parts) > 0 { // a single node that fits is not scored
 			parts := make([]string, 0, len(n.Parts))
@@ -166,18 +172,20 @@ func (f Preempting) Line() string {
 
 // Preempted says of a Pod that the scheduler made it leave for another, and why.
 type Preempted struct {
-	By         string           `json:"by"`              // namespace/name of the Pod it left for
-	Class      string           `json:"class,omitempty"` // priority class of that Pod
-	Priority   int32            `json:"priority"`        // of that Pod
-	Own        int32            `json:"own"`             // priority of this Pod
-	Node       string           `json:"node"`
-	Candidates int              `json:"candidates"`        // nodes that would have become free enough by preemption and were compared
+	By       string `json:"by"`              // namespace/name of the Pod it left for
+	Class    string `json:"class,omitempty"` // priority class of that Pod
+	Priority int32  `json:"priority"`        // of that Pod
+	Own      int32  `json:"own"`             // priority of this Pod
+	Node     string `json:"node"`
+	// nodes that would have become free enough by preemption and were compared
+	Candidates int              `json:"candidates"`
 	Victims    int              `json:"victims"`           // Pods that had to leave, this one included
 	Shortages  []Shortage       `json:"short,omitempty"`   // what the other Pod lacked on the node
 	Budgets    []ViolatedBudget `json:"budgets,omitempty"` // PodDisruptionBudgets that allowed no more disruptions
 }
 
-// ViolatedBudget is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where another choice is left.
+// ViolatedBudget is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where
+// another choice is left.
 type ViolatedBudget struct {
 	Name    string `json:"name"`
 	Allowed int32  `json:"allowed"` // status.disruptionsAllowed at that time

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// StorageExceeded says that a Pod takes more of its node's local storage than its own limits allow, with what its message leaves out. Sizes are in bytes.
+// StorageExceeded says that a Pod takes more of its node's local storage than its own limits allow,
+// with what its message leaves out. Sizes are in bytes.
 type StorageExceeded struct {
 	Of    string        `json:"of"`             // whose limit: OfVolume, OfPod, OfContainer
 	Name  string        `json:"name,omitempty"` // the volume's or container's
@@ -51,7 +52,8 @@ func (f StorageExceeded) Line() string {
 	return s
 }
 
-// Size prints bytes as a person reads them: exactly where few digits of a unit are exact (812, 24Ki, 1536Mi, 16Gi), else to three digits and marked so (about 2.7Gi).
+// Size prints bytes as a person reads them: exactly where few digits of a unit are exact (812,
+// 24Ki, 1536Mi, 16Gi), else to three digits and marked so (about 2.7Gi).
 func Size(n int64) string {
 	units := []struct {
 		shift int

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Stuck says that a step of a Pod's life on its node has not come back for longer than such a step takes: a call that hangs.
+// Stuck says that a step of a Pod's life on its node has not come back for longer than such a step
+// takes: a call that hangs.
 type Stuck struct {
 	Path  string    `json:"path"` // SyncPod, SyncTerminatingPod, SyncTerminatedPod
 	Step  string    `json:"step"` // what was begun and has not come back

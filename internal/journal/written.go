@@ -10,7 +10,8 @@ type Written struct {
 	Agent       string `json:"agent,omitempty"`       // first word of the User-Agent
 	Revision    int64  `json:"revision"`              // etcd revision of the write
 	Took        Took   `json:"took,omitempty"`
-	Stored      Took   `json:"stored,omitempty"` // of Took, the store's part: from the object as it is to be written to etcd's acknowledgement
+	// of Took, the store's part: from the object as it is to be written to etcd's acknowledgement
+	Stored Took `json:"stored,omitempty"`
 	// Changed are the fields the write changed, as status.phase; at most MaxChanged of them.
 	Changed []string `json:"changed,omitempty"`
 }

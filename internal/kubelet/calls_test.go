@@ -20,12 +20,15 @@ import (
 // allCalls are the RPCs that a kubelet may put to a runtime.
 var allCalls = []string{
 	"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox",
-	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus", "ListContainers", "UpdateContainerResources",
+	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus", "ListContainers",
+	"UpdateContainerResources",
 	"ListImages", "ImageStatus", "PullImage", "RemoveImage", "ImageFsInfo",
-	"Status", "Version", "RuntimeConfig", "ListContainerStats", "ContainerStats", "ListPodSandboxStats", "PodSandboxStats", "ExecSync", "GetContainerEvents",
+	"Status", "Version", "RuntimeConfig", "ListContainerStats", "ContainerStats", "ListPodSandboxStats",
+	"PodSandboxStats", "ExecSync", "GetContainerEvents",
 }
 
-// counts is how often the runtime was asked for what since the counts before, but for lists and containers' states, whose number depends on how events meet.
+// counts is how often the runtime was asked for what since the counts before, but for lists and
+// containers' states, whose number depends on how events meet.
 func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 	now = map[string]int{}
 	var out []string
@@ -38,8 +41,9 @@ func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 	return strings.Join(out, ", "), now
 }
 
-// What a life costs in calls to the runtime: each deed once, and a look, which is a list of sandboxes and one of containers, after each deed and each word from the runtime.
-// At rest nobody asks but the audit, once a minute, however many Pods there are.
+// What a life costs in calls to the runtime: each deed once, and a look, which is a list of
+// sandboxes and one of containers, after each deed and each word from the runtime. At rest nobody
+// asks but the audit, once a minute, however many Pods there are.
 func TestCallsToTheRuntime(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(10 * time.Second)
@@ -49,11 +53,13 @@ func TestCallsToTheRuntime(t *testing.T) {
 			if got := r.fake.Count("ContainerStatus") - n["ContainerStatus"]; got > states {
 				t.Errorf("%s: %d states of containers, want %d at most", what, got, states)
 			}
-			boxes, containers := r.fake.Count("ListPodSandbox")-n["ListPodSandbox"], r.fake.Count("ListContainers")-n["ListContainers"]
+			boxes, containers := r.fake.Count("ListPodSandbox")-n["ListPodSandbox"],
+				r.fake.Count("ListContainers")-n["ListContainers"]
 			got, now := r.counts(n)
 			n = now
 			if boxes > looks || boxes != containers {
-				t.Errorf("%s: %d lists of sandboxes, %d of containers, want %d of each at most", what, boxes, containers, looks)
+				t.Errorf("%s: %d lists of sandboxes, %d of containers, want %d of each at most", what, boxes,
+					containers, looks)
 			}
 			if got != want {
 				t.Errorf("%s: %s\nwant %s", what, got, want)
@@ -65,7 +71,8 @@ func TestCallsToTheRuntime(t *testing.T) {
 		two.Spec.InitContainers = []v1.Container{scriptContainer("init", "exit 0")}
 		r.create(two)
 		r.advance(time.Second)
-		step("two containers and an init container", 14, 7, "RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 3, StartContainer 3, ImageStatus 3")
+		step("two containers and an init container", 14, 7,
+			"RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 3, StartContainer 3, ImageStatus 3")
 		for k := range 20 {
 			r.create(pod(fmt.Sprint("more-", k), scriptContainer("app", runs)))
 		}
@@ -79,19 +86,25 @@ func TestCallsToTheRuntime(t *testing.T) {
 	})
 }
 
-// A node whose Pods are settled leaves the runtime alone but for the audit, once a minute: one list of sandboxes and one of containers, the runtime's state, its
-// images. Every five minutes the collection of images looks too.
+// A node whose Pods are settled leaves the runtime alone but for the audit, once a minute: one list
+// of sandboxes and one of containers, the runtime's state, its images. Every five minutes the
+// collection of images looks too.
 func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.stop()
 		r.with = func(o *kubelet.Options) {
-			o.Dependencies.Disk = func(string) (images.Disk, error) { return images.Disk{Capacity: 100, Available: 90}, nil }
+			o.Dependencies.Disk = func(string) (images.Disk, error) {
+				return images.Disk{Capacity: 100, Available: 90}, nil
+			}
 		}
 		r.start()
 		report, err := nodestatus.New(nodestatus.Options{
-			Client: r.api, Register: true, Identity: nodestatus.Identity{Name: "n1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}}},
+			Client: r.api, Register: true,
+			Identity: nodestatus.Identity{Name: "n1",
+				Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}}},
 			Machine: nodestatus.Machine{CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30},
-			Sources: nodestatus.Sources{Runtime: r.cri.ProbeRuntime(), Images: r.cri.Images(), RuntimeSuspect: r.cri.Signals().RuntimeSuspect, ImagesChanged: r.cri.Signals().ImagesChanged},
+			Sources: nodestatus.Sources{Runtime: r.cri.ProbeRuntime(), Images: r.cri.Images(),
+				RuntimeSuspect: r.cri.Signals().RuntimeSuspect, ImagesChanged: r.cri.Signals().ImagesChanged},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +142,8 @@ func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
 				made[m] = n
 			}
 		}
-		want := map[string]int{"ListPodSandbox": 20, "ListContainers": 20 + 4, "Status": 20, "ListImages": 20 + 4, "ImageFsInfo": 4}
+		want := map[string]int{"ListPodSandbox": 20, "ListContainers": 20 + 4, "Status": 20, "ListImages": 20 + 4,
+			"ImageFsInfo": 4}
 		if !maps.Equal(made, want) {
 			t.Errorf("in twenty minutes at rest the runtime was asked %v, want %v", made, want)
 		}
@@ -139,8 +153,9 @@ func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
 	})
 }
 
-// One Pod that is pulled for, asked by a probe, made smaller and taken away needs every request there is, but for those that people's streams are carried by
-// (TestExec, TestAttach and TestPortForward of serve) and those that the node's status is made of.
+// One Pod that is pulled for, asked by a probe, made smaller and taken away needs every request
+// there is, but for those that people's streams are carried by (TestExec, TestAttach and
+// TestPortForward of serve) and those that the node's status is made of.
 //
 // row: CRI-03
 func TestEveryCallIsMade(t *testing.T) {
@@ -148,13 +163,16 @@ func TestEveryCallIsMade(t *testing.T) {
 		r.stop()
 		r.with = func(o *kubelet.Options) {
 			o.Config.ImageMaximumGCAge = metav1.Duration{Duration: 10 * time.Minute}
-			o.Dependencies.Disk = func(string) (images.Disk, error) { return images.Disk{Capacity: 100, Available: 90}, nil }
+			o.Dependencies.Disk = func(string) (images.Disk, error) {
+				return images.Disk{Capacity: 100, Available: 90}, nil
+			}
 		}
 		r.start()
 		r.fake.SetRegistry([]crifake.Image{{Names: []string{"fresh:1"}}})
 		app := asking(scriptContainer("app", runs), nil, amounts("", "64Mi"))
 		app.Image = "fresh:1"
-		app.ReadinessProbe = &v1.Probe{PeriodSeconds: 1, ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
+		app.ReadinessProbe = &v1.Probe{PeriodSeconds: 1,
+			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		r.create(pod("a", app))
 		r.advance(3 * time.Second)
 		r.resize("a", "app", amounts("", "32Mi"), amounts("", "32Mi"))
@@ -162,8 +180,10 @@ func TestEveryCallIsMade(t *testing.T) {
 		r.delete("a", 5)
 		r.advance(time.Hour)
 		for _, m := range []string{
-			"Version", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer",
-			"ContainerStatus", "ListContainers", "ContainerStats", "UpdateContainerResources", "ExecSync", "PullImage", "ListImages", "ImageStatus", "RemoveImage",
+			"Version", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox",
+			"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer",
+			"ContainerStatus", "ListContainers", "ContainerStats", "UpdateContainerResources", "ExecSync", "PullImage",
+			"ListImages", "ImageStatus", "RemoveImage",
 		} {
 			if r.fake.Count(m) == 0 {
 				t.Errorf("%s was never called", m)

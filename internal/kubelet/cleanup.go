@@ -41,7 +41,8 @@ func (k *Kubelet) terminateOrphanedPods(ctx context.Context) error {
 		k.opts.Dependencies.Metrics.Orphaned()
 		k.podWorkers.UpdatePod(podworker.UpdatePodOptions{
 			Pod: pod, Source: podworker.SourceRuntime, Gone: true,
-			Termination: &podplan.Termination{Cause: "no source has it any more", RequestedAt: time.Now(), Grace: podplan.GracePeriod(pod)},
+			Termination: &podplan.Termination{Cause: "no source has it any more", RequestedAt: time.Now(),
+				Grace: podplan.GracePeriod(pod)},
 		})
 	}
 	return nil
@@ -49,11 +50,13 @@ func (k *Kubelet) terminateOrphanedPods(ctx context.Context) error {
 
 const adoptInterval = 10 * time.Second
 
-// adoptPods sees to it that the Pods which an earlier kubelet left keep their names: a source may have another Pod of such a name, which must not run beside it. false
-// when ctx ended before the runtime answered.
+// adoptPods sees to it that the Pods which an earlier kubelet left keep their names: a source may
+// have another Pod of such a name, which must not run beside it. false when ctx ended before the
+// runtime answered.
 func (k *Kubelet) adoptPods(ctx context.Context) bool {
 	look := func() ([]pleg.RuntimePod, error) {
-		ctx, cancel := context.WithTimeout(ctx, adoptInterval) // all Pods wait for it: a call that hangs is made again sooner than others
+		// all Pods wait for it: a call that hangs is made again sooner than others
+		ctx, cancel := context.WithTimeout(ctx, adoptInterval)
 		defer cancel()
 		return k.pleg.ListPods(ctx)
 	}
@@ -136,7 +139,8 @@ func (k *Kubelet) cleanupOrphanedPodLogs() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// orphanContainer is a container as far as its end needs it: its preStop hook, and the ports that the hook may name. Notes that cannot be read are left out.
+// orphanContainer is a container as far as its end needs it: its preStop hook, and the ports that
+// the hook may name. Notes that cannot be read are left out.
 func orphanContainer(f pleg.RuntimePodContainer) v1.Container {
 	c := v1.Container{Name: f.Name}
 	hook := v1.LifecycleHandler{}
@@ -147,7 +151,8 @@ func orphanContainer(f pleg.RuntimePodContainer) v1.Container {
 	return c
 }
 
-// orphanPod rebuilds, from what the kubelet wrote into the runtime, as much of a Pod as ending it needs.
+// orphanPod rebuilds, from what the kubelet wrote into the runtime, as much of a Pod as ending it
+// needs.
 func orphanPod(f pleg.RuntimePod) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name, UID: f.UID}}
 	seen := map[string]bool{}

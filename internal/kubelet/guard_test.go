@@ -12,15 +12,17 @@ import (
 
 // goroutineStarters are the packages that may start a program, and which: never a container's.
 var goroutineStarters = map[string]string{
-	"image/credentials": "credential provider plugins", "serve/nodelog": "journalctl", "userns/ledger": "getsubids",
+	"images/credentialprovider": "credential provider plugins", "server/nodelog": "journalctl", "userns/allocations": "getsubids",
 }
 
-// The kubelet starts no processes itself, writes no packet rules, hands out no addresses and places no Pods: containers are made by calls to the runtime, the Pod's
-// network by the runtime's plugin, and the node's name comes with the Pod.
+// The kubelet starts no processes itself, writes no packet rules, hands out no addresses and places
+// no Pods: containers are made by calls to the runtime, the Pod's network by the runtime's plugin,
+// and the node's name comes with the Pod.
 //
 // row: KSL-07
 func TestWhatTheKubeletLeavesToOthers(t *testing.T) {
-	others := []string{"nftables", "iptables", "netlink", "netfilter", "containernetworking", "internal/network", "internal/scheduler", "k8s.io/kube-scheduler", "opencontainers/runc", "containerd/v2"}
+	others := []string{"nftables", "iptables", "netlink", "netfilter", "containernetworking", "internal/network",
+		"internal/scheduler", "k8s.io/kube-scheduler", "opencontainers/runc", "containerd/v2"}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err

@@ -29,19 +29,22 @@ type imageManagers struct {
 func newImageManagers(o Options) (imageManagers, error) {
 	var parts imageManagers
 	var err error
-	parts.providers, err = credentialprovider.New(credentialprovider.Deps{Files: o.Plugins, ServiceAccounts: newServiceAccounts(o.Client), Configs: credentialprovider.NodeConfigs(o.RootDir)})
+	parts.providers, err = credentialprovider.New(credentialprovider.Deps{Files: o.Plugins,
+		ServiceAccounts: newServiceAccounts(o.Client), Configs: credentialprovider.NodeConfigs(o.RootDir)})
 	if err != nil {
 		return parts, err
 	}
 	if verify := o.Config.ImagePullCredentialsVerificationPolicy; verify != "" {
-		parts.pulls, err = pullmanager.Open(o.RootDir, pullmanager.Policy{Verify: verify, Allow: o.Config.PreloadedImagesVerificationAllowlist})
+		parts.pulls, err = pullmanager.Open(o.RootDir,
+			pullmanager.Policy{Verify: verify, Allow: o.Config.PreloadedImagesVerificationAllowlist})
 	}
 	return parts, err
 }
 
 func (k *Kubelet) newPuller(ctx context.Context) *pull.Puller {
 	o := k.opts
-	d := pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls(), NodeCredentials: k.images.providers, Burst: int(o.Config.RegistryBurst)}
+	d := pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls(),
+		NodeCredentials: k.images.providers, Burst: int(o.Config.RegistryBurst)}
 	if q := o.Config.RegistryPullQPS; q != nil {
 		d.QPS = float32(*q)
 	}
@@ -50,7 +53,8 @@ func (k *Kubelet) newPuller(ctx context.Context) *pull.Puller {
 	}
 	if b := k.images.pulls; b != nil {
 		if err := b.Recover(ctx, o.Images); err != nil {
-			klog.FromContext(ctx).Error(err, "Pulls that were cut off are not settled; Pods have to prove their right to those images")
+			klog.FromContext(ctx).Error(err,
+				"Pulls that were cut off are not settled; Pods have to prove their right to those images")
 		}
 		d.Records = b
 	}
@@ -64,9 +68,10 @@ func (k *Kubelet) runImageGC(ctx context.Context) {
 		return
 	}
 	c := gc.New(gc.Deps{
-		Images: o.Images, Containers: o.Runtime, ReferencedImages: k.referencedImages, Disk: o.Dependencies.Disk, Recorder: k.recorder,
-		Node:   &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
-		Policy: imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
+		Images: o.Images, Containers: o.Runtime, ReferencedImages: k.referencedImages, Disk: o.Dependencies.Disk,
+		Recorder: k.recorder,
+		Node:     &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
+		Policy:   imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
 	})
 	c.Run(ctx)
 }
@@ -92,7 +97,8 @@ func imageGCPolicy(o Options) images.GCPolicy {
 	return t
 }
 
-// referencedImages are the images of the Pods that are not at their end, whether their containers are there yet or not.
+// referencedImages are the images of the Pods that are not at their end, whether their containers
+// are there yet or not.
 func (k *Kubelet) referencedImages() []string {
 	var out []string
 	for _, p := range k.Pods() {
@@ -116,7 +122,8 @@ func (k *Kubelet) referencedImages() []string {
 	return out
 }
 
-// serviceAccounts asks the API for what credential provider plugins are told of a Pod's service account; tokens are kept until four fifths of their life are over.
+// serviceAccounts asks the API for what credential provider plugins are told of a Pod's service
+// account; tokens are kept until four fifths of their life are over.
 type serviceAccounts struct {
 	client kubernetes.Interface
 
@@ -152,12 +159,14 @@ func (a *serviceAccounts) GetToken(ctx context.Context, p *v1.Pod, audience stri
 		return t.Token, nil
 	}
 	seconds := int64(accountTokenLifetime.Seconds())
-	r, err := a.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{
-			Audiences: []string{audience}, ExpirationSeconds: &seconds,
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID},
-		},
-	}, metav1.CreateOptions{})
+	r, err := a.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{
+				Audiences: []string{audience}, ExpirationSeconds: &seconds,
+				BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.Name,
+					UID: p.UID},
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

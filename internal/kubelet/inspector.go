@@ -12,15 +12,18 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// Inspector looks at what a Pod does on this machine and at what a registry has. Nothing the kubelet decides depends on it: it is for those who ask why.
+// Inspector looks at what a Pod does on this machine and at what a registry has. Nothing the
+// kubelet decides depends on it: it is for those who ask why.
 type Inspector interface {
-	// Listening are the sockets, address:port, on which processes take connections in the network of a cgroup's processes.
+	// Listening are the sockets, address:port, on which processes take connections in the network
+	// of a cgroup's processes.
 	Listening(cgroup string) ([]string, error)
 	// Measure reads what a cgroup uses.
 	Measure(cgroup string) (usage.Cgroup, error)
 	// Tags are those a registry has of an image's repository.
 	Tags(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
-	// PullProgress are the bytes that are there of an image being pulled, and those in all; false when the runtime does not tell.
+	// PullProgress are the bytes that are there of an image being pulled, and those in all; false
+	// when the runtime does not tell.
 	PullProgress(ctx context.Context, image string) (done, total int64, ok bool)
 }
 
@@ -35,7 +38,8 @@ func (k *Kubelet) Sockets(p *v1.Pod) ([]string, error) {
 	return k.opts.Dependencies.Inspector.Listening(k.opts.Resources.PodPath(p))
 }
 
-// listeningSockets are where the Pod's processes listen. Those of a Pod in the node's network cannot be told from the node's own.
+// listeningSockets are where the Pod's processes listen. Those of a Pod in the node's network
+// cannot be told from the node's own.
 func (k *Kubelet) listeningSockets(p *v1.Pod) []string {
 	if k.opts.Dependencies.Inspector == nil || p.Spec.HostNetwork {
 		return nil

@@ -67,7 +67,8 @@ func New(o Options) (*Kubelet, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	k := &Kubelet{opts: o, node: newNode(o), cluster: podactions.NewAPICluster(o.Client), orphanSeen: make(chan struct{}, 1)}
+	k := &Kubelet{opts: o, node: newNode(o), cluster: podactions.NewAPICluster(o.Client),
+		orphanSeen: make(chan struct{}, 1)}
 	ids, err := allocations.Pool(context.Background(), o.userNamespaceConfig())
 	if err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func New(o Options) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.statusManager = statusmanager.New(o.Client, o.Journal)
-	k.pleg = pleg.New(pleg.Deps{Runtime: o.Runtime, Changed: k.podChanged, Started: k.podStarted, Relisted: o.Dependencies.Metrics.PLEGRelisted, Connected: o.Dependencies.Metrics.EventStreamConnected})
+	k.pleg = pleg.New(pleg.Deps{Runtime: o.Runtime, Changed: k.podChanged, Started: k.podStarted,
+		Relisted: o.Dependencies.Metrics.PLEGRelisted, Connected: o.Dependencies.Metrics.EventStreamConnected})
 	to := mirror.StatusManager(k.statusManager)
 	if o.StaticPods.Standalone {
 		to = discardStatuses{}
@@ -96,33 +98,47 @@ func New(o Options) (*Kubelet, error) {
 func (k *Kubelet) initializeModules(ctx context.Context) {
 	o := k.opts
 	watched := objectcache.Deps{Client: o.Client, Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) }}
-	cache := objectCaches{objectcache.New(ctx, watched), objectcache.NewBundles(ctx, watched), podcertificate.New(ctx, podcertificate.Deps{Client: o.Client, Node: k.node.get, Changed: watched.Changed, Now: time.Now})}
+	cache := objectCaches{objectcache.New(ctx, watched), objectcache.NewBundles(ctx, watched),
+		podcertificate.New(ctx, podcertificate.Deps{Client: o.Client, Node: k.node.get, Changed: watched.Changed,
+			Now: time.Now})}
 	k.objectCache = cache.Cache
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
-		Root: o.RootDir, Plugins: volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}, k.nodeLabels), Objects: cache, Mounts: o.Dependencies.Mounts,
-		Recorder: k.events, Journal: o.Journal, Node: k.nodeView, Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
+		Root: o.RootDir, Plugins: volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}, k.nodeLabels),
+		Objects: cache, Mounts: o.Dependencies.Mounts,
+		Recorder: k.events, Journal: o.Journal, Node: k.nodeView,
+		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
 	})
 	probeManager := prober.New(prober.Deps{
 		Probers: prober.Probers{
-			HTTP: probehttp.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial}, TCP: probetcp.Prober{Dial: o.Dependencies.Dial}, Exec: probeexec.Prober{Runtime: o.Dependencies.ProbeRuntime}, GRPC: probegrpc.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
+			HTTP: probehttp.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
+			TCP:  probetcp.Prober{Dial: o.Dependencies.Dial},
+			Exec: probeexec.Prober{Runtime: o.Dependencies.ProbeRuntime},
+			GRPC: probegrpc.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
 		},
-		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.podWorkers.Wake(uid) }, Probed: k.recordProbe, Sockets: k.listeningSockets,
+		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.podWorkers.Wake(uid) },
+		Probed: k.recordProbe, Sockets: k.listeningSockets,
 	})
 	context.AfterFunc(ctx, probeManager.Close)
 	executor := podactions.New(podactions.Deps{
-		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager, Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods}, Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
+		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
+		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
+		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Puller: k.newPuller(ctx),
 		HTTP:   hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
-			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(), ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,
+			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
+			ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,
 			SeccompDefault: o.Config.SeccompDefault == nil || *o.Config.SeccompDefault, Resources: o.Resources,
 			HostIPs: k.node.hostIPs, Capacity: k.node.capacity, Allocatable: k.node.allocatable,
 		},
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
-		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit, Limits: o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
+		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
+		Limits: o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics, RoundDone: o.Dependencies.Metrics.PodWorkerDone, Memory: k.memoryStats, ResyncInterval: o.Config.SyncFrequency.Duration,
+		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		RoundDone: o.Dependencies.Metrics.PodWorkerDone, Memory: k.memoryStats,
+		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
 }
 
@@ -135,7 +151,8 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		}
 	}
 	in := admit.In{
-		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others, AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls, AppArmor: appArmor(),
+		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others, AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
+		AppArmor: appArmor(),
 		Features: nodestatus.Declared(""),
 	}
 	if victims, refusal = admit.PodsToPreempt(in); len(victims) > 0 {
@@ -146,7 +163,9 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 
 func (k *Kubelet) canResizePod(r admit.Resize, others []*v1.Pod) *reason.Refusal {
 	c := k.opts.Config
-	return admit.CanResize(r, k.node.getOrInitial(), others, admit.Policies{CPU: c.CPUManagerPolicy, Memory: c.MemoryManagerPolicy, Swap: c.MemorySwap.SwapBehavior == "LimitedSwap"})
+	return admit.CanResize(r, k.node.getOrInitial(), others,
+		admit.Policies{CPU: c.CPUManagerPolicy, Memory: c.MemoryManagerPolicy,
+			Swap: c.MemorySwap.SwapBehavior == "LimitedSwap"})
 }
 
 func (k *Kubelet) nodeView(pod *v1.Pod) volume.NodeView {
@@ -206,8 +225,8 @@ func (k *Kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
 	return found, found != nil
 }
 
-// preferPod chooses among Pods of one name: one that has containers before one that waits for the name to be free, then the younger, then by uid so that the answer is
-// the same every time.
+// preferPod chooses among Pods of one name: one that has containers before one that waits for the
+// name to be free, then the younger, then by uid so that the answer is the same every time.
 func preferPod(p, q *v1.Pod) bool {
 	if a, b := len(p.Status.ContainerStatuses) > 0, len(q.Status.ContainerStatuses) > 0; a != b {
 		return a
@@ -218,9 +237,11 @@ func preferPod(p, q *v1.Pod) bool {
 	return p.UID < q.UID
 }
 
-// KillPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With end.Reason the Pod becomes Failed with reason and message, unless
-// all its containers end with 0 (so does upstream); if end.Victim is set the condition DisruptionTarget comes with the last phase. Its containers get end.Grace from end.Asked. The channel is closed when nothing of the Pod runs any
-// more; ok is false when there is no such Pod.
+// KillPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With
+// end.Reason the Pod becomes Failed with reason and message, unless all its containers end with 0
+// (so does upstream); if end.Victim is set the condition DisruptionTarget comes with the last
+// phase. Its containers get end.Grace from end.Asked. The channel is closed when nothing of the Pod
+// runs any more; ok is false when there is no such Pod.
 func (k *Kubelet) KillPod(uid types.UID, end podplan.Termination) (terminated <-chan struct{}, ok bool) {
 	pool := k.workers()
 	if pool == nil {

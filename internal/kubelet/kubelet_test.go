@@ -23,7 +23,8 @@ func (r *rig) phase(name string, want v1.PodPhase) *v1.Pod {
 		r.t.Fatalf("Pod %s is gone\n%s", name, r.facts.all())
 	}
 	if p.Status.Phase != want {
-		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.all(), r.events.all(), r.fake.Dump())
+		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.all(), r.events.all(),
+			r.fake.Dump())
 	}
 	return p
 }
@@ -49,10 +50,12 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 		r.create(pod("web", scriptContainer("app", runs)))
 		p := r.phase("web", v1.PodRunning)
 		st := p.Status.ContainerStatuses[0]
-		if !st.Ready || !*st.Started || !strings.HasPrefix(st.ContainerID, "containerd://") || p.Status.PodIP == "" || p.Status.HostIP != "192.0.2.1" {
+		if !st.Ready || !*st.Started || !strings.HasPrefix(st.ContainerID, "containerd://") || p.Status.PodIP == "" ||
+			p.Status.HostIP != "192.0.2.1" {
 			t.Errorf("status %+v", p.Status)
 		}
-		if got := conditions(p); got != "PodReadyToStartContainers=True Initialized=True Ready=True ContainersReady=True PodScheduled=True" {
+		if got := conditions(p); got != "PodReadyToStartContainers=True Initialized=True Ready=True "+
+			"ContainersReady=True PodScheduled=True" {
 			t.Error(got)
 		}
 		calls := r.fake.Count("RunPodSandbox") + r.fake.Count("CreateContainer") + r.fake.Count("StartContainer")
@@ -63,7 +66,9 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 		r.advance(3 * time.Second)
 		r.gone("web")
 		want := []string{
-			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and can be accessed by the pod",
+			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and " +
+				"can " +
+				"be accessed by the pod",
 			"web spec.containers{app} Normal Created: Container created",
 			"web spec.containers{app} Normal Started: Container started",
 			"web spec.containers{app} Normal Killing: Stopping container app",
@@ -99,10 +104,12 @@ func TestCrashLoop(t *testing.T) {
 		p = r.phase("loop", v1.PodRunning)
 		st = p.Status.ContainerStatuses[0]
 		if st.RestartCount != 1 || st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" ||
-			st.State.Waiting.Message != "back-off 10s restarting failed container=app pod=loop_default(uid-loop)" || st.LastTerminationState.Terminated.ExitCode != 1 {
+			st.State.Waiting.Message != "back-off 10s restarting failed container=app pod=loop_default(uid-loop)" ||
+			st.LastTerminationState.Terminated.ExitCode != 1 {
 			t.Fatalf("%+v", st)
 		}
-		if n := r.events.count("BackOff: Back-off restarting failed container app in pod loop_default(uid-loop)"); n != 1 {
+		if n := r.events.count(
+			"BackOff: Back-off restarting failed container app in pod loop_default(uid-loop)"); n != 1 {
 			t.Errorf("%d BackOff events", n)
 		}
 		for _, gap := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
@@ -174,14 +181,16 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "sleep 2"), scriptContainer("i2", "sleep 2")}
 		r.create(p)
 		got := r.phase("p", v1.PodPending)
-		if c := got.Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "containers with incomplete status: [i1 i2]" {
+		if c := got.Status.Conditions[1]; c.Status != v1.ConditionFalse ||
+			c.Message != "containers with incomplete status: [i1 i2]" {
 			t.Errorf("%+v", c)
 		}
 		if w := got.Status.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "PodInitializing" {
 			t.Errorf("%+v", got.Status.ContainerStatuses[0])
 		}
 		r.advance(2 * time.Second)
-		if c := r.phase("p", v1.PodPending).Status.Conditions[1]; c.Message != "containers with incomplete status: [i2]" {
+		if c := r.phase("p", v1.PodPending).Status.Conditions[1]; c.Message != "containers with incomplete status: "+
+			"[i2]" {
 			t.Errorf("%+v", c)
 		}
 		r.advance(2 * time.Second)
@@ -214,7 +223,8 @@ func TestSandboxDies(t *testing.T) {
 		r.killSandbox("p")
 		r.advance(3 * time.Second)
 		got := r.phase("p", v1.PodRunning)
-		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 || got.Status.InitContainerStatuses[0].RestartCount != 1 {
+		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 ||
+			got.Status.InitContainerStatuses[0].RestartCount != 1 {
 			t.Errorf("%+v", got.Status)
 		}
 		if s := started(r); s != "i1 app i1 app" {
@@ -232,7 +242,8 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("app", runs))
 		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
-			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}},
+			PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
 		}
 		r.create(p)
 		r.advance(10 * time.Second)
@@ -248,7 +259,8 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 		r.start()
 		r.advance(30 * time.Second)
 		after := r.phase("p", v1.PodRunning)
-		if a, b := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || !b.Ready {
+		if a, b := before.Status.ContainerStatuses[0],
+			after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || !b.Ready {
 			t.Errorf("%+v became %+v", a, b)
 		}
 		if n := r.writes(); n != w {
@@ -291,7 +303,8 @@ func TestSameNameWaitsForTheOldPod(t *testing.T) {
 		grace := int64(8)
 		old := r.get("p")
 		old.Spec.TerminationGracePeriodSeconds = &grace
-		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), old, metav1.UpdateOptions{}); err != nil {
+		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), old, metav1.UpdateOptions{}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
@@ -343,7 +356,8 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 func TestPreStopUsesTheGraceUp(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")
-		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}}}
+		c.Lifecycle = &v1.Lifecycle{
+			PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}}}
 		r.create(pod("p", c))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 5)
@@ -363,14 +377,19 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
-		c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}, Key: "a"}}}}
+		c.Env = []v1.EnvVar{
+			{Name: "A", ValueFrom: &v1.EnvVarSource{
+				ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"},
+					Key: "a"}}}}
 		r.create(pod("p", c))
 		r.advance(15 * time.Second)
 		w := r.phase("p", v1.PodPending).Status.ContainerStatuses[0].State.Waiting
 		if w == nil || w.Reason != "CreateContainerConfigError" || w.Message != `configmap "cfg" not found` {
 			t.Fatalf("%+v\n%s", w, r.facts.all())
 		}
-		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}); err != nil {
+		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(),
+			&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"},
+				Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		r.advance(100 * time.Millisecond)
@@ -381,7 +400,8 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 // row: PST-05
 func TestCommandThatIsNotThere(t *testing.T) {
 	runTest(t, func(r *rig) {
-		r.fake.On(crifake.Match{Pod: "p"}, crifake.Script{StartError: `exec: "nosuch": executable file not found in $PATH`})
+		r.fake.On(crifake.Match{Pod: "p"},
+			crifake.Script{StartError: `exec: "nosuch": executable file not found in $PATH`})
 		p := pod("p", scriptContainer("app", ""))
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		r.create(p)
@@ -435,7 +455,9 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 func TestLivenessKillsAndRestarts(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
-		c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
+		c.LivenessProbe = &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
+			PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
 		r.create(pod("p", c))
 		r.advance(6 * time.Second)
 		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
@@ -458,10 +480,12 @@ func TestActiveDeadline(t *testing.T) {
 		r.phase("p", v1.PodRunning)
 		r.advance(6 * time.Second)
 		got := r.phase("p", v1.PodFailed)
-		if got.Status.Reason != "DeadlineExceeded" || got.Status.Message != "Pod was active on the node longer than the specified deadline" {
+		if got.Status.Reason != "DeadlineExceeded" ||
+			got.Status.Message != "Pod was active on the node longer than the specified deadline" {
 			t.Errorf("%+v", got.Status)
 		}
-		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline") != 3 {
+		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified "+
+			"deadline") != 3 {
 			t.Error(r.events.all())
 		}
 	})
@@ -505,7 +529,9 @@ func TestSidecarsStartupProbeHoldsTheNextOnesUp(t *testing.T) {
 		p := pod("p", scriptContainer("app", runs))
 		side := scriptContainer("side", runs)
 		side.RestartPolicy = &always
-		side.StartupProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, InitialDelaySeconds: 5, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3}
+		side.StartupProbe = &v1.Probe{
+			ProbeHandler:        v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}},
+			InitialDelaySeconds: 5, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3}
 		p.Spec.InitContainers = []v1.Container{side, scriptContainer("i1", "exit 0")}
 		r.create(p)
 		if s := started(r); s != "side" {
@@ -603,7 +629,8 @@ func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
 		r.delete("p", 30)
 		r.advance(5 * time.Second)
 		states := recording.states()
-		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") && !strings.HasPrefix(states[n-2], "p Failed") {
+		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") &&
+			!strings.HasPrefix(states[n-2], "p Failed") {
 			t.Errorf("%s", strings.Join(states, "\n"))
 		}
 	})
@@ -616,7 +643,8 @@ func TestOnlyTheChangedContainerIsReplaced(t *testing.T) {
 		r.create(pod("p", scriptContainer("a", runs), scriptContainer("b", runs)))
 		p := r.phase("p", v1.PodRunning).DeepCopy()
 		p.Spec.Containers[0].Image = "other:1"
-		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		r.advance(3 * time.Second)

@@ -103,7 +103,8 @@ func (r *rig) watched() *recordingMounts {
 		switch a := a.(type) {
 		case clienttesting.PatchAction:
 			phase := regexp.MustCompile(`"phase":"(\w+)"`).FindStringSubmatch(string(a.GetPatch()))
-			r.facts.write("API: status patched" + strings.Join(append([]string{""}, phase[min(1, len(phase)):]...), " "))
+			r.facts.write("API: status patched" + strings.Join(append([]string{""}, phase[min(1, len(phase)):]...),
+				" "))
 		case clienttesting.DeleteActionImpl:
 			uid := "none"
 			if p := a.DeleteOptions.Preconditions; p != nil && p.UID != nil {
@@ -125,7 +126,8 @@ var (
 	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z?`)
 )
 
-// sandboxLast puts the first sandbox behind the volumes that are made ready beside it, up to the next plan, so that a transcript has one order of what has none.
+// sandboxLast puts the first sandbox behind the volumes that are made ready beside it, up to the
+// next plan, so that a transcript has one order of what has none.
 func sandboxLast(lines []string) []string {
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "Called: CRI RunPodSandbox") })
 	if at < 0 {
@@ -142,9 +144,13 @@ func sandboxLast(lines []string) []string {
 // transcript is the journal of a story, compared with its file in testdata.
 func (r *rig) transcript(file string) {
 	r.t.Helper()
-	var kept []string // what is seen of the runtime and written to the API has its own pace; its order is looked at by itself
+	// what is seen of the runtime and written to the API has its own pace; its order is looked at
+	// by itself
+	var kept []string
 	for _, l := range sandboxLast(strings.Split(r.facts.all(), "\n")) {
-		if !strings.Contains(l, " Called: CRI List took") && !strings.HasPrefix(l, "API: status") && !slices.ContainsFunc([]string{"StatusWritten", "ConditionChanged", "PhaseChanged", "ContainerExited"}, func(k string) bool { return strings.Contains(l, " "+k+": ") }) {
+		if !strings.Contains(l, " Called: CRI List took") && !strings.HasPrefix(l, "API: status") &&
+			!slices.ContainsFunc([]string{"StatusWritten", "ConditionChanged", "PhaseChanged", "ContainerExited"},
+				func(k string) bool { return strings.Contains(l, " "+k+": ") }) {
 			kept = append(kept, l)
 		}
 	}
@@ -190,7 +196,8 @@ func mem(c v1.Container, size string) v1.Container {
 	return c
 }
 
-// The whole life of a Pod with an init container, a memory volume, a probe and a preStop hook: what its worker plans and does to kernel, runtime and API, in order.
+// The whole life of a Pod with an init container, a memory volume, a probe and a preStop hook: what
+// its worker plans and does to kernel, runtime and API, in order.
 //
 // row: PWK-06
 // row: PWK-11
@@ -202,12 +209,14 @@ func mem(c v1.Container, size string) v1.Container {
 // row: PWK-29
 // row: PWK-32
 func TestLifeOfAPod(t *testing.T) {
-	for name, slow := range map[string]bool{"volumes ready before the sandbox": false, "sandbox before the volumes are ready": true} {
+	for name, slow := range map[string]bool{"volumes ready before the sandbox": false,
+		"sandbox before the volumes are ready": true} {
 		t.Run(name, func(t *testing.T) { runTest(t, func(r *rig) { r.watched().slow = slow; r.life() }) })
 	}
 }
 
-// life is the story of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's cgroup is there; no container is made before both are.
+// life is the story of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's
+// cgroup is there; no container is made before both are.
 func (r *rig) life() {
 	t := r.t
 	a := r.serveProbes()
@@ -219,7 +228,9 @@ func (r *rig) life() {
 	app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
 	p := pod("web", app)
 	p.Spec.InitContainers = []v1.Container{scriptContainer("setup", "exit 0")}
-	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+	p.Spec.Volumes = []v1.Volume{
+		{Name: "scratch",
+			VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
 	r.create(p)
 	r.advance(12 * time.Second)
 	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
@@ -238,21 +249,27 @@ func (r *rig) life() {
 	lines := strings.Split(r.facts.all(), "\n")
 	inOrder(t, lines, "kernel: cgroup /kubepods/burstable/poduid-web made", "RunPodSandbox", "CreateContainer setup")
 	inOrder(t, lines,
-		"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch", "CreateContainer setup", "StartContainer", "StartContainer", "readiness probe of app", "-- deleted",
-		"preStop", "StopContainer", "StopPodSandbox", "kernel: unmounted scratch", "kernel: cgroup /kubepods/burstable/poduid-web removed", "API: object deleted, uid uid-web",
+		"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch",
+		"CreateContainer setup", "StartContainer", "StartContainer", "readiness probe of app", "-- deleted",
+		"preStop", "StopContainer", "StopPodSandbox", "kernel: unmounted scratch",
+		"kernel: cgroup /kubepods/burstable/poduid-web removed", "API: object deleted, uid uid-web",
 	)
-	inOrder(t, lines, "API: status patched Running", "-- deleted", "StopPodSandbox", "API: status patched Succeeded", "API: object deleted, uid uid-web")
+	inOrder(t, lines, "API: status patched Running", "-- deleted", "StopPodSandbox", "API: status patched Succeeded",
+		"API: object deleted, uid uid-web")
 }
 
 // row: PWK-30
 //
-// An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When it comes back the rest follows.
+// An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When
+// it comes back the rest follows.
 func TestUnmountThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		m := r.watched()
 		m.blocked = make(chan struct{})
 		p := pod("held", scriptContainer("app", runs))
-		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "scratch",
+				VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 		r.create(p)
 		r.create(pod("free", scriptContainer("app", runs)))
@@ -277,7 +294,8 @@ func TestUnmountThatHangs(t *testing.T) {
 	})
 }
 
-// Directories are there and pull secrets have been read before the runtime is asked for the first time.
+// Directories are there and pull secrets have been read before the runtime is asked for the first
+// time.
 //
 // row: PWK-13
 func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
@@ -285,7 +303,8 @@ func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
 		r.fake.SetRegistry([]crifake.Image{{Names: []string{"registry.example/app:1"}, Auth: "u:p"}})
 		secret := &v1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull"}, Type: v1.SecretTypeDockerConfigJson,
-			Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"username":"u","password":"p"}}}`)},
+			Data: map[string][]byte{
+				v1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"username":"u","password":"p"}}}`)},
 		}
 		if err := r.api.Tracker().Add(secret); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
-// hangingMounts is a mount below a Pod's directory that cannot be taken off before the test lets it.
+// hangingMounts is a mount below a Pod's directory that cannot be taken off before the test lets
+// it.
 type hangingMounts struct {
 	mount.DirMounter
 	unblock chan struct{}
@@ -58,10 +59,13 @@ func (p *logBuffer) String() string {
 	return p.b.String()
 }
 
-// klogLine is what tools that read logs of Kubernetes expect: I0501 09:14:22.881000 4 file.go:225] "Message" key="value".
-var klogLine = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.]+\.go:\d+\] "[^"]+"( [\w/.]+=("([^"\\]|\\.)*"|\S+))*$`)
+// klogLine is what tools that read logs of Kubernetes expect: I0501 09:14:22.881000 4 file.go:225]
+// "Message" key="value".
+var klogLine = regexp.MustCompile(
+	`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.]+\.go:\d+\] "[^"]+"( [\w/.]+=("([^"\\]|\\.)*"|\S+))*$`)
 
-// Somebody who reads the kubelet's log at its usual verbosity sees what a deletion waits for: the hook, then the unmount.
+// Somebody who reads the kubelet's log at its usual verbosity sees what a deletion waits for: the
+// hook, then the unmount.
 //
 // row: OPS-09
 // row: OPS-10
@@ -88,12 +92,15 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 		r.delete("p", 30)
 		r.advance(4 * time.Second)
 		klog.Flush()
-		if s := log.String(); !strings.Contains(s, `"Waiting for the preStop hook"`) || strings.Contains(s, "hook is over") || !strings.Contains(s, `container="app"`) || !strings.Contains(s, `pod="default/p"`) {
+		if s := log.String(); !strings.Contains(s, `"Waiting for the preStop hook"`) || strings.Contains(s,
+			"hook is over") || !strings.Contains(s, `container="app"`) || !strings.Contains(s, `pod="default/p"`) {
 			t.Errorf("the log does not tell of the hook:\n%s", s)
 		}
 		r.advance(30 * time.Second)
 		klog.Flush()
-		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s, `"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s, `step="removal of the Pod's volumes"`) {
+		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s,
+			`"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s,
+			`step="removal of the Pod's volumes"`) {
 			t.Errorf("the log does not tell of the unmount:\n%s", s)
 		}
 		for _, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {

@@ -40,8 +40,9 @@ func (r *rig) rewrite(name string, change func(*v1.Pod)) {
 	r.advance(100 * time.Millisecond)
 }
 
-// Whatever a source says of a Pod is compared with what the Pod is: what is new is begun, a change is acted on, a write of others to the status is taken note of
-// and changes nothing, a deletion and a Pod that is left out end it.
+// Whatever a source says of a Pod is compared with what the Pod is: what is new is begun, a change
+// is acted on, a write of others to the status is taken note of and changes nothing, a deletion and
+// a Pod that is left out end it.
 //
 // row: KSL-20
 // row: KSL-21
@@ -52,18 +53,24 @@ func TestSourceReports(t *testing.T) {
 			say       func()
 			want, not string
 		}{
-			{"ADD", func() { r.create(pod("a", scriptContainer("app", runs))) }, "a Accepted: received by the kubelet from source api", ""},
+			{"ADD", func() { r.create(pod("a", scriptContainer("app", runs))) },
+				"a Accepted: received by the kubelet from source api", ""},
 			{"RECONCILE", func() {
 				r.rewrite("a", func(p *v1.Pod) {
-					p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "example.com/others", Status: v1.ConditionTrue})
+					p.Status.Conditions = append(p.Status.Conditions,
+						v1.PodCondition{Type: "example.com/others", Status: v1.ConditionTrue})
 				})
 			}, "", "a Planned"},
-			{"UPDATE without effect", func() { r.rewrite("a", func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} }) }, "", "a Planned"},
-			{"UPDATE", func() { r.rewrite("a", func(p *v1.Pod) { p.Spec.Containers[0].Image, p.Generation = "busybox:2", 2 }) }, "a Planned: plan: [stop app", ""},
+			{"UPDATE without effect",
+				func() { r.rewrite("a", func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} }) }, "", "a Planned"},
+			{"UPDATE", func() {
+				r.rewrite("a", func(p *v1.Pod) { p.Spec.Containers[0].Image, p.Generation = "busybox:2", 2 })
+			}, "a Planned: plan: [stop app", ""},
 			{"DELETE", func() { r.delete("a", 1) }, "a Killing: stopping Pod: deleted, grace 1s", ""},
 			{"ADD b", func() { r.create(pod("b", scriptContainer("app", runs))) }, "b Accepted", ""},
 			{"REMOVE", func() {
-				if err := r.api.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), "default", "b"); err != nil {
+				if err := r.api.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), "default", "b"); err !=
+					nil {
 					t.Fatal(err)
 				}
 				r.advance(100 * time.Millisecond)
@@ -90,8 +97,9 @@ func TestSourceReports(t *testing.T) {
 	})
 }
 
-// Each thing that can happen to a node that is at rest reaches the Pod it is about, and only that: a source's word, the runtime's, a probe's answer, the time that
-// a plan named; and what nobody speaks of is found by looking.
+// Each thing that can happen to a node that is at rest reaches the Pod it is about, and only that:
+// a source's word, the runtime's, a probe's answer, the time that a plan named; and what nobody
+// speaks of is found by looking.
 //
 // row: KSL-22
 // row: KSL-30
@@ -110,8 +118,10 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 			within  time.Duration
 			want    string
 		}{
-			{"source", func() { r.rewrite("web", func(p *v1.Pod) { p.Spec.Containers[0].Image = "busybox:1@x" }) }, time.Second, "web Planned: plan: [stop app"},
-			{"source again", func() { r.rewrite("web", func(p *v1.Pod) { p.Spec.Containers[0].Image = "busybox:1" }) }, time.Minute, "web Planned: plan: [start app"},
+			{"source", func() { r.rewrite("web", func(p *v1.Pod) { p.Spec.Containers[0].Image = "busybox:1@x" }) },
+				time.Second, "web Planned: plan: [stop app"},
+			{"source again", func() { r.rewrite("web", func(p *v1.Pod) { p.Spec.Containers[0].Image = "busybox:1" }) },
+				time.Minute, "web Planned: plan: [start app"},
 			{"runtime", func() { r.kill("web") }, 100 * time.Millisecond, "web ContainerExited: container app exited"},
 			{"time of a plan", func() {}, time.Minute, "web ContainerStarted: container app started"},
 			{"probe", func() { a.fail("live") }, 6 * time.Second, "web Killing: stopping container app"},
@@ -137,7 +147,8 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 	})
 }
 
-// What is left on disk and in the cgroups of a Pod that nobody has goes within two seconds, and so does what could not be taken away at first.
+// What is left on disk and in the cgroups of a Pod that nobody has goes within two seconds, and so
+// does what could not be taken away at first.
 //
 // row: KSL-24
 func TestHousekeeping(t *testing.T) {
@@ -166,7 +177,8 @@ func TestHousekeeping(t *testing.T) {
 	})
 }
 
-// A Pod of which nothing is heard is decided on again by syncFrequency, without a word to the runtime and without a plan.
+// A Pod of which nothing is heard is decided on again by syncFrequency, without a word to the
+// runtime and without a plan.
 //
 // row: KSL-28
 func TestSyncFrequency(t *testing.T) {
@@ -183,7 +195,8 @@ func TestSyncFrequency(t *testing.T) {
 		r.phase("web", v1.PodRunning)
 		r.advance(time.Minute)
 		for range 5 {
-			before, plans, calls := rounds, strings.Count(r.facts.all(), "Planned"), r.fake.Count("ContainerStatus")+r.fake.Count("PodSandboxStatus")
+			before, plans, calls := rounds, strings.Count(r.facts.all(), "Planned"),
+				r.fake.Count("ContainerStatus")+r.fake.Count("PodSandboxStatus")
 			r.advance(90 * time.Second) // a minute, and up to half of it more
 			if rounds == before {
 				t.Error("not decided on again")
@@ -198,7 +211,8 @@ func TestSyncFrequency(t *testing.T) {
 	})
 }
 
-// A call whose answer is lost has been carried out: the kubelet looks, finds what is there, and makes nothing twice.
+// A call whose answer is lost has been carried out: the kubelet looks, finds what is there, and
+// makes nothing twice.
 //
 // row: PWK-33
 func TestLostAnswersMakeNothingTwice(t *testing.T) {

@@ -42,7 +42,8 @@ func (r *rig) assertOneSandbox() {
 	}
 }
 
-// A Pod is deleted while its sandbox is being made, and the runtime makes it nevertheless: the next Pod of that name waits until that is over.
+// A Pod is deleted while its sandbox is being made, and the runtime makes it nevertheless: the next
+// Pod of that name waits until that is over.
 func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 	for _, late := range []string{"1ms", "500ms", "1900ms", "3s", "9s"} {
 		t.Run(late, func(t *testing.T) {
@@ -67,7 +68,8 @@ func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 	}
 }
 
-// While no kubelet is there a Pod is deleted and made again: the next kubelet ends the one before it starts the other.
+// While no kubelet is there a Pod is deleted and made again: the next kubelet ends the one before
+// it starts the other.
 func TestAPodMadeAgainWhileTheKubeletWasAway(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(time.Second)
@@ -93,7 +95,8 @@ func (r *rig) crash() {
 	r.stop()
 }
 
-// The same when the kubelet dies while the sandbox is being made, and another Pod of the name is there when the next kubelet comes.
+// The same when the kubelet dies while the sandbox is being made, and another Pod of the name is
+// there when the next kubelet comes.
 func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 	for _, late := range []string{"1s", "4s", "9s"} {
 		t.Run(late, func(t *testing.T) {
@@ -119,7 +122,8 @@ func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 	}
 }
 
-// A runtime that does not answer the first question of a new kubelet is asked again soon: no Pod is taken in before.
+// A runtime that does not answer the first question of a new kubelet is asked again soon: no Pod is
+// taken in before.
 func TestFirstQuestionThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(time.Second)
@@ -134,7 +138,8 @@ func TestFirstQuestionThatHangs(t *testing.T) {
 	})
 }
 
-// A static Pod is changed while neither kubelet nor API server is there, perhaps because it is the API server: the one before it is ended without asking anybody.
+// A static Pod is changed while neither kubelet nor API server is there, perhaps because it is the
+// API server: the one before it is ended without asking anybody.
 func TestAStaticPodChangedWhileNobodyWasThere(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, nil)
@@ -168,8 +173,10 @@ func drawIncarnation(t *rapid.T, i int) kubeletRun {
 		n.lives = min(n.lives, 40*time.Millisecond)
 	}
 	if rapid.IntRange(0, 3).Draw(t, label("has a fault")) > 0 {
-		n.call = rapid.SampledFrom([]string{"RunPodSandbox", "RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox"}).Draw(t, label("call"))
-		n.fault = rapid.SampledFrom([]string{"1*drop", "1*error(no luck)", "1*hang", fmt.Sprintf("1*late(%s)", ms(9000, "comes"))}).Draw(t, label("fault"))
+		n.call = rapid.SampledFrom([]string{"RunPodSandbox", "RunPodSandbox", "CreateContainer", "StartContainer",
+			"StopContainer", "StopPodSandbox"}).Draw(t, label("call"))
+		n.fault = rapid.SampledFrom([]string{"1*drop", "1*error(no luck)", "1*hang",
+			fmt.Sprintf("1*late(%s)", ms(9000, "comes"))}).Draw(t, label("fault"))
 	}
 	if rapid.IntRange(0, 2).Draw(t, label("kubelet dies")) == 0 {
 		n.killed, n.away = ms(6000, "killed"), ms(3000, "away")
@@ -225,8 +232,8 @@ func (n kubeletRun) live(r *rig, uid string) error {
 	return nil
 }
 
-// Pods of one name are made and deleted at any moment, the runtime loses its answers or comes late, the kubelet dies: never are two of them there at once, each
-// ends, and the last one runs.
+// Pods of one name are made and deleted at any moment, the runtime loses its answers or comes late,
+// the kubelet dies: never are two of them there at once, each ends, and the last one runs.
 func TestPodsOfOneName(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue { // a whole kubelet each
 		if err := checks.Value.Set("40"); err != nil {
@@ -249,7 +256,9 @@ func TestPodsOfOneName(t *testing.T) {
 				}
 			}
 			r.createNamed("uid-last", pod("web", scriptContainer("app", runs)))
-			r.advance(15 * time.Minute) // a stop that hangs takes two, a sandbox's making that hangs four, and a fault that nobody met yet may hit the last one
+			// a stop that hangs takes two, a sandbox's making that hangs four, and a fault that
+			// nobody met yet may hit the last one
+			r.advance(15 * time.Minute)
 			if p := r.get("web"); p.Status.Phase != v1.PodRunning {
 				wrong = append(wrong, fmt.Sprintf("the last one does not run: %+v\n%s", p.Status, r.fake.Dump()))
 			}
@@ -266,7 +275,8 @@ func TestPodsOfOneName(t *testing.T) {
 	})
 }
 
-// A Pod that only the runtime has is ended as it was meant to be: its hook is known from the runtime's records.
+// A Pod that only the runtime has is ended as it was meant to be: its hook is known from the
+// runtime's records.
 //
 // row: TRM-05
 func TestAPodThatOnlyTheRuntimeHasRunsItsHook(t *testing.T) {

@@ -24,9 +24,10 @@ func newNode(o Options) *node { return &node{opts: o, synced: make(chan struct{}
 
 // watch follows the object until ctx ends; changed is called after each change.
 func (n *node) watch(ctx context.Context, changed func()) {
-	f := informers.NewSharedInformerFactoryWithOptions(n.opts.Client, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
-		l.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.opts.NodeName).String()
-	}))
+	f := informers.NewSharedInformerFactoryWithOptions(n.opts.Client, 0,
+		informers.WithTweakListOptions(func(l *metav1.ListOptions) {
+			l.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.opts.NodeName).String()
+		}))
 	i := f.Core().V1().Nodes().Informer()
 	set := func(obj any) {
 		if v, ok := obj.(*v1.Node); ok && v.Name == n.opts.NodeName {
@@ -36,7 +37,8 @@ func (n *node) watch(ctx context.Context, changed func()) {
 			changed()
 		}
 	}
-	h, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: set, UpdateFunc: func(_, obj any) { set(obj) }})
+	h, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: set,
+		UpdateFunc: func(_, obj any) { set(obj) }})
 	if err != nil {
 		return // only a stopped informer refuses a handler
 	}
@@ -55,7 +57,8 @@ func (n *node) get() *v1.Node {
 	return n.current
 }
 
-// getOrInitial is the newest state; while the API has not told it, what this kubelet would register. Nil when neither is there.
+// getOrInitial is the newest state; while the API has not told it, what this kubelet would
+// register. Nil when neither is there.
 func (n *node) getOrInitial() *v1.Node {
 	if v := n.get(); v != nil {
 		return v

@@ -41,7 +41,8 @@ type Options struct {
 	Journal      journal.Sink             // nil: no journal
 	Plugins      credentialprovider.Files // of credential providers
 	StaticPods   StaticPods
-	// Housekeeping is how often the node's own directories and cgroups are looked through for what no Pod owns; 0 is upstream's 2 s.
+	// Housekeeping is how often the node's own directories and cgroups are looked through for what
+	// no Pod owns; 0 is upstream's 2 s.
 	Housekeeping time.Duration
 }
 
@@ -53,18 +54,22 @@ type StaticPods struct {
 
 // Dependencies are the hands that app joins to the kubelet.
 type Dependencies struct {
-	HostIPs      func() []string
-	Cgroups      Cgroups
-	Mounts       volume.Mounter
-	ProbeRuntime internalapi.RuntimeService             // for exec probes, which the journal keeps apart; Options.Runtime when nil
-	Dial         dial.Func                              // opens connections of network probes and hooks; nil dials the network
-	Capacity     func() v1.ResourceList                 // of the node; nil takes the Node object's
-	Disk         func(path string) (images.Disk, error) // of the file system path is on; nil: images are never collected
-	Allocatable  func() v1.ResourceList                 // of the node; nil takes the Node object's
-	NodeShutdown func() *reason.Refusal                 // why no Pod is taken in now; nil: Pods are
-	LocalNode    func() *v1.Node                        // this node as long as the API has not told of it; nil: not known
-	Metrics      *metrics.Metrics                       // counts what is done; nil: nobody counts
-	Inspector    Inspector                              // looks at Pods for those who ask why; nil: nobody looks
+	HostIPs func() []string
+	Cgroups Cgroups
+	Mounts  volume.Mounter
+	// for exec probes, which the journal keeps apart; Options.Runtime when nil
+	ProbeRuntime internalapi.RuntimeService
+	// opens connections of network probes and hooks; nil dials the network
+	Dial     dial.Func
+	Capacity func() v1.ResourceList // of the node; nil takes the Node object's
+	// of the file system path is on; nil: images are never collected
+	Disk         func(path string) (images.Disk, error)
+	Allocatable  func() v1.ResourceList // of the node; nil takes the Node object's
+	NodeShutdown func() *reason.Refusal // why no Pod is taken in now; nil: Pods are
+	// this node as long as the API has not told of it; nil: not known
+	LocalNode func() *v1.Node
+	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
+	Inspector Inspector        // looks at Pods for those who ask why; nil: nobody looks
 }
 
 // Cgroups holds the cgroup tree.
@@ -81,7 +86,8 @@ func (o *Options) complete() error {
 		return errors.New("kubelet: NodeName is missing")
 	case o.Runtime == nil || o.Images == nil:
 		return errors.New("kubelet: Runtime and Images are missing")
-	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.StaticPods.Rules.Default == nil || o.StaticPods.Rules.Validate == nil):
+	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" &&
+		(o.StaticPods.Rules.Default == nil || o.StaticPods.Rules.Validate == nil):
 		return errors.New("kubelet: Rules are missing, which static Pods need")
 	case o.Dependencies.Cgroups == nil || o.Dependencies.Mounts == nil:
 		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")
@@ -122,7 +128,8 @@ func (o *Options) backOffLimits() podplan.Limits {
 	return l
 }
 
-// parallelPulls is how many images are pulled side by side; one unless the configuration says otherwise, as upstream.
+// parallelPulls is how many images are pulled side by side; one unless the configuration says
+// otherwise, as upstream.
 func (o *Options) parallelPulls() int {
 	if s := o.Config.SerializeImagePulls; s == nil || *s {
 		return 1
@@ -152,7 +159,8 @@ func (o *Options) resolvConf() string {
 	return "/etc/resolv.conf"
 }
 
-// hookClient asks lifecycle hooks: any certificate is accepted, as upstream does, because Pods have none that the node could know.
+// hookClient asks lifecycle hooks: any certificate is accepted, as upstream does, because Pods have
+// none that the node could know.
 func hookClient(d dial.Func) *http.Client {
 	return &http.Client{Transport: hookTransport(d), Timeout: time.Minute}
 }

@@ -12,7 +12,8 @@ import (
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
-// The runtime is told the cgroup that the kubelet made for the Pod, in the words of the driver that both use.
+// The runtime is told the cgroup that the kubelet made for the Pod, in the words of the driver that
+// both use.
 //
 // row: CRI-12
 func TestParentCgroupInTheRequest(t *testing.T) {

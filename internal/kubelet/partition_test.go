@@ -67,8 +67,8 @@ func (l *connection) reconnect() {
 	l.down = false
 }
 
-// For ten minutes nobody hears from the API server: Pods run on by their last spec, are probed and restarted. Then the node tells what happened, and ends what was
-// deleted meanwhile.
+// For ten minutes nobody hears from the API server: Pods run on by their last spec, are probed and
+// restarted. Then the node tells what happened, and ends what was deleted meanwhile.
 //
 // row: KSL-11
 // row: KSL-12
@@ -112,14 +112,16 @@ func TestPartition(t *testing.T) {
 		}
 		for name, restarts := range map[string]int32{"web": 1, "killed": 1, "evicted": 0} {
 			p := local[name]
-			if p == nil || p.Status.ContainerStatuses[0].RestartCount != restarts || p.Status.ContainerStatuses[0].State.Running == nil || readyIs(p) != v1.ConditionTrue {
+			if p == nil || p.Status.ContainerStatuses[0].RestartCount != restarts ||
+				p.Status.ContainerStatuses[0].State.Running == nil || readyIs(p) != v1.ConditionTrue {
 				t.Errorf("%s after ten minutes alone: %+v", name, p)
 			}
 		}
 		l.reconnect()
 		r.advance(2 * time.Minute) // the watch's own back-off is under a minute
 		for _, name := range []string{"web", "killed"} {
-			if p := r.phase(name, v1.PodRunning); p.Status.ContainerStatuses[0].RestartCount != 1 || readyIs(p) != v1.ConditionTrue {
+			if p := r.phase(name, v1.PodRunning); p.Status.ContainerStatuses[0].RestartCount != 1 ||
+				readyIs(p) != v1.ConditionTrue {
 				t.Errorf("%s is told as %+v", name, p.Status)
 			}
 		}

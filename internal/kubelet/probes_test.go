@@ -51,7 +51,8 @@ func (a *probeServer) count() map[string]int {
 }
 
 func probeSpec(name string, period, failures int32) *v1.Probe {
-	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{name}}}, PeriodSeconds: period, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: failures}
+	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{name}}},
+		PeriodSeconds: period, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: failures}
 }
 
 func readyIs(p *v1.Pod) v1.ConditionStatus {
@@ -68,7 +69,8 @@ func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("p", scriptContainer("app", runs)))
 		p := r.phase("p", v1.PodRunning)
-		if st := p.Status.ContainerStatuses[0]; !st.Ready || st.Started == nil || !*st.Started || readyIs(p) != v1.ConditionTrue {
+		if st := p.Status.ContainerStatuses[0]; !st.Ready || st.Started == nil || !*st.Started ||
+			readyIs(p) != v1.ConditionTrue {
 			t.Errorf("%+v", p.Status)
 		}
 	})
@@ -96,13 +98,15 @@ func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 		}
 		r.advance(time.Minute)
 		p := r.phase("p", v1.PodRunning)
-		if st := p.Status.ContainerStatuses[0]; readyIs(p) != v1.ConditionFalse || st.Ready || st.RestartCount != 0 || st.State.Running == nil {
+		if st := p.Status.ContainerStatuses[0]; readyIs(p) != v1.ConditionFalse || st.Ready || st.RestartCount != 0 ||
+			st.State.Running == nil {
 			t.Errorf("%+v", p.Status)
 		}
 	})
 }
 
-// A container that its liveness or startup probe gives up is restarted, or not, as the policy says; the Pod stays the same Pod on the same node.
+// A container that its liveness or startup probe gives up is restarted, or not, as the policy says;
+// the Pod stays the same Pod on the same node.
 //
 // row: PRB-14
 // row: PRB-19
@@ -122,7 +126,8 @@ func TestProbesThatGiveUp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			runTest(t, func(r *rig) {
-				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap 'exit 143' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
+				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap 'exit 143' TERM; while true; do sleep 1; done",
+					Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
 				c := scriptContainer("app", runs)
 				if tc.kind == "liveness" {
 					c.LivenessProbe = probeSpec("sick", 5, 3)
@@ -133,16 +138,20 @@ func TestProbesThatGiveUp(t *testing.T) {
 				p.Spec.RestartPolicy = tc.policy
 				r.create(p)
 				r.advance(14 * time.Second)
-				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.RestartCount != 0 || st.State.Running == nil {
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.RestartCount != 0 ||
+					st.State.Running == nil {
 					t.Fatalf("given up before 3 × 5 s: %+v", st)
 				}
 				r.advance(3 * time.Second)
 				got := r.phase("p", tc.phase)
-				if n := got.Status.ContainerStatuses[0].RestartCount; n != tc.restarts || got.UID != p.UID || got.Spec.NodeName != "n1" {
+				if n := got.Status.ContainerStatuses[0].RestartCount; n != tc.restarts || got.UID != p.UID ||
+					got.Spec.NodeName != "n1" {
 					t.Errorf("%d restarts, want %d: %+v", n, tc.restarts, got.Status)
 				}
 				want := "Container app failed " + tc.kind + " probe, will be restarted"
-				if tc.restarts == 0 { // nothing of the Pod is kept, so it is stopped as a whole; the event is upstream's then too
+				// nothing of the Pod is kept, so it is stopped as a whole; the event is upstream's
+				// then too
+				if tc.restarts == 0 {
 					want = "Stopping container app"
 				}
 				if r.events.count("Normal Killing: "+want) == 0 {
@@ -153,15 +162,16 @@ func TestProbesThatGiveUp(t *testing.T) {
 	}
 }
 
-// A container that ignores TERM is killed after the grace period of the probe that gave it up, and that it is killed is
-// told; when its Pod is deleted meanwhile, that is told as well.
+// A container that ignores TERM is killed after the grace period of the probe that gave it up, and
+// that it is killed is told; when its Pod is deleted meanwhile, that is told as well.
 //
 // row: PRB-19
 func TestTheProbesOwnGracePeriod(t *testing.T) {
 	for name, deleted := range map[string]bool{"alone": false, "and then deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(r *rig) {
-				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap '' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
+				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap '' TERM; while true; do sleep 1; done",
+					Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
 				c := scriptContainer("app", runs)
 				c.LivenessProbe = probeSpec("sick", 5, 1)
 				c.LivenessProbe.TerminationGracePeriodSeconds = new(int64(8))
@@ -184,7 +194,8 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 					t.Errorf("killed before its 8 s were over: %d restarts", n)
 				}
 				r.advance(3 * time.Second)
-				if st := r.get("p").Status.ContainerStatuses[0]; st.RestartCount != 1 || st.LastTerminationState.Terminated == nil || st.LastTerminationState.Terminated.ExitCode != 137 {
+				if st := r.get("p").Status.ContainerStatuses[0]; st.RestartCount != 1 ||
+					st.LastTerminationState.Terminated == nil || st.LastTerminationState.Terminated.ExitCode != 137 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -192,7 +203,8 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 	}
 }
 
-// What probes had found before a restart of the kubelet holds until they find something else; the counters begin anew, so nothing flips without its threshold.
+// What probes had found before a restart of the kubelet holds until they find something else; the
+// counters begin anew, so nothing flips without its threshold.
 func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -207,13 +219,15 @@ func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 		{name: "unready, and well since", bad: []string{"ready"}, soon: true, late: true},
 		{name: "started is not asked again", badThen: []string{"start"}, before: true, soon: true, late: true},
 		{name: "not started yet", bad: []string{"start"}, badThen: []string{"start"}},
-		{name: "liveness needs its threshold again", badThen: []string{"live"}, before: true, soon: true, late: true, restarts: 1},
+		{name: "liveness needs its threshold again", badThen: []string{"live"}, before: true, soon: true, late: true,
+			restarts: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			runTest(t, func(r *rig) {
 				a := r.serveProbes(tc.bad...)
 				c := scriptContainer("app", runs)
-				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = probeSpec("start", 2, 300), probeSpec("ready", 4, 3), probeSpec("live", 10, 3)
+				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = probeSpec("start", 2, 300),
+					probeSpec("ready", 4, 3), probeSpec("live", 10, 3)
 				r.create(pod("p", c))
 				r.advance(20 * time.Second)
 				before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
@@ -224,11 +238,13 @@ func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 				a.fail(tc.badThen...)
 				writes := r.writes()
 				r.start()
-				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.before || r.writes() != writes {
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.before ||
+					r.writes() != writes {
 					t.Errorf("the restart alone made %+v of %+v in %d writes", st, before, r.writes()-writes)
 				}
 				r.advance(8 * time.Second)
-				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.soon || st.ContainerID != before.ContainerID || st.RestartCount != 0 {
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.soon ||
+					st.ContainerID != before.ContainerID || st.RestartCount != 0 {
 					t.Errorf("after 8 s: %+v", st)
 				}
 				r.advance(42 * time.Second)

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
-// qosContainerManager is the cgroup tree whose burstable tier has the shares of all its Pods together, brought up to date whenever a Pod comes or goes.
+// qosContainerManager is the cgroup tree whose burstable tier has the shares of all its Pods
+// together, brought up to date whenever a Pod comes or goes.
 type qosContainerManager struct {
 	Cgroups
 	opts resource.Options
@@ -66,7 +67,8 @@ func (k *Kubelet) activePods() []*v1.Pod {
 	return out
 }
 
-// createCgroups makes the cgroups that hold all Pods: what the node's reservations leave (enforceNodeAllocatable), then the tiers.
+// createCgroups makes the cgroups that hold all Pods: what the node's reservations leave
+// (enforceNodeAllocatable), then the tiers.
 func (k *Kubelet) createCgroups() error {
 	for _, path := range k.opts.Resources.Tree() {
 		v := resource.Values{}
@@ -83,16 +85,20 @@ func (k *Kubelet) createCgroups() error {
 	return nil
 }
 
-// podsCgroupValues bound all Pods together, unless the configuration does not want that or the capacity is not known.
+// podsCgroupValues bound all Pods together, unless the configuration does not want that or the
+// capacity is not known.
 func (k *Kubelet) podsCgroupValues() resource.Values {
 	c := k.opts.Config
-	if k.opts.Dependencies.Capacity == nil || c.EnforceNodeAllocatable != nil && !slices.Contains(c.EnforceNodeAllocatable, "pods") {
+	if k.opts.Dependencies.Capacity == nil ||
+		c.EnforceNodeAllocatable != nil && !slices.Contains(c.EnforceNodeAllocatable, "pods") {
 		return resource.Values{}
 	}
-	return resource.ForPods(k.opts.Dependencies.Capacity(), resource.Reserved{System: parseQuantities(c.SystemReserved), Kube: parseQuantities(c.KubeReserved)})
+	return resource.ForPods(k.opts.Dependencies.Capacity(), resource.Reserved{System: parseQuantities(c.SystemReserved),
+		Kube: parseQuantities(c.KubeReserved)})
 }
 
-// parseQuantities reads a reservation of the configuration; what cannot be read was refused when the configuration was.
+// parseQuantities reads a reservation of the configuration; what cannot be read was refused when
+// the configuration was.
 func parseQuantities(list map[string]string) v1.ResourceList {
 	out := v1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -40,8 +40,9 @@ var differs = map[string]string{
 
 // races are the cases that are equal or not as goroutines run, and why.
 var races = map[string]string{
-	"rules-container-always": "a status between the deletion and the last one only when the deletion is seen first, as nothing runs",
-	"poststart-fails":        "the fake shell may be stopped before it has set its trap",
+	"rules-container-always": "a status between the deletion and the last one only when the deletion is seen first, " +
+		"as nothing runs",
+	"poststart-fails": "the fake shell may be stopped before it has set its trap",
 }
 
 type recordedCase struct {
@@ -57,7 +58,9 @@ func TestRecordings(t *testing.T) {
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
 		area := areaOf(dir)
-		if !map[string]bool{"phases": true, "init": true, "hooks": true, "termination": true, "deadlines": true, "sidecars": true, "restart-rules": true, "runtime": true, "env": true, "ephemeral": true, "probes": true, "oom": true, "conditions": true, "resize": true, "resources": true, "downward": true}[area] {
+		if !map[string]bool{"phases": true, "init": true, "hooks": true, "termination": true, "deadlines": true,
+			"sidecars": true, "restart-rules": true, "runtime": true, "env": true, "ephemeral": true, "probes": true,
+			"oom": true, "conditions": true, "resize": true, "resources": true, "downward": true}[area] {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { replay(t, dir) })
@@ -89,7 +92,9 @@ func replay(t *testing.T, dir string) {
 	}
 	for _, s := range c.Steps {
 		for verb := range s {
-			if !map[string]bool{"create": true, "wait": true, "sleep": true, "delete": true, "describe": true, "logs": true, "task-kill": true, "patch": true}[verb] || verb == "patch" && !strings.Contains(string(s[verb]), `"subresource":"resize"`) {
+			if !map[string]bool{"create": true, "wait": true, "sleep": true, "delete": true, "describe": true,
+				"logs": true, "task-kill": true, "patch": true}[verb] ||
+				verb == "patch" && !strings.Contains(string(s[verb]), `"subresource":"resize"`) {
 				t.Skipf("step %s", verb)
 			}
 		}
@@ -104,7 +109,8 @@ func replay(t *testing.T, dir string) {
 			}
 		}
 		r.fake.AddImage(crifake.Image{Names: []string{"registry.example/busybox:1.37"}})
-		for method, took := range map[string]string{"RunPodSandbox": "100ms", "CreateContainer": "6ms", "StartContainer": "60ms", "StopPodSandbox": "50ms"} {
+		for method, took := range map[string]string{"RunPodSandbox": "100ms", "CreateContainer": "6ms",
+			"StartContainer": "60ms", "StopPodSandbox": "50ms"} {
 			if err := r.fake.Fault(method, "delay("+took+")"); err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +123,8 @@ func replay(t *testing.T, dir string) {
 		p.cleanup()
 		got := recording.states()
 		ok, text := compare(want, got)
-		if text := compareEvents(filepath.Join(dir, "events.jsonl"), r.events); text != "" && eventsDiffer[filepath.Base(dir)] == "" {
+		if text := compareEvents(filepath.Join(dir, "events.jsonl"), r.events); text != "" &&
+			eventsDiffer[filepath.Base(dir)] == "" {
 			t.Errorf("events:\n%s", text)
 		}
 		why, known := differs[filepath.Base(dir)]
@@ -130,10 +137,12 @@ func replay(t *testing.T, dir string) {
 	})
 }
 
-const runc = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: "
+const runc = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create " +
+	"failed: unable to start container process: error during container init: "
 
 // unplayable cases need a kernel, a network, or a node with a disk.
-var unplayable = regexp.MustCompile("^oom-|memory-down-below-use|downward-env-resources|-tcp-|sandbox-killed|own-signal|http-refused|workingdir|unscheduled")
+var unplayable = regexp.MustCompile(
+	"^oom-|memory-down-below-use|downward-env-resources|-tcp-|sandbox-killed|own-signal|http-refused|workingdir|unscheduled")
 
 // startErrors are what the runtime said of commands it could not start.
 var startErrors = []struct{ in, container, text string }{
@@ -163,7 +172,8 @@ func (p *player) step(s map[string]json.RawMessage) {
 				Timeout    float64
 			}
 			_ = json.Unmarshal(raw, &w)
-			for end := time.Now().Add(time.Duration(w.Timeout * float64(time.Second))); time.Now().Before(end); p.advance(50 * time.Millisecond) {
+			for end := time.Now().Add(time.Duration(w.Timeout * float64(time.Second))); time.Now().Before(
+				end); p.advance(50 * time.Millisecond) {
 				if until(p, w.Pod, w.Until) {
 					break
 				}
@@ -206,8 +216,10 @@ func (p *player) createAll(raw json.RawMessage) {
 			}
 			defaults(pod)
 			p.uids++
-			pod.Namespace, pod.UID, pod.Generation, pod.Spec.NodeName = p.ns, types.UID(fmt.Sprintf("<uid%d>", p.uids)), 1, "n1"
-			pod.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
+			pod.Namespace, pod.UID, pod.Generation, pod.Spec.NodeName = p.ns, types.UID(fmt.Sprintf("<uid%d>", p.uids)),
+				1, "n1"
+			pod.Status = v1.PodStatus{Phase: v1.PodPending,
+				Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
 			if _, err := p.api.CoreV1().Pods(p.ns).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 				p.t.Fatal(err)
 			}
@@ -260,7 +272,8 @@ func (p *player) patch(raw json.RawMessage) {
 	synctest.Wait()
 }
 
-// remove deletes as the API does: at once what is not bound, has ended, or is deleted without grace.
+// remove deletes as the API does: at once what is not bound, has ended, or is deleted without
+// grace.
 func (p *player) remove(name string, grace *int64) {
 	ctx := context.Background()
 	pod, err := p.api.CoreV1().Pods(p.ns).Get(ctx, name, metav1.GetOptions{})
@@ -329,7 +342,8 @@ func until(p *player, name, what string) bool {
 		}
 	case word == "running", word == "terminated":
 		for _, c := range all {
-			if c.Name == arg && (word == "running" && c.State.Running != nil || word == "terminated" && c.State.Terminated != nil) {
+			if c.Name == arg && (word == "running" && c.State.Running != nil ||
+				word == "terminated" && c.State.Terminated != nil) {
 				return true
 			}
 		}
@@ -421,7 +435,8 @@ func dedupe(list []string) (out []string) {
 	return out
 }
 
-// state is what two statuses are compared by: phase, conditions, container states, restart counts, with reasons and messages, without times and ids.
+// state is what two statuses are compared by: phase, conditions, container states, restart counts,
+// with reasons and messages, without times and ids.
 func state(s map[string]any) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", s["phase"])
@@ -437,7 +452,9 @@ func state(s map[string]any) string {
 		if m["type"] == "PodScheduled" {
 			continue
 		}
-		conds = append(conds, strings.TrimRight(fmt.Sprintf("%v=%v %s%s", m["type"], m["status"], text(m["reason"]), text(m["message"])), " "))
+		conds = append(conds,
+			strings.TrimRight(fmt.Sprintf("%v=%v %s%s", m["type"], m["status"], text(m["reason"]), text(m["message"])),
+				" "))
 	}
 	sort.Strings(conds)
 	fmt.Fprintf(&b, " {%s}", strings.Join(conds, "; "))
@@ -445,7 +462,8 @@ func state(s map[string]any) string {
 		list, _ := s[key].([]any)
 		for _, c := range list {
 			m := c.(map[string]any)
-			fmt.Fprintf(&b, " [%v %s last=%s ready=%v started=%v n=%v]", m["name"], cstate(m["state"]), cstate(m["lastState"]), m["ready"], m["started"], m["restartCount"])
+			fmt.Fprintf(&b, " [%v %s last=%s ready=%v started=%v n=%v]", m["name"], cstate(m["state"]),
+				cstate(m["lastState"]), m["ready"], m["started"], m["restartCount"])
 		}
 	}
 	return mask(b.String())
@@ -600,7 +618,8 @@ func compareEvents(path string, got *eventLog) string {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var e struct{ Type, Reason, Message, Source, Object, FieldPath string }
 		if json.Unmarshal(lines.Bytes(), &e) == nil && e.Source == "kubelet" && strings.HasPrefix(e.Object, "Pod/") {
-			want[mask(fmt.Sprintf("%s %s %s %s: %s", strings.TrimPrefix(e.Object, "Pod/"), e.FieldPath, e.Type, e.Reason, e.Message))] = true
+			want[mask(fmt.Sprintf("%s %s %s %s: %s", strings.TrimPrefix(e.Object, "Pod/"), e.FieldPath, e.Type,
+				e.Reason, e.Message))] = true
 		}
 	}
 	var diff []string

@@ -67,8 +67,10 @@ func (r *rig) wantSize(name, allocated, requests, limits string) {
 		}
 		return s
 	}
-	if text(st.AllocatedResources) != allocated || text(st.Resources.Requests) != requests || text(st.Resources.Limits) != limits {
-		r.t.Errorf("%s: allocated %s, requests %s, limits %s; want %s, %s, %s\n%s", name, text(st.AllocatedResources), text(st.Resources.Requests), text(st.Resources.Limits),
+	if text(st.AllocatedResources) != allocated || text(st.Resources.Requests) != requests ||
+		text(st.Resources.Limits) != limits {
+		r.t.Errorf("%s: allocated %s, requests %s, limits %s; want %s, %s, %s\n%s", name, text(st.AllocatedResources),
+			text(st.Resources.Requests), text(st.Resources.Limits),
 			allocated, requests, limits, r.facts.all())
 	}
 }
@@ -87,8 +89,10 @@ func TestResizeInPlace(t *testing.T) {
 			t.Errorf("still %+v", c)
 		}
 		for _, want := range []string{
-			`ResizeStarted: Pod resize started: {"containers":[{"name":"app","resources":{"limits":{"cpu":"500m","memory":"96Mi"},"requests":{"cpu":"300m","memory":"48Mi"}}}],"generation":2}`,
-			`ResizeCompleted: Pod resize completed: {"containers":[{"name":"app","resources":{"limits":{"cpu":"500m","memory":"96Mi"},"requests":{"cpu":"300m","memory":"48Mi"}}}],"generation":2}`,
+			`ResizeStarted: Pod resize started: {"containers":[{"name":"app","resources":{"limits":{"cpu":"500m",` +
+				`"memory":"96Mi"},"requests":{"cpu":"300m","memory":"48Mi"}}}],"generation":2}`,
+			`ResizeCompleted: Pod resize completed: {"containers":[{"name":"app","resources":{"limits":{"cpu":"500m",` +
+				`"memory":"96Mi"},"requests":{"cpu":"300m","memory":"48Mi"}}}],"generation":2}`,
 		} {
 			if r.events.count(want) != 1 {
 				t.Errorf("no event %s in\n%s", want, r.events.all())
@@ -113,7 +117,8 @@ func TestResizeNarrowsThePodLast(t *testing.T) {
 		r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), amounts("500m", "96Mi"))))
 		r.groups.forget()
 		r.resize("web", "app", amounts("100m", "32Mi"), amounts("200m", "64Mi"))
-		if got, want := r.groups.log("poduid-web"), "memory=100663296 quota=50000; memory=67108864 quota=20000"; got != want {
+		if got, want := r.groups.log("poduid-web"), "memory=100663296 quota=50000; memory=67108864 quota=20000"; got !=
+			want {
 			t.Errorf("cgroup of the Pod: %s, want %s", got, want)
 		}
 	})
@@ -122,7 +127,8 @@ func TestResizeNarrowsThePodLast(t *testing.T) {
 func TestResizeThatNeedsARestart(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := asking(scriptContainer("app", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))
-		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory,
+			RestartPolicy: v1.RestartContainer}}
 		r.create(pod("web", c))
 		r.resize("web", "app", amounts("300m", "32Mi"), amounts("300m", "64Mi"))
 		if n := r.get("web").Status.ContainerStatuses[0].RestartCount; n != 0 {
@@ -135,25 +141,30 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 			t.Errorf("restarted %d times\n%s", n, r.facts.all())
 		}
 		r.wantSize("web", "300m 48Mi", "300m 48Mi", "300m 96Mi")
-		if r.events.count("Killing: Container app resize requires restart") != 1 || r.events.count("ResizeCompleted") != 2 || condition(p, v1.PodResizeInProgress) != nil {
+		if r.events.count("Killing: Container app resize requires restart") != 1 ||
+			r.events.count("ResizeCompleted") != 2 || condition(p, v1.PodResizeInProgress) != nil {
 			t.Error(r.events.all())
 		}
 	})
 }
 
-// A memory limit is not lowered below what is in use (the fake's containers use 8 MiB); the size stays and the condition says why.
+// A memory limit is not lowered below what is in use (the fake's containers use 8 MiB); the size
+// stays and the condition says why.
 func TestResizeBelowUse(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("web", asking(scriptContainer("app", runs), amounts("", "16Mi"), amounts("", "96Mi"))))
 		r.resize("web", "app", amounts("", "4Mi"), amounts("", "6Mi"))
 		c := condition(r.get("web"), v1.PodResizeInProgress)
-		const why = `cannot decrease memory limits: attempting to set container "app" memory limit (6291456) below current usage (8388608)`
-		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonError || c.Message != why || c.ObservedGeneration != 2 {
+		const why = `cannot decrease memory limits: attempting to set container "app" memory limit (6291456) below ` +
+			`current usage (8388608)`
+		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonError || c.Message != why ||
+			c.ObservedGeneration != 2 {
 			t.Fatalf("%+v", c)
 		}
 		r.wantSize("web", "0 4Mi", "0 16Mi", "0 96Mi")
 		r.advance(time.Minute)
-		if n := r.events.count("Warning ResizeError: Pod resize error: "); n != 1 || r.fake.Count("UpdateContainerResources") != 0 {
+		if n := r.events.count("Warning ResizeError: Pod resize error: "); n != 1 ||
+			r.fake.Count("UpdateContainerResources") != 0 {
 			t.Error(r.events.all())
 		}
 		r.resize("web", "app", amounts("", "16Mi"), amounts("", "32Mi"))
@@ -169,7 +180,9 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("3", ""), nil)
 		c := condition(r.get("web"), v1.PodResizePending)
-		if c == nil || c.Reason != v1.PodReasonDeferred || c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" || c.ObservedGeneration != 2 {
+		if c == nil || c.Reason != v1.PodReasonDeferred ||
+			c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" ||
+			c.ObservedGeneration != 2 {
 			t.Fatalf("%+v\n%s", c, r.facts.all())
 		}
 		r.wantSize("web", "500m", "500m", "0")
@@ -184,7 +197,8 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 	})
 }
 
-// Deferred resizes are granted when room comes, those of higher priority first, also over a restart of the kubelet.
+// Deferred resizes are granted when room comes, those of higher priority first, also over a restart
+// of the kubelet.
 func TestDeferredResizes(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("full", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
@@ -197,7 +211,8 @@ func TestDeferredResizes(t *testing.T) {
 		r.resize("low", "app", amounts("1300m", ""), nil)
 		r.resize("high", "app", amounts("1500m", ""), nil)
 		c := condition(r.get("high"), v1.PodResizePending)
-		if c == nil || c.Reason != v1.PodReasonDeferred || c.Message != "Node didn't have enough resource: cpu, requested: 1500, used: 1400, capacity: 2000" {
+		if c == nil || c.Reason != v1.PodReasonDeferred ||
+			c.Message != "Node didn't have enough resource: cpu, requested: 1500, used: 1400, capacity: 2000" {
 			t.Fatalf("%+v\n%s", c, r.facts.all())
 		}
 		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 2 {
@@ -234,7 +249,8 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 		p.Spec.Resources = &v1.ResourceRequirements{Requests: amounts("300m", "64Mi"), Limits: amounts("600m", "256Mi")}
 		r.update(p)
 		p = r.get("web")
-		if got := p.Status.Resources.Limits; !got.Cpu().Equal(resource.MustParse("600m")) || !got.Memory().Equal(resource.MustParse("256Mi")) {
+		if got := p.Status.Resources.Limits; !got.Cpu().Equal(resource.MustParse("600m")) ||
+			!got.Memory().Equal(resource.MustParse("256Mi")) {
 			t.Errorf("%v\n%s", got, r.facts.all())
 		}
 		if got := p.Status.AllocatedResources; !got.Cpu().Equal(resource.MustParse("300m")) {
@@ -249,7 +265,8 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 	})
 }
 
-// A critical Pod that has no room ends another; that one says so in events and status, and the critical one begins when it is at rest.
+// A critical Pod that has no room ends another; that one says so in events and status, and the
+// critical one begins when it is at rest.
 func TestCriticalPodMakesRoom(t *testing.T) {
 	runTest(t, func(r *rig) {
 		for _, name := range []string{"low", "low2"} {
@@ -264,7 +281,8 @@ func TestCriticalPodMakesRoom(t *testing.T) {
 		r.phase("low2", v1.PodRunning)
 		p := r.phase("low", v1.PodSucceeded)
 		c := condition(p, v1.DisruptionTarget)
-		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet || c.Message != "Pod was preempted by Kubelet to accommodate a critical pod." {
+		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet ||
+			c.Message != "Pod was preempted by Kubelet to accommodate a critical pod." {
 			t.Errorf("%+v", c)
 		}
 		if r.events.count("low  Warning Preempting: Preempted in order to admit critical pod") != 1 {

@@ -8,15 +8,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// KEP-5532: a container's end starts the whole Pod over in its sandbox, init containers first, again and again without a wait.
+// KEP-5532: a container's end starts the whole Pod over in its sandbox, init containers first,
+// again and again without a wait.
 func TestRestartAllContainers(t *testing.T) {
 	runTest(t, func(r *rig) {
 		never := v1.ContainerRestartPolicyNever
 		watcher := scriptContainer("watcher", "sleep 2; exit 42")
 		watcher.RestartPolicy = &never
 		watcher.RestartPolicyRules = []v1.ContainerRestartRule{{
-			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+			Action: v1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+				Values: []int32{42}},
 		}}
 		p := pod("job", scriptContainer("worker", runs), watcher)
 		p.Spec.InitContainers = []v1.Container{scriptContainer("setup", "true")}
@@ -27,8 +29,10 @@ func TestRestartAllContainers(t *testing.T) {
 		r.advance(3500 * time.Millisecond)
 		p = r.phase("job", v1.PodRunning)
 		for _, st := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
-			if last := st.LastTerminationState.Terminated; st.RestartCount != 1 || last == nil || last.Reason != "RestartingAllContainers" || last.ExitCode != 137 || last.ContainerID != "" {
-				t.Errorf("%s: %d restarts, last %+v, want 1 and RestartingAllContainers 137\n%s", st.Name, st.RestartCount, last, r.facts.all())
+			if last := st.LastTerminationState.Terminated; st.RestartCount != 1 || last == nil ||
+				last.Reason != "RestartingAllContainers" || last.ExitCode != 137 || last.ContainerID != "" {
+				t.Errorf("%s: %d restarts, last %+v, want 1 and RestartingAllContainers 137\n%s", st.Name,
+					st.RestartCount, last, r.facts.all())
 			}
 		}
 		if p.Status.PodIP != sandbox || r.fake.Count("RunPodSandbox") != 1 {
@@ -39,8 +43,10 @@ func TestRestartAllContainers(t *testing.T) {
 		}
 		message := strings.Join(recording.states(), "\n")
 		for _, want := range []string{
-			"AllContainersRestarting=True RestartAllContainersStarted container exited with restart policy rule", "[watcher terminated,Error,42",
-			"job Running {AllContainersRestarting=False; ContainersReady=False ContainersNotReady containers with unready status: [worker watcher]; Initialized=True;",
+			"AllContainersRestarting=True RestartAllContainersStarted container exited with restart policy rule",
+			"[watcher terminated,Error,42",
+			"job Running {AllContainersRestarting=False; ContainersReady=False ContainersNotReady containers with " +
+				"unready status: [worker watcher]; Initialized=True;",
 		} {
 			if !strings.Contains(message, want) {
 				t.Errorf("nowhere %q in\n%s", want, message)

@@ -64,15 +64,18 @@ func newRig(t *testing.T, root string) *rig {
 	t.Helper()
 	r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &eventLog{}}
 	var err error
-	r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
+	r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true,
+		Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.api = fake.NewClientset(&v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"},
 		Status: v1.NodeStatus{
-			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("110")},
-			Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi")},
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"),
+				v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("110")},
+			Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"),
+				v1.ResourceMemory: resource.MustParse("4Gi")},
 		},
 	})
 	return r
@@ -96,9 +99,11 @@ func (r *rig) begin() {
 	r.cri = client
 	none := ""
 	o := kubelet.Options{
-		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
-		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"192.0.2.1"} }, Cgroups: r.groups, Mounts: mount.DirMounter{}},
-		Config:       &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
+		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(),
+		RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
+		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"192.0.2.1"} }, Cgroups: r.groups,
+			Mounts: mount.DirMounter{}},
+		Config: &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
 		Resources: kubeletresource.Options{CFSQuota: true},
 	}
 	if r.with != nil {
@@ -128,7 +133,8 @@ func (r *rig) advance(d time.Duration) {
 
 func (r *rig) create(pod *v1.Pod) {
 	r.t.Helper()
-	if _, err := r.api.CoreV1().Pods(pod.Namespace).Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods(pod.Namespace).Create(context.Background(), pod, metav1.CreateOptions{}); err !=
+		nil {
 		r.t.Fatal(err)
 	}
 	r.advance(500 * time.Millisecond)
@@ -160,8 +166,10 @@ func pod(name string, containers ...v1.Container) *v1.Pod {
 	grace := int64(30)
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Generation: 1},
-		Spec:       v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace, DNSPolicy: v1.DNSDefault, Containers: containers},
-		Status:     v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}},
+		Spec: v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: &grace, DNSPolicy: v1.DNSDefault, Containers: containers},
+		Status: v1.PodStatus{Phase: v1.PodPending,
+			Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}},
 	}
 	return p
 }

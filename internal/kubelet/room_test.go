@@ -48,7 +48,8 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		for _, line := range []string{
 			`kubelet_container_requested_resizes_total{operation="increase",requirement="requests",resource="cpu"} 1`,
 			`kubelet_pod_deferred_resize_duration_seconds_count{priority_bucket="normal",resolution="accepted"} 1`,
-			`kubelet_pod_resize_duration_milliseconds_count{success="true"} 1`, `kubelet_containers_per_pod_count_count 2`,
+			`kubelet_pod_resize_duration_milliseconds_count{success="true"} 1`,
+			`kubelet_containers_per_pod_count_count 2`,
 		} {
 			if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
 				t.Errorf("missing: %s", line)
@@ -57,8 +58,9 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 	})
 }
 
-// After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use, and a new one is told
-// the use of all of them: what has ended is not in it, nor what asks for nothing but a Pod's place.
+// After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use,
+// and a new one is told the use of all of them: what has ended is not in it, nor what asks for
+// nothing but a Pod's place.
 func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("one", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
@@ -73,7 +75,8 @@ func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
 		r.start()
 		r.create(pod("new", asking(scriptContainer("app", runs), amounts("200m", ""), nil)))
 		r.advance(time.Second)
-		const want = "Pod was rejected: Node didn't have enough resource: cpu, requested: 200, used: 1900, capacity: 2000"
+		const want = "Pod was rejected: Node didn't have enough resource: cpu, requested: 200, used: 1900, capacity: " +
+			"2000"
 		if s := r.get("new").Status; s.Reason != "OutOfcpu" || s.Message != want {
 			t.Errorf("got %s %q, want OutOfcpu %q", s.Reason, s.Message, want)
 		}

@@ -18,7 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
 )
 
-// forcedGrace is what a Pod gets that was deleted from the API without grace: TERM, and KILL soon after.
+// forcedGrace is what a Pod gets that was deleted from the API without grace: TERM, and KILL soon
+// after.
 const forcedGrace = time.Second
 
 // Run makes the node work until ctx ends. Containers go on; a later Run takes them over.
@@ -33,7 +34,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		if k.opts.StaticPods.Standalone {
 			k.broadcaster.StartStructuredLogging(0)
 		} else {
-			k.broadcaster.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: k.opts.Client.CoreV1().Events(v1.NamespaceAll)}, k.opts.Config))
+			k.broadcaster.StartRecordingToSink(
+				events.Limit(&typedv1.EventSinkImpl{Interface: k.opts.Client.CoreV1().Events(v1.NamespaceAll)},
+					k.opts.Config))
 		}
 		defer k.broadcaster.Shutdown()
 	}
@@ -58,7 +61,8 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	return nil
 }
 
-// startWriters starts what talks to the API; the function returned ends the writing of statuses, when all workers have ended.
+// startWriters starts what talks to the API; the function returned ends the writing of statuses,
+// when all workers have ended.
 func (k *Kubelet) startWriters(ctx context.Context) (stop func()) {
 	if k.opts.StaticPods.Standalone {
 		return func() {}
@@ -84,7 +88,8 @@ func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
 	case c.Removed && c.Forced:
 		w.Termination = &podplan.Termination{Cause: "deleted without grace", RequestedAt: now, Grace: forcedGrace}
 	case c.Removed:
-		w.Termination = &podplan.Termination{Cause: "removed from its source", RequestedAt: now, Grace: podplan.GracePeriod(c.Pod)}
+		w.Termination = &podplan.Termination{Cause: "removed from its source", RequestedAt: now,
+			Grace: podplan.GracePeriod(c.Pod)}
 	case c.Pod.DeletionTimestamp != nil:
 		grace := podplan.GracePeriod(c.Pod)
 		if s := c.Pod.DeletionGracePeriodSeconds; s != nil {
@@ -120,7 +125,8 @@ func (k *Kubelet) noteOrphan() {
 	}
 }
 
-// housekeeping looks periodically where nobody tells of a change: on the node's disk and in its cgroups. It begins when all sources have spoken.
+// housekeeping looks periodically where nobody tells of a change: on the node's disk and in its
+// cgroups. It begins when all sources have spoken.
 func (k *Kubelet) housekeeping(ctx context.Context) {
 	select {
 	case <-k.podConfig.Synced():
@@ -146,7 +152,8 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 	}
 }
 
-// runOrphanTermination looks for Pods that only the runtime has: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
+// runOrphanTermination looks for Pods that only the runtime has: once all sources have spoken, and
+// whenever the runtime speaks of a Pod that nobody knows.
 func (k *Kubelet) runOrphanTermination(ctx context.Context) {
 	select {
 	case <-k.podConfig.Synced():

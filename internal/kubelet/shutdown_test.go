@@ -20,8 +20,9 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// The machine says that it shuts down: Pods end by priority within their periods, the lock that holds the machine up is given back when they have ended, new Pods are
-// refused, and when the shutdown is called off the node takes Pods again.
+// The machine says that it shuts down: Pods end by priority within their periods, the lock that
+// holds the machine up is given back when they have ended, new Pods are refused, and when the
+// shutdown is called off the node takes Pods again.
 func TestGracefulNodeShutdown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, t.TempDir())
@@ -34,13 +35,15 @@ func TestGracefulNodeShutdown(t *testing.T) {
 	r.with = func(o *kubelet.Options) {
 		o.Dependencies.NodeShutdown = func() *reason.Refusal { return shutdownManager.Admit() }
 	}
-	config := &kubeletconfig.KubeletConfiguration{ShutdownGracePeriod: metav1.Duration{Duration: 4 * time.Second}, ShutdownGracePeriodCriticalPods: metav1.Duration{Duration: 2 * time.Second}}
+	config := &kubeletconfig.KubeletConfiguration{ShutdownGracePeriod: metav1.Duration{Duration: 4 * time.Second},
+		ShutdownGracePeriodCriticalPods: metav1.Duration{Duration: 2 * time.Second}}
 	shutdownManager = manager.New(manager.Deps{
 		Bus: func(ctx context.Context) (manager.Session, error) {
 			return logind.Dial(ctx, logind.Options{Address: bus.Address, ConfDir: r.root})
 		},
 		Steps: nodeshutdown.Steps(config), Pods: func() []*v1.Pod { return r.k.Pods() },
-		KillPod: func(uid types.UID, e podplan.Termination) (<-chan struct{}, bool) { return r.k.KillPod(uid, e) }, Event: func(string, string) {}, Changed: func() {},
+		KillPod: func(uid types.UID, e podplan.Termination) (<-chan struct{}, bool) { return r.k.KillPod(uid, e) },
+		Event:   func(string, string) {}, Changed: func() {},
 	})
 	r.begin()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,7 +54,8 @@ func TestGracefulNodeShutdown(t *testing.T) {
 	critical := pod("critical", scriptContainer("app", runs))
 	high := int32(2000001000)
 	critical.Spec.Priority = &high
-	for _, p := range []*v1.Pod{critical, pod("plain", scriptContainer("app", runs)), pod("deaf", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done"))} {
+	for _, p := range []*v1.Pod{critical, pod("plain", scriptContainer("app", runs)),
+		pod("deaf", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done"))} {
 		if _, err := r.api.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +68,8 @@ func TestGracefulNodeShutdown(t *testing.T) {
 	}
 	r.eventually("the release of the lock", func() bool { held, _, _ := bus.Locks(); return held == 0 })
 	if took := time.Since(startedAt); took < time.Second || took > 30*time.Second {
-		t.Errorf("the machine was held for %v: one Pod ignores TERM for the 2 s of its group, the rest end at once", took)
+		t.Errorf("the machine was held for %v: one Pod ignores TERM for the 2 s of its group, the rest end at once",
+			took)
 	}
 	for _, name := range []string{"plain", "deaf", "critical"} {
 		r.eventually("the last word of "+name, func() bool {
@@ -75,14 +80,17 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		target := slices.ContainsFunc(s.Conditions, func(c v1.PodCondition) bool {
 			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == "TerminationByKubelet"
 		})
-		if !target || s.ContainerStatuses[0].State.Terminated == nil || s.Phase == v1.PodFailed && (s.Reason != "Terminated" || s.Message != "Pod was terminated in response to imminent node shutdown.") {
+		if !target || s.ContainerStatuses[0].State.Terminated == nil ||
+			s.Phase == v1.PodFailed &&
+				(s.Reason != "Terminated" || s.Message != "Pod was terminated in response to imminent node shutdown.") {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
 	if plain, last := ended(r.get("plain")), ended(r.get("critical")); last.Before(plain) {
 		t.Errorf("the critical Pod ended at %v, before the plain one at %v", last, plain)
 	}
-	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("late", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("late", scriptContainer("app", runs)),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.eventually("the refusal of a late Pod", func() bool {
@@ -93,7 +101,8 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("a new lock", func() bool { held, _, _ := bus.Locks(); return held == 1 })
-	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("again", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("again", scriptContainer("app", runs)),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.running("again")

@@ -31,10 +31,12 @@ func (o *Options) sources() []string {
 	return out
 }
 
-// startSources starts all sources, each in a goroutine of its own. StaticPods Pods do not wait for an API server; Pods of the API wait until it has told of this node.
+// startSources starts all sources, each in a goroutine of its own. StaticPods Pods do not wait for
+// an API server; Pods of the API wait until it has told of this node.
 func (k *Kubelet) startSources(ctx context.Context, side func(func())) {
 	c := k.opts.Config
-	s := podsource.StaticOptions{Receiver: k.podConfig, Node: k.opts.NodeName, Rules: k.opts.StaticPods.Rules, Reporter: sourceReporter{k}}
+	s := podsource.StaticOptions{Receiver: k.podConfig, Node: k.opts.NodeName, Rules: k.opts.StaticPods.Rules,
+		Reporter: sourceReporter{k}}
 	if c.StaticPodPath != "" {
 		files := s
 		files.Interval = c.FileCheckFrequency.Duration
@@ -48,14 +50,17 @@ func (k *Kubelet) startSources(ctx context.Context, side func(func())) {
 		})
 	}
 	if k.opts.StaticPods.Standalone {
-		klog.FromContext(ctx).Info("Running without an API server: only static Pods are run", "staticPodPath", c.StaticPodPath, "staticPodURL", c.StaticPodURL)
+		klog.FromContext(ctx).Info("Running without an API server: only static Pods are run",
+			"staticPodPath", c.StaticPodPath, "staticPodURL", c.StaticPodURL)
 		return
 	}
 	side(func() { k.node.watch(ctx, k.nodeChanged) })
 	side(func() {
 		select {
 		case <-k.node.synced:
-			podsource.Watch(ctx, k.opts.Client, k.opts.NodeName, k.mirrorPods.Filter(declaredfeatures.Watch(k.podConfig, declaredfeatures.Deps{Declared: nodestatus.Declared(""), Event: k.events.Pod})))
+			podsource.Watch(ctx, k.opts.Client, k.opts.NodeName,
+				k.mirrorPods.Filter(declaredfeatures.Watch(k.podConfig,
+					declaredfeatures.Deps{Declared: nodestatus.Declared(""), Event: k.events.Pod})))
 		case <-ctx.Done():
 		}
 	})
@@ -103,14 +108,16 @@ func (t sourceReporter) Refused(place string, err error) {
 
 // DuplicateName tells of a Pod whose name another Pod of its source has.
 func (t sourceReporter) DuplicateName(source string, p *v1.Pod) {
-	message := fmt.Sprintf("Error validating pod %s_%s(%s) from %s due to duplicate pod name %q, ignoring", p.Name, p.Namespace, p.UID, source, p.Name)
+	message := fmt.Sprintf("Error validating pod %s_%s(%s) from %s due to duplicate pod name %q, ignoring", p.Name,
+		p.Namespace, p.UID, source, p.Name)
 	t.kubelet.events.Pod(p, v1.EventTypeWarning, "FailedValidation", message)
 	t.kubelet.opts.Journal.Put(t.node(), journal.Refused{Reason: "FailedValidation", Message: message})
 }
 
 // UnknownFields tells of fields that were left out.
 func (t sourceReporter) UnknownFields(place string, fields []string) {
-	klog.Background().Info("The manifest has fields that are not known; they are ignored", "path", place, "fields", fields)
+	klog.Background().Info("The manifest has fields that are not known; they are ignored", "path", place,
+		"fields", fields)
 }
 
 // discardStatuses is where statuses go when there is no API.

@@ -30,7 +30,8 @@ var rules = static.Rules{
 		p.Spec.RestartPolicy, p.Spec.DNSPolicy = v1.RestartPolicyAlways, v1.DNSDefault
 		for i := range p.Spec.Containers {
 			c := &p.Spec.Containers[i]
-			c.ImagePullPolicy, c.TerminationMessagePath, c.TerminationMessagePolicy = v1.PullIfNotPresent, "/dev/termination-log", v1.TerminationMessageReadFile
+			c.ImagePullPolicy, c.TerminationMessagePath, c.TerminationMessagePolicy = v1.PullIfNotPresent,
+				"/dev/termination-log", v1.TerminationMessageReadFile
 		}
 	},
 	Validate: func(*v1.Pod) field.ErrorList { return nil },
@@ -45,7 +46,8 @@ func live(t *testing.T, with func(*kubelet.Options)) (*rig, string) {
 		t.Fatal(err)
 	}
 	uids := atomic.Int64{}
-	r.api.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { // as the API server does
+	// as the API server does
+	r.api.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		p := a.(clienttesting.CreateAction).GetObject().(*v1.Pod)
 		if p.UID == "" {
 			p.UID = types.UID("api-" + string(rune('a'+uids.Add(1))))
@@ -78,7 +80,8 @@ func put(t *testing.T, dir, file, content string) {
 }
 
 func manifest(name, more string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n  - name: c\n    image: busybox:1\n    command: [sh, -c, \"" + runs + "\"]\n" + more
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  terminationGracePeriodSeconds: 1\n  " +
+		"containers:\n  - name: c\n    image: busybox:1\n    command: [sh, -c, \"" + runs + "\"]\n" + more
 }
 
 // eventually waits until something holds.
@@ -119,16 +122,20 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	r.begin()
 	startedAt := time.Now()
 	put(t, dir, "web.yaml", manifest("web", ""))
-	put(t, dir, "api.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
+	put(t, dir, "api.json",
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,`+
+			`"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
 	r.running("web-n1")
 	if took := time.Since(startedAt); took > 15*time.Second { // the directory is read every 20 s besides
 		t.Errorf("took %v", took)
 	}
 	r.running("api-n1")
-	r.eventually("mirror with its status", func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	r.eventually("mirror with its status",
+		func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	m := r.get("web-n1")
 	own, _ := r.k.PodByName("default", "web-n1")
-	if m.Spec.NodeName != "n1" || m.Annotations["kubernetes.io/config.mirror"] != string(own.UID) || m.Annotations["kubernetes.io/config.source"] != "file" || m.UID == own.UID {
+	if m.Spec.NodeName != "n1" || m.Annotations["kubernetes.io/config.mirror"] != string(own.UID) ||
+		m.Annotations["kubernetes.io/config.source"] != "file" || m.UID == own.UID {
 		t.Errorf("%+v", m.ObjectMeta)
 	}
 	if o := m.OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "uid-n1" || !*o[0].Controller {
@@ -162,10 +169,12 @@ func TestMirrorIsOneWay(t *testing.T) {
 	edited := first.DeepCopy()
 	edited.Labels = map[string]string{"a": "b"}
 	edited.Spec.Containers[0].Image = "other:2"
-	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), edited, metav1.UpdateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), edited, metav1.UpdateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "web-n1", metav1.DeleteOptions{}); err != nil {
+	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "web-n1", metav1.DeleteOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	r.eventually("a new mirror, running", func() bool {
@@ -191,7 +200,8 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	put(t, dir, "b.yaml", manifest("b", "# a comment is no content\n"))
 	put(t, dir, "a.yaml", manifest("a", "    env: [{name: NEW, value: x}]\n"))
 	r.eventually("another container of a", func() bool { id := r.container("a-n1"); return id != "" && id != a })
-	r.eventually("another mirror of a", func() bool { p := r.get("a-n1"); return p != nil && p.UID != mirror && p.Spec.Containers[0].Env != nil })
+	r.eventually("another mirror of a",
+		func() bool { p := r.get("a-n1"); return p != nil && p.UID != mirror && p.Spec.Containers[0].Env != nil })
 	if now := r.container("b-n1"); now != b {
 		t.Errorf("b: %s became %s", b, now)
 	}
@@ -216,7 +226,8 @@ func TestInvalidManifestIsIsolated(t *testing.T) {
 	put(t, dir, "b.yaml", manifest("b", ""))
 	r.running("b-n1")
 	put(t, dir, "b.yaml", "spec: [")
-	r.eventually("the end of b, whose file stays bad", func() bool { _, ok := r.k.PodByName("default", "b-n1"); return !ok })
+	r.eventually("the end of b, whose file stays bad",
+		func() bool { _, ok := r.k.PodByName("default", "b-n1"); return !ok })
 	if len(r.k.Pods()) != 1 {
 		t.Errorf("%d Pods", len(r.k.Pods()))
 	}
@@ -257,7 +268,8 @@ func TestPodsOfAURL(t *testing.T) {
 	})
 	r.begin()
 	one := r.running("one-n1")
-	if p, _ := r.k.PodByName("default", "one-n1"); p.Annotations["kubernetes.io/config.source"] != "http" || len(p.Spec.Tolerations) != 0 {
+	if p, _ := r.k.PodByName("default", "one-n1"); p.Annotations["kubernetes.io/config.source"] != "http" ||
+		len(p.Spec.Tolerations) != 0 {
 		t.Errorf("%+v", p)
 	}
 	indent := func(m string) string { return "- " + strings.ReplaceAll(strings.TrimSpace(m), "\n", "\n  ") + "\n" }
@@ -303,7 +315,8 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	})
 	put(t, dir, "a.yaml", manifest("a", ""))
 	r.begin()
-	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), pod("web", scriptContainer("app", runs)), metav1.CreateOptions{}); err != nil {
+	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), pod("web", scriptContainer("app", runs)),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	static, web := r.running("a-n1"), r.running("web")
@@ -321,7 +334,8 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	}
 	away.Store(false)
 	r.eventually("web again", func() bool { return r.container("web") == web })
-	r.eventually("the mirror of b", func() bool { p := r.get("b-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	r.eventually("the mirror of b",
+		func() bool { p := r.get("b-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	if n := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox"); n != stops {
 		t.Errorf("%d stops", n-stops)
 	}
@@ -340,7 +354,8 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 	if err := r.api.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), other, "default"); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("word of it", func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
+	r.eventually("word of it",
+		func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
 	if now := r.container("a-n1"); now != id {
 		t.Errorf("%s became %s", id, now)
 	}

@@ -10,12 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kubelet that is killed at any point of a stop finishes it when it comes back: the call it was killed in hangs until then.
+// A kubelet that is killed at any point of a stop finishes it when it comes back: the call it was
+// killed in hangs until then.
 //
 // row: TRM-10
 // row: TRM-13
 func TestKilledAtAnyPointOfAStop(t *testing.T) {
-	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox", "ContainerStatus", "PodSandboxStatus"} {
+	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox",
+		"ContainerStatus", "PodSandboxStatus"} {
 		for _, lost := range []string{"hang", "drop"} { // the call never came through, or only its answer was lost
 			t.Run(method+" "+lost, func(t *testing.T) {
 				runTest(t, func(r *rig) {
@@ -34,7 +36,8 @@ func TestKilledAtAnyPointOfAStop(t *testing.T) {
 					r.advance(2 * time.Minute)
 					r.gone("p")
 					if n := r.fake.Count("RunPodSandbox") + r.fake.Count("StartContainer"); n != 3 {
-						t.Errorf("%d sandboxes and containers were started, want 3: nothing starts after stop was asked", n)
+						t.Errorf("%d sandboxes and containers were started, want 3: nothing starts after stop was "+
+							"asked", n)
 					}
 				})
 			})
@@ -60,7 +63,8 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 				r.phase("p", v1.PodRunning)
 				r.stop()
 				if tc.forced {
-					if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
+					if err := r.api.CoreV1().Pods("default").Delete(context.Background(),
+						"p", metav1.DeleteOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				} else {

@@ -31,12 +31,17 @@ func drawEnding(t *rapid.T) stopScenario {
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
 		name := fmt.Sprintf("c%d", i)
-		c := scriptContainer(name, rapid.SampledFrom([]string{runs, "trap '' TERM; while true; do sleep 1; done", "sleep 3; exit 0", "sleep 2; exit 1"}).Draw(t, name))
+		c := scriptContainer(name,
+			rapid.SampledFrom([]string{runs, "trap '' TERM; while true; do sleep 1; done", "sleep 3; exit 0",
+				"sleep 2; exit 1"}).Draw(t, name))
 		switch rapid.IntRange(0, 3).Draw(t, name+" preStop") {
 		case 0:
-			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: rapid.Int64Range(1, 60).Draw(t, name+" sleeps")}}}
+			c.Lifecycle = &v1.Lifecycle{
+				PreStop: &v1.LifecycleHandler{
+					Sleep: &v1.SleepAction{Seconds: rapid.Int64Range(1, 60).Draw(t, name+" sleeps")}}}
 		case 1:
-			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 5"}}}}
+			c.Lifecycle = &v1.Lifecycle{
+				PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 5"}}}}
 		}
 		if i > 0 && rapid.Bool().Draw(t, name+" is a sidecar") {
 			always := v1.ContainerRestartPolicyAlways
@@ -50,7 +55,8 @@ func drawEnding(t *rapid.T) stopScenario {
 	for i := range rapid.IntRange(1, 3).Draw(t, "kills") {
 		b := fault{after: ms(int(e.grace+5)*1000, fmt.Sprint("kill ", i)), away: ms(20000, fmt.Sprint("away ", i))}
 		if rapid.Bool().Draw(t, fmt.Sprint("fault ", i)) {
-			b.call = rapid.SampledFrom([]string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox", "ContainerStatus", "PodSandboxStatus"}).Draw(t, fmt.Sprint("call ", i))
+			b.call = rapid.SampledFrom([]string{"StopContainer", "StopPodSandbox", "RemoveContainer",
+				"RemovePodSandbox", "ContainerStatus", "PodSandboxStatus"}).Draw(t, fmt.Sprint("call ", i))
 			b.lost = rapid.SampledFrom([]string{"hang", "drop"}).Draw(t, fmt.Sprint("lost ", i))
 		}
 		e.kills = append(e.kills, b)
@@ -97,7 +103,8 @@ func (e stopScenario) play(r *rig) string {
 	return strings.Join(wrong, "\n")
 }
 
-// Whenever and however often the kubelet is killed while a Pod ends, whatever the Pod is: nothing is started any more, and the next kubelet ends all of it in time.
+// Whenever and however often the kubelet is killed while a Pod ends, whatever the Pod is: nothing
+// is started any more, and the next kubelet ends all of it in time.
 //
 // row: TRM-10
 func TestKilledAnyTimeInAStop(t *testing.T) {

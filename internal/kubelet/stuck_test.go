@@ -35,7 +35,8 @@ func (r *rig) assertRemoved(name string) {
 	}
 }
 
-// A call that never comes back holds up its own Pod only, and is named with path, step and since when until it does.
+// A call that never comes back holds up its own Pod only, and is named with path, step and since
+// when until it does.
 //
 // row: KSL-32
 // row: PWK-01
@@ -63,7 +64,8 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 					t.Errorf("stuck: %q", got)
 				}
 				_, step, _ := strings.Cut(c.says, ": ")
-				if facts := r.facts.all(); strings.Count(facts, "stuck Stuck: stuck in SyncPod: "+step+" has not come back since ") != 1 {
+				if facts := r.facts.all(); strings.Count(facts,
+					"stuck Stuck: stuck in SyncPod: "+step+" has not come back since ") != 1 {
 					t.Error(facts)
 				}
 				r.create(pod("later", scriptContainer("app", runs)))
@@ -74,7 +76,9 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				r.faultOf("stuck", c.method, "")
 				r.advance(5 * time.Minute) // the call is given up
 				r.phase("stuck", v1.PodRunning)
-				if got := stuckIn(r.k); got != "" || strings.Count(r.facts.all(), "stuck Unstuck: no longer stuck in SyncPod: "+step+" came back after ") == 0 {
+				if got := stuckIn(r.k); got != "" ||
+					strings.Count(r.facts.all(),
+						"stuck Unstuck: no longer stuck in SyncPod: "+step+" came back after ") == 0 {
 					t.Errorf("%q\n%s", got, r.facts.all())
 				}
 			})
@@ -82,7 +86,8 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A Pod whose stop hangs says what its deletion waits for; a call that hangs is given up after runtimeRequestTimeout and made again.
+// A Pod whose stop hangs says what its deletion waits for; a call that hangs is given up after
+// runtimeRequestTimeout and made again.
 //
 // row: PWK-31
 func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
@@ -112,7 +117,8 @@ func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
 	})
 }
 
-// A deletion interrupts the call that hangs. Whether the runtime makes the sandbox nevertheless is awaited, and said; then the Pod goes.
+// A deletion interrupts the call that hangs. Whether the runtime makes the sandbox nevertheless is
+// awaited, and said; then the Pod goes.
 func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.faultOf("stuck", "RunPodSandbox", "hang")
@@ -120,7 +126,8 @@ func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 		r.advance(20 * time.Second)
 		r.delete("stuck", 30)
 		r.advance(3 * time.Second)
-		if r.get("stuck") == nil || !strings.Contains(r.facts.all(), "Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
+		if r.get("stuck") == nil || !strings.Contains(r.facts.all(),
+			"Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
 			t.Errorf("%+v\n%s", r.get("stuck"), r.facts.all())
 		}
 		r.advance(podplan.UncertainFor)

@@ -27,7 +27,8 @@ import (
 )
 
 // volumePlugins are the kinds of volumes there are; one row each.
-func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI, labels func() (map[string]string, bool)) []volume.Plugin {
+func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI,
+	labels func() (map[string]string, bool)) []volume.Plugin {
 	return []volume.Plugin{
 		emptydir.Plugin{Mounts: m},
 		hostpath.Plugin{},
@@ -59,7 +60,8 @@ func (s objectCaches) UnregisterPod(uid types.UID) {
 type volumeAPI struct{ client kubernetes.Interface }
 
 // CreateToken asks for a token of a service account, as the node.
-func (a volumeAPI) CreateToken(ctx context.Context, namespace, serviceAccount string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+func (a volumeAPI) CreateToken(ctx context.Context, namespace, serviceAccount string,
+	r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	return a.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, serviceAccount, r, metav1.CreateOptions{})
 }
 
@@ -74,5 +76,6 @@ func (a volumeAPI) GetVolume(ctx context.Context, name string) (*v1.PersistentVo
 }
 
 func hookTransport(d dial.Func) http.RoundTripper {
-	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DialContext: d} //nolint:gosec // see hookClient
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+		DialContext: d} //nolint:gosec // see hookClient
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Auditor looks for addresses, links and host ports that nobody holds any more, as a plugin or a runtime leaves them that was killed.
+// Auditor looks for addresses, links and host ports that nobody holds any more, as a plugin or a
+// runtime leaves them that was killed.
 type Auditor struct {
 	config                 Config
 	sandboxes              func(context.Context) (map[string]bool, error)
@@ -22,15 +23,18 @@ type Auditor struct {
 	freed                  prometheus.Counter
 }
 
-// NewAuditor makes one for the network that c describes. Sandboxes lists the runtime's, by id, true where they are ready; after an error, or without it,
-// no address is given back.
+// NewAuditor makes one for the network that c describes. Sandboxes lists the runtime's, by id, true
+// where they are ready; after an error, or without it, no address is given back.
 func NewAuditor(c Config, sandboxes func(context.Context) (map[string]bool, error)) *Auditor {
 	const space = "gantry_network"
 	return &Auditor{
 		config: c, sandboxes: sandboxes,
-		leasesGauge: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "leases", Help: "Addresses that Pods of this node hold"}),
-		leftGauge:   prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "addresses_free", Help: "Addresses that are left of the node's fullest range"}),
-		freed:       prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "leases_freed_total", Help: "Addresses that nobody held any more and that an audit gave back"}),
+		leasesGauge: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "leases",
+			Help: "Addresses that Pods of this node hold"}),
+		leftGauge: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "addresses_free",
+			Help: "Addresses that are left of the node's fullest range"}),
+		freed: prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "leases_freed_total",
+			Help: "Addresses that nobody held any more and that an audit gave back"}),
 	}
 }
 
@@ -45,11 +49,13 @@ type Report struct {
 	// LeaseCount is how many leases are left, Free how many addresses the smallest range has left.
 	LeaseCount int
 	Free       float64
-	// Restored tells that somebody had removed the instance's nftables table, and it is there again.
+	// Restored tells that somebody had removed the instance's nftables table, and it is there
+	// again.
 	Restored bool
 }
 
-// Audit audits once and gives back what it finds. Without a network of Gantry's there is nothing to look at.
+// Audit audits once and gives back what it finds. Without a network of Gantry's there is nothing to
+// look at.
 func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	var r Report
 	s, err := a.config.settings()
@@ -87,8 +93,10 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	return r, errors.Join(unasked, unfree, err)
 }
 
-// releaseFindings parts what was found, and returns the leases that are free; one that resists is kept for the next audit.
-func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations, f ipam.Findings) (freed []ipam.Lease, err error) {
+// releaseFindings parts what was found, and returns the leases that are free; one that resists is
+// kept for the next audit.
+func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations,
+	f ipam.Findings) (freed []ipam.Lease, err error) {
 	var errs []error
 	for _, l := range f.Leases {
 		if err := Detach(ctx, s.id, l); err != nil {
@@ -107,7 +115,8 @@ func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations, f ipa
 	return freed, nil
 }
 
-// Detach closes a lease's host ports and removes its link. It succeeds when there is nothing left to do.
+// Detach closes a lease's host ports and removes its link. It succeeds when there is nothing left
+// to do.
 func Detach(ctx context.Context, id string, l ipam.Lease) error {
 	if len(l.Ports) > 0 {
 		if err := ClosePorts(ctx, id, l); err != nil {

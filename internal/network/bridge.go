@@ -15,12 +15,14 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// EnsureBridge returns the bridge, made and configured if it is not there: the gateway of every range, up, with the kernel settings it needs.
+// EnsureBridge returns the bridge, made and configured if it is not there: the gateway of every
+// range, up, with the kernel settings it needs.
 func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
 		if link.Type() != "bridge" {
-			return nil, fmt.Errorf("interface %s is there already and is a %s; choose another name with --bridge", name, link.Type())
+			return nil, fmt.Errorf("interface %s is there already and is a %s; choose another name with --bridge", name,
+				link.Type())
 		}
 		if link.Attrs().Flags&net.FlagUp != 0 {
 			return link, nil
@@ -41,7 +43,8 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 		}
 	}
 	for _, r := range ranges {
-		if err := netlink.AddrAdd(link, address(ipam.Gateway(r), r.Bits())); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := netlink.AddrAdd(link, address(ipam.Gateway(r), r.Bits())); err != nil && !errors.Is(err,
+			unix.EEXIST) {
 			return nil, fmt.Errorf("address of bridge %s: %w", name, err)
 		}
 	}
@@ -54,8 +57,9 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 	return link, nil
 }
 
-// bridgeAddresses makes the bridge's addresses within the ranges the ranges' gateways and those that are kept, and no others: a range may have been
-// widened since the bridge was made. New ones come before old ones go, so that Pods do not lose their way out.
+// bridgeAddresses makes the bridge's addresses within the ranges the ranges' gateways and those
+// that are kept, and no others: a range may have been widened since the bridge was made. New ones
+// come before old ones go, so that Pods do not lose their way out.
 func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.Addr) error {
 	wanted := map[netip.Prefix]bool{}
 	for _, r := range ranges {
@@ -100,7 +104,8 @@ func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.
 	return nil
 }
 
-// address is an IP with its range's length; IPv6 skips the search for duplicates, since nobody else hands these out.
+// address is an IP with its range's length; IPv6 skips the search for duplicates, since nobody else
+// hands these out.
 func address(ip netip.Addr, bits int) *netlink.Addr {
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(bits, ip.BitLen())}}
 	if ip.Is6() {
@@ -112,7 +117,8 @@ func address(ip netip.Addr, bits int) *netlink.Addr {
 // Address is what a Pod's interface gets.
 func Address(ip netip.Addr, bits int) *netlink.Addr { return address(ip, bits) }
 
-// MAC is made from the address, so that a neighbour's cache is right even when an address moves to another Pod.
+// MAC is made from the address, so that a neighbour's cache is right even when an address moves to
+// another Pod.
 func MAC(ip netip.Addr) net.HardwareAddr {
 	b := ip.AsSlice()
 	return append(net.HardwareAddr{0x0a, 0x58}, b[len(b)-4:]...)
@@ -121,12 +127,14 @@ func MAC(ip netip.Addr) net.HardwareAddr {
 func bridgeSettings(name string, ranges []netip.Prefix) error {
 	for _, r := range ranges {
 		if r.Addr().Is4() {
-			// Lets packets of the host's loopback out to a Pod (host ports on 127.0.0.1); the table's guard chain keeps Pods off the loopback.
+			// Lets packets of the host's loopback out to a Pod (host ports on 127.0.0.1); the
+			// table's guard chain keeps Pods off the loopback.
 			if err := sysctl("net/ipv4/conf/"+name+"/route_localnet", "1"); err != nil {
 				return err
 			}
-			// Pods of the bridge talk through the host on purpose. Telling them the straight way would be wrong, and uses up the answers (such as
-			// "port unreachable") that a host may send to one address in a second.
+			// Pods of the bridge talk through the host on purpose. Telling them the straight way
+			// would be wrong, and uses up the answers (such as "port unreachable") that a host may
+			// send to one address in a second.
 			if err := sysctl("net/ipv4/conf/"+name+"/send_redirects", "0"); err != nil {
 				return err
 			}
@@ -150,7 +158,8 @@ func forwarding(ranges []netip.Prefix) error {
 			return err
 		}
 		if r.Addr().Is4() {
-			// An interface sends redirects when either its own setting or this one says so; the others keep theirs.
+			// An interface sends redirects when either its own setting or this one says so; the
+			// others keep theirs.
 			if err := sysctl("net/ipv4/conf/all/send_redirects", "0"); err != nil {
 				return err
 			}
@@ -159,11 +168,13 @@ func forwarding(ranges []netip.Prefix) error {
 	return nil
 }
 
-// keepAdvertisedAddresses has the interfaces whose default route came by a router's advertisement go on hearing advertisements: a host that forwards does not, and
-// would lose the route when it runs out.
+// keepAdvertisedAddresses has the interfaces whose default route came by a router's advertisement
+// go on hearing advertisements: a host that forwards does not, and would lose the route when it
+// runs out.
 func keepAdvertisedAddresses() error {
 	routes, err := DumpWithRetry(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA},
+			netlink.RT_FILTER_PROTOCOL)
 	})
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
@@ -221,7 +232,8 @@ func checkOverlap(s settings) error {
 			}
 			for _, r := range s.ranges {
 				if r.Overlaps(netip.PrefixFrom(ip.Unmap(), ones)) {
-					return fmt.Errorf("the Pod range %s overlaps %s, which is behind interface %s; choose another with --pod-cidr", r, route.Dst, names[route.LinkIndex])
+					return fmt.Errorf("the Pod range %s overlaps %s, which is behind interface %s; choose another "+
+						"with --pod-cidr", r, route.Dst, names[route.LinkIndex])
 				}
 			}
 		}
@@ -240,7 +252,8 @@ func defaultMTU() int {
 			if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
 				continue
 			}
-			if l, err := netlink.LinkByIndex(r.LinkIndex); err == nil && l.Attrs().MTU > 0 && l.Attrs().Flags&net.FlagLoopback == 0 {
+			if l, err := netlink.LinkByIndex(r.LinkIndex); err == nil && l.Attrs().MTU > 0 &&
+				l.Attrs().Flags&net.FlagLoopback == 0 {
 				return min(l.Attrs().MTU, 9000)
 			}
 		}

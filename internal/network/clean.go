@@ -15,9 +15,10 @@ import (
 // resultsCache is where libcni keeps the plugins' results; the runtime cannot move it.
 const resultsCache = "/var/lib/cni/results"
 
-// Clean takes the instance's network away: links on the bridge, the bridge, the table, leases and configuration. Call it when no Pod runs any more.
-// Of c it needs DataDir and ConfDir; the bridge's name stands in the configuration Ensure wrote.
-// ip_forward stays as it is: by now others may rely on it.
+// Clean takes the instance's network away: links on the bridge, the bridge, the table, leases and
+// configuration. Call it when no Pod runs any more. Of c it needs DataDir and ConfDir; the bridge's
+// name stands in the configuration Ensure wrote. ip_forward stays as it is: by now others may rely
+// on it.
 func Clean(ctx context.Context, c Config) error {
 	dir, err := InstalledConfDir(c)
 	if err == nil && dir != "" {
@@ -28,7 +29,8 @@ func Clean(ctx context.Context, c Config) error {
 		return err
 	}
 	var errs []error
-	// Only the bridge that our configuration names is ours: a foreign network may have one of the name in c.
+	// Only the bridge that our configuration names is ours: a foreign network may have one of the
+	// name in c.
 	file := filepath.Join(s.confDir, confName)
 	if installed, err := configured(file, s.id); err != nil {
 		errs = append(errs, err)
@@ -46,7 +48,8 @@ func Clean(ctx context.Context, c Config) error {
 	return errors.Join(errs...)
 }
 
-// configured is what the conflist says that Ensure wrote for this instance; empty when there is none.
+// configured is what the conflist says that Ensure wrote for this instance; empty when there is
+// none.
 func configured(file, id string) (Plugin, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -57,7 +60,8 @@ func configured(file, id string) (Plugin, error) {
 	}
 	var list struct{ Plugins []Plugin }
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return Plugin{}, fmt.Errorf("CNI configuration %s is damaged: %w; remove it, it is written at each start", file, err)
+		return Plugin{}, fmt.Errorf("CNI configuration %s is damaged: %w; remove it, it is written at each start", file,
+			err)
 	}
 	if len(list.Plugins) == 0 || list.Plugins[0].ID != id {
 		return Plugin{}, nil
@@ -87,7 +91,8 @@ func removeBridge(name string) error {
 	return errors.Join(append(errs, deleteLink(bridge))...)
 }
 
-// deleteLink removes an interface. One that is gone already is no error: the kernel takes a Pod's away by itself, a moment after the Pod's name space.
+// deleteLink removes an interface. One that is gone already is no error: the kernel takes a Pod's
+// away by itself, a moment after the Pod's name space.
 func deleteLink(l netlink.Link) error {
 	if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", l.Attrs().Name, err)

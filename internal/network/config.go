@@ -25,7 +25,8 @@ type Config struct {
 	StateDir string
 	// Bridge is the bridge's name, at most 15 bytes; default gantry0.
 	Bridge string
-	// PodCIDR is the range of Pod addresses, or an IPv4 and an IPv6 one with a comma between; default 10.72.0.0/16.
+	// PodCIDR is the range of Pod addresses, or an IPv4 and an IPv6 one with a comma between;
+	// default 10.72.0.0/16.
 	PodCIDR string
 	// ConfDir is where the container runtime looks for networks; default DataDir/cni/net.d.
 	ConfDir string
@@ -33,11 +34,13 @@ type Config struct {
 	BinDir string
 	// MTU of the Pods' links; default: that of the interface with the default route, else 1500.
 	MTU int
-	// ClusterCIDR is the range of all nodes' Pods, of which PodCIDR is this node's part; empty: there is one node. Nothing inside it is masqueraded.
+	// ClusterCIDR is the range of all nodes' Pods, of which PodCIDR is this node's part; empty:
+	// there is one node. Nothing inside it is masqueraded.
 	ClusterCIDR string
 	// TunnelOverhead is what the MTU is less by, for a tunnel between nodes.
 	TunnelOverhead int
-	// PolicySocket is the socket of whoever must have seen a Pod's address before the Pod may run (network policies); empty: nobody.
+	// PolicySocket is the socket of whoever must have seen a Pod's address before the Pod may run
+	// (network policies); empty: nobody.
 	PolicySocket string
 }
 
@@ -70,7 +73,9 @@ func (c Config) settings() (settings, error) {
 		c.Bridge = DefaultBridge
 	}
 	if len(c.Bridge) > 15 || strings.ContainsAny(c.Bridge, "/ \t\"") {
-		return settings{}, fmt.Errorf("bridge name %q: at most 15 bytes, without slash, space or quote; choose another with --bridge", c.Bridge)
+		return settings{},
+			fmt.Errorf("bridge name %q: at most 15 bytes, without slash, space or quote; choose another with --bridge",
+				c.Bridge)
 	}
 	if c.PodCIDR == "" {
 		c.PodCIDR = DefaultPodCIDR

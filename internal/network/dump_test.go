@@ -20,7 +20,8 @@ func TestInterruptedListingIsAskedForAgain(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	asked = 0
-	if _, err := DumpWithRetry(func() ([]int, error) { asked++; return nil, broken }); !errors.Is(err, broken) || asked != 1 {
+	if _, err := DumpWithRetry(func() ([]int, error) { asked++; return nil, broken }); !errors.Is(err, broken) ||
+		asked != 1 {
 		t.Errorf("another error: %v after %d", err, asked)
 	}
 	if _, err := DumpWithRetry(func() ([]int, error) { return nil, netlink.ErrDumpInterrupted }); err == nil {

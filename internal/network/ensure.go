@@ -19,13 +19,15 @@ import (
 
 // State is what Ensure found or made.
 type State struct {
-	// Own tells that Pods use Gantry's network; false means the CNI configuration in ConfFile is somebody else's, and nothing was touched.
+	// Own tells that Pods use Gantry's network; false means the CNI configuration in ConfFile is
+	// somebody else's, and nothing was touched.
 	Own bool
 	// ConfFile is the CNI configuration the runtime will use.
 	ConfFile string
 	// Gateways are the bridge's addresses, one per range: where a Pod reaches the host.
 	Gateways []netip.Addr
-	// Warning is what of the host's own settings stands in the Pods' way, with the remedy; empty when nothing does.
+	// Warning is what of the host's own settings stands in the Pods' way, with the remedy; empty
+	// when nothing does.
 	Warning string
 }
 
@@ -35,8 +37,8 @@ const confName = "10-gantry.conflist"
 // PluginType is the CNI plugin's file name.
 const PluginType = "gantry-cni"
 
-// Ensure makes the network ready for Pods, unless ConfDir has somebody else's CNI configuration. It repairs what is missing, keeps what Pods that
-// run already have, and may be called at every start.
+// Ensure makes the network ready for Pods, unless ConfDir has somebody else's CNI configuration. It
+// repairs what is missing, keeps what Pods that run already have, and may be called at every start.
 func Ensure(ctx context.Context, c Config) (State, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -46,7 +48,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 		return State{ConfFile: foreign}, err
 	}
 	if _, err := os.Stat(filepath.Join(s.binDir, PluginType)); err != nil {
-		return State{}, fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with `make build`", err)
+		return State{},
+			fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with "+
+				"`make build`", err)
 	}
 	old, err := removeOldBridge(s)
 	if err != nil {
@@ -70,8 +74,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	for _, r := range s.ranges {
 		st.Gateways = append(st.Gateways, ipam.Gateway(r))
 	}
-	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table. Who is gone only the runtime knows, which
-	// may not have started: that is the audit's.
+	// Under the book's lock, so that no plugin opens a port between reading the leases and writing
+	// the table. Who is gone only the runtime knows, which may not have started: that is the
+	// audit's.
 	err = s.store.Update(func(b *ipam.Allocations) error {
 		b.Gateways = retainedGateways(*b, old, s.ranges)
 		if err := bridgeAddresses(bridge, s.ranges, b.Gateways); err != nil {
@@ -83,13 +88,14 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 		return State{}, err
 	}
 	if why := dropsForwarded(ctx); why != "" {
-		st.Warning = fmt.Sprintf("%s; allow them with `iptables -I FORWARD -i %s -j ACCEPT; iptables -I FORWARD -o %s -j ACCEPT`", why, s.bridge, s.bridge)
+		st.Warning = fmt.Sprintf("%s; allow them with `iptables -I FORWARD -i %s -j ACCEPT; iptables -I FORWARD -o %s "+
+			"-j ACCEPT`", why, s.bridge, s.bridge)
 	}
 	return st, writeConf(s, st.ConfFile)
 }
 
-// retainedGateways are the bridge's addresses that Pods which run may know as their way out, beside the gateways of the ranges: those of the ranges
-// before they were widened, until no Pod is left.
+// retainedGateways are the bridge's addresses that Pods which run may know as their way out, beside
+// the gateways of the ranges: those of the ranges before they were widened, until no Pod is left.
 func retainedGateways(b ipam.Allocations, old, ranges []netip.Prefix) []netip.Addr {
 	if len(b.Leases) == 0 {
 		return nil
@@ -104,13 +110,15 @@ func retainedGateways(b ipam.Allocations, old, ranges []netip.Prefix) []netip.Ad
 	})
 }
 
-// containsOldRanges tells whether each new range contains the old one of its place, so that Pods that run can keep their addresses.
+// containsOldRanges tells whether each new range contains the old one of its place, so that Pods
+// that run can keep their addresses.
 func containsOldRanges(ranges, old []netip.Prefix) bool {
-	return slices.EqualFunc(ranges, old, func(r, o netip.Prefix) bool { return r.Bits() <= o.Bits() && r.Contains(o.Addr()) })
+	return slices.EqualFunc(ranges, old,
+		func(r, o netip.Prefix) bool { return r.Bits() <= o.Bits() && r.Contains(o.Addr()) })
 }
 
-// removeOldBridge removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it. Of a bridge that stays it
-// returns the ranges it had.
+// removeOldBridge removes the bridge of an earlier start that had another name or range, and
+// refuses while Pods are on it. Of a bridge that stays it returns the ranges it had.
 func removeOldBridge(s settings) ([]netip.Prefix, error) {
 	old, err := configured(filepath.Join(s.confDir, confName), s.id)
 	if err != nil {
@@ -124,7 +132,8 @@ func removeOldBridge(s settings) ([]netip.Prefix, error) {
 		return nil, err
 	}
 	if held {
-		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with a range that contains it, or end all Pods with `gantry clean`",
+		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with a "+
+			"range that contains it, or end all Pods with `gantry clean`",
 			holder.Holder(), old.Bridge, old.Ranges)
 	}
 	return nil, removeBridge(old.Bridge)
@@ -137,14 +146,16 @@ func (s settings) leaseHolder() (ipam.Lease, bool, error) {
 		return ipam.Lease{}, false, err
 	}
 	for _, l := range allocations.Leases {
-		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil { // a namespace may be seen by the runtime alone, the link is here
+		// a namespace may be seen by the runtime alone, the link is here
+		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil {
 			return l, true, nil
 		}
 	}
 	return ipam.Lease{}, false, nil
 }
 
-// ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made for one node.
+// ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made
+// for one node.
 func ClusterOf(c Config) ([]netip.Prefix, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -154,7 +165,8 @@ func ClusterOf(c Config) ([]netip.Prefix, error) {
 	return installed.Cluster, err
 }
 
-// Foreign returns the CNI configuration that somebody else put where c's would be; empty when there is none.
+// Foreign returns the CNI configuration that somebody else put where c's would be; empty when there
+// is none.
 func Foreign(c Config) (string, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -170,7 +182,8 @@ func foreignConf(dir string) (string, error) {
 		return "", fmt.Errorf("CNI configuration: %w", err)
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); e.Name() != confName && (ext == ".conf" || ext == ".conflist" || ext == ".json") {
+		if ext := filepath.Ext(e.Name()); e.Name() != confName &&
+			(ext == ".conf" || ext == ".conflist" || ext == ".json") {
 			return filepath.Join(dir, e.Name()), nil
 		}
 	}
@@ -197,8 +210,10 @@ func writeConf(s settings, file string) error {
 		Type         string          `json:"type"`
 		Capabilities map[string]bool `json:"capabilities"`
 		Plugin
-	}{PluginType, map[string]bool{"portMappings": true, "bandwidth": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu, s.policySocket, s.cluster}}
-	raw, err := json.MarshalIndent(map[string]any{"cniVersion": "1.1.0", "name": Name(s.id), "plugins": []any{plugin}}, "", "  ")
+	}{PluginType, map[string]bool{"portMappings": true, "bandwidth": true},
+		Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu, s.policySocket, s.cluster}}
+	raw, err := json.MarshalIndent(map[string]any{"cniVersion": "1.1.0", "name": Name(s.id), "plugins": []any{plugin}},
+		"", "  ")
 	if err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
@@ -208,7 +223,8 @@ func writeConf(s settings, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
-	// The runtime watches the directory: it must see the file whole. The temporary name has no ending it reads.
+	// The runtime watches the directory: it must see the file whole. The temporary name has no
+	// ending it reads.
 	tmp := strings.TrimSuffix(file, ".conflist") + ".new"
 	if err := os.WriteFile(tmp, raw, 0o644); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)

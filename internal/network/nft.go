@@ -27,8 +27,9 @@ func hasTable(ctx context.Context, id string) bool {
 	return exec.CommandContext(ctx, "nft", "list", "table", "inet", Table(id)).Run() == nil
 }
 
-// dropsForwarded looks for a chain of somebody else (Docker and many firewalls have one) that drops what is forwarded unless a rule says otherwise.
-// No rule of ours can overrule it: netfilter asks every table.
+// dropsForwarded looks for a chain of somebody else (Docker and many firewalls have one) that drops
+// what is forwarded unless a rule says otherwise. No rule of ours can overrule it: netfilter asks
+// every table.
 func dropsForwarded(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "nft", "list", "chains").Output()
 	if err != nil {
@@ -43,7 +44,8 @@ func dropsForwarded(ctx context.Context) string {
 		case len(fields) >= 2 && fields[0] == "chain":
 			chain = fields[1]
 		case strings.Contains(line, "hook forward") && strings.Contains(line, "policy drop"):
-			return fmt.Sprintf("the host's firewall (nft table %s, chain %s) drops forwarded packets by default: Pods may not reach the world, nor the world their host ports", table, chain)
+			return fmt.Sprintf("the host's firewall (nft table %s, chain %s) drops forwarded packets by default: Pods "+
+				"may not reach the world, nor the world their host ports", table, chain)
 		}
 	}
 	return ""

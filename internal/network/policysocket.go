@@ -10,10 +10,12 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// policyTimeout is how long a Pod's start waits until its rules are in force. The runtime tries again after a refusal.
+// policyTimeout is how long a Pod's start waits until its rules are in force. The runtime tries
+// again after a refusal.
 const policyTimeout = 15 * time.Second
 
-// WaitForPolicies tells the agent at the socket of a lease, and returns when the kernel has the rules for its addresses. Nothing of the Pod runs before.
+// WaitForPolicies tells the agent at the socket of a lease, and returns when the kernel has the
+// rules for its addresses. Nothing of the Pod runs before.
 func WaitForPolicies(socket string, l ipam.Lease) error {
 	c, err := net.DialTimeout("unix", socket, policyTimeout)
 	if err != nil {

@@ -26,7 +26,8 @@ func ClosePorts(ctx context.Context, id string, l ipam.Lease) error {
 	return cleanUDPConntrack(l)
 }
 
-// cleanUDPConntrack drops the kernel's memory of UDP conversations on these ports: they have no end of their own and would stick to the Pod before.
+// cleanUDPConntrack drops the kernel's memory of UDP conversations on these ports: they have no end
+// of their own and would stick to the Pod before.
 func cleanUDPConntrack(l ipam.Lease) error {
 	for _, p := range l.Ports {
 		if p.Protocol != "udp" {

@@ -22,9 +22,11 @@ func ruleset(s settings, leases []ipam.Lease) string {
 	for _, f := range families(s.ranges) {
 		line("\tmap ports%s { type inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType)
 		line("\tset hairpin%s { type %s . %s; }", f.suffix, f.addrType, f.addrType)
-		line("\tmap hostports%s { type %s . inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType, f.addrType)
+		line("\tmap hostports%s { type %s . inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType,
+			f.addrType)
 	}
-	line("\tchain prerouting {\n\t\ttype nat hook prerouting priority dstnat;\n\t\tfib daddr type local jump hostports\n\t}")
+	line("\tchain prerouting {\n\t\ttype nat hook prerouting priority dstnat;\n\t\tfib daddr type local jump " +
+		"hostports\n\t}")
 	line("\tchain output {\n\t\ttype nat hook output priority -100;\n\t\tfib daddr type local jump hostports\n\t}")
 	line("\tchain hostports {")
 	for _, f := range families(s.ranges) {
@@ -40,16 +42,20 @@ func ruleset(s settings, leases []ipam.Lease) string {
 				near = c
 			}
 		}
-		line("\t\tct status dnat oifname %q %s saddr %s masquerade comment \"a host port asked for on the host itself\"", s.bridge, f.ip, f.loopback)
-		line("\t\tct status dnat %s saddr . %s daddr @hairpin%s masquerade comment \"a Pod's host port asked for by the Pod itself\"", f.ip, f.ip, f.suffix)
-		line("\t\t%s saddr %s %s daddr != { %s, %s } masquerade comment \"Pods to the world\"", f.ip, f.pods, f.ip, near, f.multicast)
+		line("\t\tct status dnat oifname %q %s saddr %s masquerade comment \"a host port asked for on the host "+
+			"itself\"", s.bridge, f.ip, f.loopback)
+		line("\t\tct status dnat %s saddr . %s daddr @hairpin%s masquerade comment \"a Pod's host port asked for by "+
+			"the Pod itself\"", f.ip, f.ip, f.suffix)
+		line("\t\t%s saddr %s %s daddr != { %s, %s } masquerade comment \"Pods to the world\"", f.ip, f.pods, f.ip,
+			near, f.multicast)
 	}
 	line("\t}")
-	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let a Pod reach what listens on the host's loopback alone.
+	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let a Pod reach what
+	// listens on the host's loopback alone.
 	line("\tchain guard {\n\t\ttype filter hook prerouting priority raw;")
 	line("\t\tiifname %q ip daddr 127.0.0.0/8 drop", s.bridge)
-	// Pods of one bridge talk through the host, so that what was translated on its way there is translated back. A redirect would tell them the
-	// straight way.
+	// Pods of one bridge talk through the host, so that what was translated on its way there is
+	// translated back. A redirect would tell them the straight way.
 	line("\t}\n\tchain straight {\n\t\ttype filter hook output priority filter;")
 	line("\t\toifname %q icmp type redirect drop", s.bridge)
 	line("\t\toifname %q icmpv6 type nd-redirect drop", s.bridge)

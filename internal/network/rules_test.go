@@ -22,7 +22,8 @@ func TestRulesetStory(t *testing.T) {
 			{HostPort: 5353, ContainerPort: 53, Protocol: "udp", HostIP: addr("127.0.0.1")},
 		},
 	}}
-	s := settings{id: "0badcafe", bridge: "gantry0", ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16"), netip.MustParsePrefix("fd00:72::/64")}}
+	s := settings{id: "0badcafe", bridge: "gantry0", ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16"),
+		netip.MustParsePrefix("fd00:72::/64")}}
 	got := ruleset(s, leases) + "\n# the Pod ends:\n" + closePorts(s.id, leases[0])
 	const golden = "testdata/ruleset.nft"
 	if *rewrite {
@@ -46,10 +47,16 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{"no directory", Config{}, "the network needs a data directory"},
-		{"bridge name", Config{DataDir: "/x", Bridge: "a-name-much-too-long"}, `bridge name "a-name-much-too-long": at most 15 bytes, without slash, space or quote; choose another with --bridge`},
-		{"no range", Config{DataDir: "/x", PodCIDR: "10.0.0.1"}, `Pod range "10.0.0.1": netip.ParsePrefix("10.0.0.1"): no '/'; write it like 10.72.0.0/16 in --pod-cidr`},
-		{"small range", Config{DataDir: "/x", PodCIDR: "10.0.0.0/30"}, "Pod range 10.0.0.0/30 is too small: at least 3 bits must be free, as in 10.72.0.0/29"},
-		{"one family twice", Config{DataDir: "/x", PodCIDR: "10.0.0.0/24,10.0.1.0/24"}, `Pod ranges "10.0.0.0/24,10.0.1.0/24": one range, or one IPv4 and one IPv6 range`},
+		{"bridge name", Config{DataDir: "/x", Bridge: "a-name-much-too-long"},
+			`bridge name "a-name-much-too-long": at most 15 bytes, without slash, space or quote; choose another ` +
+				`with ` +
+				`--bridge`},
+		{"no range", Config{DataDir: "/x", PodCIDR: "10.0.0.1"},
+			`Pod range "10.0.0.1": netip.ParsePrefix("10.0.0.1"): no '/'; write it like 10.72.0.0/16 in --pod-cidr`},
+		{"small range", Config{DataDir: "/x", PodCIDR: "10.0.0.0/30"},
+			"Pod range 10.0.0.0/30 is too small: at least 3 bits must be free, as in 10.72.0.0/29"},
+		{"one family twice", Config{DataDir: "/x", PodCIDR: "10.0.0.0/24,10.0.1.0/24"},
+			`Pod ranges "10.0.0.0/24,10.0.1.0/24": one range, or one IPv4 and one IPv6 range`},
 	} {
 		if _, err := c.in.settings(); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v", c.name, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// InstalledConfDir tells where Ensure wrote the instance's configuration: in c's ConfDir or in the default one, as the directory may be another since. Empty
-// when Gantry's network is not made.
+// InstalledConfDir tells where Ensure wrote the instance's configuration: in c's ConfDir or in the
+// default one, as the directory may be another since. Empty when Gantry's network is not made.
 func InstalledConfDir(c Config) (dir string, err error) {
 	s, err := c.settings()
 	if err != nil {
@@ -31,8 +31,10 @@ func InstalledConfDir(c Config) (dir string, err error) {
 	return "", errors.Join(errs...)
 }
 
-// Uninstall takes Gantry's network away for another one: bridge and addresses, nftables table, configuration. The Pods on it have no network any more;
-// their sandboxes are what LeftoverSandboxes returns until ReleaseSandbox is told of each. It may be called again, and does nothing where there is no such network.
+// Uninstall takes Gantry's network away for another one: bridge and addresses, nftables table,
+// configuration. The Pods on it have no network any more; their sandboxes are what
+// LeftoverSandboxes returns until ReleaseSandbox is told of each. It may be called again, and does
+// nothing where there is no such network.
 func Uninstall(ctx context.Context, c Config) error {
 	dir, err := InstalledConfDir(c)
 	if err != nil || dir == "" {
@@ -59,7 +61,8 @@ func Uninstall(ctx context.Context, c Config) error {
 	return os.Remove(file) // last: who is killed before begins again
 }
 
-// LeftoverSandboxes are the sandboxes that were on Gantry's network when it was left, by id, with the Pod's name.
+// LeftoverSandboxes are the sandboxes that were on Gantry's network when it was left, by id, with
+// the Pod's name.
 func LeftoverSandboxes(c Config) (map[string]string, error) {
 	s, err := c.settings()
 	if err != nil {

@@ -37,10 +37,12 @@ type Options struct {
 
 const (
 	defaultMinSyncPeriod = 50 * time.Millisecond
-	// verifyPeriod is how often the kernel is asked whether the table is whole, and what failed is tried again.
+	// verifyPeriod is how often the kernel is asked whether the table is whole, and what failed is
+	// tried again.
 	verifyPeriod = 30 * time.Second
 	retryDelay   = time.Second
-	// cacheLag is how long a Pod's start waits for the Pod to be seen here; a static Pod may not be in the API at all.
+	// cacheLag is how long a Pod's start waits for the Pod to be seen here; a static Pod may not be
+	// in the API at all.
 	cacheLag = 3 * time.Second
 )
 
@@ -75,7 +77,8 @@ func New(o Options) (*Controller, error) {
 	if o.MinSyncPeriod <= 0 {
 		o.MinSyncPeriod = defaultMinSyncPeriod
 	}
-	return &Controller{o: o, metrics: newMetrics(), wakeup: make(chan time.Time, 1), arrivals: make(chan *podArrival), synced: make(chan struct{}), inForce: true}, nil
+	return &Controller{o: o, metrics: newMetrics(), wakeup: make(chan time.Time, 1), arrivals: make(chan *podArrival),
+		synced: make(chan struct{}), inForce: true}, nil
 }
 
 // Synced is closed when all policies are in force for the first time.
@@ -103,7 +106,8 @@ func (k *Controller) Run(ctx context.Context) error {
 		case k.syncedSince = <-k.wakeup:
 		case k.syncedSince = <-timer.C:
 			if !first && k.o.Table.Verify(ctx) {
-				klog.FromContext(ctx).Info("The table of network policies was changed by somebody else; it is put right")
+				klog.FromContext(ctx).Info(
+					"The table of network policies was changed by somebody else; it is put right")
 			}
 		}
 		timer.Stop()
@@ -136,7 +140,8 @@ func (k *Controller) signal() {
 	}
 }
 
-// sync brings the kernel to what is wanted now and lets those in whose rules are in force. It returns when to look again.
+// sync brings the kernel to what is wanted now and lets those in whose rules are in force. It
+// returns when to look again.
 func (k *Controller) sync(ctx context.Context) time.Duration {
 	began := time.Now()
 	err := k.enforce(ctx)
@@ -204,7 +209,8 @@ func (k *Controller) enforce(ctx context.Context) error {
 	return nil
 }
 
-// podKnown tells whether the lease's Pod is the one that is seen here, or whether that does not matter.
+// podKnown tells whether the lease's Pod is the one that is seen here, or whether that does not
+// matter.
 func (k *Controller) podKnown(l Lease) bool {
 	return len(k.caches.allPolicies()) == 0 || k.caches.pod(l) != nil
 }

@@ -49,7 +49,8 @@ func (f recordingSink) Put(ref journal.Ref, fact journal.Fact) {
 }
 
 func newFixture(t *testing.T) *fixture {
-	b := &fixture{t: t, client: fake.NewClientset(), nft: knftables.NewFake(knftables.InetFamily, "gantry_policy_test"), socket: filepath.Join(t.TempDir(), "gate"), watches: make(chan string, 16), facts: make(recordingSink, 16)}
+	b := &fixture{t: t, client: fake.NewClientset(), nft: knftables.NewFake(knftables.InetFamily, "gantry_policy_test"),
+		socket: filepath.Join(t.TempDir(), "gate"), watches: make(chan string, 16), facts: make(recordingSink, 16)}
 	b.client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
 		w, err := b.client.Tracker().Watch(a.GetResource(), a.GetNamespace())
 		b.watches <- a.GetResource().Resource
@@ -59,11 +60,12 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.controller, err = New(Options{Client: b.client, Table: NewWithInterface(b.nft), PodListener: gate, Journal: b.facts, MinSyncPeriod: time.Millisecond, Leases: func() ([]Lease, error) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return append([]Lease(nil), b.leases...), nil
-	}})
+	b.controller, err = New(Options{Client: b.client, Table: NewWithInterface(b.nft), PodListener: gate,
+		Journal: b.facts, MinSyncPeriod: time.Millisecond, Leases: func() ([]Lease, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return append([]Lease(nil), b.leases...), nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +83,20 @@ func (b *fixture) run() {
 
 func (b *fixture) policy(name string) {
 	b.t.Helper()
-	p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
-	if _, err := b.client.NetworkingV1().NetworkPolicies("x").Create(b.t.Context(), p, metav1.CreateOptions{}); err != nil {
+	p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	if _, err := b.client.NetworkingV1().NetworkPolicies("x").Create(b.t.Context(), p, metav1.CreateOptions{}); err !=
+		nil {
 		b.t.Fatal(err)
 	}
 }
 
 func (b *fixture) pod(name, uid string, labels map[string]string) {
 	b.t.Helper()
-	if _, err := b.client.CoreV1().Pods("x").Create(b.t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID(uid), Labels: labels}}, metav1.CreateOptions{}); err != nil {
+	if _, err := b.client.CoreV1().Pods("x").Create(b.t.Context(),
+		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID(uid), Labels: labels}},
+		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -171,7 +178,8 @@ func TestPodPassesTheGateWithItsRules(t *testing.T) {
 	}
 }
 
-// A Pod of the same name that was there before had other labels: its successor waits until it is seen itself.
+// A Pod of the same name that was there before had other labels: its successor waits until it is
+// seen itself.
 func TestSuccessorIsNotTakenForItsPredecessor(t *testing.T) {
 	b := newFixture(t)
 	b.policy("deny")
@@ -209,14 +217,16 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 	<-b.watches
 	<-b.watches
-	if _, err := b.client.CoreV1().Pods("x").Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"else"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := b.client.CoreV1().Pods("x").Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"app":"else"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.until("its label went", "10.0.0.2", false)
 	if got := <-b.facts; got != "x web 1: true [] []" {
 		t.Errorf("the journal says %s", got)
 	}
-	if err := b.client.NetworkingV1().NetworkPolicies("x").Delete(t.Context(), "deny", metav1.DeleteOptions{}); err != nil {
+	if err := b.client.NetworkingV1().NetworkPolicies("x").Delete(t.Context(), "deny", metav1.DeleteOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	b.until("no table without policies", "chain", false)
@@ -232,7 +242,8 @@ func TestChangesAreFollowed(t *testing.T) {
 			got[f.GetName()] = h.GetSampleCount()
 		}
 	}
-	if got["gantry_network_policy_change_to_rule_seconds"] != 2 || got["gantry_network_policy_gate_wait_seconds"] != 1 || got["gantry_network_policy_sync_duration_seconds"] < 3 {
+	if got["gantry_network_policy_change_to_rule_seconds"] != 2 ||
+		got["gantry_network_policy_gate_wait_seconds"] != 1 || got["gantry_network_policy_sync_duration_seconds"] < 3 {
 		t.Errorf("figures: %v", got)
 	}
 }
@@ -248,7 +259,8 @@ func TestGateWithoutAnAPIServer(t *testing.T) {
 	if _, err := l.Write([]byte("rubbish\n")); err != nil {
 		t.Fatal(err)
 	}
-	if line, _ := bufio.NewReader(l).ReadString('\n'); !strings.Contains(line, "what the CNI plugin says cannot be read") {
+	if line, _ := bufio.NewReader(l).ReadString('\n'); !strings.Contains(line,
+		"what the CNI plugin says cannot be read") {
 		t.Errorf("answer to rubbish: %q", line)
 	}
 }
@@ -260,7 +272,8 @@ func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 	b.policy("deny")
 	for i, name := range []string{"goes", "stays"} {
 		b.pod(name, name, map[string]string{"app": "web"})
-		b.leases = append(b.leases, Lease{Pod: "x/" + name, UID: name, IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(2 + i)})}})
+		b.leases = append(b.leases,
+			Lease{Pod: "x/" + name, UID: name, IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(2 + i)})}})
 	}
 	if err := k.watch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -271,11 +284,13 @@ func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 	if err := b.client.CoreV1().Pods("x").Delete(t.Context(), "goes", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.client.NetworkingV1().NetworkPolicies("x").Delete(t.Context(), "deny", metav1.DeleteOptions{}); err != nil {
+	if err := b.client.NetworkingV1().NetworkPolicies("x").Delete(t.Context(), "deny", metav1.DeleteOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	b.leases = b.leases[1:]
-	for end := time.Now().Add(time.Minute); len(k.caches.allPolicies())+len(k.caches.pods.GetStore().List()) > 1; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(k.caches.allPolicies())+len(k.caches.pods.GetStore().List()) >
+		1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the deletions are not seen")
 		}

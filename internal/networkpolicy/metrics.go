@@ -23,15 +23,21 @@ func newMetrics() *policyMetrics {
 	const space = "gantry_network_policy"
 	durations := prometheus.ExponentialBuckets(0.001, 2, 15)
 	histogram := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: space, Name: name, Help: help, Buckets: durations})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: space, Name: name, Help: help,
+			Buckets: durations})
 	}
 	return &policyMetrics{
-		policies:     prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "policies", Help: "NetworkPolicies of the cluster that this node follows"}),
-		pods:         prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: space, Name: "pods", Help: "Pods of this node that a policy rules over, by direction"}, []string{"direction"}),
-		sync:         histogram("sync_duration_seconds", "Time of one look: what the rules are to be, and bringing the kernel there"),
-		policyToRule: histogram("change_to_rule_seconds", "Time from hearing of a change to the rules of a Pod in the kernel"),
-		podWait:      histogram("gate_wait_seconds", "Time that Pods' starts wait until their policies are in force"),
-		failures:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "sync_failures_total", Help: "Looks whose rules the kernel did not take; those before stay in force"}),
+		policies: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "policies",
+			Help: "NetworkPolicies of the cluster that this node follows"}),
+		pods: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: space, Name: "pods",
+			Help: "Pods of this node that a policy rules over, by direction"}, []string{"direction"}),
+		sync: histogram("sync_duration_seconds",
+			"Time of one look: what the rules are to be, and bringing the kernel there"),
+		policyToRule: histogram("change_to_rule_seconds",
+			"Time from hearing of a change to the rules of a Pod in the kernel"),
+		podWait: histogram("gate_wait_seconds", "Time that Pods' starts wait until their policies are in force"),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "sync_failures_total",
+			Help: "Looks whose rules the kernel did not take; those before stay in force"}),
 	}
 }
 
@@ -41,7 +47,8 @@ func (k *Controller) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.policies, m.pods, m.sync, m.policyToRule, m.podWait, m.failures}
 }
 
-// reportPolicies puts into the journal which Pods are held to other policies since the last look. What the first look finds is not new.
+// reportPolicies puts into the journal which Pods are held to other policies since the last look.
+// What the first look finds is not new.
 func (k *Controller) reportPolicies(podPolicies map[rules.PodID]rules.PodPolicies) {
 	was, first := k.podPolicies, k.podPolicies == nil
 	k.podPolicies = podPolicies
@@ -63,7 +70,8 @@ func (k *Controller) reportPolicies(podPolicies map[rules.PodID]rules.PodPolicie
 	note := func(id rules.PodID, r rules.PodPolicies) {
 		k.metrics.policyToRule.Observe(took.Seconds())
 		if k.o.Journal != nil {
-			k.o.Journal.Put(journal.Ref{Namespace: id.Namespace, Name: id.Name, UID: id.UID}, journal.PoliciesChanged{Ingress: r.Ingress, Egress: r.Egress, Took: journal.Took(took)})
+			k.o.Journal.Put(journal.Ref{Namespace: id.Namespace, Name: id.Name, UID: id.UID},
+				journal.PoliciesChanged{Ingress: r.Ingress, Egress: r.Egress, Took: journal.Took(took)})
 		}
 	}
 	for id, r := range podPolicies {
@@ -78,7 +86,8 @@ func (k *Controller) reportPolicies(podPolicies map[rules.PodID]rules.PodPolicie
 	}
 }
 
-// presentPods are the Pods that are here, by which a Pod that went is told from one that became free.
+// presentPods are the Pods that are here, by which a Pod that went is told from one that became
+// free.
 func presentPods(pods []rules.Pod) map[rules.PodID]bool {
 	out := map[rules.PodID]bool{}
 	for _, p := range pods {

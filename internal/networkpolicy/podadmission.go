@@ -13,7 +13,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// admitTimeout is how long the gate keeps a Pod waiting before it is refused; its runtime tries again.
+// admitTimeout is how long the gate keeps a Pod waiting before it is refused; its runtime tries
+// again.
 const admitTimeout = 10 * time.Second
 
 // servePods answers at the gate until it is closed.
@@ -53,9 +54,11 @@ func (k *Controller) admitPod(ctx context.Context, c net.Conn) error {
 	if err := json.NewDecoder(c).Decode(&said); err != nil {
 		return fmt.Errorf("what the CNI plugin says cannot be read: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, admitTimeout, errors.New("the API server has not told the network policies yet, and no Pod starts without them"))
+	ctx, cancel := context.WithTimeoutCause(ctx, admitTimeout,
+		errors.New("the API server has not told the network policies yet, and no Pod starts without them"))
 	defer cancel()
-	a := &podArrival{lease: Lease{said.Pod, said.UID, said.IPs}, until: time.Now().Add(cacheLag), answer: make(chan error, 1)}
+	a := &podArrival{lease: Lease{said.Pod, said.UID, said.IPs}, until: time.Now().Add(cacheLag),
+		answer: make(chan error, 1)}
 	came := time.Now()
 	defer func() { k.metrics.podWait.Observe(time.Since(came).Seconds()) }()
 	select {

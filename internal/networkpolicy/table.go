@@ -28,7 +28,8 @@ func Open(name string) (*Table, error) {
 // NewWithInterface uses an interface of the caller's, such as knftables' fake.
 func NewWithInterface(nft knftables.Interface) *Table { return &Table{nft: nft} }
 
-// Set brings the table to the state, in one transaction: by what differs, or anew when that is refused or what is there is not known.
+// Set brings the table to the state, in one transaction: by what differs, or anew when that is
+// refused or what is there is not known.
 func (t *Table) Set(ctx context.Context, want rules.State) error {
 	if t.current != nil {
 		if err := t.Change(ctx, want); err == nil {
@@ -63,7 +64,8 @@ func (t *Table) Change(ctx context.Context, want rules.State) error {
 	return nil
 }
 
-// Verify has the next Set replace everything unless the kernel still has the chains that were put there.
+// Verify has the next Set replace everything unless the kernel still has the chains that were put
+// there.
 func (t *Table) Verify(ctx context.Context) (lost bool) {
 	if t.current == nil {
 		return false
@@ -88,7 +90,8 @@ func (t *Table) Remove(ctx context.Context) error {
 	return nil
 }
 
-// replaceTable replaces the table, whatever it was. The kernel changes over at once: no packet sees a table half made.
+// replaceTable replaces the table, whatever it was. The kernel changes over at once: no packet sees
+// a table half made.
 func replaceTable(tx *knftables.Transaction, want rules.State) {
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
@@ -103,7 +106,8 @@ func replaceTable(tx *knftables.Transaction, want rules.State) {
 	for _, c := range rules.Frame() {
 		chain := &knftables.Chain{Name: c.Name}
 		if c.Name == rules.Base {
-			chain.Type, chain.Hook, chain.Priority = knftables.PtrTo(knftables.FilterType), knftables.PtrTo(knftables.ForwardHook), knftables.PtrTo(knftables.FilterPriority)
+			chain.Type, chain.Hook, chain.Priority = knftables.PtrTo(knftables.FilterType),
+				knftables.PtrTo(knftables.ForwardHook), knftables.PtrTo(knftables.FilterPriority)
 		}
 		tx.Add(chain)
 		for _, r := range c.Rules {

@@ -44,7 +44,8 @@ func (k *Controller) watchPods(ctx context.Context) error {
 	return nil
 }
 
-func (k *Controller) startInformers(ctx context.Context, f informers.SharedInformerFactory, all ...cache.SharedIndexInformer) error {
+func (k *Controller) startInformers(ctx context.Context, f informers.SharedInformerFactory,
+	all ...cache.SharedIndexInformer) error {
 	var synced []cache.InformerSynced
 	for _, i := range all {
 		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -72,7 +73,8 @@ func equalForPolicies(old, cur any) bool {
 	switch a := old.(type) {
 	case *v1.Pod:
 		b, ok := cur.(*v1.Pod)
-		return ok && a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Status.PodIPs, b.Status.PodIPs) && isTerminated(a) == isTerminated(b)
+		return ok && a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Status.PodIPs,
+			b.Status.PodIPs) && isTerminated(a) == isTerminated(b)
 	case *v1.Namespace:
 		b, ok := cur.(*v1.Namespace)
 		return ok && maps.Equal(a.Labels, b.Labels)
@@ -87,7 +89,8 @@ func equalForPolicies(old, cur any) bool {
 func trimObject(o any) (any, error) {
 	switch x := o.(type) {
 	case *v1.Pod:
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name, UID: x.UID, ResourceVersion: x.ResourceVersion, Labels: x.Labels}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name, UID: x.UID,
+			ResourceVersion: x.ResourceVersion, Labels: x.Labels}}
 		if h := x.Annotations[configHash]; h != "" {
 			p.Annotations = map[string]string{configHash: h}
 		}
@@ -131,7 +134,8 @@ func (v objectCaches) allNamespaces() map[string]map[string]string {
 	return out
 }
 
-// pod is the lease's Pod when it is seen; one of the same name that was there before it does not count.
+// pod is the lease's Pod when it is seen; one of the same name that was there before it does not
+// count.
 func (v objectCaches) pod(l Lease) *v1.Pod {
 	if v.pods == nil {
 		return nil
@@ -144,8 +148,9 @@ func (v objectCaches) pod(l Lease) *v1.Pod {
 	return p
 }
 
-// allPods are the Pods with addresses of their own. Of this node's, the leases know the addresses before the API does; an address that is leased
-// belongs to nobody else, whatever an old status says.
+// allPods are the Pods with addresses of their own. Of this node's, the leases know the addresses
+// before the API does; an address that is leased belongs to nobody else, whatever an old status
+// says.
 func (v objectCaches) allPods(leases []Lease) []rules.Pod {
 	var out []rules.Pod
 	leased, localPods := map[netip.Addr]bool{}, map[string]bool{}

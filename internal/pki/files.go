@@ -15,7 +15,8 @@ import (
 // maxPEM bounds what is read of a file that should hold one key or certificate.
 const maxPEM = 1 << 20
 
-// readBlock returns the first PEM block of a file, nil when the file is not there, and tightens the file's mode to 0600.
+// readBlock returns the first PEM block of a file, nil when the file is not there, and tightens the
+// file's mode to 0600.
 func readBlock(path, remedy string) (*pem.Block, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +42,8 @@ func readBlock(path, remedy string) (*pem.Block, error) {
 	return block, nil
 }
 
-// readKey returns the private key in a file (SEC 1, PKCS#8 or PKCS#1), nil when the file is not there.
+// readKey returns the private key in a file (SEC 1, PKCS#8 or PKCS#1), nil when the file is not
+// there.
 func readKey(path, remedy string) (crypto.Signer, error) {
 	block, err := readBlock(path, remedy)
 	if block == nil || err != nil {
@@ -97,7 +99,8 @@ func ensurePEM(path, kind string, der []byte) error {
 	return writeFile(path, want)
 }
 
-// writeFile puts data at path, mode 0600, so that a reader sees the old or the new file and never half of one, also after a power cut.
+// writeFile puts data at path, mode 0600, so that a reader sees the old or the new file and never
+// half of one, also after a power cut.
 func writeFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -22,11 +22,13 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// ensureAuthority returns the authority kept as name.crt and name.key. The key outlives renewals of the certificate; a key without
-// certificate (a first start that was cut short) gets one; a certificate without key, or with another's, is an error.
+// ensureAuthority returns the authority kept as name.crt and name.key. The key outlives renewals of
+// the certificate; a key without certificate (a first start that was cut short) gets one; a
+// certificate without key, or with another's, is an error.
 func ensureAuthority(dir, name, commonName string, now time.Time) (*authority, error) {
 	certPath, keyPath := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	remedy := fmt.Sprintf("restore it from a backup, or delete %s and %s to start with a new authority (kubeconfigs copied elsewhere stop working)", certPath, keyPath)
+	remedy := fmt.Sprintf("restore it from a backup, or delete %s and %s to start with a new authority (kubeconfigs "+
+		"copied elsewhere stop working)", certPath, keyPath)
 	key, err := readKey(keyPath, remedy)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,8 @@ func ensureAuthority(dir, name, commonName string, now time.Time) (*authority, e
 	return &authority{cert, key}, nil
 }
 
-// ensureLeaf keeps name.crt and name.key in order. A pair that does not match is what an interrupted renewal leaves: it is made anew.
+// ensureLeaf keeps name.crt and name.key in order. A pair that does not match is what an
+// interrupted renewal leaves: it is made anew.
 func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	certPath, keyPath := filepath.Join(dir, l.name+".crt"), filepath.Join(dir, l.name+".key")
 	remedy := fmt.Sprintf("delete %s and %s: new ones are made at the next start", certPath, keyPath)
@@ -89,7 +92,8 @@ func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	return err
 }
 
-// valid tells whether a certificate still says what l asks for, signed by this authority, for long enough.
+// valid tells whether a certificate still says what l asks for, signed by this authority, for long
+// enough.
 func (l leaf) valid(c *x509.Certificate, by *authority, now time.Time) bool {
 	if now.Before(c.NotBefore) || expiresSoon(c, now) || c.CheckSignatureFrom(by.cert) != nil {
 		return false
@@ -105,7 +109,8 @@ func (l leaf) valid(c *x509.Certificate, by *authority, now time.Time) bool {
 	slices.Sort(want)
 	dns := slices.Clone(c.DNSNames)
 	slices.Sort(dns)
-	return c.Subject.CommonName == l.subject.CommonName && slices.Equal(c.Subject.Organization, l.subject.Organization) &&
+	return c.Subject.CommonName == l.subject.CommonName && slices.Equal(c.Subject.Organization,
+		l.subject.Organization) &&
 		slices.Equal(have, want) && slices.Equal(dns, l.dns) && slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{l.usage})
 }
 
@@ -150,7 +155,9 @@ func newKey(path string) (crypto.Signer, error) {
 // ensureTokenKey keeps sa.key and, derived from it, sa.pub.
 func ensureTokenKey(dir string) error {
 	path, pub := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
-	key, err := readKey(path, "restore it from a backup, or delete it to start with a new one (service-account tokens in use stop working until Pods renew them)")
+	key, err := readKey(path,
+		"restore it from a backup, or delete it to start with a new one (service-account tokens in use stop working "+
+			"until Pods renew them)")
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig with everything inside it, mode 0600, whole or not at all. The server is a URL. The context, cluster
-// and user are all called gantry. An unchanged file is left alone.
+// WriteKubeconfig writes a kubeconfig with everything inside it, mode 0600, whole or not at all.
+// The server is a URL. The context, cluster and user are all called gantry. An unchanged file is
+// left alone.
 func WriteKubeconfig(path, server string, m Material) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["gantry"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: m.CA}

@@ -8,7 +8,8 @@ import (
 	"sort"
 )
 
-// leaf is one certificate this package issues: the file name without extension, who signs, and what it says.
+// leaf is one certificate this package issues: the file name without extension, who signs, and what
+// it says.
 type leaf struct {
 	name       string
 	frontProxy bool // signed by the front-proxy CA
@@ -18,20 +19,24 @@ type leaf struct {
 	ips        []net.IP
 }
 
-// NetworkUser is who the network agents of nodes are that join: the ClusterRole gantry:network says what they may see.
+// NetworkUser is who the network agents of nodes are that join: the ClusterRole gantry:network says
+// what they may see.
 const NetworkUser = "gantry-network"
 
 func client(name, user string, groups ...string) leaf {
-	return leaf{name: name, subject: pkix.Name{CommonName: user, Organization: groups}, usage: x509.ExtKeyUsageClientAuth}
+	return leaf{name: name, subject: pkix.Name{CommonName: user, Organization: groups},
+		usage: x509.ExtKeyUsageClientAuth}
 }
 
-// leafCertificates lists every certificate below the two authorities. Names of files and subjects are kubeadm's.
+// leafCertificates lists every certificate below the two authorities. Names of files and subjects
+// are kubeadm's.
 func leafCertificates(o Options) []leaf {
 	node := "system:node:" + o.NodeName
 	dns, ips := o.apiServerNames()
 	nodeDNS, nodeIPs := o.nodeNames()
 	return []leaf{
-		{name: "apiserver", subject: pkix.Name{CommonName: "kube-apiserver"}, usage: x509.ExtKeyUsageServerAuth, dns: dns, ips: ips},
+		{name: "apiserver", subject: pkix.Name{CommonName: "kube-apiserver"}, usage: x509.ExtKeyUsageServerAuth,
+			dns: dns, ips: ips},
 		client("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
 		client("admin", "kubernetes-admin", "system:masters"),
 		client("scheduler", "system:kube-scheduler"),
@@ -43,14 +48,16 @@ func leafCertificates(o Options) []leaf {
 			name: "kubelet", subject: pkix.Name{CommonName: node, Organization: []string{"system:nodes"}},
 			usage: x509.ExtKeyUsageServerAuth, dns: nodeDNS, ips: nodeIPs,
 		},
-		{name: "front-proxy-client", frontProxy: true, subject: pkix.Name{CommonName: "front-proxy-client"}, usage: x509.ExtKeyUsageClientAuth},
+		{name: "front-proxy-client", frontProxy: true, subject: pkix.Name{CommonName: "front-proxy-client"},
+			usage: x509.ExtKeyUsageClientAuth},
 	}
 }
 
 // apiServerNames are the names and addresses clients reach the API server by.
 func (o Options) apiServerNames() ([]string, []net.IP) {
 	domain := o.ClusterDomain
-	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + domain, o.NodeName}
+	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc." + domain, o.NodeName}
 	return o.splitNames(append(names, "127.0.0.1", "::1", o.BindAddress, o.ServiceIP))
 }
 
@@ -63,7 +70,8 @@ func (o Options) nodeNames() ([]string, []net.IP) {
 	return o.splitNames(names)
 }
 
-// splitNames adds the extra names, sorts out addresses and drops what is empty, unspecified or double.
+// splitNames adds the extra names, sorts out addresses and drops what is empty, unspecified or
+// double.
 func (o Options) splitNames(names []string) (dns []string, ips []net.IP) {
 	seen := map[string]bool{"": true}
 	for _, n := range append(names, o.ExtraNames...) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lifetimes. A certificate is renewed when less than a third of its life is left; an authority keeps its key when renewed, so that
-// what it signed before stays good.
+// Lifetimes. A certificate is renewed when less than a third of its life is left; an authority
+// keeps its key when renewed, so that what it signed before stays good.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
@@ -45,8 +45,9 @@ type Files struct {
 	ServiceAccount    Pair // public and private key of service-account tokens
 }
 
-// Ensure makes what is missing below dir, renews what is about to expire or no longer carries the right names, and tightens file modes.
-// A file that cannot be read as what it should be is an error which names the file and the remedy; nothing damaged is overwritten.
+// Ensure makes what is missing below dir, renews what is about to expire or no longer carries the
+// right names, and tightens file modes. A file that cannot be read as what it should be is an error
+// which names the file and the remedy; nothing damaged is overwritten.
 func Ensure(dir string, o Options) (*Files, error) {
 	if o.NodeName == "" {
 		return nil, fmt.Errorf("certificates in %s: the node name is empty: give one", dir)
@@ -91,8 +92,10 @@ func files(dir string) *Files {
 		return Pair{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key")}
 	}
 	return &Files{
-		Dir: dir, CA: at("ca"), FrontProxyCA: at("front-proxy-ca"), APIServer: at("apiserver"), KubeletClient: at("apiserver-kubelet-client"),
-		Admin: at("admin"), Scheduler: at("scheduler"), ControllerManager: at("controller-manager"), Network: at("network"), Proxy: at("proxy"), Node: at("kubelet-client"),
+		Dir: dir, CA: at("ca"), FrontProxyCA: at("front-proxy-ca"), APIServer: at("apiserver"),
+		KubeletClient: at("apiserver-kubelet-client"),
+		Admin:         at("admin"), Scheduler: at("scheduler"), ControllerManager: at("controller-manager"),
+		Network: at("network"), Proxy: at("proxy"), Node: at("kubelet-client"),
 		NodeServing: at("kubelet"), FrontProxyClient: at("front-proxy-client"),
 		ServiceAccount: Pair{Cert: filepath.Join(dir, "sa.pub"), Key: filepath.Join(dir, "sa.key")},
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 func options(at time.Time) Options {
-	return Options{NodeName: "n1", BindAddress: "192.0.2.7", ServiceIP: "10.96.0.1", Now: func() time.Time { return at }}
+	return Options{NodeName: "n1", BindAddress: "192.0.2.7", ServiceIP: "10.96.0.1",
+		Now: func() time.Time { return at }}
 }
 
 func ensure(t *testing.T, dir string, o Options) *Files {
@@ -43,8 +44,10 @@ func cert(t *testing.T, path string) *x509.Certificate {
 
 func (f *Files) all() map[string]Pair {
 	return map[string]Pair{
-		"apiserver": f.APIServer, "apiserver-kubelet-client": f.KubeletClient, "admin": f.Admin, "scheduler": f.Scheduler,
-		"controller-manager": f.ControllerManager, "network": f.Network, "proxy": f.Proxy, "kubelet-client": f.Node, "kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
+		"apiserver": f.APIServer, "apiserver-kubelet-client": f.KubeletClient, "admin": f.Admin,
+		"scheduler":          f.Scheduler,
+		"controller-manager": f.ControllerManager, "network": f.Network, "proxy": f.Proxy, "kubelet-client": f.Node,
+		"kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
 	}
 }
 
@@ -67,7 +70,8 @@ func TestEveryCertificateIsSignedByItsAuthorityAndNamesItsHolder(t *testing.T) {
 			roots = x509.NewCertPool()
 			roots.AddCert(cert(t, f.FrontProxyCA.Cert))
 		}
-		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, CurrentTime: now}); err != nil {
+		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			CurrentTime: now}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := append([]string{c.Subject.CommonName}, c.Subject.Organization...); !slices.Equal(got, who[name]) {
@@ -126,12 +130,14 @@ func TestRenewal(t *testing.T) {
 	}{
 		{"nothing changed", options(start.Add(200 * day)), nil},
 		{"a third of the life left", options(start.Add(250 * day)), []string{
-			"admin", "apiserver", "apiserver-kubelet-client", "controller-manager", "front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
+			"admin", "apiserver", "apiserver-kubelet-client", "controller-manager", "front-proxy-client", "kubelet",
+			"kubelet-client", "network", "proxy", "scheduler",
 		}},
 		{"service range moved", later, []string{"apiserver"}},
 		{"node renamed", renamed, []string{"apiserver", "kubelet", "kubelet-client"}},
 		{"authority aging", options(start.Add(2600 * day)), []string{
-			"admin", "apiserver", "apiserver-kubelet-client", "ca", "controller-manager", "front-proxy-ca", "front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
+			"admin", "apiserver", "apiserver-kubelet-client", "ca", "controller-manager", "front-proxy-ca",
+			"front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
 		}},
 	}
 	for _, c := range cases {
@@ -169,7 +175,8 @@ func TestRenewal(t *testing.T) {
 
 func TestDamageIsNamedWithItsRemedyAndNothingIsOverwritten(t *testing.T) {
 	for _, file := range []string{"ca.crt", "ca.key", "front-proxy-ca.key", "admin.crt", "apiserver.key", "sa.key"} {
-		for how, content := range map[string]string{"garbage": "\x00garbage", "empty": "", "other": "-----BEGIN CAT-----\nAAAA\n-----END CAT-----\n"} {
+		for how, content := range map[string]string{"garbage": "\x00garbage", "empty": "",
+			"other": "-----BEGIN CAT-----\nAAAA\n-----END CAT-----\n"} {
 			t.Run(file+" "+how, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()

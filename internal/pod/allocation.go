@@ -6,7 +6,8 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Allocation is what the containers of a Pod and the Pod as a whole ask for and may use: the part of the spec that a resize changes (KEP-1287, KEP-5419).
+// Allocation is what the containers of a Pod and the Pod as a whole ask for and may use: the part
+// of the spec that a resize changes (KEP-1287, KEP-5419).
 type Allocation struct {
 	Pod        *v1.ResourceRequirements           `json:"pod,omitempty"` // spec.resources
 	Containers map[string]v1.ResourceRequirements `json:"containers"`    // init and app containers by name
@@ -14,7 +15,8 @@ type Allocation struct {
 
 // AllocationOf reads the sizes of a spec.
 func AllocationOf(p *v1.Pod) Allocation {
-	s := Allocation{Pod: p.Spec.Resources.DeepCopy(), Containers: make(map[string]v1.ResourceRequirements, len(p.Spec.Containers)+len(p.Spec.InitContainers))}
+	s := Allocation{Pod: p.Spec.Resources.DeepCopy(), Containers: make(map[string]v1.ResourceRequirements,
+		len(p.Spec.Containers)+len(p.Spec.InitContainers))}
 	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			s.Containers[list[i].Name] = *list[i].Resources.DeepCopy()
@@ -45,7 +47,8 @@ func (s Allocation) ApplyTo(p *v1.Pod) *v1.Pod {
 	}
 	out := *p
 	out.Spec.Resources = s.Pod
-	out.Spec.InitContainers, out.Spec.Containers = s.applyToList(p.Spec.InitContainers), s.applyToList(p.Spec.Containers)
+	out.Spec.InitContainers, out.Spec.Containers = s.applyToList(p.Spec.InitContainers),
+		s.applyToList(p.Spec.Containers)
 	return &out
 }
 
@@ -73,11 +76,13 @@ func (s Allocation) With(container string, r v1.ResourceRequirements) Allocation
 // Totals is what a spec asks for and allows as a whole, whatever a status says.
 func Totals(p *v1.Pod) v1.ResourceRequirements {
 	return v1.ResourceRequirements{
-		Requests: resource.PodRequests(p, resource.PodResourcesOptions{}), Limits: resource.PodLimits(p, resource.PodResourcesOptions{}),
+		Requests: resource.PodRequests(p, resource.PodResourcesOptions{}),
+		Limits:   resource.PodLimits(p, resource.PodResourcesOptions{}),
 	}
 }
 
-// ResizePolicy is what a change of the resource does to a running container; NotRequired unless the spec says otherwise.
+// ResizePolicy is what a change of the resource does to a running container; NotRequired unless the
+// spec says otherwise.
 func ResizePolicy(c *v1.Container, name v1.ResourceName) v1.ResourceResizeRestartPolicy {
 	for _, p := range c.ResizePolicy {
 		if p.ResourceName == name {

@@ -1,6 +1,8 @@
-// Package pod says what a Pod asks for: requests and limits, quality of service, ports, priority, restart rules.
+// Package pod says what a Pod asks for: requests and limits, quality of service, ports, priority,
+// restart rules.
 //
-// Chapter: vocabulary. Functions over core/v1 that every component shares, so that scheduler, kubelet and API server count alike.
+// Functions over core/v1 that every component shares, so that scheduler, kubelet and API server
+// count alike.
 //
 // In: *v1.Pod. Out: values; nothing here changes the Pod it is given.
 // Pure. To add: one function per question, with the rule's source in its comment.

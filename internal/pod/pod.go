@@ -7,10 +7,12 @@ import (
 )
 
 const (
-	// SystemCritical is the lowest priority of the two built-in critical classes, 2 billion (docs: guaranteed scheduling for critical add-ons).
+	// SystemCritical is the lowest priority of the two built-in critical classes, 2 billion (docs:
+	// guaranteed scheduling for critical add-ons).
 	SystemCritical int32 = 2_000_000_000
 
-	sourceAnnotation = "kubernetes.io/config.source" // where a Pod came from, set by the kubelet; "api" or absent for API Pods
+	// where a Pod came from, set by the kubelet; "api" or absent for API Pods
+	sourceAnnotation = "kubernetes.io/config.source"
 )
 
 // Ref names the Pod in the journal.
@@ -46,18 +48,21 @@ func IsStatic(p *v1.Pod) bool {
 	return ok && src != "api"
 }
 
-// IsCritical tells whether the Pod is excepted from eviction and may displace others at admission: static and mirror Pods, and priorities of SystemCritical or more.
+// IsCritical tells whether the Pod is excepted from eviction and may displace others at admission:
+// static and mirror Pods, and priorities of SystemCritical or more.
 func IsCritical(p *v1.Pod) bool {
 	return IsStatic(p) || IsMirror(p) || p.Spec.Priority != nil && *p.Spec.Priority >= SystemCritical
 }
 
-// IsSidecar tells whether an init container keeps running beside the app containers (restartPolicy Always).
+// IsSidecar tells whether an init container keeps running beside the app containers (restartPolicy
+// Always).
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// HostPorts lists the ports the Pod takes on its node: those of app containers and of sidecars with hostPort set.
-// Ordinary init containers are over before others start and take none (as upstream's scheduler counts).
+// HostPorts lists the ports the Pod takes on its node: those of app containers and of sidecars with
+// hostPort set. Ordinary init containers are over before others start and take none (as upstream's
+// scheduler counts).
 func HostPorts(p *v1.Pod) []v1.ContainerPort {
 	var out []v1.ContainerPort
 	add := func(c *v1.Container) {

@@ -36,13 +36,22 @@ func TestRequests(t *testing.T) {
 		spec        v1.PodSpec
 		cpu, memory string
 	}{
-		"sum of app containers":           {v1.PodSpec{Containers: []v1.Container{ask("1", "1Gi"), ask("500m", "")}}, "1500m", "1Gi"},
-		"largest init container":          {v1.PodSpec{InitContainers: []v1.Container{ask("", "4Gi"), ask("2", "")}, Containers: []v1.Container{ask("1", "1Gi")}}, "2", "4Gi"},
-		"sidecars add to app":             {v1.PodSpec{InitContainers: []v1.Container{sidecar(ask("1", "1Gi"))}, Containers: []v1.Container{ask("1", "1Gi")}}, "2", "2Gi"},
-		"sidecars before an init add too": {v1.PodSpec{InitContainers: []v1.Container{sidecar(ask("1", "1Gi")), ask("3", "1Gi")}, Containers: []v1.Container{ask("1", "1Gi")}}, "4", "2Gi"},
-		"sidecars after an init do not":   {v1.PodSpec{InitContainers: []v1.Container{ask("3", "1Gi"), sidecar(ask("1", "1Gi"))}, Containers: []v1.Container{ask("1", "1Gi")}}, "3", "2Gi"},
-		"overhead on top":                 {v1.PodSpec{Overhead: list("250m", "120Mi"), Containers: []v1.Container{ask("1", "1Gi")}}, "1250m", "1144Mi"},
-		"Pod-level requests replace":      {v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("2", "")}, Containers: []v1.Container{ask("1", "1Gi")}}, "2", "1Gi"},
+		"sum of app containers": {v1.PodSpec{Containers: []v1.Container{ask("1", "1Gi"), ask("500m", "")}},
+			"1500m", "1Gi"},
+		"largest init container": {v1.PodSpec{InitContainers: []v1.Container{ask("", "4Gi"), ask("2", "")},
+			Containers: []v1.Container{ask("1", "1Gi")}}, "2", "4Gi"},
+		"sidecars add to app": {v1.PodSpec{InitContainers: []v1.Container{sidecar(ask("1", "1Gi"))},
+			Containers: []v1.Container{ask("1", "1Gi")}}, "2", "2Gi"},
+		"sidecars before an init add too": {
+			v1.PodSpec{InitContainers: []v1.Container{sidecar(ask("1", "1Gi")), ask("3", "1Gi")},
+				Containers: []v1.Container{ask("1", "1Gi")}}, "4", "2Gi"},
+		"sidecars after an init do not": {
+			v1.PodSpec{InitContainers: []v1.Container{ask("3", "1Gi"), sidecar(ask("1", "1Gi"))},
+				Containers: []v1.Container{ask("1", "1Gi")}}, "3", "2Gi"},
+		"overhead on top": {v1.PodSpec{Overhead: list("250m", "120Mi"),
+			Containers: []v1.Container{ask("1", "1Gi")}}, "1250m", "1144Mi"},
+		"Pod-level requests replace": {v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("2", "")},
+			Containers: []v1.Container{ask("1", "1Gi")}}, "2", "1Gi"},
 	} {
 		got := pod.Requests(&v1.Pod{Spec: c.spec})
 		if cpu := got[v1.ResourceCPU]; cpu.Cmp(resource.MustParse(c.cpu)) != 0 {
@@ -55,7 +64,8 @@ func TestRequests(t *testing.T) {
 }
 
 func TestLimitsAndBounds(t *testing.T) {
-	p := &v1.Pod{Spec: v1.PodSpec{Overhead: list("1", "1Gi"), Containers: []v1.Container{container(nil, list("1", "")), container(nil, list("1", "1Gi"))}}}
+	p := &v1.Pod{Spec: v1.PodSpec{Overhead: list("1", "1Gi"), Containers: []v1.Container{container(nil, list("1", "")),
+		container(nil, list("1", "1Gi"))}}}
 	l := pod.Limits(p)
 	cpu, memory := l[v1.ResourceCPU], l[v1.ResourceMemory]
 	if cpu.Value() != 3 || memory.Value() != 2<<30 {
@@ -72,17 +82,29 @@ func TestQOS(t *testing.T) {
 		spec v1.PodSpec
 		want v1.PodQOSClass
 	}{
-		"nothing asked":                         {v1.PodSpec{Containers: []v1.Container{{}}}, v1.PodQOSBestEffort},
-		"zero asked":                            {v1.PodSpec{Containers: []v1.Container{container(list("0", "0"), nil)}}, v1.PodQOSBestEffort},
-		"other resources do not count":          {v1.PodSpec{Containers: []v1.Container{container(v1.ResourceList{"example.com/gpu": resource.MustParse("1")}, nil)}}, v1.PodQOSBestEffort},
-		"limits equal requests":                 {v1.PodSpec{Containers: []v1.Container{container(both, both)}}, v1.PodQOSGuaranteed},
-		"equal written differently":             {v1.PodSpec{Containers: []v1.Container{container(list("1000m", "1024Mi"), both)}}, v1.PodQOSGuaranteed},
-		"one container without limits":          {v1.PodSpec{Containers: []v1.Container{container(both, both), {}}}, v1.PodQOSBurstable},
-		"an init container without limits":      {v1.PodSpec{InitContainers: []v1.Container{{}}, Containers: []v1.Container{container(both, both)}}, v1.PodQOSBurstable},
-		"requests below limits":                 {v1.PodSpec{Containers: []v1.Container{container(list("500m", "1Gi"), both)}}, v1.PodQOSBurstable},
-		"only a limit":                          {v1.PodSpec{Containers: []v1.Container{container(nil, list("1", ""))}}, v1.PodQOSBurstable},
-		"Pod-level resources decide":            {v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: both, Limits: both}, Containers: []v1.Container{{}}}, v1.PodQOSGuaranteed},
-		"Pod-level requests without all limits": {v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: both}, Containers: []v1.Container{container(both, both)}}, v1.PodQOSBurstable},
+		"nothing asked": {v1.PodSpec{Containers: []v1.Container{{}}}, v1.PodQOSBestEffort},
+		"zero asked": {
+			v1.PodSpec{Containers: []v1.Container{container(list("0", "0"), nil)}}, v1.PodQOSBestEffort},
+		"other resources do not count": {
+			v1.PodSpec{Containers: []v1.Container{container(v1.ResourceList{"example.com/gpu": resource.MustParse("1")},
+				nil)}}, v1.PodQOSBestEffort},
+		"limits equal requests": {v1.PodSpec{Containers: []v1.Container{container(both, both)}},
+			v1.PodQOSGuaranteed},
+		"equal written differently": {
+			v1.PodSpec{Containers: []v1.Container{container(list("1000m", "1024Mi"), both)}}, v1.PodQOSGuaranteed},
+		"one container without limits": {v1.PodSpec{Containers: []v1.Container{container(both, both), {}}},
+			v1.PodQOSBurstable},
+		"an init container without limits": {v1.PodSpec{InitContainers: []v1.Container{{}},
+			Containers: []v1.Container{container(both, both)}}, v1.PodQOSBurstable},
+		"requests below limits": {
+			v1.PodSpec{Containers: []v1.Container{container(list("500m", "1Gi"), both)}}, v1.PodQOSBurstable},
+		"only a limit": {v1.PodSpec{Containers: []v1.Container{container(nil, list("1", ""))}},
+			v1.PodQOSBurstable},
+		"Pod-level resources decide": {
+			v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: both, Limits: both},
+				Containers: []v1.Container{{}}}, v1.PodQOSGuaranteed},
+		"Pod-level requests without all limits": {v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: both},
+			Containers: []v1.Container{container(both, both)}}, v1.PodQOSBurstable},
 	} {
 		if got := pod.QOS(&v1.Pod{Spec: c.spec}); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -94,7 +116,8 @@ func TestHostPorts(t *testing.T) {
 	with := func(port int32) v1.Container {
 		return v1.Container{Ports: []v1.ContainerPort{{HostPort: port}, {ContainerPort: 9}}}
 	}
-	p := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{with(1), sidecar(with(2))}, Containers: []v1.Container{with(3)}}}
+	p := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{with(1), sidecar(with(2))},
+		Containers: []v1.Container{with(3)}}}
 	got := pod.HostPorts(p)
 	if len(got) != 2 || got[0].HostPort != 2 || got[1].HostPort != 3 {
 		t.Errorf("host ports %v, want those of the sidecar and the app", got)
@@ -106,14 +129,16 @@ func TestKinds(t *testing.T) {
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 	mirror := &v1.Pod{}
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.source": "api"}
-	if !pod.IsStatic(static) || pod.IsStatic(mirror) || !pod.IsMirror(mirror) || !pod.IsCritical(static) || !pod.IsCritical(mirror) {
+	if !pod.IsStatic(static) || pod.IsStatic(mirror) || !pod.IsMirror(mirror) || !pod.IsCritical(static) ||
+		!pod.IsCritical(mirror) {
 		t.Error("static and mirror Pods are told apart by their annotations, and both are critical")
 	}
 	p := &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(2_000_000_000))}}
 	if !pod.IsCritical(p) || pod.IsCritical(&v1.Pod{}) {
 		t.Error("critical begins at 2 billion")
 	}
-	if pod.IsTerminal(p) || !pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}) || !pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}) {
+	if pod.IsTerminal(p) || !pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}) ||
+		!pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}) {
 		t.Error("terminal is Succeeded or Failed")
 	}
 }

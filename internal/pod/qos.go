@@ -8,9 +8,10 @@ import (
 // qosResources are the only ones that decide the class.
 var qosResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
-// QOS computes the class from the spec (docs: Pod quality of service classes). Zero quantities count as absent.
-// Guaranteed: every container has cpu and memory limits and requests equal limits. BestEffort: no container has any request or limit.
-// Burstable: the rest. With Pod-level resources these alone decide.
+// QOS computes the class from the spec (docs: Pod quality of service classes). Zero quantities
+// count as absent. Guaranteed: every container has cpu and memory limits and requests equal limits.
+// BestEffort: no container has any request or limit. Burstable: the rest. With Pod-level resources
+// these alone decide.
 func QOS(p *v1.Pod) v1.PodQOSClass {
 	if HasPodLevelResources(p) {
 		return classOf([]v1.ResourceRequirements{*p.Spec.Resources})

@@ -5,9 +5,11 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Requests is what the Pod asks of its node: overhead plus the larger of (app containers + sidecars) and, over all init containers, (that container + sidecars
-// declared before it); Pod-level resources replace the sums they name. While a resize is under way the larger of spec, allocated and actuated counts
-// (docs: sidecar containers "resource sharing"; in-place resize). Claims on node resources are not counted.
+// Requests is what the Pod asks of its node: overhead plus the larger of (app containers +
+// sidecars) and, over all init containers, (that container + sidecars declared before it);
+// Pod-level resources replace the sums they name. While a resize is under way the larger of spec,
+// allocated and actuated counts (docs: sidecar containers "resource sharing"; in-place resize).
+// Claims on node resources are not counted.
 func Requests(p *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(p, options())
 }
@@ -19,13 +21,15 @@ func RequestsWith(p *v1.Pod, missing v1.ResourceList) v1.ResourceList {
 	return resource.PodRequests(p, o)
 }
 
-// Limits is the same arithmetic over limits; overhead is added only to limits that are set. A resource missing in one container's limits
-// is in the sum of the others: see HasLimit before treating it as a bound of the whole Pod.
+// Limits is the same arithmetic over limits; overhead is added only to limits that are set. A
+// resource missing in one container's limits is in the sum of the others: see HasLimit before
+// treating it as a bound of the whole Pod.
 func Limits(p *v1.Pod) v1.ResourceList {
 	return resource.PodLimits(p, options())
 }
 
-// HasLimit tells whether the whole Pod is bounded for the resource: a Pod-level limit, or every app container and every sidecar names one.
+// HasLimit tells whether the whole Pod is bounded for the resource: a Pod-level limit, or every app
+// container and every sidecar names one.
 func HasLimit(p *v1.Pod, name v1.ResourceName) bool {
 	if p.Spec.Resources != nil && resource.IsSupportedPodLevelResource(name) {
 		if q, ok := p.Spec.Resources.Limits[name]; ok && !q.IsZero() {
@@ -49,7 +53,8 @@ func HasLimit(p *v1.Pod, name v1.ResourceName) bool {
 	return true
 }
 
-// HasPodLevelRequests tells whether spec.resources.requests names a resource it may name (cpu, memory, huge pages).
+// HasPodLevelRequests tells whether spec.resources.requests names a resource it may name (cpu,
+// memory, huge pages).
 func HasPodLevelRequests(p *v1.Pod) bool { return resource.IsPodLevelRequestsSet(p) }
 
 // HasPodLevelResources tells whether spec.resources names a request or limit it may name.

@@ -34,10 +34,12 @@ type probeInput struct {
 func (l ruleInput) containers() []containerInput {
 	var out []containerInput
 	for i := range l.Workload.Spec.InitContainers {
-		out = append(out, containerInput{&l.Workload.Spec.InitContainers[i], fmt.Sprintf("%s.initContainers[%d]", l.Workload.Path, i), true})
+		out = append(out, containerInput{&l.Workload.Spec.InitContainers[i],
+			fmt.Sprintf("%s.initContainers[%d]", l.Workload.Path, i), true})
 	}
 	for i := range l.Workload.Spec.Containers {
-		out = append(out, containerInput{&l.Workload.Spec.Containers[i], fmt.Sprintf("%s.containers[%d]", l.Workload.Path, i), false})
+		out = append(out, containerInput{&l.Workload.Spec.Containers[i],
+			fmt.Sprintf("%s.containers[%d]", l.Workload.Path, i), false})
 	}
 	return out
 }
@@ -75,7 +77,8 @@ func (b containerInput) finding(s Severity, at, message, fix string) Finding {
 	return Finding{Severity: s, Container: b.Name, Field: b.path + at, Message: message, Fix: fix}
 }
 
-// budget is how long a container that does not answer lives: initialDelaySeconds + failureThreshold × periodSeconds.
+// budget is how long a container that does not answer lives: initialDelaySeconds + failureThreshold
+// × periodSeconds.
 func (a probeInput) budget() time.Duration {
 	return a.spec.InitialDelay + time.Duration(a.spec.FailureThreshold)*a.spec.Period
 }
@@ -88,7 +91,8 @@ func (a probeInput) budgetText() string {
 	return s + " = " + seconds(a.budget())
 }
 
-// startTime is how long the container takes to be ready, and how that is known. Somebody who lets readiness wait knows that the start is slow.
+// startTime is how long the container takes to be ready, and how that is known. Somebody who lets
+// readiness wait knows that the start is slow.
 func (l ruleInput) startTime(b containerInput) (took time.Duration, how string) {
 	switch readiness, ok := b.probeOf(probe.Readiness); {
 	case l.Measured.Start > 0:
@@ -125,7 +129,8 @@ func (a probeInput) target() string {
 	return "nothing"
 }
 
-// sameTarget tells whether two probes ask the same; the name and the number of one port are the same port.
+// sameTarget tells whether two probes ask the same; the name and the number of one port are the
+// same port.
 func sameTarget(a, b probeInput) bool {
 	x, y := a.probe.ProbeHandler.DeepCopy(), b.probe.ProbeHandler.DeepCopy()
 	for _, h := range []*v1.ProbeHandler{x, y} {

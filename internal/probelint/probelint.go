@@ -12,7 +12,8 @@ import (
 // Severity is how much a finding matters.
 type Severity string
 
-// Severities: an Error will not work as written, a Warning is likely to hurt, Info is worth knowing.
+// Severities: an Error will not work as written, a Warning is likely to hurt, Info is worth
+// knowing.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -72,20 +73,25 @@ type Rule struct {
 // Rules are all of them, in the order of help.
 func Rules() []Rule {
 	return []Rule{
-		{"invalid-probe", "the API refuses the probe: no handler or several, thresholds, grace or a container that may not have it", invalidProbe},
+		{"invalid-probe",
+			"the API refuses the probe: no handler or several, thresholds, grace or a container that may not have it",
+			invalidProbe},
 		{"unknown-port", "the probe names a port that the container does not have", unknownPort},
 		{"needs-startup-probe", "liveness gives the container up before it has started", needsStartup},
 		{"startup-too-short", "the startup probe gives the container up before it has started", startupShort},
-		{"startup-outlasts-rollout", "the startup probe allows more than the rollout's progressDeadlineSeconds", startupLong},
+		{"startup-outlasts-rollout", "the startup probe allows more than the rollout's progressDeadlineSeconds",
+			startupLong},
 		{"shared-endpoint", "liveness and readiness ask the same question", sharedEndpoint},
-		{"liveness-before-readiness", "liveness restarts the container before readiness takes it out of traffic", livenessFirst},
+		{"liveness-before-readiness", "liveness restarts the container before readiness takes it out of traffic",
+			livenessFirst},
 		{"liveness-hair-trigger", "one lost answer restarts the container", lowFailureThreshold},
 		{"liveness-ends-pod", "the Pod is not restarted: a failed liveness probe is its end", endsPod},
 		{"timeout-near-p99", "the timeout is close to what a healthy answer takes", nearP99},
 		{"timeout-over-period", "a slow answer takes longer than the period", overPeriod},
 		{"exec-cost", "every question of an exec probe is a process", execCost},
 		{"late-readiness", "readiness is not asked for long, whether or not the container is ready", lateReadiness},
-		{"no-readiness", "a Service sends traffic to a container that is never asked whether it can serve", noReadiness},
+		{"no-readiness", "a Service sends traffic to a container that is never asked whether it can serve",
+			noReadiness},
 		{"foreign-host", "the probe asks somebody else than its Pod", foreignHost},
 		{"long-probe-grace", "the probe's grace is longer than the Pod's", longGrace},
 		{"prestop-eats-grace", "preStop sleeps through the time for stopping", preStopGrace},

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Read finds the Pods and Pod templates of an object of any kind, lists and custom resources included: whatever has a spec with containers. Services come apart.
-// An object without either is no error.
+// Read finds the Pods and Pod templates of an object of any kind, lists and custom resources
+// included: whatever has a spec with containers. Services come apart. An object without either is
+// no error.
 func Read(source string, object map[string]any) (found []Workload, services []v1.Service, err error) {
 	u := unstructured.Unstructured{Object: object}
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(u.GetKind(), "List") {
@@ -41,7 +42,8 @@ func Read(source string, object map[string]any) (found []Workload, services []v1
 		}
 		return nil, []v1.Service{s}, nil
 	}
-	base := Workload{Source: source, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), Deadline: deadline(u)}
+	base := Workload{Source: source, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(),
+		Deadline: deadline(u)}
 	if base.Name == "" {
 		base.Name = u.GetGenerateName()
 	}
@@ -123,12 +125,14 @@ func isPodSpec(spec map[string]any) bool {
 	return ok && named
 }
 
-// template reads one; fields that a Pod does not have are findings, for a misspelt probe is no probe.
+// template reads one; fields that a Pod does not have are findings, for a misspelt probe is no
+// probe.
 func template(base Workload, m map[string]any, at string) (Workload, error) {
 	w := base
 	w.Path = join(at, "spec")
 	t := v1.PodTemplateSpec{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(map[string]any{"metadata": m["metadata"], "spec": m["spec"]}, &t, true)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(map[string]any{"metadata": m["metadata"],
+		"spec": m["spec"]}, &t, true)
 	var strict interface{ Errors() []error }
 	switch {
 	case err == nil:
@@ -152,5 +156,6 @@ func parseFinding(at string, e error) Finding {
 		field = join(at, strings.TrimSuffix(rest, `"`))
 		text = "a Pod has no such field: without strict checking the API drops it silently"
 	}
-	return Finding{Severity: Error, Rule: "unknown-field", Field: field, Message: text, Fix: "correct its name or its place; kubectl explain pod.spec lists the fields"}
+	return Finding{Severity: Error, Rule: "unknown-field", Field: field, Message: text,
+		Fix: "correct its name or its place; kubectl explain pod.spec lists the fields"}
 }

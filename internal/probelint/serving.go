@@ -25,8 +25,11 @@ func noReadiness(l ruleInput) []Finding {
 			}
 		}
 		if len(by) > 0 {
-			out = append(out, b.finding(Warning, "", fmt.Sprintf("Service %s sends traffic here from the moment the process runs, whether or not it can answer, at every start and rollout", strings.Join(by, ", ")),
-				"add a readinessProbe that asks what clients ask"))
+			out = append(out,
+				b.finding(Warning, "",
+					fmt.Sprintf("Service %s sends traffic here from the moment the process runs, whether or not it "+
+						"can answer, at every start and rollout", strings.Join(by, ", ")),
+					"add a readinessProbe that asks what clients ask"))
 		}
 	}
 	return out
@@ -34,10 +37,12 @@ func noReadiness(l ruleInput) []Finding {
 
 func (l ruleInput) selects(s *v1.Service) bool {
 	same := s.Namespace == l.Workload.Namespace || s.Namespace+l.Workload.Namespace == "default"
-	return same && len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(l.Workload.Labels))
+	return same && len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(
+		labels.Set(l.Workload.Labels))
 }
 
-// routesTo tells whether one of the Service's ports is one of the container's. Of a single container every port is.
+// routesTo tells whether one of the Service's ports is one of the container's. Of a single
+// container every port is.
 func (l ruleInput) routesTo(s *v1.Service, b containerInput) bool {
 	serving := 0
 	for _, other := range l.containers() {
@@ -54,7 +59,8 @@ func (l ruleInput) routesTo(s *v1.Service, b containerInput) bool {
 			to = intstr.FromInt32(p.Port)
 		}
 		for _, own := range b.Ports {
-			if to.Type == intstr.String && own.Name == to.StrVal || to.Type == intstr.Int && own.ContainerPort == to.IntVal {
+			if to.Type == intstr.String && own.Name == to.StrVal ||
+				to.Type == intstr.Int && own.ContainerPort == to.IntVal {
 				return true
 			}
 		}

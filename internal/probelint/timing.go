@@ -15,8 +15,12 @@ func sharedEndpoint(l ruleInput) []Finding {
 		live, ok := b.probeOf(probe.Liveness)
 		ready, too := b.probeOf(probe.Readiness)
 		if ok && too && b.isLongRunning() && sameTarget(live, ready) {
-			out = append(out, live.finding(Warning, fmt.Sprintf("liveness and readiness both ask %s: whatever makes the container unready (a slow database, load) also restarts it, after %s", live.target(), live.budgetText()),
-				"let liveness ask only whether the process itself works (no dependencies), readiness whether it can serve; or drop the liveness probe"))
+			out = append(out,
+				live.finding(Warning,
+					fmt.Sprintf("liveness and readiness both ask %s: whatever makes the container unready (a slow "+
+						"database, load) also restarts it, after %s", live.target(), live.budgetText()),
+					"let liveness ask only whether the process itself works (no dependencies), readiness whether it "+
+						"can serve; or drop the liveness probe"))
 		}
 	}
 	return out
@@ -31,11 +35,17 @@ func livenessFirst(l ruleInput) []Finding {
 		if !ok || !too || !b.isLongRunning() {
 			continue
 		}
-		kill, leave := time.Duration(live.spec.FailureThreshold)*live.spec.Period, time.Duration(ready.spec.FailureThreshold)*ready.spec.Period
+		kill, leave := time.Duration(live.spec.FailureThreshold)*live.spec.Period,
+			time.Duration(ready.spec.FailureThreshold)*ready.spec.Period
 		if kill < leave {
-			out = append(out, live.finding(Warning, fmt.Sprintf("a hung container is restarted after failureThreshold %d × periodSeconds %d = %s, but taken out of traffic only after %d × %d = %s",
-				live.spec.FailureThreshold, int(live.spec.Period.Seconds()), seconds(kill), ready.spec.FailureThreshold, int(ready.spec.Period.Seconds()), seconds(leave)),
-				fmt.Sprintf("give liveness a failureThreshold of at least %d, or readiness a shorter periodSeconds", 1+int(leave/live.spec.Period))))
+			out = append(out,
+				live.finding(Warning,
+					fmt.Sprintf("a hung container is restarted after failureThreshold %d × periodSeconds %d = %s, but "+
+						"taken out of traffic only after %d × %d = %s",
+						live.spec.FailureThreshold, int(live.spec.Period.Seconds()), seconds(kill),
+						ready.spec.FailureThreshold, int(ready.spec.Period.Seconds()), seconds(leave)),
+					fmt.Sprintf("give liveness a failureThreshold of at least %d, or readiness a shorter periodSeconds",
+						1+int(leave/live.spec.Period))))
 		}
 	}
 	return out
@@ -45,8 +55,11 @@ func lowFailureThreshold(l ruleInput) []Finding {
 	var out []Finding
 	for _, a := range l.probes() {
 		if a.kind == probe.Liveness && a.spec.FailureThreshold == 1 {
-			out = append(out, a.finding(Warning, fmt.Sprintf("failureThreshold 1: one answer that takes longer than timeoutSeconds %d, or one lost packet, restarts the container", int(a.spec.Timeout.Seconds())),
-				"set failureThreshold to 3 or more"))
+			out = append(out,
+				a.finding(Warning,
+					fmt.Sprintf("failureThreshold 1: one answer that takes longer than timeoutSeconds %d, or one lost "+
+						"packet, restarts the container", int(a.spec.Timeout.Seconds())),
+					"set failureThreshold to 3 or more"))
 		}
 	}
 	return out
@@ -60,8 +73,11 @@ func endsPod(l ruleInput) []Finding {
 			policy = v1.RestartPolicy(*a.RestartPolicy)
 		}
 		if a.kind != probe.Readiness && policy == v1.RestartPolicyNever {
-			out = append(out, a.finding(Info, fmt.Sprintf("restartPolicy is Never: when the %s probe gives up after %s the container ends for good, and its Pod fails", a.kind, a.budgetText()),
-				"use activeDeadlineSeconds to end work that hangs, or restartPolicy OnFailure"))
+			out = append(out,
+				a.finding(Info,
+					fmt.Sprintf("restartPolicy is Never: when the %s probe gives up after %s the container ends for "+
+						"good, and its Pod fails", a.kind, a.budgetText()),
+					"use activeDeadlineSeconds to end work that hangs, or restartPolicy OnFailure"))
 		}
 	}
 	return out
@@ -83,9 +99,13 @@ func nearP99(l ruleInput) []Finding {
 			s = Info
 		}
 		want := max(1, int((2*p99+time.Second-1)/time.Second))
-		out = append(out, a.finding(s, fmt.Sprintf("timeoutSeconds %d (%s) is %s the P99 of a healthy answer, %d ms: about one answer in a hundred is near or over it, and every %s one is asked",
-			int(a.spec.Timeout.Seconds()), seconds(a.spec.Timeout), says, p99.Milliseconds(), seconds(a.spec.Period)),
-			fmt.Sprintf("set timeoutSeconds to %d (twice the P99), or make the endpoint answer faster", want)))
+		out = append(out,
+			a.finding(s,
+				fmt.Sprintf("timeoutSeconds %d (%s) is %s the P99 of a healthy answer, %d ms: about one answer in a "+
+					"hundred is near or over it, and every %s one is asked",
+					int(a.spec.Timeout.Seconds()), seconds(a.spec.Timeout), says, p99.Milliseconds(),
+					seconds(a.spec.Period)),
+				fmt.Sprintf("set timeoutSeconds to %d (twice the P99), or make the endpoint answer faster", want)))
 	}
 	return out
 }
@@ -101,15 +121,21 @@ func overPeriod(l ruleInput) []Finding {
 		if a.kind == probe.Liveness {
 			s = Warning
 		}
-		out = append(out, a.finding(s, fmt.Sprintf("timeoutSeconds %d is not below periodSeconds %d: the next question waits for the answer, so a hung container is given up after %d × %s = %s instead of %s",
-			int(a.spec.Timeout.Seconds()), int(a.spec.Period.Seconds()), a.spec.FailureThreshold, seconds(a.spec.Timeout),
-			seconds(time.Duration(a.spec.FailureThreshold)*a.spec.Timeout), seconds(time.Duration(a.spec.FailureThreshold)*a.spec.Period)),
-			"make timeoutSeconds smaller than periodSeconds"))
+		out = append(out,
+			a.finding(s,
+				fmt.Sprintf("timeoutSeconds %d is not below periodSeconds %d: the next question waits for the answer, "+
+					"so a hung container is given up after %d × %s = %s instead of %s",
+					int(a.spec.Timeout.Seconds()), int(a.spec.Period.Seconds()), a.spec.FailureThreshold,
+					seconds(a.spec.Timeout),
+					seconds(time.Duration(a.spec.FailureThreshold)*a.spec.Timeout),
+					seconds(time.Duration(a.spec.FailureThreshold)*a.spec.Period)),
+				"make timeoutSeconds smaller than periodSeconds"))
 	}
 	return out
 }
 
-// costlyExecPeriod is from which period on, in seconds, processes of exec probes are counted as costly.
+// costlyExecPeriod is from which period on, in seconds, processes of exec probes are counted as
+// costly.
 const costlyExecPeriod = 5
 
 func execCost(l ruleInput) []Finding {
@@ -125,10 +151,13 @@ func execCost(l ruleInput) []Finding {
 		}
 		many := fmt.Sprintf("100 such Pods on a node are %s processes a second", number(100*per))
 		if n := l.Workload.Replicas; n > 1 {
-			many = fmt.Sprintf("the %d Pods here are %s processes a second, 100 on a node %s", n, number(float64(n)*per), number(100*per))
+			many = fmt.Sprintf("the %d Pods here are %s processes a second, 100 on a node %s", n,
+				number(float64(n)*per), number(100*per))
 		}
-		out = append(out, a.finding(s, fmt.Sprintf("an exec probe starts a process in the container every %s (%s a second): %s", seconds(a.spec.Period), number(per), many),
-			"ask over httpGet, tcpSocket or grpc, or raise periodSeconds"))
+		out = append(out,
+			a.finding(s, fmt.Sprintf("an exec probe starts a process in the container every %s (%s a second): %s",
+				seconds(a.spec.Period), number(per), many),
+				"ask over httpGet, tcpSocket or grpc, or raise periodSeconds"))
 	}
 	return out
 }

@@ -19,9 +19,12 @@ func invalidProbe(l ruleInput) []Finding {
 			if !ok {
 				continue
 			}
-			refuse := func(message, fix string) { out = append(out, a.finding(Error, message+"; the API refuses it", fix)) }
+			refuse := func(message, fix string) {
+				out = append(out, a.finding(Error, message+"; the API refuses it", fix))
+			}
 			if !b.isLongRunning() {
-				refuse("an init container that is no sidecar may not have probes", "set restartPolicy: Always on it, or remove the probe")
+				refuse("an init container that is no sidecar may not have probes",
+					"set restartPolicy: Always on it, or remove the probe")
 			}
 			switch n := handlerCount(a.probe); {
 			case n == 0:
@@ -30,7 +33,8 @@ func invalidProbe(l ruleInput) []Finding {
 				refuse(fmt.Sprintf("the probe has %d ways to ask", n), "keep one of httpGet, tcpSocket, grpc, exec")
 			}
 			if k != probe.Readiness && a.probe.SuccessThreshold > 1 {
-				refuse(fmt.Sprintf("successThreshold is %d, and must be 1 for liveness and startup", a.probe.SuccessThreshold), "remove successThreshold")
+				refuse(fmt.Sprintf("successThreshold is %d, and must be 1 for liveness and startup",
+					a.probe.SuccessThreshold), "remove successThreshold")
 			}
 			if k == probe.Readiness && a.probe.TerminationGracePeriodSeconds != nil {
 				refuse("a readiness probe stops nothing, so it may not have terminationGracePeriodSeconds", "remove it")
@@ -42,7 +46,8 @@ func invalidProbe(l ruleInput) []Finding {
 				name string
 				n    int32
 			}{
-				{"initialDelaySeconds", a.probe.InitialDelaySeconds}, {"periodSeconds", a.probe.PeriodSeconds}, {"timeoutSeconds", a.probe.TimeoutSeconds},
+				{"initialDelaySeconds", a.probe.InitialDelaySeconds}, {"periodSeconds", a.probe.PeriodSeconds},
+				{"timeoutSeconds", a.probe.TimeoutSeconds},
 				{"successThreshold", a.probe.SuccessThreshold}, {"failureThreshold", a.probe.FailureThreshold},
 			} {
 				if f.n < 0 {
@@ -64,7 +69,8 @@ func handlerCount(p *v1.Probe) int {
 	return n
 }
 
-// unknownPort: a name is looked up among the container's own ports; one that is not there makes every question an error, which counts for nothing.
+// unknownPort: a name is looked up among the container's own ports; one that is not there makes
+// every question an error, which counts for nothing.
 func unknownPort(l ruleInput) []Finding {
 	var out []Finding
 	for _, a := range l.probes() {
@@ -83,10 +89,15 @@ func unknownPort(l ruleInput) []Finding {
 			continue
 		}
 		effect := map[probe.Kind]string{
-			probe.Startup: "the container never counts as started", probe.Readiness: "the Pod never becomes ready", probe.Liveness: "liveness never restarts anything",
+			probe.Startup: "the container never counts as started", probe.Readiness: "the Pod never becomes ready",
+			probe.Liveness: "liveness never restarts anything",
 		}[a.kind]
-		out = append(out, a.finding(Error, fmt.Sprintf("port %q is neither a number from 1 to 65535 nor the name of a port of container %s: the question cannot be put, and %s", port.String(), a.Name, effect),
-			fmt.Sprintf("name the port in the container's ports, one of: %s; or write its number", portNames(a.Container))))
+		out = append(out,
+			a.finding(Error,
+				fmt.Sprintf("port %q is neither a number from 1 to 65535 nor the name of a port of container %s: the "+
+					"question cannot be put, and %s", port.String(), a.Name, effect),
+				fmt.Sprintf("name the port in the container's ports, one of: %s; or write its number",
+					portNames(a.Container))))
 	}
 	return out
 }
@@ -122,7 +133,8 @@ func foreignHost(l ruleInput) []Finding {
 		if host == "127.0.0.1" || host == "localhost" || host == "::1" {
 			what = "that is the node itself, not the Pod: the kubelet asks from the node"
 		}
-		out = append(out, a.finding(Warning, fmt.Sprintf("host is %s: %s", host, what), "remove host; to send another Host header use httpHeaders"))
+		out = append(out, a.finding(Warning, fmt.Sprintf("host is %s: %s", host, what),
+			"remove host; to send another Host header use httpHeaders"))
 	}
 	return out
 }
@@ -138,8 +150,11 @@ func longGrace(l ruleInput) []Finding {
 	var out []Finding
 	for _, a := range l.probes() {
 		if g := a.probe.TerminationGracePeriodSeconds; g != nil && a.kind != probe.Readiness && *g > l.grace() {
-			out = append(out, a.finding(Warning, fmt.Sprintf("a container that its %s probe gives up gets %d s to stop, longer than the Pod's %d s: what hangs stays longer than what is deleted", a.kind, *g, l.grace()),
-				fmt.Sprintf("set the probe's terminationGracePeriodSeconds below %d", l.grace())))
+			out = append(out,
+				a.finding(Warning,
+					fmt.Sprintf("a container that its %s probe gives up gets %d s to stop, longer than the Pod's %d "+
+						"s: what hangs stays longer than what is deleted", a.kind, *g, l.grace()),
+					fmt.Sprintf("set the probe's terminationGracePeriodSeconds below %d", l.grace())))
 		}
 	}
 	return out
@@ -152,13 +167,18 @@ func preStopGrace(l ruleInput) []Finding {
 			continue
 		}
 		if n := b.Lifecycle.PreStop.Sleep.Seconds; n >= l.grace() {
-			out = append(out, b.finding(Warning, ".lifecycle.preStop.sleep", fmt.Sprintf("preStop sleeps %d s of the Pod's %d s of grace: the process gets 2 s after SIGTERM, then SIGKILL", n, l.grace()),
+			out = append(out, b.finding(Warning, ".lifecycle.preStop.sleep",
+				fmt.Sprintf("preStop sleeps %d s of the Pod's %d s of grace: the process gets 2 s after SIGTERM, then "+
+					"SIGKILL", n, l.grace()),
 				fmt.Sprintf("set terminationGracePeriodSeconds to %d plus the time the process needs to stop", n)))
 		}
 		for _, k := range []probe.Kind{probe.Startup, probe.Liveness} {
-			if p := probe.ProbeOf(b.Container, k); p != nil && p.TerminationGracePeriodSeconds != nil && b.Lifecycle.PreStop.Sleep.Seconds >= *p.TerminationGracePeriodSeconds {
+			if p := probe.ProbeOf(b.Container, k); p != nil && p.TerminationGracePeriodSeconds != nil &&
+				b.Lifecycle.PreStop.Sleep.Seconds >= *p.TerminationGracePeriodSeconds {
 				out = append(out, b.finding(Info, "."+string(k)+"Probe.terminationGracePeriodSeconds",
-					fmt.Sprintf("preStop sleeps %s, all of the %d s that the %s probe's grace gives", seconds(time.Duration(b.Lifecycle.PreStop.Sleep.Seconds)*time.Second), *p.TerminationGracePeriodSeconds, k),
+					fmt.Sprintf("preStop sleeps %s, all of the %d s that the %s probe's grace gives",
+						seconds(time.Duration(b.Lifecycle.PreStop.Sleep.Seconds)*time.Second),
+						*p.TerminationGracePeriodSeconds, k),
 					"raise the probe's terminationGracePeriodSeconds or shorten the sleep"))
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// observeNetworkProgramming measures a change of endpoints in each family in which the Service had rules or has some.
+// observeNetworkProgramming measures a change of endpoints in each family in which the Service had
+// rules or has some.
 func (p *Proxier) observeNetworkProgramming(before, after [][]rules.ServicePort, took time.Duration) {
 	some := func(of [][]rules.ServicePort, i int) bool { return i < len(of) && len(of[i]) > 0 }
 	for i, t := range p.o.Tables {
@@ -18,7 +19,8 @@ func (p *Proxier) observeNetworkProgramming(before, after [][]rules.ServicePort,
 	}
 }
 
-// reportChanges measures how long the told changes took, and puts what is new about endpoints into the journal. What the first look finds is not new.
+// reportChanges measures how long the told changes took, and puts what is new about endpoints into
+// the journal. What the first look finds is not new.
 func (p *Proxier) reportChanges(dirty map[string]change, was map[string][][]rules.ServicePort, first bool) {
 	now := time.Now()
 	for key, c := range dirty {
@@ -35,13 +37,15 @@ func (p *Proxier) reportChanges(dirty map[string]change, was map[string][][]rule
 		for id, e := range after {
 			if _, had := before[id]; !had {
 				came++
-				p.recordEndpoint(key, e, journal.TrafficBegins{Service: key, Endpoint: e.Addr().String(), Took: journal.Took(took)})
+				p.recordEndpoint(key, e, journal.TrafficBegins{Service: key, Endpoint: e.Addr().String(),
+					Took: journal.Took(took)})
 			}
 		}
 		for id, e := range before {
 			if _, has := after[id]; !has {
 				left++
-				p.recordEndpoint(key, e, journal.TrafficEnds{Service: key, Endpoint: e.Addr().String(), Took: journal.Took(took)})
+				p.recordEndpoint(key, e, journal.TrafficEnds{Service: key, Endpoint: e.Addr().String(),
+					Took: journal.Took(took)})
 			}
 		}
 		if came+left > 0 {

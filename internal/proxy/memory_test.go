@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// BenchmarkMemory tells how many bytes of the heap's pages a Service with five endpoints takes: as a watched object, and in what the proxy keeps to see differences.
+// BenchmarkMemory tells how many bytes of the heap's pages a Service with five endpoints takes: as
+// a watched object, and in what the proxy keeps to see differences.
 func BenchmarkMemory(b *testing.B) {
 	const n = 10_000
 	for b.Loop() {
@@ -46,7 +47,8 @@ func BenchmarkMemory(b *testing.B) {
 		for i := range n {
 			var now [][]rules.ServicePort
 			for k, f := range []rules.Family{rules.IPv4, rules.IPv6} {
-				now = append(now, rules.ServicePorts(rules.Input{Service: s[i], Slices: e[i : i+1], Node: rules.Node{Name: "n1"}}, f))
+				now = append(now,
+					rules.ServicePorts(rules.Input{Service: s[i], Slices: e[i : i+1], Node: rules.Node{Name: "n1"}}, f))
 				state := rules.NewState()
 				for _, p := range now[k] {
 					state.Add(p.State(rules.Settings{Family: f, MasqueradeBit: 14}))
@@ -71,7 +73,8 @@ func decoded(b *testing.B, n int) []any {
 	var out []any
 	for i := range n {
 		one, slice := sample(i)
-		for from, to := range map[interface{ Marshal() ([]byte, error) }]interface{ Unmarshal([]byte) error }{one: &v1.Service{}, slice: &discoveryv1.EndpointSlice{}} {
+		for from, to := range map[interface{ Marshal() ([]byte, error) }]interface{ Unmarshal([]byte) error }{
+			one: &v1.Service{}, slice: &discoveryv1.EndpointSlice{}} {
 			raw, err := from.Marshal()
 			if err == nil {
 				err = to.Unmarshal(raw)
@@ -89,21 +92,33 @@ func decoded(b *testing.B, n int) []any {
 func sample(i int) (*v1.Service, *discoveryv1.EndpointSlice) {
 	name := fmt.Sprintf("s%d", i)
 	ip := netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}).String()
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), ManagedFields: managed()},
-		Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}, IPFamilies: []v1.IPFamily{v1.IPv4Protocol}, SessionAffinity: v1.ServiceAffinityNone,
-			IPFamilyPolicy: new(v1.IPFamilyPolicySingleStack), InternalTrafficPolicy: new(v1.ServiceInternalTrafficPolicyCluster),
-			Ports: []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: 80}}}}
-	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}, UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), ManagedFields: managed()},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), ManagedFields: managed()},
+		Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip},
+			IPFamilies: []v1.IPFamily{v1.IPv4Protocol}, SessionAffinity: v1.ServiceAffinityNone,
+			IPFamilyPolicy:        new(v1.IPFamilyPolicySingleStack),
+			InternalTrafficPolicy: new(v1.ServiceInternalTrafficPolicyCluster),
+			Ports:                 []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: 80}}}}
+	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1",
+		Labels: map[string]string{discoveryv1.LabelServiceName: name}, UID: types.UID(fmt.Sprintf("%036d", i)),
+		ResourceVersion: fmt.Sprint(i), ManagedFields: managed()},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP),
+			Port: new(int32(8080))}}}
 	for k := range 5 {
-		e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+k, i>>8, i&255)}, NodeName: new(fmt.Sprintf("node-%d", k)),
-			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
-			TargetRef:  &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("%s-%d", name, k), UID: types.UID(fmt.Sprintf("%036d", i*5+k))}})
+		e.Endpoints = append(e.Endpoints,
+			discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+k, i>>8, i&255)},
+				NodeName: new(fmt.Sprintf("node-%d", k)),
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true),
+					Terminating: new(false)},
+				TargetRef: &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("%s-%d", name, k),
+					UID: types.UID(fmt.Sprintf("%036d", i*5+k))}})
 	}
 	return s, e
 }
 
 // managed are what every object comes with and nobody here reads.
 func managed() []metav1.ManagedFieldsEntry {
-	return []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 600)}}}
+	return []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 600)}}}
 }

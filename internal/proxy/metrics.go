@@ -42,41 +42,56 @@ func newMetrics() *proxyMetrics {
 	m := &proxyMetrics{registry: prometheus.NewRegistry()}
 	durations := prometheus.ExponentialBuckets(0.001, 2, 15)
 	perFamily := func(name, help string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: name, Help: help, Buckets: durations}, []string{ipFamily})
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: name, Help: help,
+			Buckets: durations}, []string{ipFamily})
 		m.registry.MustRegister(h)
 		return h
 	}
 	m.sync = perFamily("sync_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds")
-	m.fullSync = perFamily("sync_full_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for full resyncs")
-	m.partialSync = perFamily("sync_partial_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for partial resyncs")
-	m.conntrack = perFamily("conntrack_reconciler_sync_duration_seconds", "ReconcileConntrackFlowsLatency latency in seconds")
+	m.fullSync = perFamily("sync_full_proxy_rules_duration_seconds",
+		"SyncProxyRules latency in seconds for full resyncs")
+	m.partialSync = perFamily("sync_partial_proxy_rules_duration_seconds",
+		"SyncProxyRules latency in seconds for partial resyncs")
+	m.conntrack = perFamily("conntrack_reconciler_sync_duration_seconds",
+		"ReconcileConntrackFlowsLatency latency in seconds")
 	histogram := func(namespace, name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+			Buckets: buckets})
 		m.registry.MustRegister(h)
 		return h
 	}
-	m.programming = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: "network_programming_duration_seconds",
+	m.programming = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy",
+		Name: "network_programming_duration_seconds",
 		Help: "In Cluster Network Programming Latency in seconds", Buckets: programmingBuckets()}, []string{ipFamily})
 	m.registry.MustRegister(m.programming)
-	m.sliceToRules = histogram("gantry_proxy", "change_to_rule_seconds", "Time from hearing of a change of a Service or its endpoints to the rule in the kernel", durations)
+	m.sliceToRules = histogram("gantry_proxy", "change_to_rule_seconds",
+		"Time from hearing of a change of a Service or its endpoints to the rule in the kernel", durations)
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kubeproxy", Name: name, Help: help}, labels)
 		m.registry.MustRegister(g)
 		return g
 	}
-	m.lastTimestamp = gauge("sync_proxy_rules_last_timestamp_seconds", "The last time proxy rules were successfully synced", ipFamily)
-	m.queued = gauge("sync_proxy_rules_last_queued_timestamp_seconds", "The last time a sync of proxy rules was queued", ipFamily)
-	m.noLocalEndpoints = gauge("sync_proxy_rules_no_local_endpoints_total", "Number of services with a Local traffic policy and no endpoints", ipFamily, "traffic_policy")
+	m.lastTimestamp = gauge("sync_proxy_rules_last_timestamp_seconds",
+		"The last time proxy rules were successfully synced", ipFamily)
+	m.queued = gauge("sync_proxy_rules_last_queued_timestamp_seconds", "The last time a sync of proxy rules was queued",
+		ipFamily)
+	m.noLocalEndpoints = gauge("sync_proxy_rules_no_local_endpoints_total",
+		"Number of services with a Local traffic policy and no endpoints", ipFamily, "traffic_policy")
 	counter := func(namespace, name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.endpointChanges = counter("kubeproxy", "sync_proxy_rules_endpoint_changes_total", "Cumulative proxy rules Endpoint changes").WithLabelValues()
-	m.serviceChanges = counter("kubeproxy", "sync_proxy_rules_service_changes_total", "Cumulative proxy rules Service changes").WithLabelValues()
-	m.failures = counter("kubeproxy", "sync_proxy_rules_nftables_sync_failures_total", "Cumulative proxy nftables sync failures", ipFamily)
-	m.staleConntrack = counter("kubeproxy", "conntrack_reconciler_deleted_entries_total", "Cumulative conntrack flows deleted by conntrack reconciler", ipFamily)
-	m.transactions = counter("gantry_proxy", "transactions_total", "Transactions in the kernel, by whether they went by netlink or by the program nft", ipFamily, "by")
+	m.endpointChanges = counter("kubeproxy", "sync_proxy_rules_endpoint_changes_total",
+		"Cumulative proxy rules Endpoint changes").WithLabelValues()
+	m.serviceChanges = counter("kubeproxy", "sync_proxy_rules_service_changes_total",
+		"Cumulative proxy rules Service changes").WithLabelValues()
+	m.failures = counter("kubeproxy", "sync_proxy_rules_nftables_sync_failures_total",
+		"Cumulative proxy nftables sync failures", ipFamily)
+	m.staleConntrack = counter("kubeproxy", "conntrack_reconciler_deleted_entries_total",
+		"Cumulative conntrack flows deleted by conntrack reconciler", ipFamily)
+	m.transactions = counter("gantry_proxy", "transactions_total",
+		"Transactions in the kernel, by whether they went by netlink or by the program nft", ipFamily, "by")
 	m.healthz = counter("kubeproxy", "proxy_healthz_total", "Cumulative proxy healthz HTTP status", "code")
 	m.livez = counter("kubeproxy", "proxy_livez_total", "Cumulative proxy livez HTTP status", "code")
 	return m
@@ -93,8 +108,10 @@ func programmingBuckets() []float64 {
 // registerPending tells of the changes that wait or are being worked on.
 func (m *proxyMetrics) registerPending(changes *changeTracker) {
 	for name, kind := range map[string]int{"service": services, "endpoint": endpointSlices} {
-		help := "Pending proxy rules " + map[string]string{"service": "Service", "endpoint": "Endpoint"}[name] + " changes"
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "kubeproxy", Name: "sync_proxy_rules_" + name + "_changes_pending", Help: help},
+		help := "Pending proxy rules " + map[string]string{"service": "Service", "endpoint": "Endpoint"}[name] +
+			" changes"
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "kubeproxy",
+			Name: "sync_proxy_rules_" + name + "_changes_pending", Help: help},
 			func() float64 { return float64(changes.pendingCount(kind)) }))
 	}
 }
@@ -123,9 +140,11 @@ func (p *Proxier) serveHTTP(ctx context.Context) (stop func()) {
 	healthz.HandleFunc("/healthz", p.health.healthz)
 	healthz.HandleFunc("/livez", p.health.livez)
 	metrics.Handle("/metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
-	healthchecks.InstallHandler(metrics) // as kube-proxy's: whether it serves; the other port's says whether rules are kept
+	// as kube-proxy's: whether it serves; the other port's says whether rules are kept
+	healthchecks.InstallHandler(metrics)
 	slis.SLIMetricsWithReset{}.Install(metrics)
-	metrics.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("nftables")) })
+	metrics.HandleFunc("/proxyMode",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("nftables")) })
 	if p.o.Profiling {
 		metrics.HandleFunc("/debug/pprof/", pprof.Index)
 		metrics.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -144,7 +163,8 @@ func (p *Proxier) serveHTTP(ctx context.Context) (stop func()) {
 		servers = append(servers, srv)
 		go func() {
 			if err := srv.Serve(s.l); !errors.Is(err, http.ErrServerClosed) {
-				klog.FromContext(ctx).Error(err, "The proxy's health and metrics are no longer served", "address", s.l.Addr())
+				klog.FromContext(ctx).Error(err, "The proxy's health and metrics are no longer served",
+					"address", s.l.Addr())
 			}
 		}()
 	}

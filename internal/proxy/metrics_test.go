@@ -16,7 +16,8 @@ import (
 // row: NET-12
 func TestFiguresHaveUpstreamsNames(t *testing.T) {
 	s := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}
-	table := Table{Settings: s, Kernel: nftables.NewWithInterface(knftables.NewFake(knftables.IPv4Family, "t"), rules.NewTableFrame(s))}
+	table := Table{Settings: s, Kernel: nftables.NewWithInterface(knftables.NewFake(knftables.IPv4Family, "t"),
+		rules.NewTableFrame(s))}
 	p, err := New(Options{Client: fake.NewClientset(), Node: "n1", Tables: []Table{table}})
 	if err != nil {
 		t.Fatal(err)
@@ -53,10 +54,14 @@ func TestFiguresHaveUpstreamsNames(t *testing.T) {
 		names = append(names, f.GetName())
 	}
 	for _, want := range []string{
-		"conntrack_reconciler_deleted_entries_total", "conntrack_reconciler_sync_duration_seconds", "network_programming_duration_seconds", "proxy_healthz_total", "proxy_livez_total",
-		"sync_full_proxy_rules_duration_seconds", "sync_partial_proxy_rules_duration_seconds", "sync_proxy_rules_duration_seconds",
-		"sync_proxy_rules_endpoint_changes_pending", "sync_proxy_rules_endpoint_changes_total", "sync_proxy_rules_service_changes_pending", "sync_proxy_rules_service_changes_total",
-		"sync_proxy_rules_last_queued_timestamp_seconds", "sync_proxy_rules_last_timestamp_seconds", "sync_proxy_rules_nftables_sync_failures_total", "sync_proxy_rules_no_local_endpoints_total",
+		"conntrack_reconciler_deleted_entries_total", "conntrack_reconciler_sync_duration_seconds",
+		"network_programming_duration_seconds", "proxy_healthz_total", "proxy_livez_total",
+		"sync_full_proxy_rules_duration_seconds", "sync_partial_proxy_rules_duration_seconds",
+		"sync_proxy_rules_duration_seconds",
+		"sync_proxy_rules_endpoint_changes_pending", "sync_proxy_rules_endpoint_changes_total",
+		"sync_proxy_rules_service_changes_pending", "sync_proxy_rules_service_changes_total",
+		"sync_proxy_rules_last_queued_timestamp_seconds", "sync_proxy_rules_last_timestamp_seconds",
+		"sync_proxy_rules_nftables_sync_failures_total", "sync_proxy_rules_no_local_endpoints_total",
 	} {
 		if !slices.Contains(names, "kubeproxy_"+want) {
 			t.Errorf("no kubeproxy_%s among %q", want, names)

@@ -17,8 +17,8 @@ var upstreamMetrics string
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// The families are named and labelled as those of kube-proxy v1.37.2, but for those that the page of metrics says are
-// not served; and none of those.
+// The families are named and labelled as those of kube-proxy v1.37.2, but for those that the page
+// of metrics says are not served; and none of those.
 //
 // row: NET-12
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
@@ -29,7 +29,8 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	got := map[string]string{}
 	for d := range to {
 		f := described.FindStringSubmatch(d.String())
-		labels := strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(f[2]), func(r rune) bool { return r == ',' })
+		labels := strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(f[2]),
+			func(r rune) bool { return r == ',' })
 		slices.Sort(labels)
 		got[f[1]] = strings.Join(labels, " ")
 	}

@@ -13,7 +13,8 @@ import (
 
 // pendingChanges is what looks that failed have left for the next one.
 type pendingChanges struct {
-	// dirty are changes that are not all in the kernel, and was what their Services' ports were when all last was.
+	// dirty are changes that are not all in the kernel, and was what their Services' ports were
+	// when all last was.
 	dirty    map[string]change
 	oldPorts map[string][][]rules.ServicePort
 	// staleConntrackPorts is what the ports were of Services whose old UDP conversations may go on.
@@ -47,8 +48,9 @@ func oldestPorts(was, pending map[string][][]rules.ServicePort) map[string][][]r
 	return out
 }
 
-// cleanStaleConntrack drops UDP conversations that the changed Services' ports no longer want; false means that some may go on. The kernel is asked only where
-// there may be some, as it goes through all that the machine has.
+// cleanStaleConntrack drops UDP conversations that the changed Services' ports no longer want;
+// false means that some may go on. The kernel is asked only where there may be some, as it goes
+// through all that the machine has.
 func (p *Proxier) cleanStaleConntrack(ctx context.Context, was map[string][][]rules.ServicePort) bool {
 	all, again := true, len(p.pending.staleConntrackPorts) > 0
 	for i, t := range p.o.Tables {
@@ -67,7 +69,9 @@ func (p *Proxier) cleanStaleConntrack(ctx context.Context, was map[string][][]ru
 		if err != nil {
 			all = false
 			if !again { // told when it begins
-				klog.FromContext(ctx).Error(err, "UDP conversations with endpoints that went may go on until they are silent; forgetting them is tried again", "family", t.Settings.Family, "every", intactCheckPeriod)
+				klog.FromContext(ctx).Error(err,
+					"UDP conversations with endpoints that went may go on until they are silent; forgetting them is "+
+						"tried again", "family", t.Settings.Family, "every", intactCheckPeriod)
 			}
 		}
 	}

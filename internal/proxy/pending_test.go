@@ -40,7 +40,8 @@ func (f *recordingSink) Put(_ journal.Ref, fact journal.Fact) {
 	*f = append(*f, fmt.Sprintf("%T", fact))
 }
 
-// testProxier is a proxy for one UDP Service, whose kernel and memory of conversations refuse when told so.
+// testProxier is a proxy for one UDP Service, whose kernel and memory of conversations refuse when
+// told so.
 type testProxier struct {
 	*Proxier
 	t       *testing.T
@@ -53,7 +54,8 @@ type testProxier struct {
 
 func newTestProxier(t *testing.T) *testProxier {
 	s := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}
-	x := &testProxier{t: t, client: fake.NewClientset(), kernel: &refusingTable{Fake: knftables.NewFake(knftables.IPv4Family, "t")}}
+	x := &testProxier{t: t, client: fake.NewClientset(),
+		kernel: &refusingTable{Fake: knftables.NewFake(knftables.IPv4Family, "t")}}
 	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "dns"}, Spec: v1.ServiceSpec{
 		ClusterIP: "10.96.0.10", ClusterIPs: []string{"10.96.0.10"}, IPFamilies: []v1.IPFamily{v1.IPv4Protocol},
 		Ports: []v1.ServicePort{{Port: 53, Protocol: v1.ProtocolUDP}},
@@ -62,7 +64,8 @@ func newTestProxier(t *testing.T) *testProxier {
 		t.Fatal(err)
 	}
 	var err error
-	x.Proxier, err = New(Options{Client: x.client, Node: "n1", Journal: &x.logs, Tables: []Table{{Settings: s, Kernel: nftables.NewWithInterface(x.kernel, rules.NewTableFrame(s))}},
+	x.Proxier, err = New(Options{Client: x.client, Node: "n1", Journal: &x.logs,
+		Tables: []Table{{Settings: s, Kernel: nftables.NewWithInterface(x.kernel, rules.NewTableFrame(s))}},
 		CleanStaleEntries: func(_ rules.Family, f *rules.UDPFlows) (int, error) {
 			stale := ""
 			for _, e := range []string{"a10.1.0.1:53", "b10.1.0.2:53"} {
@@ -92,9 +95,11 @@ func newTestProxier(t *testing.T) *testProxier {
 func (x *testProxier) endpoint(ip string) {
 	x.t.Helper()
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "dns-1", Labels: map[string]string{discoveryv1.LabelServiceName: "dns"}}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-		Ports:     []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(53)), Protocol: new(v1.ProtocolUDP)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "dns-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "dns"}}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(53)), Protocol: new(v1.ProtocolUDP)}},
 	}
 	_, err := x.client.DiscoveryV1().EndpointSlices("d").Update(x.t.Context(), slice, metav1.UpdateOptions{})
 	if err != nil {
@@ -104,7 +109,8 @@ func (x *testProxier) endpoint(ip string) {
 		x.t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, seen := x.caches.service("d/dns"); len(seen) == 1 && seen[0].Endpoints[0].Addresses[0] == ip && x.changes.pendingCount(endpointSlices) > 0 {
+		if _, seen := x.caches.service("d/dns"); len(seen) == 1 && seen[0].Endpoints[0].Addresses[0] == ip &&
+			x.changes.pendingCount(endpointSlices) > 0 {
 			return
 		}
 		if time.Now().After(end) {
@@ -113,7 +119,8 @@ func (x *testProxier) endpoint(ip string) {
 	}
 }
 
-// What the kernel refuses at first is told when it takes it, and the conversations that the old rules led on are forgotten then.
+// What the kernel refuses at first is told when it takes it, and the conversations that the old
+// rules led on are forgotten then.
 func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 	x := newTestProxier(t)
 	x.kernel.refuses = true
@@ -136,7 +143,8 @@ func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 	}
 }
 
-// Conversations that could not be forgotten are at the next look, though nothing else is to do; what was told is not told again.
+// Conversations that could not be forgotten are at the next look, though nothing else is to do;
+// what was told is not told again.
 func TestForgettingIsTriedAgain(t *testing.T) {
 	x := newTestProxier(t)
 	x.unready = errors.New("not now")

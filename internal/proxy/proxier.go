@@ -22,9 +22,11 @@ type Options struct {
 	Node string
 	// Tables are the kernel's tables, one for each family.
 	Tables []Table
-	// Full is how often the kernel is compared with what is wanted; MinSyncPeriod the least time between two changes. 0: 1 hour, 50 ms.
+	// Full is how often the kernel is compared with what is wanted; MinSyncPeriod the least time
+	// between two changes. 0: 1 hour, 50 ms.
 	FullSyncPeriod, MinSyncPeriod time.Duration
-	// ResyncPeriod is how often every Service is looked at anew, whether or not it changed; 0: never.
+	// ResyncPeriod is how often every Service is looked at anew, whether or not it changed; 0:
+	// never.
 	ResyncPeriod time.Duration
 	// Healthz and Metrics are served there; nil: nowhere.
 	Healthz, Metrics net.Listener
@@ -84,7 +86,8 @@ type changeTracker struct {
 // Kinds of changes.
 const services, endpointSlices = 0, 1
 
-// change is when a Service's next look was asked for, and by which slice changes (their trigger times).
+// change is when a Service's next look was asked for, and by which slice changes (their trigger
+// times).
 type change struct {
 	since    time.Time
 	triggers []time.Time
@@ -111,8 +114,10 @@ func New(o Options) (*Proxier, error) {
 		o.HealthChecks = func(port uint16) (net.Listener, error) { return net.Listen("tcp", fmt.Sprintf(":%d", port)) }
 	}
 	p := &Proxier{
-		o: o, metrics: newMetrics(), synced: make(chan struct{}), changes: changeTracker{dirty: map[string]change{}, wakeup: make(chan struct{}, 1)},
-		node: rules.Node{Name: o.Node}, ports: map[string][][]rules.ServicePort{}, owners: map[string]rules.Owner{}, healthChecks: map[string]healthCheckTarget{},
+		o: o, metrics: newMetrics(), synced: make(chan struct{}), changes: changeTracker{dirty: map[string]change{},
+			wakeup: make(chan struct{}, 1)},
+		node: rules.Node{Name: o.Node}, ports: map[string][][]rules.ServicePort{}, owners: map[string]rules.Owner{},
+		healthChecks: map[string]healthCheckTarget{},
 	}
 	p.health = newProxyHealthServer(p.metrics, 2*o.FullSyncPeriod)
 	p.serviceHealth = newServiceHealthServer(o.HealthChecks, p.health)
@@ -127,7 +132,8 @@ func New(o Options) (*Proxier, error) {
 // Synced is closed when the kernel has everything for the first time.
 func (p *Proxier) Synced() <-chan struct{} { return p.synced }
 
-// Run proxies until ctx ends. What is in the kernel stays: Services work on while the proxy is away.
+// Run proxies until ctx ends. What is in the kernel stays: Services work on while the proxy is
+// away.
 func (p *Proxier) Run(ctx context.Context) error {
 	stop := p.serveHTTP(ctx)
 	defer stop()

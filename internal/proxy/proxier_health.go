@@ -11,10 +11,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// toBeDeletedTaint is the taint of a node that is about to be taken away: load balancers should send it nothing new (KEP-3836).
+// toBeDeletedTaint is the taint of a node that is about to be taken away: load balancers should
+// send it nothing new (KEP-3836).
 const toBeDeletedTaint = "ToBeDeletedByClusterAutoscaler"
 
-// proxyHealthServer knows whether the rules follow what they should, and whether the node wants traffic.
+// proxyHealthServer knows whether the rules follow what they should, and whether the node wants
+// traffic.
 type proxyHealthServer struct {
 	metrics *proxyMetrics
 	timeout time.Duration // how long a change may wait
@@ -80,7 +82,8 @@ func (h *proxyHealthServer) status() (s healthStatus, healthy, eligible bool) {
 	return s, healthy, h.eligible
 }
 
-// healthz answers for load balancers: 503 also when the node is leaving. livez answers for who would restart the proxy.
+// healthz answers for load balancers: 503 also when the node is leaving. livez answers for who
+// would restart the proxy.
 func (h *proxyHealthServer) healthz(w http.ResponseWriter, _ *http.Request) {
 	s, healthy, eligible := h.status()
 	s.NodeEligible = &eligible
@@ -92,7 +95,8 @@ func (h *proxyHealthServer) livez(w http.ResponseWriter, _ *http.Request) {
 	h.writeStatus(w, s, healthy, h.metrics.livez)
 }
 
-func (h *proxyHealthServer) writeStatus(w http.ResponseWriter, s healthStatus, well bool, count *prometheus.CounterVec) {
+func (h *proxyHealthServer) writeStatus(w http.ResponseWriter, s healthStatus, well bool,
+	count *prometheus.CounterVec) {
 	code := http.StatusOK
 	if !well {
 		code = http.StatusServiceUnavailable

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// serviceHealthServer answers on the health-check node ports of Services with externalTrafficPolicy Local: load balancers ask there which nodes have endpoints.
+// serviceHealthServer answers on the health-check node ports of Services with externalTrafficPolicy
+// Local: load balancers ask there which nodes have endpoints.
 type serviceHealthServer struct {
 	listen    func(uint16) (net.Listener, error)
 	health    *proxyHealthServer
@@ -48,7 +49,9 @@ func (c *serviceHealthServer) syncServices(ctx context.Context, want map[string]
 		if !there {
 			l, err := c.listen(n.port)
 			if err != nil {
-				klog.FromContext(ctx).Error(err, "Health-check node port cannot be opened; it is tried again with the next change", "service", name, "port", n.port)
+				klog.FromContext(ctx).Error(err,
+					"Health-check node port cannot be opened; it is tried again with the next change", "service", name,
+					"port", n.port)
 				continue
 			}
 			one = &healthCheckInstance{}
@@ -83,13 +86,14 @@ func (c *serviceHealthServer) newHandler(one *healthCheckInstance) http.Handler 
 		namespace, service, _ := strings.Cut(name, "/")
 		w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(local))
 		writeJSON(w, code, map[string]any{
-			"service": map[string]string{"namespace": namespace, "name": service}, "localEndpoints": local, "serviceProxyHealthy": healthy,
+			"service": map[string]string{"namespace": namespace, "name": service}, "localEndpoints": local,
+			"serviceProxyHealthy": healthy,
 		})
 	})
 }
 
-// updateHealthCheck notes how many ready endpoints a Service with a health-check node port has on this node. Ending ones still get what comes here, but load
-// balancers should send nothing new.
+// updateHealthCheck notes how many ready endpoints a Service with a health-check node port has on
+// this node. Ending ones still get what comes here, but load balancers should send nothing new.
 func (p *Proxier) updateHealthCheck(key string, s *v1.Service) {
 	delete(p.healthChecks, key)
 	if s == nil || p.ports[key] == nil || s.Spec.HealthCheckNodePort <= 0 || s.Spec.HealthCheckNodePort > 65535 {

@@ -14,14 +14,16 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// The metrics port has kube-proxy's /healthz, which says that it serves, and /metrics/slis, which counts the answers.
+// The metrics port has kube-proxy's /healthz, which says that it serves, and /metrics/slis, which
+// counts the answers.
 func TestTheMetricsPortShowsItsChecks(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}
-	table := Table{Settings: s, Kernel: nftables.NewWithInterface(knftables.NewFake(knftables.IPv4Family, "t"), rules.NewTableFrame(s))}
+	table := Table{Settings: s, Kernel: nftables.NewWithInterface(knftables.NewFake(knftables.IPv4Family, "t"),
+		rules.NewTableFrame(s))}
 	p, err := New(Options{Client: fake.NewClientset(), Node: "n1", Tables: []Table{table}, Metrics: l})
 	if err != nil {
 		t.Fatal(err)

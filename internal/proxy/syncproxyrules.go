@@ -62,32 +62,39 @@ func (p *Proxier) loop(ctx context.Context) error {
 	}
 }
 
-// manyServices is from how many Services on the first look takes much more memory than it leaves in use.
+// manyServices is from how many Services on the first look takes much more memory than it leaves in
+// use.
 const manyServices = 500
 
-// freeOSMemory gives back the memory that the first lists and batches took: a proxy at rest collects nothing for hours.
+// freeOSMemory gives back the memory that the first lists and batches took: a proxy at rest
+// collects nothing for hours.
 func (p *Proxier) freeOSMemory() {
 	if len(p.owners) >= manyServices {
 		go debug.FreeOSMemory()
 	}
 }
 
-// listen has the loop woken when somebody else changes a table; false means that it has to look now and then.
+// listen has the loop woken when somebody else changes a table; false means that it has to look now
+// and then.
 func (p *Proxier) listen(ctx context.Context) bool {
 	for _, t := range p.o.Tables {
 		if err := t.Kernel.Listen(ctx, p.changes.signal); err != nil {
-			klog.FromContext(ctx).Info("Others' changes of the proxy's rules are not heard of at once; they are looked for now and then", "every", intactCheckPeriod, "err", err)
+			klog.FromContext(ctx).Info("Others' changes of the proxy's rules are not heard of at once; they are "+
+				"looked for now and then", "every", intactCheckPeriod, "err", err)
 			return false
 		}
 	}
 	return true
 }
 
-// stillListening tells whether all tables are listened to still. One that is not any more is told of, and none is asked again.
+// stillListening tells whether all tables are listened to still. One that is not any more is told
+// of, and none is asked again.
 func (p *Proxier) stillListening(ctx context.Context) bool {
 	for _, t := range p.o.Tables {
 		if open, err := t.Kernel.Listening(); !open {
-			klog.FromContext(ctx).Error(err, "Others' changes of the proxy's rules are not heard of any more; they are looked for now and then", "family", t.Settings.Family, "every", intactCheckPeriod)
+			klog.FromContext(ctx).Error(err,
+				"Others' changes of the proxy's rules are not heard of any more; they are looked for now and then",
+				"family", t.Settings.Family, "every", intactCheckPeriod)
 			return false
 		}
 	}
@@ -152,7 +159,9 @@ func (p *Proxier) syncProxyRules(ctx context.Context, first bool) (failed bool) 
 		if err != nil {
 			failed = true
 			p.metrics.failures.WithLabelValues(familyLabel(t.Settings.Family)).Inc()
-			klog.FromContext(ctx).Error(err, "Rules were not taken; what can be taken is in force, the rest is tried again", "family", t.Settings.Family)
+			klog.FromContext(ctx).Error(err,
+				"Rules were not taken; what can be taken is in force, the rest is tried again",
+				"family", t.Settings.Family)
 		}
 		p.metrics.observeSync(t.Settings.Family, time.Since(at), full)
 		if err == nil {
@@ -166,7 +175,9 @@ func (p *Proxier) syncProxyRules(ctx context.Context, first bool) (failed bool) 
 		p.reportChanges(dirty, was, first)
 	}
 	p.serviceHealth.syncServices(ctx, p.healthChecks)
-	forgotten := p.cleanStaleConntrack(ctx, stale) // where the kernel refused some, the rest is in force; what it refused is forgotten once more when it is taken
+	// where the kernel refused some, the rest is in force; what it refused is forgotten once more
+	// when it is taken
+	forgotten := p.cleanStaleConntrack(ctx, stale)
 	p.pending = pendingChanges{}
 	if failed {
 		p.pending.dirty, p.pending.oldPorts = dirty, was
@@ -189,7 +200,8 @@ func (p *Proxier) allServices() []string {
 	return keys
 }
 
-// planChanges enters what the told Services want into the books; it returns what their ports were, and for each table what changes.
+// planChanges enters what the told Services want into the books; it returns what their ports were,
+// and for each table what changes.
 func (p *Proxier) planChanges(dirty map[string]change) (was map[string][][]rules.ServicePort, changes []rules.Change) {
 	was = map[string][][]rules.ServicePort{}
 	for range p.o.Tables {
@@ -229,7 +241,8 @@ func (p *Proxier) planChanges(dirty map[string]change) (was map[string][][]rules
 	return was, changes
 }
 
-// applyChange brings the change into the kernel. When the kernel may differ, or refuses, it is listed and everything that differs is put.
+// applyChange brings the change into the kernel. When the kernel may differ, or refuses, it is
+// listed and everything that differs is put.
 func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error {
 	t := p.o.Tables[i].Kernel
 	if !p.needFullSync {
@@ -244,7 +257,8 @@ func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error 
 		if ctx.Err() != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("The kernel refused a change; comparing with what it has", "family", p.o.Tables[i].Settings.Family, "err", err)
+		klog.FromContext(ctx).Info("The kernel refused a change; comparing with what it has",
+			"family", p.o.Tables[i].Settings.Family, "err", err)
 	}
 	if err := t.EnsureFrame(ctx); err != nil {
 		return err
@@ -279,7 +293,8 @@ func portsOf(all [][]rules.ServicePort, table int) []rules.ServicePort {
 	return all[table]
 }
 
-// countNoLocal counts ports that a Local policy leaves without endpoint on this node although there are some elsewhere.
+// countNoLocal counts ports that a Local policy leaves without endpoint on this node although there
+// are some elsewhere.
 func (p *Proxier) countNoLocal(table int, ports []rules.ServicePort, by float64) {
 	family := familyLabel(p.o.Tables[table].Settings.Family)
 	for _, port := range ports {
@@ -295,7 +310,8 @@ func (p *Proxier) countNoLocal(table int, ports []rules.ServicePort, by float64)
 	}
 }
 
-// tablesIntact asks the kernel, cheaply, whether the tables are still as they were left; whoever flushes all rules takes ours too.
+// tablesIntact asks the kernel, cheaply, whether the tables are still as they were left; whoever
+// flushes all rules takes ours too.
 func (p *Proxier) tablesIntact(ctx context.Context) bool {
 	for i, t := range p.o.Tables {
 		if !t.Kernel.Intact(ctx, p.desired[i].All().Chains) {
@@ -307,7 +323,8 @@ func (p *Proxier) tablesIntact(ctx context.Context) bool {
 }
 
 func (p *Proxier) reportOtherTables(ctx context.Context, t Table) {
-	klog.FromContext(ctx).Info("The proxy's rules were changed by somebody else; they are put right", "family", t.Settings.Family)
+	klog.FromContext(ctx).Info("The proxy's rules were changed by somebody else; they are put right",
+		"family", t.Settings.Family)
 }
 
 // countTransactions adds to the metrics how the transactions since the last call went.

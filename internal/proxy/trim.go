@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// trimmer makes watched objects small: it drops what nobody here reads, has equal values share their memory, and puts the rest of an object's texts into one.
-// A cluster has few nodes and ports, and very many endpoints that name them. Nothing small of an object that came is kept: it would hold the page on
-// which it was decoded among what was dropped.
+// trimmer makes watched objects small: it drops what nobody here reads, has equal values share
+// their memory, and puts the rest of an object's texts into one. A cluster has few nodes and ports,
+// and very many endpoints that name them. Nothing small of an object that came is kept: it would
+// hold the page on which it was decoded among what was dropped.
 type trimmer struct {
 	mu                    sync.Mutex
 	names                 map[string]*string
@@ -25,10 +26,12 @@ func newTrimmer() *trimmer {
 	return &trimmer{names: map[string]*string{}, ports: map[int32]*int32{}, trueValue: true}
 }
 
-// maxInterned is how many different values are remembered; then it begins anew, as names of nodes that went would gather.
+// maxInterned is how many different values are remembered; then it begins anew, as names of nodes
+// that went would gather.
 const maxInterned = 20_000
 
-// transform is the informers' transformer. A Service or slice that came is left as it is, another may hold it; of a Node only the managed fields go.
+// transform is the informers' transformer. A Service or slice that came is left as it is, another
+// may hold it; of a Node only the managed fields go.
 func (b *trimmer) transform(o any) (any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,20 +43,24 @@ func (b *trimmer) transform(o any) (any, error) {
 		c := *o
 		c.ObjectMeta = b.trimMeta(o.ObjectMeta, "service.kubernetes.io/service-proxy-name")
 		c.Spec.Selector, c.Status.Conditions = nil, nil
-		c.Spec.IPFamilies, c.Spec.IPFamilyPolicy, c.Spec.AllocateLoadBalancerNodePorts, c.Spec.TrafficDistribution = nil, nil, nil, nil
+		c.Spec.IPFamilies, c.Spec.IPFamilyPolicy, c.Spec.AllocateLoadBalancerNodePorts,
+			c.Spec.TrafficDistribution = nil, nil, nil, nil
 		if len(c.Spec.ClusterIPs) == 1 && c.Spec.ClusterIPs[0] == c.Spec.ClusterIP {
 			c.Spec.ClusterIPs = nil
 		}
 		c.Spec.Ports = slices.Clone(o.Spec.Ports)
 		for i := range c.Spec.Ports {
 			p := &c.Spec.Ports[i]
-			p.Name, p.Protocol, p.AppProtocol = *b.internName(&p.Name), v1.Protocol(*b.internName((*string)(&p.Protocol))), nil
+			p.Name, p.Protocol, p.AppProtocol = *b.internName(&p.Name),
+				v1.Protocol(*b.internName((*string)(&p.Protocol))), nil
 		}
 		joinStrings(&c.Name, &c.ResourceVersion, &c.Spec.ClusterIP)
-		for _, few := range []*string{(*string)(&c.Spec.Type), (*string)(&c.Spec.SessionAffinity), (*string)(&c.Spec.ExternalTrafficPolicy)} {
+		for _, few := range []*string{(*string)(&c.Spec.Type), (*string)(&c.Spec.SessionAffinity),
+			(*string)(&c.Spec.ExternalTrafficPolicy)} {
 			*few = *b.internName(few)
 		}
-		c.Spec.InternalTrafficPolicy = (*v1.ServiceInternalTrafficPolicy)(b.internName((*string)(c.Spec.InternalTrafficPolicy)))
+		c.Spec.InternalTrafficPolicy = (*v1.ServiceInternalTrafficPolicy)(
+			b.internName((*string)(c.Spec.InternalTrafficPolicy)))
 		return &c, nil
 	case *discoveryv1.EndpointSlice:
 		c := *o
@@ -75,7 +82,8 @@ func (b *trimmer) transform(o any) (any, error) {
 
 // trimMeta keeps who it is and one label.
 func (b *trimmer) trimMeta(m metav1.ObjectMeta, label string) metav1.ObjectMeta {
-	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.internName(&m.Namespace), ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
+	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.internName(&m.Namespace), ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
 	if v, ok := m.Labels[label]; ok {
 		out.Labels = map[string]string{label: v}
 	}
@@ -126,7 +134,8 @@ func (b *trimmer) trimSlice(s *discoveryv1.EndpointSlice) {
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		e.NodeName, e.Hostname, e.Zone, e.DeprecatedTopology = b.internName(e.NodeName), nil, nil, nil
-		e.Conditions = discoveryv1.EndpointConditions{Ready: b.internBool(e.Conditions.Ready), Serving: b.internBool(e.Conditions.Serving), Terminating: b.internBool(e.Conditions.Terminating)}
+		e.Conditions = discoveryv1.EndpointConditions{Ready: b.internBool(e.Conditions.Ready),
+			Serving: b.internBool(e.Conditions.Serving), Terminating: b.internBool(e.Conditions.Terminating)}
 		e.Hints = b.internHints(e.Hints)
 		if len(e.Addresses) > 0 { // the others, if any, are the same endpoint's
 			addresses = append(addresses, e.Addresses[0])

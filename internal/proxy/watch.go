@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// proxiedSelector leaves to others what names another proxy, and headless Services, which have no address.
+// proxiedSelector leaves to others what names another proxy, and headless Services, which have no
+// address.
 const proxiedSelector = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
 // byServiceIndex is the index of slices by the Service they belong to.
@@ -36,7 +37,8 @@ func (p *Proxier) watch(ctx context.Context) error {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", p.o.Node).String()
 		}))
-	p.caches = objectCaches{shared.Core().V1().Services().Informer(), shared.Discovery().V1().EndpointSlices().Informer(), own.Core().V1().Nodes().Informer()}
+	p.caches = objectCaches{shared.Core().V1().Services().Informer(),
+		shared.Discovery().V1().EndpointSlices().Informer(), own.Core().V1().Nodes().Informer()}
 	index := cache.Indexers{byServiceIndex: func(o any) ([]string, error) { return []string{serviceOf(o)}, nil }}
 	if err := p.caches.slices.AddIndexers(index); err != nil {
 		return err
@@ -44,13 +46,15 @@ func (p *Proxier) watch(ctx context.Context) error {
 	var synced []cache.InformerSynced
 	var errs []error
 	follow := func(i cache.SharedIndexInformer, tell func(any)) {
-		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: func(o any) { tell(unwrapTombstone(o)) }})
+		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell,
+			UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: func(o any) { tell(unwrapTombstone(o)) }})
 		errs = append(errs, err)
 		if err == nil {
 			synced = append(synced, r.HasSynced)
 		}
 	}
-	follow(p.caches.services, func(o any) { p.metrics.serviceChanges.Inc(); p.onServiceChange(services, keyOf(o), time.Time{}) })
+	follow(p.caches.services,
+		func(o any) { p.metrics.serviceChanges.Inc(); p.onServiceChange(services, keyOf(o), time.Time{}) })
 	follow(p.caches.slices, func(o any) {
 		p.metrics.endpointChanges.Inc()
 		p.onServiceChange(endpointSlices, serviceOf(o), triggerTimeOf(o))

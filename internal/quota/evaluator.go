@@ -19,7 +19,8 @@ import (
 type evaluator[T runtime.Object] struct {
 	resource schema.GroupResource
 	list     generic.ListFuncByNamespace
-	// operations are the subresources ("" for none) and operations that may change what an object uses.
+	// operations are the subresources ("" for none) and operations that may change what an object
+	// uses.
 	operations map[string][]admission.Operation
 	// counts tells whether a name in a quota is about this kind.
 	counts func(corev1.ResourceName) bool
@@ -71,7 +72,8 @@ func (e *evaluator[T]) inScope(s corev1.ScopedResourceSelectorRequirement, o run
 }
 
 // MatchingScopes are those of the scopes that the object is in.
-func (e *evaluator[T]) MatchingScopes(o runtime.Object, scopes []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
+func (e *evaluator[T]) MatchingScopes(o runtime.Object,
+	scopes []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	out := []corev1.ScopedResourceSelectorRequirement{}
 	for _, s := range scopes {
 		in, err := e.inScope(s, o)
@@ -86,7 +88,8 @@ func (e *evaluator[T]) MatchingScopes(o runtime.Object, scopes []corev1.ScopedRe
 }
 
 // UncoveredQuotaScopes are the limited scopes that no quota has.
-func (e *evaluator[T]) UncoveredQuotaScopes(limited, matched []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
+func (e *evaluator[T]) UncoveredQuotaScopes(
+	limited, matched []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	out := []corev1.ScopedResourceSelectorRequirement{}
 	for _, l := range limited {
 		same := func(m corev1.ScopedResourceSelectorRequirement) bool { return apiequality.Semantic.DeepEqual(l, m) }
@@ -122,11 +125,13 @@ func (e *evaluator[T]) UsageStats(o quota.UsageStatsOptions) (quota.UsageStats, 
 	return generic.CalculateUsageStats(o, e.list, e.inScope, e.Usage)
 }
 
-// named tells whether a scope's selector picks a name, as of a priority class; no name is picked by NotIn and DoesNotExist only.
+// named tells whether a scope's selector picks a name, as of a priority class; no name is picked by
+// NotIn and DoesNotExist only.
 func named(s corev1.ScopedResourceSelectorRequirement, name string) (bool, error) {
-	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: string(s.ScopeName), Operator: metav1.LabelSelectorOperator(s.Operator), Values: s.Values,
-	}}})
+	selector, err := metav1.LabelSelectorAsSelector(
+		&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: string(s.ScopeName), Operator: metav1.LabelSelectorOperator(s.Operator), Values: s.Values,
+		}}})
 	if err != nil {
 		return false, fmt.Errorf("scope %s: %w", s.ScopeName, err)
 	}

@@ -22,7 +22,8 @@ const (
 	limits   = "limits."
 )
 
-// pods knows what Pods use: their effective requests and limits while they are not over, and one place each.
+// pods knows what Pods use: their effective requests and limits while they are not over, and one
+// place each.
 func pods(list func(schema.GroupResource) generic.ListFuncByNamespace, now func() time.Time) quota.Evaluator {
 	gr := schema.GroupResource{Resource: "pods"}
 	return &evaluator[*corev1.Pod]{
@@ -35,7 +36,8 @@ func pods(list func(schema.GroupResource) generic.ListFuncByNamespace, now func(
 	}
 }
 
-// isComputeResource are the resources that have a plain name in quotas beside those of requests and limits.
+// isComputeResource are the resources that have a plain name in quotas beside those of requests and
+// limits.
 func isComputeResource(n corev1.ResourceName) bool {
 	return n == corev1.ResourceCPU || n == corev1.ResourceMemory || n == corev1.ResourceEphemeralStorage
 }
@@ -62,7 +64,8 @@ func isPodResource(n corev1.ResourceName) bool {
 	return ok && isComputeResource(corev1.ResourceName(l))
 }
 
-// podUsage is what a Pod takes from quotas. One that is over, or was to be gone by now, takes nothing but its place among stored objects.
+// podUsage is what a Pod takes from quotas. One that is over, or was to be gone by now, takes
+// nothing but its place among stored objects.
 func podUsage(p *corev1.Pod, now time.Time) corev1.ResourceList {
 	out := corev1.ResourceList{"count/pods": *resource.NewQuantity(1, resource.DecimalSI)}
 	overdue := p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil &&
@@ -93,7 +96,8 @@ func byName(requested, bound corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// podConstraints refuses a Pod with a container that leaves out cpu or memory that a quota limits and the Pod as a whole does not give either.
+// podConstraints refuses a Pod with a container that leaves out cpu or memory that a quota limits
+// and the Pod as a whole does not give either.
 func podConstraints(required []corev1.ResourceName, p *corev1.Pod) error {
 	var must []corev1.ResourceName
 	for _, n := range required {
@@ -152,7 +156,8 @@ func podScope(s corev1.ScopedResourceSelectorRequirement, p *corev1.Pod) (bool, 
 	return false, nil
 }
 
-// crossesNamespaces tells whether an affinity or anti-affinity to Pods looks beyond the Pod's own namespace.
+// crossesNamespaces tells whether an affinity or anti-affinity to Pods looks beyond the Pod's own
+// namespace.
 func crossesNamespaces(a *corev1.Affinity) bool {
 	if a == nil {
 		return false
@@ -170,5 +175,6 @@ func crossesNamespaces(a *corev1.Affinity) bool {
 	if p := a.PodAntiAffinity; p != nil {
 		add(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
+	return slices.ContainsFunc(terms,
+		func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }

@@ -11,7 +11,11 @@ import (
 
 func TestAPodThatIsOverUsesOnlyItsPlace(t *testing.T) {
 	now := time.Now()
-	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
+	p := &corev1.Pod{
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{
+				{Name: "c", Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
 	if n := len(podUsage(p, now)); n != 4 {
 		t.Errorf("a living Pod uses %v", podUsage(p, now))
 	}

@@ -16,13 +16,15 @@ func services(list func(schema.GroupResource) generic.ListFuncByNamespace) quota
 		resource: gr, list: list(gr),
 		operations: map[string][]admission.Operation{"": {admission.Create, admission.Update}},
 		counts: func(n corev1.ResourceName) bool {
-			return n == corev1.ResourceServices || n == corev1.ResourceServicesNodePorts || n == corev1.ResourceServicesLoadBalancers
+			return n == corev1.ResourceServices || n == corev1.ResourceServicesNodePorts ||
+				n == corev1.ResourceServicesLoadBalancers
 		},
 		usage: serviceUsage,
 	}
 }
 
-// serviceUsage counts a node port for each port of a Service that gets them, and what was given to a load balancer that wants none.
+// serviceUsage counts a node port for each port of a Service that gets them, and what was given to
+// a load balancer that wants none.
 func serviceUsage(s *corev1.Service) corev1.ResourceList {
 	ports, balancers := 0, 0
 	switch s.Spec.Type {
@@ -41,6 +43,7 @@ func serviceUsage(s *corev1.Service) corev1.ResourceList {
 	}
 	n := func(i int) resource.Quantity { return *resource.NewQuantity(int64(i), resource.DecimalSI) }
 	return corev1.ResourceList{
-		"count/services": n(1), corev1.ResourceServices: n(1), corev1.ResourceServicesNodePorts: n(ports), corev1.ResourceServicesLoadBalancers: n(balancers),
+		"count/services": n(1), corev1.ResourceServices: n(1), corev1.ResourceServicesNodePorts: n(ports),
+		corev1.ResourceServicesLoadBalancers: n(balancers),
 	}
 }

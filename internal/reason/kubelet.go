@@ -1,16 +1,19 @@
 package reason
 
-// Why a container waits, or a Pod is not taken in or not kept by its node. The codes are upstream's container waiting reasons and event reasons.
+// Why a container waits, or a Pod is not taken in or not kept by its node. The codes are upstream's
+// container waiting reasons and event reasons.
 const (
-	CreateContainerError   Code = "CreateContainerError"          // the runtime would not make it
-	RunContainerError      Code = "RunContainerError"             // the runtime would not start it
-	PostStartHookError     Code = "PostStartHookError"            // its postStart hook failed
-	CrashLoopBackOff       Code = "CrashLoopBackOff"              // it keeps ending; the next start waits
-	FailedCreatePodSandBox Code = "FailedCreatePodSandBox"        // the runtime or the network would not make the sandbox
-	FailedStop             Code = "FailedKillPod"                 // the runtime would not stop something
-	FailedRelease          Code = "FailedRelease"                 // volumes, cgroup or records could not be removed
-	FailedPrepareDevices   Code = "FailedPrepareDynamicResources" // the devices of a Pod's resource claims were not made ready
-	FailedCgroup           Code = "FailedCreatePodContainer"      // the Pod's cgroup could not be made
+	CreateContainerError Code = "CreateContainerError" // the runtime would not make it
+	RunContainerError    Code = "RunContainerError"    // the runtime would not start it
+	PostStartHookError   Code = "PostStartHookError"   // its postStart hook failed
+	CrashLoopBackOff     Code = "CrashLoopBackOff"     // it keeps ending; the next start waits
+	// the runtime or the network would not make the sandbox
+	FailedCreatePodSandBox Code = "FailedCreatePodSandBox"
+	FailedStop             Code = "FailedKillPod" // the runtime would not stop something
+	FailedRelease          Code = "FailedRelease" // volumes, cgroup or records could not be removed
+	// the devices of a Pod's resource claims were not made ready
+	FailedPrepareDevices Code = "FailedPrepareDynamicResources"
+	FailedCgroup         Code = "FailedCreatePodContainer" // the Pod's cgroup could not be made
 
 	ResizeDeferred   Code = "Deferred"    // the node has no room for the new size now
 	ResizeInfeasible Code = "Infeasible"  // the new size can never be had on this node

@@ -1,6 +1,7 @@
-// Package reason says why not: the catalogue of refusals, each with a stable code, the text an operator reads and a remedy.
+// Package reason says why not: the catalogue of refusals, each with a stable code, the text an
+// operator reads and a remedy.
 //
-// Chapter: vocabulary. A refusal's code becomes condition reason, event reason, metric label and documentation anchor.
+// A refusal's code becomes condition reason, event reason, metric label and documentation anchor.
 // In: nothing. Out: *Refusal values. To add one: a constant and a row in the file of its area.
 package reason
 

@@ -2,10 +2,12 @@ package reason
 
 // Why a node is no place for a Pod. Each is one plugin's refusal, with the remedy in its Fix.
 const (
-	NoRoom               Code = "NoRoom"            // a resource does not suffice: request less, free some, or add a node
-	TooManyPods          Code = "TooManyPods"       // the node's limit of Pods is reached
-	NoSuchResource       Code = "NoSuchResource"    // the node offers nothing of an asked resource
-	Cordoned             Code = "Cordoned"          // the node takes no new Pods: uncordon it or tolerate node.kubernetes.io/unschedulable
+	// a resource does not suffice: request less, free some, or add a node
+	NoRoom         Code = "NoRoom"
+	TooManyPods    Code = "TooManyPods"    // the node's limit of Pods is reached
+	NoSuchResource Code = "NoSuchResource" // the node offers nothing of an asked resource
+	// the node takes no new Pods: uncordon it or tolerate node.kubernetes.io/unschedulable
+	Cordoned             Code = "Cordoned"
 	TaintNotTolerated    Code = "TaintNotTolerated" // a taint has no matching toleration
 	LabelsNotMatched     Code = "LabelsNotMatched"  // node selector, node affinity or the profile's added affinity
 	OtherNodeNamed       Code = "OtherNodeNamed"    // spec.nodeName names another node

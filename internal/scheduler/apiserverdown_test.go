@@ -60,7 +60,8 @@ func (o *apiOutage) set(away bool) {
 	o.watches = nil
 }
 
-// The API server goes away for a minute while Pods are being bound: no Pod is lost, none is bound twice, and no node gets more than it has.
+// The API server goes away for a minute while Pods are being bound: no Pod is lost, none is bound
+// twice, and no node gets more than it has.
 func TestAnAPIServerThatIsAwayForAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

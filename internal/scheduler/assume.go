@@ -37,7 +37,8 @@ func (l assumeCache) ForgetPod(p *v1.Pod) {
 	}
 	l.cache.ForgetPod(p.UID)
 	l.podGroups.setAssumed(p, false)
-	l.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, p, nil)
+	l.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
+		ActionType: framework.Delete}, p, nil)
 }
 
 // assignedPod gives a Pod as it stands on a node by now; mu is held.
@@ -54,7 +55,8 @@ func (l assumeCache) ForgetPodQuietly(p *v1.Pod) {
 	l.podGroups.setAssumed(p, false)
 }
 
-// doneWithQueue ends a Pod's flight before it is bound: events need not be kept for it, a failed bind retries anyway.
+// doneWithQueue ends a Pod's flight before it is bound: events need not be kept for it, a failed
+// bind retries anyway.
 func (s *Scheduler) doneWithQueue(p *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,14 +10,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// maxBindBatch is how many bindings are gathered before they leave, while more Pods are there to be scheduled.
+// maxBindBatch is how many bindings are gathered before they leave, while more Pods are there to be
+// scheduled.
 const maxBindBatch = 16
 
 // maxBindBatchWait is how long they are gathered.
 const maxBindBatchWait = 2 * time.Millisecond
 
-// bindInline binds a Pod for which nothing is left to do but that, and nobody waits for the answer; false: it must go the long way.
-func (s *Scheduler) bindInline(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f journal.Bound) bool {
+// bindInline binds a Pod for which nothing is left to do but that, and nobody waits for the answer;
+// false: it must go the long way.
+func (s *Scheduler) bindInline(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle,
+	f journal.Bound) bool {
 	if !s.statuses.WritesNothing(c.Pod.UID) {
 		return false
 	}
@@ -32,7 +35,8 @@ func (s *Scheduler) bindInline(ctx context.Context, a *schedulingAttempt, c fram
 			f.Took = journal.Took(time.Since(a.AddedAt))
 			s.recordBound(ctx, a, c, f)
 		default:
-			s.goroutine("binding")(func() { s.handleBindingCycleError(ctx, a, c, s.binder.HandleBindFailure(ctx, a.profile, c, status)) })
+			s.goroutine("binding")(
+				func() { s.handleBindingCycleError(ctx, a, c, s.binder.HandleBindFailure(ctx, a.profile, c, status)) })
 		}
 	})
 	if !began {

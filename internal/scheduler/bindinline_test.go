@@ -22,7 +22,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
 )
 
-// httpCluster is a cluster whose bindings and events come over a connection, as those of `gantry scheduler` do.
+// httpCluster is a cluster whose bindings and events come over a connection, as those of `gantry
+// scheduler` do.
 type httpCluster struct {
 	*cluster
 	requests atomic.Int32
@@ -33,7 +34,8 @@ type httpCluster struct {
 	ready  chan struct{}       // closed when there is a cluster
 }
 
-func startHTTPCluster(t *testing.T, refuse func(n int32, w http.ResponseWriter) bool, objects ...runtime.Object) *httpCluster {
+func startHTTPCluster(t *testing.T, refuse func(n int32, w http.ResponseWriter) bool,
+	objects ...runtime.Object) *httpCluster {
 	t.Helper()
 	w := &httpCluster{refuse: refuse, events: map[string][]string{}, ready: make(chan struct{})}
 	s := httptest.NewUnstartedServer(w)
@@ -63,7 +65,8 @@ func (w *httpCluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			return
 		}
 		gvr := v1.SchemeGroupVersion.WithResource("pods")
-		if _, _, err := w.bind(clienttesting.NewCreateSubresourceAction(gvr, o.Name, "binding", o.Namespace, o)); err != nil {
+		if _, _, err := w.bind(clienttesting.NewCreateSubresourceAction(gvr, o.Name, "binding", o.Namespace, o)); err !=
+			nil {
 			http.Error(out, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -94,7 +97,8 @@ func TestBindingsOverTheWireAreToldOf(t *testing.T) {
 			}
 			for _, f := range w.notes.of(name) {
 				if b, ok := f.(journal.Bound); ok {
-					return b.Node == node && w.events[name][0] == "Scheduled Successfully assigned default/"+name+" to "+node
+					return b.Node == node &&
+						w.events[name][0] == "Scheduled Successfully assigned default/"+name+" to "+node
 				}
 			}
 			return false
@@ -110,7 +114,8 @@ func TestBindingsOverTheWireAreToldOf(t *testing.T) {
 	}
 }
 
-// What the API server refuses is rolled back and tried again; what it asks to be brought later is brought in the ordinary way.
+// What the API server refuses is rolled back and tried again; what it asks to be brought later is
+// brought in the ordinary way.
 func TestRefusedBindingsOverTheWireAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := startHTTPCluster(t, func(n int32, out http.ResponseWriter) bool {
@@ -135,7 +140,8 @@ func TestRefusedBindingsOverTheWireAreTriedAgain(t *testing.T) {
 		name := fmt.Sprintf("p%d", i)
 		w.bound(name)
 		for _, f := range w.notes.of(name) {
-			if b, ok := f.(journal.BindFailed); ok && b.Node == "n1" && b.Plugin == "DefaultBinder" && b.Point == "Bind" {
+			if b, ok := f.(journal.BindFailed); ok && b.Node == "n1" && b.Plugin == "DefaultBinder" &&
+				b.Point == "Bind" {
 				failed++
 			}
 		}

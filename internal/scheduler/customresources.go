@@ -16,10 +16,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// customResourceSyncTimeout is how long scheduling waits for custom resources to be listed at the start. Their definition may be missing: plugins see nothing of them then.
+// customResourceSyncTimeout is how long scheduling waits for custom resources to be listed at the
+// start. Their definition may be missing: plugins see nothing of them then.
 const customResourceSyncTimeout = 3 * time.Second
 
-// customResources are the informers of resources whose events plugins register for as "plural.version.group".
+// customResources are the informers of resources whose events plugins register for as
+// "plural.version.group".
 type customResources struct {
 	factory dynamicinformer.DynamicSharedInformerFactory // nil: there is no client
 	client  dynamic.Interface
@@ -38,14 +40,16 @@ func newCustomResources(o Options) (customResources, error) {
 		}
 	}
 	if client != nil {
-		c.factory, c.client, c.pods = dynamicinformer.NewDynamicSharedInformerFactory(client, 0), client, o.Informers.Core().V1().Pods().Informer()
+		c.factory, c.client, c.pods = dynamicinformer.NewDynamicSharedInformerFactory(client, 0), client,
+			o.Informers.Core().V1().Pods().Informer()
 	}
 	return c, nil
 }
 
 // customResource reads "plural.version.group".
 func customResource(r framework.EventResource) (schema.GroupVersionResource, bool) {
-	if strings.Contains(string(r), "/") || strings.Count(string(r), ".") < 2 { // volumelisters.k8s.io/CSINode and the like are known
+	// volumelisters.k8s.io/CSINode and the like are known
+	if strings.Contains(string(r), "/") || strings.Count(string(r), ".") < 2 {
 		return schema.GroupVersionResource{}, false
 	}
 	gvr, _ := schema.ParseResourceArg(string(r))
@@ -57,7 +61,8 @@ func (c customResources) watch(gvr schema.GroupVersionResource, changed func(bef
 		return nil
 	}
 	if c.factory == nil {
-		return fmt.Errorf("events of %s are asked for, but there is no client for custom resources: give the scheduler a kubeconfig", gvr)
+		return fmt.Errorf("events of %s are asked for, but there is no client for custom resources: give the "+
+			"scheduler a kubeconfig", gvr)
 	}
 	c.watched[gvr] = true
 	reg, err := c.factory.ForResource(gvr).Informer().AddEventHandler(eventHandlerFuncs(changed))

@@ -16,7 +16,8 @@ type devices struct {
 	cancel  context.CancelFunc
 }
 
-func (g *devices) start(o Options, recorder func(profile string) events.EventRecorderLogger) (frameworkruntime.SharedState, error) {
+func (g *devices) start(o Options,
+	recorder func(profile string) events.EventRecorderLogger) (frameworkruntime.SharedState, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	shared := frameworkruntime.SharedState{CSIManager: dramanager.NewCSIManager(o.Informers)}
 	m, err := dramanager.New(ctx, o.Client, o.Informers)
@@ -37,12 +38,16 @@ func (g *devices) stop() {
 	}
 }
 
-// watchDevices registers for what becomes of devices. Slices come through the manager, which lays taint rules over them first.
+// watchDevices registers for what becomes of devices. Slices come through the manager, which lays
+// taint rules over them first.
 func (s *Scheduler) watchDevices() error {
 	m := s.devices.manager
 	if m == nil {
 		return nil
 	}
-	s.synced = append(s.synced, m.HasSynced, m.AddSliceHandler(eventHandlerFuncs(s.handlerFor(framework.ResourceSlice))), m.AddClaimHandler(s.handlerFor(framework.ResourceClaim)))
-	return s.addEventHandler(s.Informers.Resource().V1().DeviceClasses().Informer(), s.handlerFor(framework.DeviceClass))
+	s.synced = append(s.synced, m.HasSynced,
+		m.AddSliceHandler(eventHandlerFuncs(s.handlerFor(framework.ResourceSlice))),
+		m.AddClaimHandler(s.handlerFor(framework.ResourceClaim)))
+	return s.addEventHandler(s.Informers.Resource().V1().DeviceClasses().Informer(),
+		s.handlerFor(framework.DeviceClass))
 }

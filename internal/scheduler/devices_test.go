@@ -18,14 +18,17 @@ import (
 
 const gpuDriver = "gpu.example.com"
 
-// gpusOf offers devices of a node, each of which must be made ready by somebody when asked to (KEP-5007).
+// gpusOf offers devices of a node, each of which must be made ready by somebody when asked to
+// (KEP-5007).
 func gpusOf(node string, ready bool, names ...string) *resourceapi.ResourceSlice {
-	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{Driver: gpuDriver, NodeName: &node,
-		Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}}
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: resourceapi.ResourceSliceSpec{Driver: gpuDriver, NodeName: &node,
+			Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}}
 	for _, name := range names {
 		d := resourceapi.Device{Name: name}
 		if !ready {
-			d.BindingConditions, d.BindingFailureConditions = []string{"example.com/attached"}, []string{"example.com/broken"}
+			d.BindingConditions, d.BindingFailureConditions = []string{"example.com/attached"},
+				[]string{"example.com/broken"}
 		}
 		s.Spec.Devices = append(s.Spec.Devices, d)
 	}
@@ -33,8 +36,11 @@ func gpusOf(node string, ready bool, names ...string) *resourceapi.ResourceSlice
 }
 
 func gpuClaim(name string, count int64) *resourceapi.ResourceClaim {
-	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("claim-" + name)}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-		Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}}}}}}
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default",
+		UID: types.UID("claim-" + name)}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{
+			{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu",
+				AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}}}}}}
 }
 
 func usesClaim(name, claim string) *v1.Pod {
@@ -45,25 +51,32 @@ func usesClaim(name, claim string) *v1.Pod {
 
 func withGPUs(t *testing.T, change func(*Options), objects ...runtime.Object) *cluster {
 	t.Helper()
-	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu"),
-		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + gpuDriver + `"`}}}}}
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+		Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu"),
+			Selectors: []resourceapi.DeviceSelector{
+				{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + gpuDriver + `"`}}}}}
 	set := fake.NewClientset(append(objects, class)...)
-	set.Resources = append(set.Resources, &metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "resourceclaims"}, {Name: "resourceslices"}, {Name: "deviceclasses"}}})
+	set.Resources = append(set.Resources, &metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1",
+		APIResources: []metav1.APIResource{{Name: "resourceclaims"}, {Name: "resourceslices"},
+			{Name: "deviceclasses"}}})
 	return runOn(t, context.Background(), set, change)
 }
 
-// Decisions about devices are made again from what was recorded: claims that are free, that are allocated elsewhere, that ask for too much, and an extended resource.
+// Decisions about devices are made again from what was recorded: claims that are free, that are
+// allocated elsewhere, that ask for too much, and an extended resource.
 func TestDecisionsAboutDevicesCanBeReplayed(t *testing.T) {
 	t.Parallel()
 	recorded := make(chan *replay.Decision, 1000)
 	c := withGPUs(t, func(o *Options) { o.Record = func(d *replay.Decision) { recorded <- d } },
-		aNode("n1", "9"), aNode("n2", "9"), gpusOf("n1", true, "a", "b"), gpusOf("n2", true, "c"), gpuClaim("two", 2), gpuClaim("one", 1), gpuClaim("many", 3))
+		aNode("n1", "9"), aNode("n2", "9"), gpusOf("n1", true, "a", "b"), gpusOf("n2", true, "c"), gpuClaim("two", 2),
+		gpuClaim("one", 1), gpuClaim("many", 3))
 	extended := aPod("extended", "1")
 	extended.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 	for _, x := range []struct {
 		pod    *v1.Pod
 		winner string
-	}{{usesClaim("pair", "two"), "n1"}, {usesClaim("single", "one"), "n2"}, {usesClaim("again", "two"), "n1"}, {usesClaim("greedy", "many"), ""}, {extended, ""}} {
+	}{{usesClaim("pair", "two"), "n1"}, {usesClaim("single", "one"), "n2"}, {usesClaim("again", "two"), "n1"},
+		{usesClaim("greedy", "many"), ""}, {extended, ""}} {
 		c.create(x.pod)
 		d := recordedOf(t, recorded, x.pod.Name)
 		again, err := replay.Open(d)
@@ -72,7 +85,8 @@ func TestDecisionsAboutDevicesCanBeReplayed(t *testing.T) {
 		}
 		v, err := again.Replay(t.Context())
 		if err != nil || !v.Equal() || v.Skipped != "" || v.Replayed.Winner != x.winner {
-			t.Errorf("%s, %v, winner %q, want %q; message %s", v.Line(), err, v.Replayed.Winner, x.winner, v.Replayed.Message)
+			t.Errorf("%s, %v, winner %q, want %q; message %s", v.Line(), err, v.Replayed.Winner, x.winner,
+				v.Replayed.Message)
 		}
 		if d.Objects.Devices == nil || len(d.Objects.Devices.Slices) != 2 {
 			t.Errorf("%s: recorded devices %+v", x.pod.Name, d.Objects.Devices)
@@ -96,7 +110,9 @@ func (c *cluster) awaitClaimCondition(claim, condition, reason string) {
 		c.t.Fatalf("claim %s: %v, %+v", claim, err, is.Status)
 	}
 	r := is.Status.Allocation.Devices.Results[0]
-	is.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: "said the driver"}}}}
+	is.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device,
+		Conditions: []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: reason,
+			Message: "said the driver"}}}}
 	if _, err := claims.UpdateStatus(c.t.Context(), is, metav1.UpdateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -105,7 +121,8 @@ func (c *cluster) awaitClaimCondition(claim, condition, reason string) {
 func (c *cluster) awaitDeviceWait(pod string) {
 	c.t.Helper()
 	c.event(pod, "BindingConditionsPending", "waiting for binding conditions for device on node n1")
-	if p, err := c.CoreV1().Pods("default").Get(c.t.Context(), pod, metav1.GetOptions{}); err != nil || p.Spec.NodeName != "" {
+	if p, err := c.CoreV1().Pods("default").Get(c.t.Context(), pod, metav1.GetOptions{}); err != nil ||
+		p.Spec.NodeName != "" {
 		c.t.Fatalf("Pod %s is bound before its device is ready: %v", pod, err)
 	}
 }
@@ -128,7 +145,8 @@ func TestADeviceThatFailsIsGivenBack(t *testing.T) {
 	c.awaitDeviceWait("unlucky")
 	c.awaitClaimCondition("one", "example.com/broken", "Burnt")
 	p := c.await("unlucky", "told of its device", waits)
-	if m := scheduled(p).Message; !strings.Contains(m, `claim one binding failed: reason=Burnt, message="said the driver"`) {
+	if m := scheduled(p).Message; !strings.Contains(m,
+		`claim one binding failed: reason=Burnt, message="said the driver"`) {
 		t.Errorf("the condition says %q", m)
 	}
 	c.await("unlucky", "allocated anew", func(*v1.Pod) bool {

@@ -7,8 +7,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// unresolvableMessage is what PostFilter plugins said about a Pod, as v1.37 tells it, or as v1.36 did: there DynamicResources had a word of its own where it could not help, and a
-// search for victims that found some had none.
+// unresolvableMessage is what PostFilter plugins said about a Pod, as v1.37 tells it, or as v1.36
+// did: there DynamicResources had a word of its own where it could not help, and a search for
+// victims that found some had none.
 func unresolvableMessage(emulates136 bool, p *v1.Pod, s *framework.Status) string {
 	said := s.Message()
 	switch {

@@ -12,18 +12,23 @@ func TestWordsOfEarlierVersions(t *testing.T) {
 	refused := func(plugin string, words ...string) *framework.Status {
 		return framework.NewStatus(framework.Unschedulable, words...).WithPlugin(plugin)
 	}
-	found := framework.NewStatus(framework.Success, "preemption: found a potential placement for pod on node a, preempting 1 victims")
+	found := framework.NewStatus(framework.Success,
+		"preemption: found a potential placement for pod on node a, preempting 1 victims")
 	for name, c := range map[string]struct {
 		pod       *v1.Pod
 		status    *framework.Status
 		v136, now string
 	}{
-		"nothing helps":               {plain, refused("DynamicResources", "preemption: none"), "no new claims to deallocate, preemption: none", "preemption: none"},
-		"nothing is tried":            {plain, refused("DynamicResources"), "no new claims to deallocate", ""},
-		"claims do not help":          {claiming, refused("DynamicResources", "preemption: none"), "still not schedulable, preemption: none", "preemption: none"},
-		"without devices":             {plain, refused("DefaultPreemption", "preemption: none"), "preemption: none", "preemption: none"},
-		"victims are found":           {plain, found, "", found.Message()},
-		"a plugin that fails is told": {plain, framework.NewStatus(framework.Error, "broken").WithPlugin("DynamicResources"), "broken", "broken"},
+		"nothing helps": {plain, refused("DynamicResources", "preemption: none"),
+			"no new claims to deallocate, preemption: none", "preemption: none"},
+		"nothing is tried": {plain, refused("DynamicResources"), "no new claims to deallocate", ""},
+		"claims do not help": {claiming, refused("DynamicResources", "preemption: none"),
+			"still not schedulable, preemption: none", "preemption: none"},
+		"without devices": {plain, refused("DefaultPreemption", "preemption: none"), "preemption: none",
+			"preemption: none"},
+		"victims are found": {plain, found, "", found.Message()},
+		"a plugin that fails is told": {plain,
+			framework.NewStatus(framework.Error, "broken").WithPlugin("DynamicResources"), "broken", "broken"},
 	} {
 		if got := unresolvableMessage(true, c.pod, c.status); got != c.v136 {
 			t.Errorf("%s, v1.36: %q", name, got)

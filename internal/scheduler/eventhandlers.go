@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// addAllEventHandlers registers for nodes and Pods, and for the other resources whose events plugins asked for.
+// addAllEventHandlers registers for nodes and Pods, and for the other resources whose events
+// plugins asked for.
 func (s *Scheduler) addAllEventHandlers() error {
 	core, storage := s.Informers.Core().V1(), s.Informers.Storage().V1()
 	if err := s.addEventHandler(core.Nodes().Informer(), s.nodeChanged); err != nil {
@@ -29,13 +30,19 @@ func (s *Scheduler) addAllEventHandlers() error {
 		return err
 	}
 	others := map[framework.EventResource]func() cache.SharedIndexInformer{
-		framework.PersistentVolume:      func() cache.SharedIndexInformer { return core.PersistentVolumes().Informer() },
-		framework.PersistentVolumeClaim: func() cache.SharedIndexInformer { return core.PersistentVolumeClaims().Informer() },
-		framework.StorageClass:          func() cache.SharedIndexInformer { return storage.StorageClasses().Informer() },
-		framework.CSINode:               func() cache.SharedIndexInformer { return storage.CSINodes().Informer() },
-		framework.CSIDriver:             func() cache.SharedIndexInformer { return storage.CSIDrivers().Informer() },
-		framework.CSIStorageCapacity:    func() cache.SharedIndexInformer { return storage.CSIStorageCapacities().Informer() },
-		framework.VolumeAttachment:      func() cache.SharedIndexInformer { return storage.VolumeAttachments().Informer() },
+		framework.PersistentVolume: func() cache.SharedIndexInformer {
+			return core.PersistentVolumes().Informer()
+		},
+		framework.PersistentVolumeClaim: func() cache.SharedIndexInformer {
+			return core.PersistentVolumeClaims().Informer()
+		},
+		framework.StorageClass: func() cache.SharedIndexInformer { return storage.StorageClasses().Informer() },
+		framework.CSINode:      func() cache.SharedIndexInformer { return storage.CSINodes().Informer() },
+		framework.CSIDriver:    func() cache.SharedIndexInformer { return storage.CSIDrivers().Informer() },
+		framework.CSIStorageCapacity: func() cache.SharedIndexInformer {
+			return storage.CSIStorageCapacities().Informer()
+		},
+		framework.VolumeAttachment: func() cache.SharedIndexInformer { return storage.VolumeAttachments().Informer() },
 	}
 	for _, p := range s.profiles {
 		for _, h := range p.QueueingHints {
@@ -92,7 +99,8 @@ func (s *Scheduler) handlerFor(r framework.EventResource) func(before, after any
 	return func(before, after any) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: r, ActionType: actionOf(before, after)}, before, after)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: r, ActionType: actionOf(before, after)},
+			before, after)
 	}
 }
 
@@ -115,7 +123,8 @@ func (s *Scheduler) nodeChanged(before, after any) {
 	switch {
 	case has && !had:
 		s.cache.SetNode(is)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}, nil, is)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add},
+			nil, is)
 	case has:
 		s.cache.SetNode(is)
 		for _, e := range queue.NodeSchedulingPropertiesChange(was, is) {
@@ -123,7 +132,8 @@ func (s *Scheduler) nodeChanged(before, after any) {
 		}
 	case had:
 		s.cache.RemoveNode(was.Name)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Delete}, was, nil)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Delete},
+			was, nil)
 	}
 }
 
@@ -167,7 +177,8 @@ func (s *Scheduler) podChanged(before, after any) {
 	}
 	if from == assigned && to != assigned {
 		s.cache.RemovePod(was.UID)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, was, nil)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
+			ActionType: framework.Delete}, was, nil)
 	}
 	switch {
 	case to == unscheduled:
@@ -178,15 +189,18 @@ func (s *Scheduler) podChanged(before, after any) {
 			}
 			s.recordMoves(s.queue.Update(was, is, now))
 			if from == unscheduled {
-				s.observeUnusedUpdate(framework.UnscheduledPod, queue.PodSchedulingPropertiesChange(framework.UnscheduledPod, was, is), now)
+				s.observeUnusedUpdate(framework.UnscheduledPod,
+					queue.PodSchedulingPropertiesChange(framework.UnscheduledPod, was, is), now)
 			}
 			if was == nil {
-				s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, nil, is)
+				s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+					ActionType: framework.Add}, nil, is)
 			}
 		}
 	case to == assigned && from != assigned:
 		s.cache.SetPod(is)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add}, nil, is)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
+			ActionType: framework.Add}, nil, is)
 	case to == assigned:
 		s.cache.SetPod(is)
 		kinds := queue.PodSchedulingPropertiesChange(framework.AssignedPod, was, is)
@@ -199,7 +213,8 @@ func (s *Scheduler) podChanged(before, after any) {
 	}
 }
 
-// observeUnusedUpdate counts a Pod's update that is no event to anybody, or that the queue has taken in.
+// observeUnusedUpdate counts a Pod's update that is no event to anybody, or that the queue has
+// taken in.
 func (s *Scheduler) observeUnusedUpdate(r framework.EventResource, kinds []framework.ClusterEvent, began time.Time) {
 	if len(kinds) == 0 {
 		kinds = []framework.ClusterEvent{{Resource: r, ActionType: framework.Update}}
@@ -211,7 +226,8 @@ func (s *Scheduler) observeUnusedUpdate(r framework.EventResource, kinds []frame
 
 // removeFromQueue forgets a Pod that no longer wants a node: it was bound, deleted, or ended.
 func (s *Scheduler) removeFromQueue(was *v1.Pod, to podStage) {
-	defer s.metrics.observeEvent(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Delete}, time.Now())
+	defer s.metrics.observeEvent(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+		ActionType: framework.Delete}, time.Now())
 	s.queue.Delete(was.UID)
 	nominated := s.nominator.NominatedNodeName(was.UID) != ""
 	s.nominator.DeleteNominatedPodIfExists(was.UID)
@@ -221,6 +237,7 @@ func (s *Scheduler) removeFromQueue(was *v1.Pod, to podStage) {
 	if w := s.waitingPods.Get(was.UID); w != nil {
 		w.Reject("", "the Pod was deleted")
 	} else if nominated {
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Delete}, was, nil)
+		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+			ActionType: framework.Delete}, was, nil)
 	}
 }

@@ -51,17 +51,21 @@ type apiHistory struct {
 }
 
 func drawHistory(t *rapid.T) apiHistory {
-	d := apiHistory{answers: rapid.SliceOfN(rapid.Map(rapid.IntRange(0, int(answerCount)-1), func(i int) apiAnswer { return apiAnswer(i) }), 0, 24).Draw(t, "answers")}
+	d := apiHistory{
+		answers: rapid.SliceOfN(rapid.Map(rapid.IntRange(0, int(answerCount)-1),
+			func(i int) apiAnswer { return apiAnswer(i) }), 0, 24).Draw(t, "answers")}
 	for range rapid.IntRange(1, 16).Draw(t, "deeds") {
 		d.events = append(d.events, apiEvent{
-			after: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20, 900, 3000, 40_000}).Draw(t, "after")) * time.Millisecond,
-			what:  rapid.SampledFrom([]string{"pod", "pod", "pod", "cut", "away", "back", "restart"}).Draw(t, "what"),
+			after: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20, 900, 3000, 40_000}).Draw(t, "after")) *
+				time.Millisecond,
+			what: rapid.SampledFrom([]string{"pod", "pod", "pod", "cut", "away", "back", "restart"}).Draw(t, "what"),
 		})
 	}
 	return d
 }
 
-// faultyAPI is an API server that does not always answer bindings, and not always as it should. As any, it refuses Pods that have a node.
+// faultyAPI is an API server that does not always answer bindings, and not always as it should. As
+// any, it refuses Pods that have a node.
 type faultyAPI struct {
 	*cluster
 	reported map[string]bool // Pods whose binding was made and answered
@@ -73,7 +77,8 @@ type faultyAPI struct {
 	boundAgain  []string // Pods that were to be bound although the scheduler had been told that they are
 }
 
-// expired tells whether a watch comes with a version from before the last cut, of which this fake remembers nothing.
+// expired tells whether a watch comes with a version from before the last cut, of which this fake
+// remembers nothing.
 func (f *faultyAPI) expired(r schema.GroupVersionResource, o *apiOutage) bool {
 	f.answersMu.Lock()
 	defer f.answersMu.Unlock()
@@ -125,7 +130,8 @@ func (f *faultyAPI) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, err
 	}
 	if on := obj.(*v1.Pod).Spec.NodeName; on != "" {
-		return true, nil, apierrors.NewConflict(kind, name, fmt.Errorf("pod %s is already assigned to node %q", name, on))
+		return true, nil, apierrors.NewConflict(kind, name, fmt.Errorf("pod %s is already assigned to node %q", name,
+			on))
 	}
 	did, out, err := f.cluster.bind(a)
 	if say == answerSilentMade {
@@ -135,12 +141,15 @@ func (f *faultyAPI) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 	return did, out, err
 }
 
-// run plays a story and tells what went wrong; every Pod fits, so that in the end all must be bound, each once.
+// run plays a story and tells what went wrong; every Pod fits, so that in the end all must be
+// bound, each once.
 func (d apiHistory) run(t *testing.T) error {
 	clientset := fake.NewClientset(aNode("n1", "16"), aNode("n2", "16"))
 	o := &apiOutage{Clientset: clientset}
-	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
-	server := &faultyAPI{cluster: c, answersLeft: d.answers, reported: map[string]bool{}, seen: map[schema.GroupVersionResource]int{}}
+	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t,
+		notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
+	server := &faultyAPI{cluster: c, answersLeft: d.answers, reported: map[string]bool{},
+		seen: map[schema.GroupVersionResource]int{}}
 	clientset.PrependReactor("create", "pods", server.bind)
 	pods := 0
 	clientset.PrependReactor("*", "*", o.call)
@@ -205,7 +214,8 @@ func longBackoffConfig() *schedulerconfig.KubeSchedulerConfiguration {
 	return c
 }
 
-// checkBoundOnce tells of a Pod that is bound not at all or more than once, or was tried again after the scheduler had been told that it is bound; nothing runs any more.
+// checkBoundOnce tells of a Pod that is bound not at all or more than once, or was tried again
+// after the scheduler had been told that it is bound; nothing runs any more.
 func (f *faultyAPI) checkBoundOnce(pods int) error {
 	at := map[string][]string{}
 	for _, b := range f.bindings {
@@ -217,7 +227,8 @@ func (f *faultyAPI) checkBoundOnce(pods int) error {
 	}
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
-		if p, err := f.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), "default", name); err != nil || len(at[name]) != 1 || p.(*v1.Pod).Spec.NodeName != at[name][0] {
+		if p, err := f.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), "default", name); err != nil ||
+			len(at[name]) != 1 || p.(*v1.Pod).Spec.NodeName != at[name][0] {
 			wrong = append(wrong, fmt.Sprintf("Pod %s was bound to %q, %v", name, at[name], err))
 		}
 	}
@@ -227,9 +238,9 @@ func (f *faultyAPI) checkBoundOnce(pods int) error {
 	return nil
 }
 
-// However an API server answers bindings, goes away, ends watches, and whenever the scheduler starts anew: every Pod that fits is bound, once, and none whose binding was
-// answered is tried again. 100 stories, or 10,000 with
-// GANTRY_LONG (as many as rapid is told to try, times 100).
+// However an API server answers bindings, goes away, ends watches, and whenever the scheduler
+// starts anew: every Pod that fits is bound, once, and none whose binding was answered is tried
+// again. 100 stories, or 10,000 with GANTRY_LONG (as many as rapid is told to try, times 100).
 //
 // row: BND-07
 func TestEveryPodIsBoundOnce(t *testing.T) {

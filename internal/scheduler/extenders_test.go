@@ -50,7 +50,8 @@ func program(t *testing.T, c **cluster, asked *atomic.Int64) string {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: args.PodName, Namespace: args.PodNamespace}, Target: v1.ObjectReference{Name: args.Node}}
+			b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: args.PodName, Namespace: args.PodNamespace},
+				Target: v1.ObjectReference{Name: args.Node}}
 			if err := (*c).CoreV1().Pods(args.PodNamespace).Bind(r.Context(), b, metav1.CreateOptions{}); err != nil {
 				answer = extenderv1.ExtenderBindingResult{Error: err.Error()}
 				break
@@ -65,7 +66,8 @@ func program(t *testing.T, c **cluster, asked *atomic.Int64) string {
 
 func withExtenders(t *testing.T, text string) func(*Options) {
 	t.Helper()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n" + text))
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n" + text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,10 @@ func TestExtendersHaveTheirSay(t *testing.T) {
 	var c *cluster
 	var asked atomic.Int64
 	url := program(t, &c, &asked)
-	c = start(t, withExtenders(t, "- {urlPrefix: '"+url+"', filterVerb: filter, prioritizeVerb: prioritize, bindVerb: bind, weight: 5, nodeCacheCapable: true}\n"),
+	c = start(t,
+		withExtenders(t,
+			"- {urlPrefix: '"+url+"', filterVerb: filter, prioritizeVerb: prioritize, bindVerb: bind, weight: 5, "+
+				"nodeCacheCapable: true}\n"),
 		aNode("n1", "64"), aNode("n2", "64"), aNode("n3", "8"))
 	c.create(aPod("web", "1"))
 	if got := c.bound("web"); got != "n3" {
@@ -95,7 +100,10 @@ func TestExtendersAreAskedAboutWhatTheyManage(t *testing.T) {
 	var c *cluster
 	var asked atomic.Int64
 	url := program(t, &c, &asked)
-	c = start(t, withExtenders(t, "- {urlPrefix: '"+url+"', filterVerb: filter, nodeCacheCapable: true, managedResources: [{name: example.com/thing, ignoredByScheduler: true}]}\n"), aNode("n1", "4"), aNode("n2", "4"))
+	c = start(t,
+		withExtenders(t,
+			"- {urlPrefix: '"+url+"', filterVerb: filter, nodeCacheCapable: true, managedResources: [{name: "+
+				"example.com/thing, ignoredByScheduler: true}]}\n"), aNode("n1", "4"), aNode("n2", "4"))
 	c.create(aPod("plain", "1"))
 	c.bound("plain")
 	if n := asked.Load(); n != 0 {
@@ -119,6 +127,7 @@ func TestAnExtenderThatIsAway(t *testing.T) {
 	c.create(aPod("web", "1"))
 	c.await("web", "refused", func(p *v1.Pod) bool {
 		cond := scheduled(p)
-		return cond != nil && cond.Reason == v1.PodReasonSchedulerError && strings.Contains(cond.Message, "extender http://127.0.0.1:1/x:")
+		return cond != nil && cond.Reason == v1.PodReasonSchedulerError && strings.Contains(cond.Message,
+			"extender http://127.0.0.1:1/x:")
 	})
 }

@@ -52,7 +52,8 @@ func (e *allPointsPlugin) PreEnqueue(context.Context, *v1.Pod) *framework.Status
 	return nil
 }
 
-func (e *allPointsPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (e *allPointsPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod,
+	[]framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	e.record("PreFilter")
 	return nil, nil
 }
@@ -64,24 +65,28 @@ func (e *allPointsPlugin) Filter(context.Context, framework.CycleState, *v1.Pod,
 	return framework.NewStatus(e.filter)
 }
 
-func (e *allPointsPlugin) PostFilter(context.Context, framework.CycleState, *v1.Pod, framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+func (e *allPointsPlugin) PostFilter(context.Context, framework.CycleState, *v1.Pod,
+	framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	e.record("PostFilter")
 	return nil, framework.NewStatus(framework.Unschedulable, "nothing helps")
 }
 
-func (e *allPointsPlugin) PreScore(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) *framework.Status {
+func (e *allPointsPlugin) PreScore(context.Context, framework.CycleState, *v1.Pod,
+	[]framework.NodeInfo) *framework.Status {
 	e.record("PreScore")
 	return nil
 }
 
-func (e *allPointsPlugin) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (e *allPointsPlugin) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	e.record("Score")
 	return int64(len(n.Node().Name)) * 500, nil
 }
 
 func (e *allPointsPlugin) ScoreExtensions() framework.ScoreExtensions { return e }
 
-func (e *allPointsPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (e *allPointsPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	e.record("NormalizeScore")
 	for i := range scores {
 		scores[i].Score /= 20
@@ -98,7 +103,8 @@ func (e *allPointsPlugin) Unreserve(context.Context, framework.CycleState, *v1.P
 	e.record("Unreserve")
 }
 
-func (e *allPointsPlugin) Permit(context.Context, framework.CycleState, *v1.Pod, string) (*framework.Status, time.Duration) {
+func (e *allPointsPlugin) Permit(context.Context, framework.CycleState, *v1.Pod,
+	string) (*framework.Status, time.Duration) {
 	e.record("Permit")
 	if e.permit != nil {
 		return e.permit()
@@ -106,7 +112,8 @@ func (e *allPointsPlugin) Permit(context.Context, framework.CycleState, *v1.Pod,
 	return nil, 0
 }
 
-func (e *allPointsPlugin) PreBindPreFlight(context.Context, framework.CycleState, *v1.Pod, string) (*framework.PreBindPreFlightResult, *framework.Status) {
+func (e *allPointsPlugin) PreBindPreFlight(context.Context, framework.CycleState, *v1.Pod,
+	string) (*framework.PreBindPreFlightResult, *framework.Status) {
 	return nil, nil
 }
 
@@ -124,17 +131,22 @@ func (e *allPointsPlugin) PostBind(context.Context, framework.CycleState, *v1.Po
 	e.record("PostBind")
 }
 
-// withPlugin compiles the plugin in and enables it for the default profile, before the default binder; extra is more configuration of the profile.
+// withPlugin compiles the plugin in and enables it for the default profile, before the default
+// binder; extra is more configuration of the profile.
 func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 	t.Helper()
-	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins:\n    multiPoint: {enabled: [{name: Everywhere}]}\n    bind: {enabled: [{name: Everywhere}, {name: DefaultBinder}]}\n" + extra
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- " +
+		"plugins:\n    " +
+		"multiPoint: {enabled: [{name: Everywhere}]}\n    bind: {enabled: [{name: Everywhere}, {name: " +
+		"DefaultBinder}]}\n" + extra
 	cfg, err := config.Load([]byte(text), "Everywhere")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func(o *Options) {
 		o.Config = cfg
-		o.Plugins = map[string]plugins.Factory{"Everywhere": func(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+		o.Plugins = map[string]plugins.Factory{"Everywhere": func(_ context.Context, args runtime.Object,
+			h framework.Handle) (framework.Plugin, error) {
 			e.handle, e.args = h, args
 			return e, nil
 		}}
@@ -145,13 +157,15 @@ func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 func TestPointsRunInTheirOrder(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{}
-	c := start(t, withPlugin(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"), aNode("n22", "4"))
+	c := start(t, withPlugin(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"),
+		aNode("n22", "4"))
 	c.create(aPod("web", "1"))
 	if got := c.bound("web"); got != "n22" {
 		t.Errorf("bound to %s, want n22, which the plugin scores higher", got)
 	}
 	c.event("web", "Scheduled", "Successfully assigned default/web to n22")
-	if want := "PreEnqueue PreFilter Filter PreScore Score NormalizeScore Reserve Permit PreBind Bind PostBind"; e.Called() != want {
+	if want := "PreEnqueue PreFilter Filter PreScore Score NormalizeScore Reserve Permit PreBind Bind " +
+		"PostBind"; e.Called() != want {
 		t.Errorf("asked %s\n want %s", e.Called(), want)
 	}
 	if u, ok := e.args.(*runtime.Unknown); !ok || string(u.Raw) != `{"x":1}` {
@@ -177,7 +191,8 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 	c := start(t, withPlugin(t, e, ""), aNode("n1", "4"))
 	c.create(aPod("web", "1"))
 	c.await("web", "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })
-	if want := "PreEnqueue PreFilter Filter PostFilter"; !strings.HasPrefix(e.Called(), want) || strings.Contains(e.Called(), "Score") {
+	if want := "PreEnqueue PreFilter Filter PostFilter"; !strings.HasPrefix(e.Called(), want) ||
+		strings.Contains(e.Called(), "Score") {
 		t.Errorf("asked %s, want %s", e.Called(), want)
 	}
 }
@@ -185,7 +200,9 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 // row: SCH-10, SCH-12
 func TestPermitMakesAPodWait(t *testing.T) {
 	t.Parallel()
-	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) { return framework.NewStatus(framework.Wait), time.Minute }}
+	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
+		return framework.NewStatus(framework.Wait), time.Minute
+	}}
 	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
 	c.create(aPod("web", "1"))
 	var waiting framework.WaitingPod
@@ -200,7 +217,8 @@ func TestPermitMakesAPodWait(t *testing.T) {
 	}
 	c.create(aPod("next", "1")) // the node has room for one, and web has claimed it
 	c.await("next", "refused", func(p *v1.Pod) bool {
-		return scheduled(p) != nil && strings.HasPrefix(scheduled(p).Message, "0/1 nodes are available: 1 Insufficient cpu.")
+		return scheduled(p) != nil && strings.HasPrefix(scheduled(p).Message,
+			"0/1 nodes are available: 1 Insufficient cpu.")
 	})
 	waiting.Allow("Everywhere")
 	c.bound("web")
@@ -235,7 +253,8 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, func(o *Options) { o.Config = cfg }, aNode("n1", "4"), aNode("n2", "4"), aPod("there", "1", func(p *v1.Pod) { p.Spec.NodeName = "n1" }))
+	c := start(t, func(o *Options) { o.Config = cfg }, aNode("n1", "4"), aNode("n2", "4"),
+		aPod("there", "1", func(p *v1.Pod) { p.Spec.NodeName = "n1" }))
 	c.create(aPod("spread", "1"))
 	if got := c.bound("spread"); got != "n2" {
 		t.Errorf("the default profile spreads: bound to %s", got)
@@ -263,8 +282,11 @@ profiles:
 
 func TestUnknownPluginIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}\n"))
-	if err == nil || !strings.Contains(err.Error(), `profiles[0].plugins.multiPoint.enabled[0].name: Not found: "CapacityScheduling"`) {
+	_, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: " +
+			"{multiPoint: {enabled: [{name: CapacityScheduling}]}}\n"))
+	if err == nil || !strings.Contains(err.Error(),
+		`profiles[0].plugins.multiPoint.enabled[0].name: Not found: "CapacityScheduling"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -287,7 +309,8 @@ func TestLogTellsTheScoreboard(t *testing.T) {
 		mu.Lock()
 		log := strings.Join(lines, "\n")
 		mu.Unlock()
-		for msg, least := range map[string]int{"Scheduling pod": 4, "Filter passed": 4, "Score result": 4, "Selected node": 4, "Successfully bound pod to node": 2} {
+		for msg, least := range map[string]int{"Scheduling pod": 4, "Filter passed": 4, "Score result": 4,
+			"Selected node": 4, "Successfully bound pod to node": 2} {
 			if got := strings.Contains(log, `"msg"="`+msg+`"`); got != (verbosity >= least) {
 				t.Errorf("-v=%d: %q is in the log: %v\n%s", verbosity, msg, got, log)
 			}
@@ -327,7 +350,8 @@ func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.create(aPod("web", "2"))
-	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 	for _, a := range c.Actions() {
 		_, patch := a.(clienttesting.PatchAction)
 		switch r := a.GetResource().Resource; {

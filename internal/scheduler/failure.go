@@ -31,11 +31,13 @@ type failure struct {
 }
 
 // handleBindingCycleError tells that a chosen node did not get the Pod, and puts it back.
-func (s *Scheduler) handleBindingCycleError(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f *bind.BindFailure) {
+func (s *Scheduler) handleBindingCycleError(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle,
+	f *bind.BindFailure) {
 	if ctx.Err() != nil {
 		return // shutting down: the next scheduler finds the Pod as it was
 	}
-	s.Journal.Put(podRef(c.Pod), journal.BindFailed{Node: c.Node, Point: f.Point, Plugin: f.Status.Plugin(), Error: f.Status.Message()})
+	s.Journal.Put(podRef(c.Pod), journal.BindFailed{Node: c.Node, Point: f.Point, Plugin: f.Status.Plugin(),
+		Error: f.Status.Message()})
 	out := failureOf(f)
 	out.nominatedNode = new("") // it is not going to be bound there, as upstream says too
 	s.handleSchedulingFailure(ctx, a, out)
@@ -43,14 +45,16 @@ func (s *Scheduler) handleBindingCycleError(ctx context.Context, a *schedulingAt
 
 // failureOf is the outcome of a node that did not get its Pod.
 func failureOf(f *bind.BindFailure) failure {
-	out := failure{status: f.Status, message: f.Status.Message(), unschedulablePlugins: sets.Set[string]{}, pendingPlugins: sets.Set[string]{}}
+	out := failure{status: f.Status, message: f.Status.Message(), unschedulablePlugins: sets.Set[string]{},
+		pendingPlugins: sets.Set[string]{}}
 	if f.Rejected() {
 		if f.Status.Code() == framework.Pending {
 			out.pendingPlugins.Insert(f.Status.Plugin())
 		} else {
 			out.unschedulablePlugins.Insert(f.Status.Plugin())
 		}
-		out.message = "0/1 nodes are available: " + schedule.CountReasons([]*framework.Status{f.Status}, nil, 0)[0] + "."
+		out.message = "0/1 nodes are available: " + schedule.CountReasons([]*framework.Status{f.Status}, nil,
+			0)[0] + "."
 	}
 	return out
 }
@@ -70,9 +74,11 @@ func (s *Scheduler) handleSchedulingFailure(ctx context.Context, a *schedulingAt
 	if p == nil {
 		return
 	}
-	a.profile.Handle.EventRecorder().Eventf(p, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(out.message))
+	a.profile.Handle.EventRecorder().Eventf(p, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s",
+		truncate(out.message))
 	s.statuses.Put(bind.StatusUpdate{Pod: p, Nominated: out.nominatedNode, Condition: v1.PodCondition{
-		Type: v1.PodScheduled, Status: v1.ConditionFalse, ObservedGeneration: p.Generation, Reason: reason, Message: out.message,
+		Type: v1.PodScheduled, Status: v1.ConditionFalse, ObservedGeneration: p.Generation, Reason: reason,
+		Message: out.message,
 	}})
 }
 
@@ -89,7 +95,8 @@ func (s *Scheduler) requeue(a *schedulingAttempt, out failure) *v1.Pod {
 	if out.nominatedNode != nil {
 		s.nominator.AddNominatedPod(a.Info, *out.nominatedNode)
 	}
-	s.recordMoves(s.queue.AddUnschedulableIfNotPresent(a.Entry, queue.Failure{UnschedulablePlugins: out.unschedulablePlugins, PendingPlugins: out.pendingPlugins}, time.Now()))
+	s.recordMoves(s.queue.AddUnschedulableIfNotPresent(a.Entry,
+		queue.Failure{UnschedulablePlugins: out.unschedulablePlugins, PendingPlugins: out.pendingPlugins}, time.Now()))
 	return p
 }
 

@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 )
 
-// TestAnAPIServerInTroubleLosesNothing lets every second write fail with 409, 429 or 500, or succeed and say that it failed.
+// TestAnAPIServerInTroubleLosesNothing lets every second write fail with 409, 429 or 500, or
+// succeed and say that it failed.
 func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 	t.Parallel()
 	const pods = 60
@@ -86,14 +87,16 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 	}
 }
 
-// TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds lets the first patch and the first deletion of each Pod fail, with 409, 429 and 500 in turn: all who
-// preempt get their room in the end, each victim is deleted once, and the Pod that nobody had to disturb is there still.
+// TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds lets the first patch and the
+// first deletion of each Pod fail, with 409, 429 and 500 in turn: all who preempt get their room in
+// the end, each victim is deleted once, and the Pod that nobody had to disturb is there still.
 func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
 	const pods = 6
 	objects := []runtime.Object{aNode("aside", "1"), aPod("bystander", "1", onNode("aside", 500))}
 	for i := range pods {
-		objects = append(objects, aNode(fmt.Sprintf("n%d", i), "1"), aPod(fmt.Sprintf("low%d", i), "1", onNode(fmt.Sprintf("n%d", i), 1)))
+		objects = append(objects, aNode(fmt.Sprintf("n%d", i), "1"),
+			aPod(fmt.Sprintf("low%d", i), "1", onNode(fmt.Sprintf("n%d", i), 1)))
 	}
 	client := fake.NewClientset(objects...)
 	var mu sync.Mutex
@@ -105,7 +108,9 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 		if key := a.GetVerb() + " " + named; !failed[key] {
 			failed[key] = true
 			kind := schema.GroupResource{Resource: "pods"}
-			err := []*apierrors.StatusError{apierrors.NewConflict(kind, named, fmt.Errorf("somebody else was quicker")), apierrors.NewTooManyRequests("busy", 0), apierrors.NewInternalError(fmt.Errorf("etcd is away"))}[len(failed)%3]
+			err := []*apierrors.StatusError{apierrors.NewConflict(kind, named, fmt.Errorf("somebody else was quicker")),
+				apierrors.NewTooManyRequests("busy", 0), apierrors.NewInternalError(fmt.Errorf("etcd is away"))}[len(
+				failed)%3]
 			said[err.ErrStatus.Code]++
 			return true, nil, err
 		}
@@ -146,7 +151,8 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 	}
 }
 
-// TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: many wait for a node of a kind that there is none of; 10,000 beside 1,000 with GANTRY_LOAD set.
+// TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: many wait for a node of a kind that there is
+// none of; 10,000 beside 1,000 with GANTRY_LOAD set.
 func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
 	t.Parallel()
 	hopeless, hopeful := 1_000, 100
@@ -158,7 +164,9 @@ func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
 		objects = append(objects, aNode(fmt.Sprintf("n%d", i), "64"))
 	}
 	for i := range hopeless {
-		objects = append(objects, aPod(fmt.Sprintf("hopeless%d", i), "1", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": "none"} }))
+		objects = append(objects,
+			aPod(fmt.Sprintf("hopeless%d", i), "1",
+				func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": "none"} }))
 	}
 	client := fake.NewClientset(objects...)
 	swallow := func(a clienttesting.Action) (bool, runtime.Object, error) { // a millisecond each in this fake
@@ -174,7 +182,8 @@ func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
 	client.PrependReactor("patch", "pods", swallow)
 	r := metrics.NewKubeRegistry()
 	c := runOn(t, t.Context(), client, func(o *Options) { o.Metrics = r })
-	for end := time.Now().Add(60 * time.Second); gather(t, r)["scheduler_pending_pods/unschedulable"] < float64(hopeless) && time.Now().Before(end); {
+	for end := time.Now().Add(60 * time.Second); gather(t, r)["scheduler_pending_pods/unschedulable"] < float64(
+		hopeless) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	const refused = "scheduler_schedule_attempts_total/unschedulable"
@@ -197,12 +206,14 @@ func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
 		}
 	}
 	if after := gather(t, r)[refused]; after != before {
-		t.Errorf("meanwhile Pods that fit nowhere were tried %v times: nothing that happened could help them", after-before)
+		t.Errorf("meanwhile Pods that fit nowhere were tried %v times: nothing that happened could help them",
+			after-before)
 	}
 	if slow > hopeful/100 && os.Getenv("GANTRY_LOAD") != "" { // a busy machine is slow whatever the scheduler does
 		t.Errorf("%d of %d Pods took longer than a second, the slowest %v", slow, hopeful, worst)
 	}
-	if list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != hopeless+hopeful {
+	if list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil ||
+		len(list.Items) != hopeless+hopeful {
 		t.Errorf("%d Pods, %v", len(list.Items), err)
 	}
 }

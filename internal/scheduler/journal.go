@@ -20,7 +20,8 @@ import (
 func podRef(p *v1.Pod) journal.Ref { return pod.Ref(p) }
 
 func queuedFact(m queue.Move) journal.Queued {
-	f := journal.Queued{Queue: string(m.Stage), Cause: m.Cause, Attempt: m.Entry.Attempts, By: m.Plugin, Ignored: m.Ignored}
+	f := journal.Queued{Queue: string(m.Stage), Cause: m.Cause, Attempt: m.Entry.Attempts, By: m.Plugin,
+		Ignored: m.Ignored}
 	if m.Stage == queue.Backoff {
 		f.Until = m.Entry.BackoffExpiration
 	}
@@ -39,12 +40,14 @@ func queuedFact(m queue.Move) journal.Queued {
 	return f
 }
 
-// startRecording fixes what a ruling is made from and gives what hands the ruling to Record, with all of that, once it is made.
+// startRecording fixes what a ruling is made from and gives what hands the ruling to Record, with
+// all of that, once it is made.
 func (s *Scheduler) startRecording(a *schedulingAttempt, in *schedule.Input) (done func()) {
 	if s.Record == nil {
 		return func() {}
 	}
-	t := replay.Inputs{At: time.Now(), Config: s.configs[a.profile.Name], Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Volumes: replay.VolumeListersOf(in.Plugins)}
+	t := replay.Inputs{At: time.Now(), Config: s.configs[a.profile.Name],
+		Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Volumes: replay.VolumeListersOf(in.Plugins)}
 	namespaces, err := s.Informers.Core().V1().Namespaces().Lister().List(labels.Everything())
 	if err == nil { // from memory it does not fail
 		t.Namespaces = namespaces
@@ -90,7 +93,8 @@ func (s *Scheduler) recordPreempted(victim *v1.Pod, why journal.Preempted) {
 
 // recordPermitWait writes down for whom a Pod waits that has a node and is not bound yet.
 func (s *Scheduler) recordPermitWait(c frameworkruntime.PodCycle, w frameworkruntime.PermitWait) {
-	f := journal.Waiting{For: "plugin " + w.Plugin + " at Permit, with node " + c.Node + " held", Since: time.Now(), Next: "after " + w.Timeout.String() + " the Pod gives the node back and is tried again"}
+	f := journal.Waiting{For: "plugin " + w.Plugin + " at Permit, with node " + c.Node + " held", Since: time.Now(),
+		Next: "after " + w.Timeout.String() + " the Pod gives the node back and is tried again"}
 	if w.Message != "" {
 		f.For += ": " + w.Message
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// logged schedules Pods at a verbosity: how many bytes and lines the log has for each, and how long their decisions took, shortest first.
+// logged schedules Pods at a verbosity: how many bytes and lines the log has for each, and how long
+// their decisions took, shortest first.
 func logged(t testing.TB, verbosity, nodes, pods int) (bytes, lines float64, took []time.Duration) {
 	t.Helper()
 	var written, said atomic.Int64
@@ -38,7 +39,8 @@ func logged(t testing.TB, verbosity, nodes, pods int) (bytes, lines float64, too
 	}
 	for i := range pods {
 		name := fmt.Sprintf("pod-%d", i)
-		c.event(name, "Scheduled", "Successfully assigned default/"+name+" to "+c.bound(name)) // written after the last line
+		// written after the last line
+		c.event(name, "Scheduled", "Successfully assigned default/"+name+" to "+c.bound(name))
 		for _, f := range c.notes.of(name) {
 			if r, ok := f.(journal.Ruled); ok {
 				took = append(took, time.Duration(r.Took))
@@ -49,8 +51,9 @@ func logged(t testing.TB, verbosity, nodes, pods int) (bytes, lines float64, too
 	return float64(written.Load()-beforeBytes) / float64(pods), float64(said.Load()-beforeLines) / float64(pods), took
 }
 
-// At -v=2 a Pod costs one line. At -v=4 it costs one more for each node that is scored and three beside, and in a large cluster no more than for the best few nodes. A
-// node's line is no longer than two of those at -v=2.
+// At -v=2 a Pod costs one line. At -v=4 it costs one more for each node that is scored and three
+// beside, and in a large cluster no more than for the best few nodes. A node's line is no longer
+// than two of those at -v=2.
 //
 // row: SCO-21
 func TestWhatALogInDetailCosts(t *testing.T) {
@@ -65,7 +68,8 @@ func TestWhatALogInDetailCosts(t *testing.T) {
 		long, many, _ := logged(t, 4, nodes, pods)
 		t.Logf("%d nodes: %.0f bytes for each Pod at -v=2, %.0f at -v=4: %.1f times", nodes, short, long, long/short)
 		if one != 1 || many != float64(4+shown) {
-			t.Errorf("%d nodes: %.2f lines for each Pod at -v=2, %.2f at -v=4; want 1 and %d", nodes, one, many, 4+shown)
+			t.Errorf("%d nodes: %.2f lines for each Pod at -v=2, %.2f at -v=4; want 1 and %d", nodes, one, many,
+				4+shown)
 		}
 		if most := short * (4 + 2*float64(shown)); long > most {
 			t.Errorf("%d nodes: %.0f bytes for each Pod at -v=4, want at most %.0f", nodes, long, most)
@@ -73,7 +77,8 @@ func TestWhatALogInDetailCosts(t *testing.T) {
 	}
 }
 
-// BenchmarkLogInDetail tells what a decision takes at both verbosities, the smaller of each pair first: go test -bench LogInDetail -run - ./internal/scheduler
+// BenchmarkLogInDetail tells what a decision takes at both verbosities, the smaller of each pair
+// first: go test -bench LogInDetail -run - ./internal/scheduler
 func BenchmarkLogInDetail(b *testing.B) {
 	for b.Loop() {
 		for _, v := range []int{2, 4} {

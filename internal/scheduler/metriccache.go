@@ -7,7 +7,8 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// cachedVec is a metric with labels that remembers what it was asked for: looking one up by its labels takes several times as long as counting with it, and every Pod counts some forty times.
+// cachedVec is a metric with labels that remembers what it was asked for: looking one up by its
+// labels takes several times as long as counting with it, and every Pod counts some forty times.
 type cachedVec[M any] struct {
 	metrics.Registerable
 	lookup  func(values ...string) M
@@ -25,7 +26,8 @@ func newCachedVec[M any](of metrics.Registerable, look func(values ...string) M)
 	return &cachedVec[M]{Registerable: of, lookup: look, metrics: map[[3]string]M{}}
 }
 
-// WithLabelValues is the metric with these values of its labels, of which there are at most three. It is to be called once the metric is registered: before, it counts nowhere.
+// WithLabelValues is the metric with these values of its labels, of which there are at most three.
+// It is to be called once the metric is registered: before, it counts nowhere.
 func (l *cachedVec[M]) WithLabelValues(values ...string) M {
 	var key [3]string
 	copy(key[:], values)

@@ -16,19 +16,22 @@ import (
 	"github.com/gantry-project/gantry/test/metriclist"
 )
 
-// upstreamMetrics are the metrics that kube-scheduler v1.37.2 served after it had scheduled, refused, gated and preempted: type, name, labels. A line that begins with - is
-// not served here, and docs/user/metrics.md says why.
+// upstreamMetrics are the metrics that kube-scheduler v1.37.2 served after it had scheduled,
+// refused, gated and preempted: type, name, labels. A line that begins with - is not served here,
+// and docs/user/metrics.md says why.
 //
 //go:embed testdata/metrics-v1.37.2.txt
 var upstreamMetrics string
 
-// TestMetricsAreNamedAsUpstreams lets every kind of thing happen that the list has metrics of, and asks for the same types and labels.
+// TestMetricsAreNamedAsUpstreams lets every kind of thing happen that the list has metrics of, and
+// asks for the same types and labels.
 //
 // row: OPS-12, SCH-34
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
-	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "2"), aNode("n2", "2"), aPod("old", "1", onNode("n1", 1)), aPod("older", "1", onNode("n2", 1)))
+	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "2"), aNode("n2", "2"),
+		aPod("old", "1", onNode("n1", 1)), aPod("older", "1", onNode("n2", 1)))
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "9"))
@@ -50,7 +53,8 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	var got map[string]string
 	missing := func() []string {
 		got = metricNames(t, r)
-		return slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return got[name] == want[name] })
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(want)),
+			func(name string) bool { return got[name] == want[name] })
 	}
 	for end := time.Now().Add(time.Minute); len(missing()) > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

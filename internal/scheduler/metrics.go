@@ -57,50 +57,78 @@ func newSchedulerMetrics(r metrics.KubeRegistry, workloads bool) *schedulerMetri
 		r = metrics.NewKubeRegistry()
 	}
 	m := &schedulerMetrics{
-		waiting:  gauge("pending_pods", "Pending Pods by queue: active, backoff, unschedulable, gated.", metrics.STABLE, "queue"),
-		incoming: counter("queue_incoming_pods_total", "Pods added to scheduling queues by event and queue.", "queue", "event"),
-		attempts: counter("schedule_attempts_total", "Attempts to schedule Pods by result: scheduled, unschedulable, error.", "result", "profile"),
-		points:   slowHistogram(&metrics.HistogramOpts{Name: "framework_extension_point_duration_seconds", Help: "Duration of all plugins of an extension point.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 12), StabilityLevel: metrics.STABLE}, "extension_point", "status", "profile"),
+		waiting: gauge("pending_pods", "Pending Pods by queue: active, backoff, unschedulable, gated.", metrics.STABLE,
+			"queue"),
+		incoming: counter("queue_incoming_pods_total", "Pods added to scheduling queues by event and queue.", "queue",
+			"event"),
+		attempts: counter("schedule_attempts_total",
+			"Attempts to schedule Pods by result: scheduled, unschedulable, error.", "result", "profile"),
+		points: slowHistogram(&metrics.HistogramOpts{Name: "framework_extension_point_duration_seconds",
+			Help: "Duration of all plugins of an extension point.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 12),
+			StabilityLevel: metrics.STABLE}, "extension_point", "status", "profile"),
 		durations: durationMetrics{
-			attempt:   slowHistogram(&metrics.HistogramOpts{Name: "scheduling_attempt_duration_seconds", Help: "Duration of an attempt: scheduling and binding.", Buckets: attemptBuckets(), StabilityLevel: metrics.STABLE}, "result", "profile"),
-			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.", Buckets: attemptBuckets(), StabilityLevel: metrics.BETA}),
-			sli:       slowHistogram(&metrics.HistogramOpts{Name: "pod_scheduling_sli_duration_seconds", Help: "Time from a Pod's first entry into the queue, gates aside, to its binding.", Buckets: metrics.ExponentialBuckets(0.01, 2, 20), StabilityLevel: metrics.BETA}, "attempts"),
-			permit:    slowHistogram(&metrics.HistogramOpts{Name: "permit_wait_duration_seconds", Help: "Time Pods waited on Permit.", Buckets: metrics.ExponentialBuckets(0.001, 2, 15), StabilityLevel: metrics.BETA}, "result"),
-			plugin:    slowHistogram(&metrics.HistogramOpts{Name: "plugin_execution_duration_seconds", Help: "Duration of a plugin at an extension point, in one cycle of ten. At Filter and Score it is that of one node, or of all nodes judged at once from columns.", Buckets: metrics.ExponentialBuckets(0.00001, 1.5, 20), StabilityLevel: metrics.BETA}, "plugin", "extension_point", "status"),
-			attempts:  metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts", Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5), StabilityLevel: metrics.STABLE}),
+			attempt: slowHistogram(&metrics.HistogramOpts{Name: "scheduling_attempt_duration_seconds",
+				Help: "Duration of an attempt: scheduling and binding.", Buckets: attemptBuckets(),
+				StabilityLevel: metrics.STABLE}, "result", "profile"),
+			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem,
+				Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.",
+				Buckets: attemptBuckets(), StabilityLevel: metrics.BETA}),
+			sli: slowHistogram(&metrics.HistogramOpts{Name: "pod_scheduling_sli_duration_seconds",
+				Help:    "Time from a Pod's first entry into the queue, gates aside, to its binding.",
+				Buckets: metrics.ExponentialBuckets(0.01, 2, 20), StabilityLevel: metrics.BETA}, "attempts"),
+			permit: slowHistogram(&metrics.HistogramOpts{Name: "permit_wait_duration_seconds",
+				Help: "Time Pods waited on Permit.", Buckets: metrics.ExponentialBuckets(0.001, 2, 15),
+				StabilityLevel: metrics.BETA}, "result"),
+			plugin: slowHistogram(&metrics.HistogramOpts{Name: "plugin_execution_duration_seconds",
+				Help: "Duration of a plugin at an extension point, in one cycle of ten. At Filter and Score it is " +
+					"that of one node, or of all nodes judged at once from columns.",
+				Buckets: metrics.ExponentialBuckets(0.00001, 1.5, 20), StabilityLevel: metrics.BETA}, "plugin",
+				"extension_point", "status"),
+			attempts: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts",
+				Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5),
+				StabilityLevel: metrics.STABLE}),
 		},
 		cluster: clusterMetrics{
-			cache:         gauge("cache_size", "Nodes, Pods and assumed Pods the scheduler knows.", metrics.ALPHA, "type"),
-			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.", metrics.BETA, "plugin", "profile"),
-			percent:       gantryGauge("percentage_of_nodes_to_score", "Percentage of nodes looked for in force; 0 is the adaptive sample of kube-scheduler.", "profile"),
-			lastEvent:     gantryGauge("informer_last_event_timestamp_seconds", "When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
+			cache: gauge("cache_size", "Nodes, Pods and assumed Pods the scheduler knows.", metrics.ALPHA,
+				"type"),
+			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.",
+				metrics.BETA, "plugin", "profile"),
+			percent: gantryGauge("percentage_of_nodes_to_score",
+				"Percentage of nodes looked for in force; 0 is the adaptive sample of kube-scheduler.", "profile"),
+			lastEvent: gantryGauge("informer_last_event_timestamp_seconds",
+				"When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
 		},
 	}
 	m.async = newAsyncMetrics(r, workloads)
 	m.pluginEvaluations = newPluginMetrics(r)
 	m.podGroups = newPodGroupMetrics(r, workloads)
-	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.durations.attempt, m.durations.algorithm, m.durations.sli, m.durations.permit, m.durations.plugin, m.durations.attempts,
+	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.durations.attempt, m.durations.algorithm,
+		m.durations.sli, m.durations.permit, m.durations.plugin, m.durations.attempts,
 		m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
 	return m
 }
 
 func gauge(name, help string, level metrics.StabilityLevel, labels ...string) *gaugeVec {
-	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: level}, labels)
+	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: level},
+		labels)
 	return newCachedVec[metrics.GaugeMetric](v, v.WithLabelValues)
 }
 
 func gantryGauge(name, help string, labels ...string) *gaugeVec {
-	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help,
+		StabilityLevel: metrics.ALPHA}, labels)
 	return newCachedVec[metrics.GaugeMetric](v, v.WithLabelValues)
 }
 
 func counter(name, help string, labels ...string) *counterVec {
-	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.STABLE}, labels)
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help,
+		StabilityLevel: metrics.STABLE}, labels)
 	return newCachedVec[metrics.CounterMetric](v, v.WithLabelValues)
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *histogramVec {
-	return slowHistogram(&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels...)
+	return slowHistogram(&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets,
+		StabilityLevel: metrics.ALPHA}, labels...)
 }
 
 func slowHistogram(o *metrics.HistogramOpts, labels ...string) *histogramVec {
@@ -118,7 +146,8 @@ func (m *schedulerMetrics) setPending(c queue.StageCounts) {
 	for _, q := range [...]struct {
 		place queue.Stage
 		n     int
-	}{{queue.Active, c.Active}, {queue.Backoff, c.Backoff}, {queue.Unschedulable, c.Unschedulable}, {queue.Gated, c.Gated}} {
+	}{{queue.Active, c.Active}, {queue.Backoff, c.Backoff}, {queue.Unschedulable, c.Unschedulable},
+		{queue.Gated, c.Gated}} {
 		m.waiting.WithLabelValues(string(q.place)).Set(float64(q.n))
 	}
 }
@@ -196,7 +225,8 @@ func (m *schedulerMetrics) observeAttempt(a *schedulingAttempt, result string) {
 		switch {
 		case point == "PostFilter":
 			status = a.postFilterCode.String()
-		case point == a.failedPoint && (point != "Filter" || a.failedCode == framework.Error): // that no node fits is no failure of filtering
+		case point == a.failedPoint && (point != "Filter" || a.failedCode == framework.Error):
+			// that no node fits is no failure of filtering
 			status = a.failedCode.String()
 		}
 		m.points.WithLabelValues(point, status, a.profile.Name).Observe(time.Duration(took).Seconds())

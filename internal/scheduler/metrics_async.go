@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// recordPluginMetricsEvery is how often plugins are timed one by one: in every tenth cycle, as upstream does at random.
+// recordPluginMetricsEvery is how often plugins are timed one by one: in every tenth cycle, as
+// upstream does at random.
 const recordPluginMetricsEvery = 10
 
 // asyncMetrics counts what goes on beside the rulings.
@@ -31,12 +32,22 @@ type asyncMetrics struct {
 
 func newAsyncMetrics(r metrics.KubeRegistry, workloads bool) asyncMetrics {
 	w := asyncMetrics{
-		labels:      map[framework.ClusterEvent]string{},
-		goroutines:  gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.BETA, "operation"),
-		events:      histogram("event_handling_duration_seconds", "Time to take in a change of an object, waking Pods included.", metrics.ExponentialBuckets(0.0001, 2, 12), "event"),
-		inflight:    gauge("inflight_events", "Events kept for Pods that are being scheduled, by kind; PodPopped are those Pods.", metrics.ALPHA, "event"),
-		flushedPods: metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "pod_scheduled_after_flush_total", Help: "Pods scheduled after the flush of the unschedulable ones, not an event, had woken them: an event that should have is missing.", StabilityLevel: metrics.ALPHA}),
-		hints:       histogram("queueing_hint_execution_duration_seconds", "Duration of a plugin's judgement whether an event helps a Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "event", "hint"),
+		labels: map[framework.ClusterEvent]string{},
+		goroutines: gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.BETA,
+			"operation"),
+		events: histogram("event_handling_duration_seconds",
+			"Time to take in a change of an object, waking Pods included.", metrics.ExponentialBuckets(0.0001, 2, 12),
+			"event"),
+		inflight: gauge("inflight_events",
+			"Events kept for Pods that are being scheduled, by kind; PodPopped are those Pods.", metrics.ALPHA,
+			"event"),
+		flushedPods: metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem,
+			Name: "pod_scheduled_after_flush_total",
+			Help: "Pods scheduled after the flush of the unschedulable ones, not an event, had woken them: an event " +
+				"that should have is missing.", StabilityLevel: metrics.ALPHA}),
+		hints: histogram("queueing_hint_execution_duration_seconds",
+			"Duration of a plugin's judgement whether an event helps a Pod.",
+			metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "event", "hint"),
 	}
 	r.MustRegister(w.goroutines, w.events, w.inflight, w.flushedPods, w.hints)
 	w.preemption, w.apiCalls = newPreemptionMetrics(r, workloads), newAPICallMetrics(r)
@@ -76,7 +87,8 @@ func (m *schedulerMetrics) setInFlightEvents(now map[string]int) {
 }
 
 // timeHints measures how long plugins take to judge whether an event helps; asked tells which.
-func (m *schedulerMetrics) timeHints(hints []queue.QueueingHint, asked func() framework.ClusterEvent) []queue.QueueingHint {
+func (m *schedulerMetrics) timeHints(hints []queue.QueueingHint,
+	asked func() framework.ClusterEvent) []queue.QueueingHint {
 	out := slices.Clone(hints)
 	for i, h := range out {
 		if h.Fn == nil {
@@ -85,14 +97,16 @@ func (m *schedulerMetrics) timeHints(hints []queue.QueueingHint, asked func() fr
 		out[i].Fn = func(log logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
 			began := time.Now()
 			hint, err := h.Fn(log, p, before, after)
-			m.async.hints.WithLabelValues(h.Plugin, m.eventLabelOf(asked()), hint.String()).Observe(time.Since(began).Seconds())
+			m.async.hints.WithLabelValues(h.Plugin, m.eventLabelOf(asked()),
+				hint.String()).Observe(time.Since(began).Seconds())
 			return hint, err
 		}
 	}
 	return out
 }
 
-// observePoint is called when a point, or a plugin at a point, was asked about a Pod, or when a Pod's wait at Permit ended.
+// observePoint is called when a point, or a plugin at a point, was asked about a Pod, or when a
+// Pod's wait at Permit ended.
 func (m *schedulerMetrics) observePoint(s frameworkruntime.PointDuration) {
 	switch {
 	case s.PermitWait:
@@ -104,7 +118,8 @@ func (m *schedulerMetrics) observePoint(s frameworkruntime.PointDuration) {
 	}
 }
 
-// pluginTimer times plugins one by one while they judge nodes, for the cycles that are measured. A plugin that judges many nodes at once, from columns, is timed once for all.
+// pluginTimer times plugins one by one while they judge nodes, for the cycles that are measured. A
+// plugin that judges many nodes at once, from columns, is timed once for all.
 func (m *schedulerMetrics) pluginTimer() schedule.PluginTimer {
 	return func(plugin, point string) func(*framework.Status) {
 		began := time.Now()

@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// pluginMetrics counts which plugins took part in rulings: once for each attempt and point, however many nodes there are. The counters of a profile are looked up once.
+// pluginMetrics counts which plugins took part in rulings: once for each attempt and point, however
+// many nodes there are. The counters of a profile are looked up once.
 type pluginMetrics struct {
 	total       *counterVec
 	batch       *counterVec
@@ -23,10 +24,16 @@ type pluginEvaluation struct {
 }
 
 func newPluginMetrics(r metrics.KubeRegistry) pluginMetrics {
-	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total", Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA},
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
+		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and " +
+			"Score.",
+		StabilityLevel: metrics.BETA},
 		[]string{"plugin", "extension_point", "profile"})
-	m := pluginMetrics{evaluations: map[*schedule.PluginSet]*profileEvaluations{}, total: newCachedVec[metrics.CounterMetric](v, v.WithLabelValues)}
-	m.batch = alphaCounter("batch_attempts_total", "Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or the Pod is nominated for a node, hint_not_used when they do not suffice.", "profile", "result")
+	m := pluginMetrics{evaluations: map[*schedule.PluginSet]*profileEvaluations{},
+		total: newCachedVec[metrics.CounterMetric](v, v.WithLabelValues)}
+	m.batch = alphaCounter("batch_attempts_total",
+		"Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or "+
+			"the Pod is nominated for a node, hint_not_used when they do not suffice.", "profile", "result")
 	r.MustRegister(m.total, m.batch)
 	return m
 }
@@ -55,7 +62,8 @@ func (m pluginMetrics) evaluationsOf(j *schedule.PluginSet) *profileEvaluations 
 	return s
 }
 
-// observe takes in a ruling; it is called by the scheduling goroutine alone. Plugins that skipped were not asked.
+// observe takes in a ruling; it is called by the scheduling goroutine alone. Plugins that skipped
+// were not asked.
 func (m pluginMetrics) observe(j *schedule.PluginSet, r *schedule.Result) {
 	s := m.evaluationsOf(j)
 	noFilter, noScore := r.State.GetSkipFilterPlugins(), r.State.GetSkipScorePlugins()

@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 )
 
-// podGroupMetrics counts what is scheduled as one: Pods that stand alone, and PodGroups. Those of attempts exist with the gate GenericWorkload only, as upstream's.
+// podGroupMetrics counts what is scheduled as one: Pods that stand alone, and PodGroups. Those of
+// attempts exist with the gate GenericWorkload only, as upstream's.
 type podGroupMetrics struct {
 	queued    *gaugeVec
 	incoming  *counterVec
@@ -25,11 +26,19 @@ const (
 
 func newPodGroupMetrics(r metrics.KubeRegistry, workloads bool) podGroupMetrics {
 	g := podGroupMetrics{
-		queued:    gauge("queued_entities", "Pods that stand alone ('pod') and PodGroups ('podgroup') by queue: active, backoff, unschedulable, gated.", metrics.ALPHA, "queue", "type"),
-		incoming:  alphaCounter("queue_incoming_entities_total", "Pods that stand alone and PodGroups added to scheduling queues by event and queue.", "queue", "event", "type"),
-		attempts:  alphaCounter("podgroup_schedule_attempts_total", "Attempts to schedule PodGroups by result: scheduled, unschedulable, error.", "result", "profile"),
-		durations: histogram("podgroup_scheduling_attempt_duration_seconds", "Duration of an attempt to schedule a PodGroup.", attemptBuckets(), "result", "profile"),
-		algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "podgroup_scheduling_algorithm_duration_seconds", Help: "Duration of finding nodes for a PodGroup.", Buckets: attemptBuckets(), StabilityLevel: metrics.ALPHA}),
+		queued: gauge("queued_entities",
+			"Pods that stand alone ('pod') and PodGroups ('podgroup') by queue: active, backoff, unschedulable, gated.",
+			metrics.ALPHA, "queue", "type"),
+		incoming: alphaCounter("queue_incoming_entities_total",
+			"Pods that stand alone and PodGroups added to scheduling queues by event and queue.", "queue", "event",
+			"type"),
+		attempts: alphaCounter("podgroup_schedule_attempts_total",
+			"Attempts to schedule PodGroups by result: scheduled, unschedulable, error.", "result", "profile"),
+		durations: histogram("podgroup_scheduling_attempt_duration_seconds",
+			"Duration of an attempt to schedule a PodGroup.", attemptBuckets(), "result", "profile"),
+		algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem,
+			Name: "podgroup_scheduling_algorithm_duration_seconds", Help: "Duration of finding nodes for a PodGroup.",
+			Buckets: attemptBuckets(), StabilityLevel: metrics.ALPHA}),
 	}
 	r.MustRegister(g.queued, g.incoming)
 	if workloads {
@@ -51,7 +60,8 @@ func (m *schedulerMetrics) setEntities(now map[queue.Stage]queue.EntityCounts) {
 	}
 }
 
-// observeIncoming counts entities that came to be tried, or to be kept out by a gate, as upstream does; not those that go to wait. Members of a group that move together count once.
+// observeIncoming counts entities that came to be tried, or to be kept out by a gate, as upstream
+// does; not those that go to wait. Members of a group that move together count once.
 func (m *schedulerMetrics) observeIncoming(moves []queue.Move, of func(queue.Move) string) {
 	var seen map[[4]string]bool
 	for _, v := range moves {

@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// preemptionMetrics counts searches for victims and what became of these. Those by kind of preemptor exist with the gate GenericWorkload only, as upstream's.
+// preemptionMetrics counts searches for victims and what became of these. Those by kind of
+// preemptor exist with the gate GenericWorkload only, as upstream's.
 type preemptionMetrics struct {
 	attempts      *metrics.Counter
 	victims       *metrics.Histogram
@@ -26,16 +27,29 @@ type preemptionMetrics struct {
 func newPreemptionMetrics(r metrics.KubeRegistry, workloads bool) preemptionMetrics {
 	units, times := metrics.ExponentialBuckets(1, 2, 11), metrics.ExponentialBuckets(0.001, 2, 16)
 	h := preemptionMetrics{
-		attempts:      metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total", Help: "Searches for Pods that could leave for a single Pod, whatever they found.", StabilityLevel: metrics.STABLE}),
-		victims:       metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims", Help: "Number of victims of a preemption for a single Pod.", Buckets: metrics.ExponentialBuckets(1, 2, 7), StabilityLevel: metrics.STABLE}),
-		group:         alphaCounter("workload_preemption_attempts_total", "Searches for Pods that could leave for a PodGroup, by result.", "result"),
-		groupVictims:  metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "workload_preemption_victims", Help: "Number of victims of a preemption for a PodGroup.", Buckets: units, StabilityLevel: metrics.ALPHA}),
-		units:         histogram("preemption_workload_disruptions", "Number of victims of a preemption; Pods that can only leave together count once.", units, "preemptor"),
-		pdbViolations: alphaCounter("preemption_pdb_violations_total", "Victims whose leaving their disruption budget did not allow.", "preemptor"),
-		evaluation:    histogram("preemption_evaluation_duration_seconds", "Time to find the victims.", times, "preemptor", "result"),
-		execution:     histogram("preemption_execution_duration_seconds", "Time to make the victims of a preemption leave, beside the cycles.", times, "preemptor", "result"),
-		goroutines:    histogram("preemption_goroutines_duration_seconds", "Time to make the victims of a preemption leave.", metrics.ExponentialBuckets(0.01, 2, 20), "result"),
-		asyncResults:  alphaCounter("preemption_goroutines_execution_total", "Preemptions carried out beside the cycles.", "result"),
+		attempts: metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total",
+			Help:           "Searches for Pods that could leave for a single Pod, whatever they found.",
+			StabilityLevel: metrics.STABLE}),
+		victims: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims",
+			Help: "Number of victims of a preemption for a single Pod.", Buckets: metrics.ExponentialBuckets(1, 2, 7),
+			StabilityLevel: metrics.STABLE}),
+		group: alphaCounter("workload_preemption_attempts_total",
+			"Searches for Pods that could leave for a PodGroup, by result.", "result"),
+		groupVictims: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem,
+			Name: "workload_preemption_victims", Help: "Number of victims of a preemption for a PodGroup.",
+			Buckets: units, StabilityLevel: metrics.ALPHA}),
+		units: histogram("preemption_workload_disruptions",
+			"Number of victims of a preemption; Pods that can only leave together count once.", units, "preemptor"),
+		pdbViolations: alphaCounter("preemption_pdb_violations_total",
+			"Victims whose leaving their disruption budget did not allow.", "preemptor"),
+		evaluation: histogram("preemption_evaluation_duration_seconds", "Time to find the victims.", times,
+			"preemptor", "result"),
+		execution: histogram("preemption_execution_duration_seconds",
+			"Time to make the victims of a preemption leave, beside the cycles.", times, "preemptor", "result"),
+		goroutines: histogram("preemption_goroutines_duration_seconds",
+			"Time to make the victims of a preemption leave.", metrics.ExponentialBuckets(0.01, 2, 20), "result"),
+		asyncResults: alphaCounter("preemption_goroutines_execution_total",
+			"Preemptions carried out beside the cycles.", "result"),
 	}
 	r.MustRegister(h.attempts, h.victims, h.goroutines, h.asyncResults)
 	if workloads {
@@ -45,7 +59,8 @@ func newPreemptionMetrics(r metrics.KubeRegistry, workloads bool) preemptionMetr
 }
 
 func alphaCounter(name, help string, labels ...string) *counterVec {
-	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help,
+		StabilityLevel: metrics.ALPHA}, labels)
 	return newCachedVec[metrics.CounterMetric](v, v.WithLabelValues)
 }
 
@@ -74,7 +89,8 @@ func (h preemptionMetrics) observeSearch(v frameworkruntime.PreemptionAttempt) {
 	h.pdbViolations.WithLabelValues(kind).Add(float64(v.PDBViolations))
 }
 
-// observeEviction is called when the victims of a preemption have been made to leave, or could not be.
+// observeEviction is called when the victims of a preemption have been made to leave, or could not
+// be.
 func (m *schedulerMetrics) observeEviction(group bool, err error, took time.Duration) {
 	h, result := m.async.preemption, resultLabel(err)
 	h.asyncResults.WithLabelValues(result).Inc()
@@ -98,9 +114,14 @@ type apiCallMetrics struct {
 
 func newAPICallMetrics(r metrics.KubeRegistry) apiCallMetrics {
 	c := apiCallMetrics{
-		pending:   gauge("pending_async_api_calls", "Writes to the API beside the cycles that wait: statuses not begun, bindings not answered.", metrics.ALPHA, "call_type"),
-		executed:  alphaCounter("async_api_call_execution_total", "Writes to the API made beside the cycles.", "call_type", "result"),
-		durations: histogram("async_api_call_execution_duration_seconds", "Duration of a write to the API made beside the cycles.", metrics.ExponentialBuckets(0.001, 2, 15), "call_type", "result"),
+		pending: gauge("pending_async_api_calls",
+			"Writes to the API beside the cycles that wait: statuses not begun, bindings not answered.", metrics.ALPHA,
+			"call_type"),
+		executed: alphaCounter("async_api_call_execution_total", "Writes to the API made beside the cycles.",
+			"call_type", "result"),
+		durations: histogram("async_api_call_execution_duration_seconds",
+			"Duration of a write to the API made beside the cycles.", metrics.ExponentialBuckets(0.001, 2, 15),
+			"call_type", "result"),
 	}
 	r.MustRegister(c.pending, c.executed, c.durations)
 	return c

@@ -42,33 +42,40 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
-	for k, v := range map[string]float64{"scheduler_batch_attempts_total/no_hint": 1, "scheduler_batch_attempts_total/hint_used": 1, "scheduler_async_api_call_execution_total/pod_binding": 1,
-		"scheduler_async_api_call_execution_total/pod_status_patch": 1, "scheduler_async_api_call_execution_duration_seconds": 2, "scheduler_pending_async_api_calls/pod_binding": 0} {
+	for k, v := range map[string]float64{"scheduler_batch_attempts_total/no_hint": 1,
+		"scheduler_batch_attempts_total/hint_used": 1, "scheduler_async_api_call_execution_total/pod_binding": 1,
+		"scheduler_async_api_call_execution_total/pod_status_patch": 1,
+		"scheduler_async_api_call_execution_duration_seconds":       2,
+		"scheduler_pending_async_api_calls/pod_binding":             0} {
 		if got[k] != v {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
 	asked := map[string]float64{ // both attempts ask filters; a single node is not scored
-		"scheduler_plugin_evaluation_total/NodeResourcesFit": 4, "scheduler_plugin_evaluation_total/ImageLocality": 0, "scheduler_plugin_evaluation_total/NodeName": 2,
+		"scheduler_plugin_evaluation_total/NodeResourcesFit": 4, "scheduler_plugin_evaluation_total/ImageLocality": 0,
+		"scheduler_plugin_evaluation_total/NodeName": 2,
 	}
 	for k, v := range asked {
 		if got[k] != v {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
-	for k, v := range map[string]float64{"scheduler_queue_incoming_entities_total/pod": 2, "scheduler_queued_entities/podgroup": 0} {
+	for k, v := range map[string]float64{"scheduler_queue_incoming_entities_total/pod": 2,
+		"scheduler_queued_entities/podgroup": 0} {
 		if got[k] != v {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
-	for _, name := range []string{"scheduler_scheduling_attempt_duration_seconds", "scheduler_framework_extension_point_duration_seconds", "scheduler_pod_scheduling_sli_duration_seconds"} {
+	for _, name := range []string{"scheduler_scheduling_attempt_duration_seconds",
+		"scheduler_framework_extension_point_duration_seconds", "scheduler_pod_scheduling_sli_duration_seconds"} {
 		if got[name] == 0 {
 			t.Errorf("%s observed nothing", name)
 		}
 	}
 }
 
-// TestPluginsAreTimedOneByOne looks for every point at which plugins judge nodes, in a cycle from memory and in one where a plugin is asked node by node.
+// TestPluginsAreTimedOneByOne looks for every point at which plugins judge nodes, in a cycle from
+// memory and in one where a plugin is asked node by node.
 func TestPluginsAreTimedOneByOne(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
@@ -95,7 +102,8 @@ func TestPluginsAreTimedOneByOne(t *testing.T) {
 			seen[[2]string{labels["extension_point"], labels["plugin"]}] += m.GetHistogram().GetSampleCount()
 		}
 	}
-	for _, want := range [][2]string{{"PreFilter", "NodeVolumeLimits"}, {"Filter", "NodeResourcesFit"}, {"Score", "NodeResourcesFit"}, {"Bind", "DefaultBinder"}} {
+	for _, want := range [][2]string{{"PreFilter", "NodeVolumeLimits"}, {"Filter", "NodeResourcesFit"},
+		{"Score", "NodeResourcesFit"}, {"Bind", "DefaultBinder"}} {
 		if seen[want] == 0 {
 			t.Errorf("%s of %s was not timed: %v", want[0], want[1], seen)
 		}

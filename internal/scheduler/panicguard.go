@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// runWithTimeout rules about the Pod. The error is that a plugin panicked, or that one which is not built in does not return: such a ruling is left alone, with its desk.
+// runWithTimeout rules about the Pod. The error is that a plugin panicked, or that one which is not
+// built in does not return: such a ruling is left alone, with its desk.
 func (s *Scheduler) runWithTimeout(ctx context.Context, a *schedulingAttempt) error {
 	err := s.schedulePodGuarded(ctx, a)
 	if err != nil {
@@ -49,7 +50,8 @@ func quoteNames(names []string) string {
 	return fmt.Sprintf("%q", strings.Join(names, ", "))
 }
 
-// schedulePodRecovering rules, and turns a panic into an error that names the plugin where the stack shows it.
+// schedulePodRecovering rules, and turns a panic into an error that names the plugin where the
+// stack shows it.
 func (s *Scheduler) schedulePodRecovering(ctx context.Context, a *schedulingAttempt) (err error) {
 	defer func() {
 		v := recover()
@@ -57,7 +59,8 @@ func (s *Scheduler) schedulePodRecovering(ctx context.Context, a *schedulingAtte
 			return
 		}
 		p := frameworkruntime.NewPluginPanic(v)
-		klog.FromContext(ctx).Error(nil, "A plugin panicked", "plugin", p.PluginName(), "pod", klog.KObj(a.Pod()), "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		klog.FromContext(ctx).Error(nil, "A plugin panicked", "plugin", p.PluginName(), "pod", klog.KObj(a.Pod()),
+			"panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 		err = fmt.Errorf("plugin %q panicked: %v", p.PluginName(), p.Value)
 	}()
 	s.schedulePod(ctx, a)
@@ -67,6 +70,7 @@ func (s *Scheduler) schedulePodRecovering(ctx context.Context, a *schedulingAtte
 // handleBrokenCycle puts back a Pod whose ruling came to no end.
 func (s *Scheduler) handleBrokenCycle(ctx context.Context, a *schedulingAttempt, err error) {
 	status := framework.AsStatus(err)
-	s.Journal.Put(podRef(a.Pod()), journal.Ruled{Profile: a.profile.Name, Attempt: a.Attempts, Message: err.Error(), Took: journal.Took(time.Since(a.start))})
+	s.Journal.Put(podRef(a.Pod()), journal.Ruled{Profile: a.profile.Name, Attempt: a.Attempts, Message: err.Error(),
+		Took: journal.Took(time.Since(a.start))})
 	s.handleSchedulingFailure(ctx, a, failure{status: status, message: err.Error()})
 }

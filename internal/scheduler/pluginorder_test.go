@@ -34,7 +34,8 @@ type hookPlugin struct {
 
 func (*hookPlugin) Name() string { return "Probe" }
 
-func (x *hookPlugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (x *hookPlugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if x.preFilter != nil {
 		x.preFilter(p)
 	}
@@ -50,7 +51,8 @@ func (x *hookPlugin) PreScore(context.Context, framework.CycleState, *v1.Pod, []
 	return nil
 }
 
-func (x *hookPlugin) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
+func (x *hookPlugin) Score(context.Context, framework.CycleState, *v1.Pod,
+	framework.NodeInfo) (int64, *framework.Status) {
 	if x.score != nil {
 		x.score()
 	}
@@ -72,7 +74,8 @@ func (x *hookPlugin) Unreserve(_ context.Context, _ framework.CycleState, p *v1.
 	}
 }
 
-func (*hookPlugin) PreBindPreFlight(context.Context, framework.CycleState, *v1.Pod, string) (*framework.PreBindPreFlightResult, *framework.Status) {
+func (*hookPlugin) PreBindPreFlight(context.Context, framework.CycleState, *v1.Pod,
+	string) (*framework.PreBindPreFlightResult, *framework.Status) {
 	return nil, nil
 }
 
@@ -85,17 +88,23 @@ func (x *hookPlugin) PreBind(_ context.Context, _ framework.CycleState, p *v1.Po
 
 func withHookPlugin(t *testing.T, x *hookPlugin) func(*Options) {
 	t.Helper()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Probe}]}}\n"), "Probe")
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: "+
+			"{multiPoint: {enabled: [{name: Probe}]}}\n"), "Probe")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func(o *Options) {
 		o.Config = cfg
-		o.Plugins = map[string]plugins.Factory{"Probe": func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return x, nil }}
+		o.Plugins = map[string]plugins.Factory{"Probe": func(context.Context, runtime.Object,
+			framework.Handle) (framework.Plugin, error) {
+			return x, nil
+		}}
 	}
 }
 
-// TestOnePodIsJudgedAtATimeWhileOthersAreBound: no scheduling cycle begins before the one before it has chosen a node, but it does not wait for the binding.
+// TestOnePodIsJudgedAtATimeWhileOthersAreBound: no scheduling cycle begins before the one before it
+// has chosen a node, but it does not wait for the binding.
 // row: SCH-03
 func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
 	t.Parallel()
@@ -160,7 +169,8 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	c.create(aPod("slow", "1"))
 	<-inside
 	c.create(aPod("next", "1"))
-	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 	c.mu.Lock()
 	if len(c.bindings) > 0 {
 		t.Errorf("bound before the work was done: %v", c.bindings)
@@ -177,13 +187,15 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	d.bound("fails") // the node was free again
 }
 
-// TestNobodyAsksTheAPIWhileScoring counts every request between the moments when scoring begins and when a node is chosen.
+// TestNobodyAsksTheAPIWhileScoring counts every request between the moments when scoring begins and
+// when a node is chosen.
 // row: SCH-27
 func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
 	t.Parallel()
 	var scoring atomic.Bool
 	var scored, requests atomic.Int32
-	x := &hookPlugin{preScoring: func() { scoring.Store(true) }, score: func() { scored.Add(1) }, reserve: func(*v1.Pod) { scoring.Store(false) }}
+	x := &hookPlugin{preScoring: func() { scoring.Store(true) }, score: func() { scored.Add(1) },
+		reserve: func(*v1.Pod) { scoring.Store(false) }}
 	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")))
 	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if scoring.Load() && !isWatch(a) {
@@ -194,8 +206,13 @@ func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
 	c.create(aPod("web", "1", func(p *v1.Pod) {
 		p.Labels = map[string]string{"app": "web"}
 		same := &metav1.LabelSelector{MatchLabels: p.Labels}
-		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: same}}
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: same}}}}}
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone,
+			WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: same}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+					{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
+						LabelSelector: same}}}}}
 	}))
 	c.boundAt("web") // which asks the API nothing
 	if scored.Load() != 2 || requests.Load() != 0 {
@@ -242,8 +259,12 @@ func TestPreferencesNeverVeto(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"), aNode("n2", "4"))
 	c.create(aPod("web", "1", func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 100, Preference: v1.NodeSelectorTerm{
-			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "disk", Operator: v1.NodeSelectorOpIn, Values: []string{"ssd"}}}}}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
+					{Weight: 100, Preference: v1.NodeSelectorTerm{
+						MatchExpressions: []v1.NodeSelectorRequirement{{Key: "disk", Operator: v1.NodeSelectorOpIn,
+							Values: []string{"ssd"}}}}}}}}
 	}))
 	c.bound("web")
 }
@@ -266,7 +287,8 @@ func TestACordonLeavesPodsWhereTheyAre(t *testing.T) {
 	c.bound("after") // so that the cordon, which came before that node, has been seen too
 	c.create(aPod("late", "1"))
 	c.await("late", "refused", waits)
-	if p, err := c.CoreV1().Pods("default").Get(t.Context(), "stays", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil || p.Spec.NodeName != "n1" {
+	if p, err := c.CoreV1().Pods("default").Get(t.Context(), "stays", metav1.GetOptions{}); err != nil ||
+		p.DeletionTimestamp != nil || p.Spec.NodeName != "n1" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, a := range c.Actions() {
@@ -280,7 +302,8 @@ func TestACordonLeavesPodsWhereTheyAre(t *testing.T) {
 func TestRoomIsWhatIsAllocatable(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "3", func(n *v1.Node) { // of 4, 1 is kept for system and kubelet
-		n.Status.Capacity = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
+		n.Status.Capacity = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+			v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
 	}))
 	c.create(aPod("large", "3500m"))
 	c.await("large", "refused", waits)
@@ -295,7 +318,9 @@ func TestThreePodsOverThreeZonesLandOneInEach(t *testing.T) {
 	for i := range 3 {
 		c.create(aPod(fmt.Sprintf("web-%d", i), "1", func(p *v1.Pod) {
 			p.Labels = map[string]string{"app": "web"}
-			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+				{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
 		}))
 	}
 	on := map[string]int{}
@@ -307,7 +332,8 @@ func TestThreePodsOverThreeZonesLandOneInEach(t *testing.T) {
 	}
 }
 
-// TestANodeWithLessThanNothingTakesNobody: allocatable below zero is possible while a kubelet reserves more than there is.
+// TestANodeWithLessThanNothingTakesNobody: allocatable below zero is possible while a kubelet
+// reserves more than there is.
 func TestANodeWithLessThanNothingTakesNobody(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "-1"), aNode("n2", "2"))
@@ -323,7 +349,8 @@ func TestANodeWithLessThanNothingTakesNobody(t *testing.T) {
 	c.await("late", "refused", waits)
 }
 
-// TestAnAPIServerThatIsAwayForAWhile: while it is away nothing is bound, afterwards everything is, once.
+// TestAnAPIServerThatIsAwayForAWhile: while it is away nothing is bound, afterwards everything is,
+// once.
 func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	t.Parallel()
 	const pods = 10
@@ -367,7 +394,8 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-// TestWhoIsGoingToBeBoundSaysWhere: while something is prepared for a Pod, its status names the node, whose room is not kept twice. When that fails the status names none.
+// TestWhoIsGoingToBeBoundSaysWhere: while something is prepared for a Pod, its status names the
+// node, whose room is not kept twice. When that fails the status names none.
 func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
 	t.Parallel()
 	release, tries := make(chan struct{}), atomic.Int32{}
@@ -387,6 +415,7 @@ func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
 	c.bound("beside")
 	close(release)
 	c.event("slow", "FailedScheduling", "running PreBind plugin \"Probe\": the volume is not there yet")
-	c.await("slow", "told that it does not go there yet", func(p *v1.Pod) bool { return p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" })
+	c.await("slow", "told that it does not go there yet",
+		func(p *v1.Pod) bool { return p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" })
 	c.bound("slow")
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
 
-// misbehavingPlugin is a plugin at every point that misbehaves for Pods that say so in their label "bad", as POINT-HOW.
+// misbehavingPlugin is a plugin at every point that misbehaves for Pods that say so in their label
+// "bad", as POINT-HOW.
 type misbehavingPlugin struct{ block chan struct{} }
 
 func (*misbehavingPlugin) Name() string { return "Bad" }
@@ -49,7 +50,8 @@ func (b *misbehavingPlugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.
 	return b.act(p, "PreEnqueue")
 }
 
-func (b *misbehavingPlugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (b *misbehavingPlugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if p.Labels["bad"] == "PreFilter-nowhere" {
 		return &framework.PreFilterResult{NodeNames: sets.New("nowhere")}, nil
 	}
@@ -58,13 +60,16 @@ func (b *misbehavingPlugin) PreFilter(_ context.Context, _ framework.CycleState,
 
 func (*misbehavingPlugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-func (b *misbehavingPlugin) Filter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ framework.NodeInfo) *framework.Status {
+func (b *misbehavingPlugin) Filter(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ framework.NodeInfo) *framework.Status {
 	return b.act(p, "Filter")
 }
 
-func (b *misbehavingPlugin) PostFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+func (b *misbehavingPlugin) PostFilter(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	if p.Labels["bad"] == "PostFilter-nowhere" {
-		return &framework.PostFilterResult{NominatingInfo: &framework.NominatingInfo{NominatedNodeName: "nowhere", NominatingMode: framework.ModeOverride}}, nil
+		return &framework.PostFilterResult{NominatingInfo: &framework.NominatingInfo{NominatedNodeName: "nowhere",
+			NominatingMode: framework.ModeOverride}}, nil
 	}
 	if s := b.act(p, "PostFilter"); s != nil {
 		return nil, s
@@ -72,17 +77,20 @@ func (b *misbehavingPlugin) PostFilter(_ context.Context, _ framework.CycleState
 	return nil, framework.NewStatus(framework.Unschedulable)
 }
 
-func (b *misbehavingPlugin) PreScore(_ context.Context, _ framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (b *misbehavingPlugin) PreScore(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	return b.act(p, "PreScore")
 }
 
-func (b *misbehavingPlugin) Score(_ context.Context, _ framework.CycleState, p *v1.Pod, _ framework.NodeInfo) (int64, *framework.Status) {
+func (b *misbehavingPlugin) Score(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ framework.NodeInfo) (int64, *framework.Status) {
 	return map[string]int64{"Score-101": 101, "Score-below": -1}[p.Labels["bad"]], b.act(p, "Score")
 }
 
 func (b *misbehavingPlugin) ScoreExtensions() framework.ScoreExtensions { return b }
 
-func (b *misbehavingPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, p *v1.Pod, _ framework.NodeScoreList) *framework.Status {
+func (b *misbehavingPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ framework.NodeScoreList) *framework.Status {
 	return b.act(p, "NormalizeScore")
 }
 
@@ -94,11 +102,13 @@ func (b *misbehavingPlugin) Unreserve(_ context.Context, _ framework.CycleState,
 	_ = b.act(p, "Reserve") // it does not get better
 }
 
-func (b *misbehavingPlugin) Permit(_ context.Context, _ framework.CycleState, p *v1.Pod, _ string) (*framework.Status, time.Duration) {
+func (b *misbehavingPlugin) Permit(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ string) (*framework.Status, time.Duration) {
 	return b.act(p, "Permit"), -time.Second
 }
 
-func (b *misbehavingPlugin) PreBindPreFlight(_ context.Context, _ framework.CycleState, p *v1.Pod, _ string) (*framework.PreBindPreFlightResult, *framework.Status) {
+func (b *misbehavingPlugin) PreBindPreFlight(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	_ string) (*framework.PreBindPreFlightResult, *framework.Status) {
 	return nil, b.act(p, "PreBindPreFlight")
 }
 
@@ -120,8 +130,10 @@ func (b *misbehavingPlugin) PostBind(_ context.Context, _ framework.CycleState, 
 // startMisbehaving starts a scheduler with two nodes and the plugin at every point.
 func startMisbehaving(t *testing.T) *cluster {
 	t.Helper()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+
-		"- plugins: {multiPoint: {enabled: [{name: Bad}]}, bind: {enabled: [{name: Bad}, {name: DefaultBinder}]}}\n"), "Bad")
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+
+			"- plugins: {multiPoint: {enabled: [{name: Bad}]}, bind: {enabled: [{name: Bad}, {name: "+
+			"DefaultBinder}]}}\n"), "Bad")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +142,10 @@ func startMisbehaving(t *testing.T) *cluster {
 	return start(t, func(o *Options) {
 		o.Config, o.PluginTimeout = cfg, 50*time.Millisecond
 		o.Config.PodMaxBackoffSeconds = new(int64(1))
-		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return b, nil }}
+		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object,
+			framework.Handle) (framework.Plugin, error) {
+			return b, nil
+		}}
 	}, aNode("n1", "64"), aNode("n2", "64"))
 }
 
@@ -150,21 +165,31 @@ func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
 	)
 	c := startMisbehaving(t)
 	cases := map[string]string{
-		"PreFilter-panics": fell, "Filter-panics": fell, "PreScore-panics": fell, "Score-panics": fell, "NormalizeScore-panics": fell,
-		"Reserve-panics": fell, "Permit-panics": fell, "PreBindPreFlight-panics": fell, "PreBind-panics": fell, "Bind-panics": fell,
-		"PreFilter-hangs": hung, "Filter-hangs": hung, "PreScore-hangs": hung, "Score-hangs": hung, "NormalizeScore-hangs": hung, "Reserve-hangs": hung, "Permit-hangs": hung,
-		"PreFilter-says-42": none, "Filter-says-42": none, "PreScore-says-42": none, "Score-says-42": none, "NormalizeScore-says-42": none,
-		"Reserve-says-42": none, "Permit-says-42": none, "PreBindPreFlight-says-42": none, "PreBind-says-42": none, "Bind-says-42": none,
-		"PreFilter-waits": idle, "Filter-waits": idle, "Score-waits": idle, "Reserve-waits": idle, "PreBind-waits": idle, "Bind-waits": idle,
-		"Filter-skips": skip, "Score-skips": skip, "NormalizeScore-skips": skip, "Reserve-skips": skip, "Permit-skips": skip, "PreBind-skips": skip,
-		"Score-101":   `plugin "Bad" returns an invalid score 101, it should in the range of [0, 100] after normalizing`,
+		"PreFilter-panics": fell, "Filter-panics": fell, "PreScore-panics": fell, "Score-panics": fell,
+		"NormalizeScore-panics": fell,
+		"Reserve-panics":        fell, "Permit-panics": fell, "PreBindPreFlight-panics": fell, "PreBind-panics": fell,
+		"Bind-panics":     fell,
+		"PreFilter-hangs": hung, "Filter-hangs": hung, "PreScore-hangs": hung, "Score-hangs": hung,
+		"NormalizeScore-hangs": hung, "Reserve-hangs": hung, "Permit-hangs": hung,
+		"PreFilter-says-42": none, "Filter-says-42": none, "PreScore-says-42": none, "Score-says-42": none,
+		"NormalizeScore-says-42": none,
+		"Reserve-says-42":        none, "Permit-says-42": none, "PreBindPreFlight-says-42": none,
+		"PreBind-says-42": none, "Bind-says-42": none,
+		"PreFilter-waits": idle, "Filter-waits": idle, "Score-waits": idle, "Reserve-waits": idle,
+		"PreBind-waits": idle, "Bind-waits": idle,
+		"Filter-skips": skip, "Score-skips": skip, "NormalizeScore-skips": skip, "Reserve-skips": skip,
+		"Permit-skips": skip, "PreBind-skips": skip,
+		"Score-101": `plugin "Bad" returns an invalid score 101, it should in the range of [0, 100] after ` +
+			`normalizing`,
 		"Score-below": `plugin "Bad" returns an invalid score -1, it should in the range of [0, 100] after normalizing`,
 	}
 	for name := range cases {
 		c.create(misledPod(name, "1"))
 	}
-	held := []string{"PreBind-hangs", "Bind-hangs", "PreBindPreFlight-hangs"} // work before a binding may take long: nobody is sent away for it
-	well := []string{"Filter-has-reasons", "Reserve-has-reasons", "PreBind-has-reasons", "PreBindPreFlight-skips", "PostBind-panics", "PostBind-hangs", "good"}
+	// work before a binding may take long: nobody is sent away for it
+	held := []string{"PreBind-hangs", "Bind-hangs", "PreBindPreFlight-hangs"}
+	well := []string{"Filter-has-reasons", "Reserve-has-reasons", "PreBind-has-reasons", "PreBindPreFlight-skips",
+		"PostBind-panics", "PostBind-hangs", "good"}
 	for _, name := range slices.Concat(held, well) {
 		c.create(misledPod(name, "1"))
 	}
@@ -208,7 +233,8 @@ func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
 	c.create(misledPod("PreEnqueue-panics", "1"))
 	c.create(misledPod("PreEnqueue-hangs", "1"))
 	c.create(misledPod("PostFilter-nowhere", "100"))
-	c.await("postfilter-nowhere", "promised a node that is not there", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "nowhere" })
+	c.await("postfilter-nowhere", "promised a node that is not there",
+		func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "nowhere" })
 	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n3", "100"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +264,9 @@ func (l *countingSort) Less(framework.QueuedEntityInfo, framework.QueuedEntityIn
 // It is waited for once, not at every comparison; the ordinary order holds.
 func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {queueSort: {enabled: [{name: Bad}]}}\n"), "Bad")
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: "+
+			"{queueSort: {enabled: [{name: Bad}]}}\n"), "Bad")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +274,10 @@ func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
 	t.Cleanup(func() { close(l.block) })
 	c := start(t, func(o *Options) {
 		o.Config, o.PluginTimeout = cfg, time.Second
-		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return l, nil }}
+		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object,
+			framework.Handle) (framework.Plugin, error) {
+			return l, nil
+		}}
 	}, aNode("n1", "4"))
 	for i := range 40 {
 		c.create(aPod(fmt.Sprintf("large-%d", i), "1000")) // these stay in the queue
@@ -291,26 +322,30 @@ func (*badSort) EventsToRegister(context.Context) ([]framework.ClusterEventWithH
 // Whoever cannot sort or tell whether an event helps loses no Pod.
 func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
 	t.Parallel()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+
-		"- plugins: {queueSort: {enabled: [{name: Bad}]}, filter: {enabled: [{name: Bad}]}}\n"), "Bad")
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+
+			"- plugins: {queueSort: {enabled: [{name: Bad}]}, filter: {enabled: [{name: Bad}]}}\n"), "Bad")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := start(t, func(o *Options) {
 		o.Config = cfg
-		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) {
+		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object,
+			framework.Handle) (framework.Plugin, error) {
 			return &badSort{}, nil
 		}}
 	}, aNode("n1", "64"))
 	c.create(misledPod("hint-panics", "1"))
 	c.await("hint-panics", "refused", waits)
 	for i := range 10 {
-		c.create(aPod(fmt.Sprintf("p%d", i), "1", func(p *v1.Pod) { p.Labels = map[string]string{"bad": []string{"Less-panics", ""}[i%2]} }))
+		c.create(aPod(fmt.Sprintf("p%d", i), "1",
+			func(p *v1.Pod) { p.Labels = map[string]string{"bad": []string{"Less-panics", ""}[i%2]} }))
 	}
 	for i := range 10 {
 		c.bound(fmt.Sprintf("p%d", i))
 	}
-	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n2", "64", func(n *v1.Node) { n.Labels["good"] = "yes" }), metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().Nodes().Create(t.Context(),
+		aNode("n2", "64", func(n *v1.Node) { n.Labels["good"] = "yes" }), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.bound("hint-panics"); got != "n2" {
@@ -318,12 +353,14 @@ func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
 	}
 }
 
-// Figures beyond what is counted in bind nobody to a node without room, and keep nobody else from one.
+// Figures beyond what is counted in bind nobody to a node without room, and keep nobody else from
+// one.
 func TestFiguresOutOfRange(t *testing.T) {
 	t.Parallel()
 	offers := func(name, cpu, memory string) *v1.Node {
 		return aNode(name, "4", func(n *v1.Node) {
-			n.Status.Allocatable[v1.ResourceCPU], n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse(cpu), resource.MustParse(memory)
+			n.Status.Allocatable[v1.ResourceCPU], n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse(cpu),
+				resource.MustParse(memory)
 		})
 	}
 	asks := func(name, cpu, memory string, more ...func(*v1.Pod)) *v1.Pod {
@@ -332,22 +369,28 @@ func TestFiguresOutOfRange(t *testing.T) {
 		return p
 	}
 	on := func(p *v1.Pod) { p.Spec.NodeName = "crowded" }
-	c := start(t, nil, offers("less", "-4", "-8Gi"), offers("far-less", "-9223372036854775807", "-10E"), offers("crowded", "64", "64Gi"))
+	c := start(t, nil, offers("less", "-4", "-8Gi"), offers("far-less", "-9223372036854775807", "-10E"),
+		offers("crowded", "64", "64Gi"))
 	for i := range 3 {
-		c.create(asks(fmt.Sprintf("there-%d", i), "9223372036854775807", "9223372036854775807", on)) // their sum is beyond what an int64 holds
+		// their sum is beyond what an int64 holds
+		c.create(asks(fmt.Sprintf("there-%d", i), "9223372036854775807", "9223372036854775807", on))
 	}
-	large := map[string][2]string{"cpu-1e": {"1E", "1Gi"}, "cpu-max": {"9223372036854775807", "1Gi"}, "cpu-10e": {"10E", "1Gi"}, "memory-max": {"1", "9223372036854775807"}, "memory-over": {"1", "9223372036854775808"}, "memory-10e": {"1", "10E"}, "memory-1e30": {"1", "1e30"}}
+	large := map[string][2]string{"cpu-1e": {"1E", "1Gi"}, "cpu-max": {"9223372036854775807", "1Gi"},
+		"cpu-10e": {"10E", "1Gi"}, "memory-max": {"1", "9223372036854775807"},
+		"memory-over": {"1", "9223372036854775808"}, "memory-10e": {"1", "10E"}, "memory-1e30": {"1", "1e30"}}
 	for name, of := range large {
 		c.create(asks(name, of[0], of[1]))
 	}
 	c.create(asks("small", "1", "1Gi"))
 	c.await("small", "refused: there is no room left anywhere", waits)
 	for name := range large {
-		if p := c.await(name, "refused", func(p *v1.Pod) bool { return waits(p) || p.Spec.NodeName != "" }); p.Spec.NodeName != "" {
+		if p := c.await(name,
+			"refused", func(p *v1.Pod) bool { return waits(p) || p.Spec.NodeName != "" }); p.Spec.NodeName != "" {
 			t.Errorf("%s is on %s", name, p.Spec.NodeName)
 		}
 	}
-	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("good", "4", "8Gi"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("good", "4", "8Gi"), metav1.CreateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for name := range large { // or they would fill the next node
@@ -358,7 +401,8 @@ func TestFiguresOutOfRange(t *testing.T) {
 	if got := c.bound("small"); got != "good" {
 		t.Errorf("it is on %s, want good", got)
 	}
-	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("vast", "9223372036854775807", "9223372036854775807"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("vast", "9223372036854775807", "9223372036854775807"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

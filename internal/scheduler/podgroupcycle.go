@@ -23,7 +23,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 )
 
-// podGroupAttempt is one try to place the Pods of a PodGroup: all that wait for a node, in one cycle.
+// podGroupAttempt is one try to place the Pods of a PodGroup: all that wait for a node, in one
+// cycle.
 type podGroupAttempt struct {
 	podGroup *schedulingv1beta1.PodGroup
 	state    *frameworkruntime.PodGroupCycleState
@@ -45,8 +46,9 @@ type memberAttempt struct {
 
 func (m *memberAttempt) placed() bool { return m.podCycle.Node != "" }
 
-// schedulePodGroup runs one cycle for the group of a Pod that came off the queue: every member is judged in a world where those before it have their nodes. When enough
-// have one, all of these are bound; otherwise none is.
+// schedulePodGroup runs one cycle for the group of a Pod that came off the queue: every member is
+// judged in a world where those before it have their nodes. When enough have one, all of these are
+// bound; otherwise none is.
 func (s *Scheduler) schedulePodGroup(ctx context.Context, e *queue.Entry) {
 	s.flushBindings() // a group may take long
 	began := time.Now()
@@ -54,7 +56,8 @@ func (s *Scheduler) schedulePodGroup(ctx context.Context, e *queue.Entry) {
 	if len(g.members) == 0 {
 		return
 	}
-	logger := klog.FromContext(ctx).WithValues("podGroup", klog.KRef(e.Pod().Namespace, gangscheduling.PodGroupNameOf(e.Pod())))
+	logger := klog.FromContext(ctx).WithValues("podGroup",
+		klog.KRef(e.Pod().Namespace, gangscheduling.PodGroupNameOf(e.Pod())))
 	logger.V(3).Info("Attempting to schedule pod group", "pods", len(g.members))
 	if g.status == nil {
 		s.placePodGroup(ctx, g)
@@ -63,12 +66,14 @@ func (s *Scheduler) schedulePodGroup(ctx context.Context, e *queue.Entry) {
 	defer func() { s.metrics.observePodGroup(g, began) }()
 	if g.status.IsSuccess() {
 		s.bindPodGroup(ctx, g)
-		logger.V(2).Info("Successfully scheduled a pod group", "scheduledPods", g.progress.Scheduled, "unschedulablePods", len(g.members)-g.countPlaced())
+		logger.V(2).Info("Successfully scheduled a pod group", "scheduledPods", g.progress.Scheduled,
+			"unschedulablePods", len(g.members)-g.countPlaced())
 	} else {
 		s.releasePodGroup(ctx, g)
 		nominations := s.preemptForPodGroup(ctx, g)
 		s.requeuePodGroup(ctx, g, nominations)
-		logger.V(2).Info("Unable to schedule a pod group", "unschedulablePods", len(g.members), "err", g.status.Message())
+		logger.V(2).Info("Unable to schedule a pod group", "unschedulablePods", len(g.members),
+			"err", g.status.Message())
 	}
 	s.updatePodGroupStatus(g)
 }
@@ -89,20 +94,26 @@ func (s *Scheduler) popPodGroup(ctx context.Context, e *queue.Entry) *podGroupAt
 		}
 	}
 	if g.podGroup, err = s.podGroups.states.PodGroups().Get(namespace, name); err != nil {
-		g.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(gangscheduling.NoPodGroup, name))
+		g.status = framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			fmt.Sprintf(gangscheduling.NoPodGroup, name))
 	}
 	s.mu.Unlock()
 	slices.SortFunc(entries, func(a, b *queue.Entry) int {
-		return cmp.Or(cmp.Compare(pod.Priority(b.Pod()), pod.Priority(a.Pod())), a.InitialAttemptTimestamp.Compare(*b.InitialAttemptTimestamp), a.AddedAt.Compare(b.AddedAt), cmp.Compare(a.Pod().Name, b.Pod().Name))
+		return cmp.Or(cmp.Compare(pod.Priority(b.Pod()), pod.Priority(a.Pod())),
+			a.InitialAttemptTimestamp.Compare(*b.InitialAttemptTimestamp), a.AddedAt.Compare(b.AddedAt),
+			cmp.Compare(a.Pod().Name, b.Pod().Name))
 	})
 	for _, e := range entries {
-		a := &schedulingAttempt{Entry: e, profile: s.profiles[e.Pod().Spec.SchedulerName], state: frameworkruntime.NewCycleState(), start: time.Now(), pointDurations: map[string]journal.Took{}}
+		a := &schedulingAttempt{Entry: e, profile: s.profiles[e.Pod().Spec.SchedulerName],
+			state: frameworkruntime.NewCycleState(), start: time.Now(), pointDurations: map[string]journal.Took{}}
 		if s.skipPodSchedule(a) {
 			s.doneWithQueue(e.Pod())
 			continue
 		}
 		if one := entries[0].Pod().Spec.SchedulerName; e.Pod().Spec.SchedulerName != one {
-			g.status = framework.AsStatus(fmt.Errorf("all pods in a single pod group should have the same .spec.schedulerName set, got: %q and %q", e.Pod().Spec.SchedulerName, one))
+			g.status = framework.AsStatus(
+				fmt.Errorf("all pods in a single pod group should have the same .spec.schedulerName set, got: %q and "+
+					"%q", e.Pod().Spec.SchedulerName, one))
 		}
 		g.members = append(g.members, &memberAttempt{schedulingAttempt: a})
 	}
@@ -113,7 +124,8 @@ func (s *Scheduler) popPodGroup(ctx context.Context, e *queue.Entry) *podGroupAt
 	return g
 }
 
-// placePodGroup judges the members in order until it is known that the group cannot be complete, or all have been judged.
+// placePodGroup judges the members in order until it is known that the group cannot be complete, or
+// all have been judged.
 func (s *Scheduler) placePodGroup(ctx context.Context, g *podGroupAttempt) {
 	least := gangscheduling.MinCount(g.podGroup)
 	if g.status = gangscheduling.Feasible(least, g.progress); g.status.IsRejected() {
@@ -140,7 +152,8 @@ func (s *Scheduler) placePodGroup(ctx context.Context, g *podGroupAttempt) {
 	}
 }
 
-// placeMember judges one Pod and holds the node it would get. The error is one that no other node or time would mend now.
+// placeMember judges one Pod and holds the node it would get. The error is one that no other node
+// or time would mend now.
 func (s *Scheduler) placeMember(ctx context.Context, g *podGroupAttempt, m *memberAttempt) error {
 	m.state.RecordPluginMetrics = s.recordsPluginMetrics()
 	m.state.SetPodGroupCycle(g.state)
@@ -151,7 +164,8 @@ func (s *Scheduler) placeMember(ctx context.Context, g *podGroupAttempt, m *memb
 	m.result = nil // its memory is the next member's
 	s.logResult(klog.FromContext(ctx).WithValues("pod", klog.KObj(m.Pod())), m.schedulingAttempt)
 	if !r.Scheduled() {
-		m.failure = failure{status: r.Status, message: r.Message(), unschedulablePlugins: r.UnschedulablePlugins, pendingPlugins: r.PendingPlugins}
+		m.failure = failure{status: r.Status, message: r.Message(), unschedulablePlugins: r.UnschedulablePlugins,
+			pendingPlugins: r.PendingPlugins}
 		if r.Failed() {
 			return r.Status.AsError()
 		}
@@ -161,7 +175,8 @@ func (s *Scheduler) placeMember(ctx context.Context, g *podGroupAttempt, m *memb
 	s.mu.Lock()
 	m.nominatedNode = s.nominator.NominatedNodeName(m.Pod().UID)
 	s.mu.Unlock()
-	c := frameworkruntime.PodCycle{State: m.state, Pod: bind.WithNodeName(m.Pod(), r.SuggestedHost), Node: r.SuggestedHost}
+	c := frameworkruntime.PodCycle{State: m.state, Pod: bind.WithNodeName(m.Pod(), r.SuggestedHost),
+		Node: r.SuggestedHost}
 	if f := s.binder.Reserve(ctx, m.profile, c); f != nil {
 		if !f.Rejected() {
 			return f.Status.AsError()
@@ -182,7 +197,8 @@ func (g *podGroupAttempt) countPlaced() (placed int) {
 	return placed
 }
 
-// bindPodGroup lets the placed members go on their way; those beyond the minimum that fit nowhere wait on.
+// bindPodGroup lets the placed members go on their way; those beyond the minimum that fit nowhere
+// wait on.
 func (s *Scheduler) bindPodGroup(ctx context.Context, g *podGroupAttempt) {
 	for _, m := range g.members {
 		if !m.placed() {
@@ -197,7 +213,8 @@ func (s *Scheduler) bindPodGroup(ctx context.Context, g *podGroupAttempt) {
 			s.handleBindingCycleError(ctx, m.schedulingAttempt, m.podCycle, f)
 			continue
 		}
-		s.startBindingCycle(ctx, m.schedulingAttempt, m.podCycle, journal.Bound{Node: m.podCycle.Node, Next: m.nextNode, Lead: m.lead})
+		s.startBindingCycle(ctx, m.schedulingAttempt, m.podCycle, journal.Bound{Node: m.podCycle.Node, Next: m.nextNode,
+			Lead: m.lead})
 	}
 }
 
@@ -216,7 +233,8 @@ func (s *Scheduler) releasePodGroup(ctx context.Context, g *podGroupAttempt) {
 	}
 }
 
-// preemptForPodGroup asks what can be done for a group that has no room, and says so in its status. It gives the nodes that members may hope for.
+// preemptForPodGroup asks what can be done for a group that has no room, and says so in its status.
+// It gives the nodes that members may hope for.
 func (s *Scheduler) preemptForPodGroup(ctx context.Context, g *podGroupAttempt) map[types.UID]string {
 	if g.podGroup == nil || g.status.Code() != framework.Unschedulable {
 		return nil
@@ -233,7 +251,8 @@ func (s *Scheduler) preemptForPodGroup(ctx context.Context, g *podGroupAttempt) 
 	if need > len(pods) {
 		return nil // nobody's leaving makes up for Pods that are not there
 	}
-	nominations, status := g.members[0].profile.PostFilterPodGroup(ctx, frameworkruntime.UnschedulablePodGroup{Object: g.podGroup, Pods: pods, MinCount: need})
+	nominations, status := g.members[0].profile.PostFilterPodGroup(ctx,
+		frameworkruntime.UnschedulablePodGroup{Object: g.podGroup, Pods: pods, MinCount: need})
 	switch {
 	case status.IsError():
 		klog.FromContext(ctx).Error(status.AsError(), "PostFilter for a pod group failed")
@@ -243,7 +262,8 @@ func (s *Scheduler) preemptForPodGroup(ctx context.Context, g *podGroupAttempt) 
 	return nominations
 }
 
-// requeuePodGroup puts all members back: those that fit nowhere with their own refusals, the others with the group's.
+// requeuePodGroup puts all members back: those that fit nowhere with their own refusals, the others
+// with the group's.
 func (s *Scheduler) requeuePodGroup(ctx context.Context, g *podGroupAttempt, nominations map[types.UID]string) {
 	for _, m := range g.members {
 		switch {
@@ -255,11 +275,13 @@ func (s *Scheduler) requeuePodGroup(ctx context.Context, g *podGroupAttempt, nom
 			if m.placed() {
 				text = gangscheduling.Unschedulable + ", " + text
 			}
-			m.failure = failure{status: framework.NewStatus(framework.Unschedulable, text), message: text, unschedulablePlugins: sets.New(gangscheduling.Name)}
+			m.failure = failure{status: framework.NewStatus(framework.Unschedulable, text), message: text,
+				unschedulablePlugins: sets.New(gangscheduling.Name)}
 		}
 		m.failure.nominatedNode = new(nominations[m.Pod().UID])
 		f := m.fact
-		f.Profile, f.Attempt, f.Winner, f.RunnerUp, f.Scores, f.Message, f.Took = m.profile.Name, m.Attempts, "", "", nil, m.failure.message, journal.Took(time.Since(m.start))
+		f.Profile, f.Attempt, f.Winner, f.RunnerUp, f.Scores, f.Message, f.Took = m.profile.Name, m.Attempts, "", "",
+			nil, m.failure.message, journal.Took(time.Since(m.start))
 		if m.placed() || !m.attempted {
 			f.By = gangscheduling.Name
 		}
@@ -273,13 +295,16 @@ func (s *Scheduler) updatePodGroupStatus(g *podGroupAttempt) {
 	if g.podGroup == nil {
 		return
 	}
-	c := metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled", ObservedGeneration: g.podGroup.Generation}
+	c := metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue,
+		Reason: "Scheduled", ObservedGeneration: g.podGroup.Generation}
 	switch {
 	case g.status.IsSuccess():
 	case g.status.IsRejected():
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable, g.status.Message()
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable,
+			g.status.Message()
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonSchedulerError, g.status.AsError().Error()
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonSchedulerError,
+			g.status.AsError().Error()
 	}
 	s.podGroups.statuses.Put(g.podGroup, c)
 }

@@ -44,7 +44,8 @@ profiles:
           permitWaitingTimeSeconds: 60
 `
 
-// startPodGroup starts a scheduler with the configuration, one node of the given CPUs, and a PodGroup "train" of the given spec.
+// startPodGroup starts a scheduler with the configuration, one node of the given CPUs, and a
+// PodGroup "train" of the given spec.
 func startPodGroup(t *testing.T, text, cpus string, spec map[string]any) *cluster {
 	t.Helper()
 	cfg, err := config.Load([]byte(text))
@@ -55,7 +56,8 @@ func startPodGroup(t *testing.T, text, cpus string, spec map[string]any) *cluste
 		"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
 		"metadata": map[string]any{"name": "train", "namespace": "default"}, "spec": spec,
 	}}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{coscheduling.PodGroups: "PodGroupList"}, group)
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{coscheduling.PodGroups: "PodGroupList"}, group)
 	c := start(t, func(o *Options) { o.Config, o.Dynamic = cfg, client }, aNode("n1", cpus))
 	c.groups = client
 	return c
@@ -78,7 +80,10 @@ func (c *cluster) awaitUnschedulable(name string) {
 func TestAGangIsBoundTogether(t *testing.T) {
 	c := startPodGroup(t, twoProfiles, "8", map[string]any{"minMember": int64(3)})
 	c.create(aPod("train-0", "1", memberPod))
-	c.refused("train-0", "0/1 nodes are available: pre-filter pod train-0 cannot find enough sibling pods, current pods number: 1, minMember of group: 3."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	c.refused("train-0",
+		"0/1 nodes are available: pre-filter pod train-0 cannot find enough sibling pods, current pods number: 1, "+
+			"minMember of group: 3."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for "+
+			"scheduling.")
 	c.create(aPod("train-1", "1", memberPod))
 	c.create(aPod("train-2", "1", memberPod))
 	for _, name := range []string{"train-0", "train-1", "train-2"} {
@@ -94,7 +99,8 @@ func (c *cluster) awaitGroupStatus(phase string, scheduled int64) {
 	c.t.Helper()
 	var status map[string]any
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		g, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(), "train", metav1.GetOptions{})
+		g, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(),
+			"train", metav1.GetOptions{})
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -113,7 +119,8 @@ func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
 		c.create(aPod(name, "1", memberPod))
 	}
 	c.awaitUnschedulable("train-0")
-	c.event("train-0", "FailedScheduling", "0/1 nodes are available: 1 rejected due to timeout after waiting 1s at plugin Coscheduling.")
+	c.event("train-0", "FailedScheduling",
+		"0/1 nodes are available: 1 rejected due to timeout after waiting 1s at plugin Coscheduling.")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.bindings) > 0 {
@@ -121,7 +128,8 @@ func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
 	}
 }
 
-// Members are tried in the order of their names once the last of them is there, however they came; until then an arrival that does not complete the group wakes nobody.
+// Members are tried in the order of their names once the last of them is there, however they came;
+// until then an arrival that does not complete the group wakes nobody.
 //
 // row: SCH-22
 func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
@@ -145,11 +153,14 @@ func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
 	c.create(aPod("train-0", "1", memberPod))
 	c.awaitUnschedulable("train-0")
 	c.awaitUnschedulable("train-1")
-	c.await("train-2", "refused for want of room", func(p *v1.Pod) bool { return waits(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu") })
+	c.await("train-2", "refused for want of room",
+		func(p *v1.Pod) bool { return waits(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu") })
 }
 
 func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {
-	text := strings.Replace(twoProfiles, "      permit:\n", "      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n      permit:\n", 1)
+	text := strings.Replace(twoProfiles, "      permit:\n",
+		"      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n      "+
+			"permit:\n", 1)
 	c := startPodGroup(t, text, "2", map[string]any{"minMember": int64(3)})
 	for _, name := range []string{"train-0", "train-1", "train-2"} {
 		c.create(aPod(name, "1", memberPod))
@@ -158,18 +169,21 @@ func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {
 }
 
 func TestAGangAsksForItsResourcesFirst(t *testing.T) {
-	c := startPodGroup(t, twoProfiles, "2", map[string]any{"minMember": int64(1), "minResources": map[string]any{"cpu": "3"}})
+	c := startPodGroup(t, twoProfiles, "2",
+		map[string]any{"minMember": int64(1), "minResources": map[string]any{"cpu": "3"}})
 	c.create(aPod("train-0", "1", memberPod))
 	c.await("train-0", "refused", func(p *v1.Pod) bool {
 		cond := scheduled(p)
 		return cond != nil && strings.Contains(cond.Message, "resource gap: map[cpu:")
 	})
-	group, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(), "train", metav1.GetOptions{})
+	group, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(),
+		"train", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	unstructured.RemoveNestedField(group.Object, "spec", "minResources")
-	if _, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Update(context.Background(), group, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Update(context.Background(), group,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.bound("train-0")

@@ -13,23 +13,28 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// podGroups are the PodGroups of scheduling.k8s.io/v1beta1; nil without the gate GenericWorkload, and then nothing of this costs anything.
+// podGroups are the PodGroups of scheduling.k8s.io/v1beta1; nil without the gate GenericWorkload,
+// and then nothing of this costs anything.
 type podGroups struct {
 	states   *frameworkruntime.PodGroups
 	statuses *bind.PodGroupStatusWriter
 }
 
-// newPodGroups asks the API server whether it serves PodGroups. One that cannot be asked now counts as one that does.
+// newPodGroups asks the API server whether it serves PodGroups. One that cannot be asked now counts
+// as one that does.
 func newPodGroups(o Options) (*podGroups, error) {
 	if !o.GenericWorkload {
 		return nil, nil
 	}
 	gv := schedulingv1beta1.SchemeGroupVersion.String()
 	if _, err := o.Client.Discovery().ServerResourcesForGroupVersion(gv); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("scheduler: the gate GenericWorkload is on, but the API server does not serve %s: start it with --feature-gates=GenericWorkload=true --runtime-config=%s=true, or switch the gate off here", gv, gv)
+		return nil, fmt.Errorf("scheduler: the gate GenericWorkload is on, but the API server does not serve %s: "+
+			"start it with --feature-gates=GenericWorkload=true --runtime-config=%s=true, or switch the gate off here",
+			gv, gv)
 	}
 	groups := o.Informers.Scheduling().V1beta1().PodGroups()
-	return &podGroups{states: frameworkruntime.NewPodGroups(), statuses: bind.NewPodGroupStatusWriter(o.Client, groups.Lister())}, nil
+	return &podGroups{states: frameworkruntime.NewPodGroups(), statuses: bind.NewPodGroupStatusWriter(o.Client,
+		groups.Lister())}, nil
 }
 
 // podGroupStates is what plugins are given; nil without the gate.
@@ -47,7 +52,8 @@ func (g *podGroups) setAssumed(p *v1.Pod, assumed bool) {
 	}
 }
 
-// podChanged keeps count of a group's Pods. One that ends or is being deleted is no longer to be reckoned with.
+// podChanged keeps count of a group's Pods. One that ends or is being deleted is no longer to be
+// reckoned with.
 func (g *podGroups) podChanged(was, is *v1.Pod, to podStage) {
 	switch {
 	case g == nil:
@@ -95,5 +101,6 @@ func (s *Scheduler) podGroupChanged(before, after any) {
 		s.podGroups.states.Delete(was)
 		s.podGroups.statuses.Delete(was.UID)
 	}
-	s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.PodGroup, ActionType: actionOf(before, after)}, before, after)
+	s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.PodGroup,
+		ActionType: actionOf(before, after)}, before, after)
 }

@@ -27,13 +27,15 @@ import (
 func newPodGroup(name string, least int32) *schedulingv1beta1.PodGroup {
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("group-" + name), Generation: 1},
-		Spec:       schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}}},
+		Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+			Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}}},
 	}
 }
 
 func newBasicPodGroup(name string) *schedulingv1beta1.PodGroup {
 	g := newPodGroup(name, 1)
-	g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+	g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{
+		Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
 	return g
 }
 
@@ -45,7 +47,8 @@ func of(group string) func(*v1.Pod) {
 // apiServing is a clientset whose API server has PodGroups.
 func apiServing(objects ...runtime.Object) *fake.Clientset {
 	c := fake.NewClientset(objects...)
-	c.Resources = append(c.Resources, &metav1.APIResourceList{GroupVersion: "scheduling.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Name: "podgroups"}, {Name: "workloads"}}})
+	c.Resources = append(c.Resources, &metav1.APIResourceList{GroupVersion: "scheduling.k8s.io/v1beta1",
+		APIResources: []metav1.APIResource{{Name: "podgroups"}, {Name: "workloads"}}})
 	return c
 }
 
@@ -76,7 +79,8 @@ func (c *cluster) awaitGroupCondition(group string, status metav1.ConditionStatu
 			c.t.Fatal(err)
 		}
 		last := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-		if last != nil && last.Status == status && last.Reason == reason && last.Message == message && last.ObservedGeneration == 1 {
+		if last != nil && last.Status == status && last.Reason == reason && last.Message == message &&
+			last.ObservedGeneration == 1 {
 			return
 		}
 		select {
@@ -107,7 +111,8 @@ func TestAPodGroupIsBoundTogether(t *testing.T) {
 	c := withPodGroups(t, nil, aNode("n1", "2"), aNode("n2", "2"))
 	c.create(aPod("train-0", "1", of("train")))
 	c.gated("train-0")
-	if _, err := c.SchedulingV1beta1().PodGroups("default").Create(t.Context(), newPodGroup("train", 3), metav1.CreateOptions{}); err != nil {
+	if _, err := c.SchedulingV1beta1().PodGroups("default").Create(t.Context(), newPodGroup("train", 3),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.create(aPod("train-1", "1", of("train")))
@@ -130,14 +135,16 @@ func TestAGangWithoutRoomHoldsNothing(t *testing.T) {
 	for i := range 3 {
 		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train")))
 	}
-	const group = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No preemption victims found for incoming pod group"
+	const group = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No preemption " +
+		"victims found for incoming pod group"
 	c.awaitGroupCondition("train", metav1.ConditionFalse, "Unschedulable", group)
 	refusals := map[string]int{}
 	for i := range 3 {
 		p := c.await(fmt.Sprintf("train-%d", i), "refused", waits)
 		refusals[scheduled(p).Message]++
 	}
-	if refusals["pod group is unschedulable, "+group] != 2 || refusals["0/1 nodes are available: 1 Insufficient cpu."] != 1 {
+	if refusals["pod group is unschedulable, "+group] != 2 ||
+		refusals["0/1 nodes are available: 1 Insufficient cpu."] != 1 {
 		t.Errorf("refused with %v", refusals)
 	}
 	c.create(aPod("big", "2")) // what the gang does not hold is free for others
@@ -163,7 +170,8 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 		c.await(fmt.Sprintf("train-%d", i), "refused", waits)
 	}
 	lower := newPodGroup("train", 2)
-	if _, err := c.SchedulingV1beta1().PodGroups("default").Update(t.Context(), lower, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.SchedulingV1beta1().PodGroups("default").Update(t.Context(), lower, metav1.UpdateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	c.awaitGroupCondition("train", metav1.ConditionTrue, "Scheduled", "")
@@ -184,7 +192,9 @@ func TestPodsOfABasicGroupStandAlone(t *testing.T) {
 
 func twoSchedulers(t *testing.T) *schedulerconfig.KubeSchedulerConfiguration {
 	t.Helper()
-	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: default-scheduler}, {schedulerName: second}]\n"))
+	cfg, err := config.Load(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: " +
+			"[{schedulerName: default-scheduler}, {schedulerName: second}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +207,11 @@ func TestMembersOfOneGroupHaveOneScheduler(t *testing.T) {
 	c.create(aPod("train-0", "1", of("train")))
 	c.create(aPod("train-1", "1", of("train"), func(p *v1.Pod) { p.Spec.SchedulerName = "second" }))
 	p := c.await("train-0", "refused", waits)
-	if got := scheduled(p).Message; got != `all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and "default-scheduler"` && got != `all pods in a single pod group should have the same .spec.schedulerName set, got: "default-scheduler" and "second"` {
+	if got := scheduled(p).Message; got !=
+		`all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and `+
+			`"default-scheduler"` &&
+		got != `all pods in a single pod group should have the same .spec.schedulerName set, got: "default-scheduler" `+
+			`and "second"` {
 		t.Errorf("refused with %q", got)
 	}
 }
@@ -214,8 +228,10 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "low", Namespace: "default"},
-		Spec: policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}}}
-	c := withPodGroups(t, func(o *Options) { o.Metrics = r }, aNode("n1", "2"), aNode("n2", "2"), newPodGroup("train", 3), budget)
+		Spec: policy.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}}}
+	c := withPodGroups(t, func(o *Options) { o.Metrics = r }, aNode("n1", "2"), aNode("n2", "2"),
+		newPodGroup("train", 3), budget)
 	for i := range 4 {
 		c.create(aPod(fmt.Sprintf("low-%d", i), "1", func(p *v1.Pod) { p.Labels = map[string]string{"app": "low"} }))
 	}
@@ -223,7 +239,8 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		c.bound(fmt.Sprintf("low-%d", i))
 	}
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"), func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"),
+			func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
 	}
 	for i := range 3 {
 		c.bound(fmt.Sprintf("train-%d", i))
@@ -237,8 +254,10 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		t.Errorf("%d Pods are left, want the gang and one other", n)
 	}
 	want := map[string]float64{
-		"scheduler_workload_preemption_attempts_total/Success": 1, "scheduler_workload_preemption_victims": 1, "scheduler_preemption_workload_disruptions": 1,
-		"scheduler_preemption_pdb_violations_total/podgroup": 3, "scheduler_preemption_evaluation_duration_seconds": 1, "scheduler_preemption_execution_duration_seconds": 1,
+		"scheduler_workload_preemption_attempts_total/Success": 1, "scheduler_workload_preemption_victims": 1,
+		"scheduler_preemption_workload_disruptions":          1,
+		"scheduler_preemption_pdb_violations_total/podgroup": 3, "scheduler_preemption_evaluation_duration_seconds": 1,
+		"scheduler_preemption_execution_duration_seconds": 1,
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the last victim's end is told after it
 		got, short := gather(t, r), ""
@@ -262,15 +281,19 @@ func TestAGangThatPreemptionCannotHelpDisturbsNobody(t *testing.T) {
 	c.create(aPod("low", "1"))
 	c.bound("low")
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"), func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"),
+			func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
 	}
-	c.awaitGroupCondition("train", metav1.ConditionFalse, "Unschedulable", "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, pod group preemption: No preemption victims found for incoming pod group")
+	c.awaitGroupCondition("train", metav1.ConditionFalse, "Unschedulable",
+		"minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, pod group preemption: No preemption victims "+
+			"found for incoming pod group")
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low", metav1.GetOptions{}); err != nil {
 		t.Errorf("the Pod of low priority: %v", err)
 	}
 }
 
-// Gangs of random size on random nodes: of each, nobody or at least minCount Pods are bound, and no node holds more than it has.
+// Gangs of random size on random nodes: of each, nobody or at least minCount Pods are bound, and no
+// node holds more than it has.
 func TestNoGangIsBoundInPart(t *testing.T) {
 	t.Parallel()
 	cases := 0
@@ -299,7 +322,8 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 		pods = rapid.Permutation(pods).Draw(r, "order")
 		clientset := apiServing(objects...)
 		ctx, cancel := context.WithCancel(context.Background())
-		c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
+		c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t,
+			notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
 		c.PrependReactor("create", "pods", c.bind)
 		s, err := New(Options{Client: c, Journal: c.notes, Seed: 1, Features: features.Features{GenericWorkload: true}})
 		if err != nil {

@@ -43,7 +43,8 @@ type slowPods struct {
 	c slowClient
 }
 
-// IsWatchListSemanticsUnSupported tells informers to list and watch, as the clientset in memory needs.
+// IsWatchListSemanticsUnSupported tells informers to list and watch, as the clientset in memory
+// needs.
 func (c slowClient) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (c slowClient) CoreV1() corev1.CoreV1Interface { return slowCore{c.Interface.CoreV1(), c} }
@@ -63,7 +64,8 @@ func (p slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 	return p.PodInterface.Delete(ctx, name, o)
 }
 
-// The victim's deletion hangs: other Pods are placed meanwhile, and the preemptor is not tried again before its victims are gone.
+// The victim's deletion hangs: other Pods are placed meanwhile, and the preemptor is not tried
+// again before its victims are gone.
 //
 // row: BND-12
 func TestVictimsLeaveBesideTheCycles(t *testing.T) {
@@ -93,7 +95,9 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 		t.Errorf("high is on %s, want n1", got)
 	}
 	got := gather(t, r)
-	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success", "scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims", "scheduler_preemption_attempts_total"} {
+	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success",
+		"scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims",
+		"scheduler_preemption_attempts_total"} {
 		if got[k] != 1 {
 			t.Errorf("%s is %v, want 1", k, got[k])
 		}
@@ -133,7 +137,8 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 func TestAVictimsJournalTellsWhy(t *testing.T) {
 	t.Parallel()
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
-		Spec: policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
+		Spec: policy.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
 	labelled := func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} }
 	c := start(t, nil, aNode("n1", "4"), budget, aPod("db-0", "3", onNode("n1", 0), labelled))
 	c.create(aPod("urgent", "2", highPriority))
@@ -160,7 +165,10 @@ func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
 	t.Parallel()
 	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
 	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1), slow))
-	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil }) // asked to go, and still there
+	// asked to go, and still there
+	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, nil
+	})
 	c.create(aPod("middle", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }))
 	c.await("middle", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	c.create(aPod("high", "1", highPriority))
@@ -177,7 +185,8 @@ func TestAPreemptorWaitsForAGracefulEnd(t *testing.T) {
 	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))
 	gone := make(chan time.Time, 1)
 	pods := v1.SchemeGroupVersion.WithResource("pods")
-	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { // as a kubelet ends it
+	// as a kubelet ends it
+	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		name := a.(clienttesting.DeleteAction).GetName()
 		obj, err := c.Tracker().Get(pods, "default", name)
 		if err != nil {

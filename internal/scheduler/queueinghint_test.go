@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// The journal says of an event that did not wake a Pod which plugin saw no help in it, once for each kind, and the Pod is not tried for it.
+// The journal says of an event that did not wake a Pod which plugin saw no help in it, once for
+// each kind, and the Pod is not tried for it.
 func TestAnEventThatDoesNotHelpIsToldOf(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))

@@ -33,13 +33,17 @@ func recordedOf(t *testing.T, from <-chan *replay.Decision, name string) *replay
 	}
 }
 
-// What the running scheduler records, of Pods that fit, that fit nowhere, and that mount a claim, is decided again alike.
+// What the running scheduler records, of Pods that fit, that fit nowhere, and that mount a claim,
+// is decided again alike.
 func TestTheSchedulerRecordsWhatCanBeReplayed(t *testing.T) {
 	t.Parallel()
 	recorded := make(chan *replay.Decision, 1000)
-	c := start(t, func(o *Options) { o.Record = func(d *replay.Decision) { recorded <- d } }, aNode("n1", "4"), aNode("n2", "4"), aNode("n3", "1"))
+	c := start(t, func(o *Options) { o.Record = func(d *replay.Decision) { recorded <- d } }, aNode("n1", "4"),
+		aNode("n2", "4"), aNode("n3", "1"))
 	mounts := aPod("mounts", "1")
-	mounts.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "absent"}}}}
+	mounts.Spec.Volumes = []v1.Volume{
+		{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+			ClaimName: "absent"}}}}
 	for _, p := range []*v1.Pod{aPod("first", "2"), aPod("second", "2"), aPod("huge", "64"), mounts} {
 		c.create(p)
 		again, err := replay.Open(recordedOf(t, recorded, p.Name))

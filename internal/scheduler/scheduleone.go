@@ -38,14 +38,16 @@ func (a *schedulingAttempt) timePoint(point string) func() {
 	return func() { a.pointDurations[point] += journal.Took(time.Since(began)) }
 }
 
-// scheduleOne runs one scheduling cycle and, when it finds a node, starts the binding cycle beside the next.
+// scheduleOne runs one scheduling cycle and, when it finds a node, starts the binding cycle beside
+// the next.
 func (s *Scheduler) scheduleOne(ctx context.Context, e *queue.Entry) {
 	p := e.Pod()
 	if s.podGroups.keyOf(p) != "" {
 		s.schedulePodGroup(ctx, e)
 		return
 	}
-	a := &schedulingAttempt{Entry: e, profile: s.profiles[p.Spec.SchedulerName], state: frameworkruntime.NewCycleState(), start: time.Now(), pointDurations: map[string]journal.Took{}}
+	a := &schedulingAttempt{Entry: e, profile: s.profiles[p.Spec.SchedulerName],
+		state: frameworkruntime.NewCycleState(), start: time.Now(), pointDurations: map[string]journal.Took{}}
 	a.state.RecordPluginMetrics = s.recordsPluginMetrics()
 	logger := klog.FromContext(ctx).WithValues("pod", klog.KObj(p))
 	if s.skipPodSchedule(a) {
@@ -64,7 +66,8 @@ func (s *Scheduler) scheduleOne(ctx context.Context, e *queue.Entry) {
 	}
 	s.nextStartNodeIndex += a.result.EvaluatedNodes
 	s.Journal.Put(podRef(p), a.fact)
-	c := frameworkruntime.PodCycle{State: a.state, Pod: bind.WithNodeName(p, a.result.SuggestedHost), Node: a.result.SuggestedHost}
+	c := frameworkruntime.PodCycle{State: a.state, Pod: bind.WithNodeName(p, a.result.SuggestedHost),
+		Node: a.result.SuggestedHost}
 	if f := s.binder.AssumeAndReserve(ctx, a.profile, c); f != nil {
 		s.handleBindingCycleError(ctx, a, c, f)
 		return
@@ -75,13 +78,15 @@ func (s *Scheduler) scheduleOne(ctx context.Context, e *queue.Entry) {
 }
 
 // startBindingCycle carries the choice out beside the next cycles.
-func (s *Scheduler) startBindingCycle(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f journal.Bound) {
+func (s *Scheduler) startBindingCycle(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle,
+	f journal.Bound) {
 	if !s.bindInline(ctx, a, c, f) {
 		s.bindAsync(ctx, a, c, f)
 	}
 }
 
-// bindAsync goes through all points with a goroutine that waits where there is something to wait for.
+// bindAsync goes through all points with a goroutine that waits where there is something to wait
+// for.
 func (s *Scheduler) bindAsync(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f journal.Bound) {
 	s.goroutine("binding")(func() {
 		s.statuses.WaitForWrite(ctx, c.Pod.UID)
@@ -97,11 +102,13 @@ func (s *Scheduler) bindAsync(ctx context.Context, a *schedulingAttempt, c frame
 	})
 }
 
-// skipPodSchedule tells whether the Pod need not be scheduled: it is being deleted, or has a node by assumption.
+// skipPodSchedule tells whether the Pod need not be scheduled: it is being deleted, or has a node
+// by assumption.
 func (s *Scheduler) skipPodSchedule(a *schedulingAttempt) bool {
 	p := a.Pod()
 	if p.DeletionTimestamp != nil {
-		a.profile.Handle.EventRecorder().Eventf(p, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "skip schedule deleting pod: %v/%v", p.Namespace, p.Name)
+		a.profile.Handle.EventRecorder().Eventf(p, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
+			"skip schedule deleting pod: %v/%v", p.Namespace, p.Name)
 		return true
 	}
 	s.mu.Lock()
@@ -173,7 +180,8 @@ func (s *Scheduler) logResult(logger klog.Logger, a *schedulingAttempt) {
 		v.Info("No node fits", "totalNodes", f.Nodes, "visitedNodes", f.Visited, "message", f.Message)
 		return
 	}
-	v.Info("Filter passed", "feasibleNodes", f.Feasible, "totalNodes", f.Nodes, "sampledFraction", float64(f.Visited)/float64(f.Nodes))
+	v.Info("Filter passed", "feasibleNodes", f.Feasible, "totalNodes", f.Nodes,
+		"sampledFraction", float64(f.Visited)/float64(f.Nodes))
 	for _, n := range f.Scores {
 		values := []any{"node", n.Node, "total", n.Total}
 		for _, part := range n.Parts {
@@ -192,24 +200,29 @@ func (s *Scheduler) logResult(logger klog.Logger, a *schedulingAttempt) {
 }
 
 // recordBound tells that the API server took the binding.
-func (s *Scheduler) recordBound(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f journal.Bound) {
-	klog.FromContext(ctx).V(2).Info("Successfully bound pod to node", "pod", klog.KObj(c.Pod), "node", c.Node, "evaluatedNodes", a.fact.Visited, "feasibleNodes", a.fact.Feasible)
+func (s *Scheduler) recordBound(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle,
+	f journal.Bound) {
+	klog.FromContext(ctx).V(2).Info("Successfully bound pod to node", "pod", klog.KObj(c.Pod), "node", c.Node,
+		"evaluatedNodes", a.fact.Visited, "feasibleNodes", a.fact.Feasible)
 	s.Journal.Put(podRef(c.Pod), f)
 	s.writer.ScheduledEvent(ctx, a.profile.Name, c, func() {
-		a.profile.Handle.EventRecorder().Eventf(c.Pod, nil, v1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node)
+		a.profile.Handle.EventRecorder().Eventf(c.Pod, nil, v1.EventTypeNormal, "Scheduled", "Binding",
+			"Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node)
 	})
 	s.metrics.observeAttempt(a, "scheduled")
 	s.metrics.observeScheduled(a)
 }
 
-// handleUnschedulable sees what PostFilter plugins can do for a Pod that fits nowhere and puts it back.
+// handleUnschedulable sees what PostFilter plugins can do for a Pod that fits nowhere and puts it
+// back.
 func (s *Scheduler) handleUnschedulable(ctx context.Context, a *schedulingAttempt) {
 	s.flushBindings() // preemption may take long
 	r := a.result
 	out := failure{status: r.Status, unschedulablePlugins: r.UnschedulablePlugins, pendingPlugins: r.PendingPlugins}
 	if !r.Failed() && r.Nodes() > 0 && a.profile.HasPostFilterPlugins() {
 		done := a.timePoint("PostFilter")
-		result, status := a.profile.RunPostFilterPlugins(ctx, frameworkruntime.PodCycle{State: a.state, Pod: a.Pod()}, r.NodeToStatus())
+		result, status := a.profile.RunPostFilterPlugins(ctx, frameworkruntime.PodCycle{State: a.state, Pod: a.Pod()},
+			r.NodeToStatus())
 		done()
 		if status.IsError() {
 			klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed", "pod", klog.KObj(a.Pod()))

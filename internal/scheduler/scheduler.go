@@ -39,33 +39,46 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// bindingsPerWorker is how many bindings may be written at once for each worker that judges (parallelism in the configuration).
+// bindingsPerWorker is how many bindings may be written at once for each worker that judges
+// (parallelism in the configuration).
 const bindingsPerWorker = 6
 
 // shutdownTimeout is how long events that are under way may take when the scheduler ends.
 const shutdownTimeout = 2 * time.Second
 
-// defaultPluginTimeout is how long a plugin that is not built in may take, unless Options say otherwise.
+// defaultPluginTimeout is how long a plugin that is not built in may take, unless Options say
+// otherwise.
 const defaultPluginTimeout = 30 * time.Second
 
 // Options are what a scheduler is made from.
 type Options struct {
-	features.Features // GenericWorkload: Pods of a PodGroup are scheduled together; V136: FailedScheduling is told in the words of v1.36
+	// GenericWorkload: Pods of a PodGroup are scheduled together; V136: FailedScheduling is told in
+	// the words of v1.36
+	features.Features
 
-	Client           kubernetes.Interface
-	Writer           *apiwriter.Writer                           // for bindings and their events; nil: Client writes them
-	KubeConfig       *rest.Config                                // for plugins that make their own clients; may be nil
-	Informers        informers.SharedInformerFactory             // nil: its own; Run starts it
-	Dynamic          dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
-	Config           *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default, with every node scored
-	Journal          journal.Sink                                // nil: none
-	Plugins          map[string]plugins.Factory                  // out-of-tree plugins by name
-	Metrics          metrics.KubeRegistry                        // nil: none
-	Seed             uint64                                      // of the choice among equal nodes; 0: the time of day
-	PluginTimeout    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
-	MinFeasibleNodes int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
-	ShadowCheck      bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
-	Record           func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
+	Client kubernetes.Interface
+	// for bindings and their events; nil: Client writes them
+	Writer     *apiwriter.Writer
+	KubeConfig *rest.Config                    // for plugins that make their own clients; may be nil
+	Informers  informers.SharedInformerFactory // nil: its own; Run starts it
+	// for custom resources; nil: made from KubeConfig, none without
+	Dynamic dynamic.Interface
+	// completed (config.Load, config.Default); nil: the default, with every node scored
+	Config  *schedulerconfig.KubeSchedulerConfiguration
+	Journal journal.Sink               // nil: none
+	Plugins map[string]plugins.Factory // out-of-tree plugins by name
+	Metrics metrics.KubeRegistry       // nil: none
+	Seed    uint64                     // of the choice among equal nodes; 0: the time of day
+	// a plugin that is not built in and takes longer is given up; 0: 30 s
+	PluginTimeout time.Duration
+	// nodes to find feasible whatever the percentage says; 0: 100, as upstream
+	MinFeasibleNodes int
+	// rule twice, from memory and by asking every plugin about every node, and report any
+	// difference
+	ShadowCheck bool
+	// is given every ruling with all it was made from, which costs more than the ruling; nil:
+	// nobody
+	Record func(*replay.Decision)
 }
 
 // Scheduler schedules the Pods of its profiles.
@@ -159,12 +172,15 @@ func New(o Options) (*Scheduler, error) {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
 	s := &Scheduler{
-		Options: o, profiles: map[string]*frameworkruntime.Profile{}, currentSnapshot: &frameworkruntime.CurrentSnapshot{}, waitingPods: frameworkruntime.NewWaitingPods(), wake: make(chan struct{}, 1),
+		Options: o, profiles: map[string]*frameworkruntime.Profile{},
+		currentSnapshot: &frameworkruntime.CurrentSnapshot{}, waitingPods: frameworkruntime.NewWaitingPods(),
+		wake:   make(chan struct{}, 1),
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
 		pods:   o.Informers.Core().V1().Pods().Lister(), writer: bind.NewAPIWriter(o.Writer),
-		eventHandlers:   eventHandlers{custom: custom, podGroups: gangs, devices: &devices{}},
-		schedulingCycle: schedulingCycle{scratch: &scratch{rand: rand.New(rand.NewPCG(o.Seed, 0))}, configs: map[string]json.RawMessage{}},
-		lockedState:     lockedState{cache: snapshot.NewCache(), nominator: queue.NewNominator()},
+		eventHandlers: eventHandlers{custom: custom, podGroups: gangs, devices: &devices{}},
+		schedulingCycle: schedulingCycle{scratch: &scratch{rand: rand.New(rand.NewPCG(o.Seed, 0))},
+			configs: map[string]json.RawMessage{}},
+		lockedState: lockedState{cache: snapshot.NewCache(), nominator: queue.NewNominator()},
 	}
 	s.currentSnapshot.AssignedPod = s.assignedPod
 	s.metrics = newSchedulerMetrics(o.Metrics, o.GenericWorkload)
@@ -173,7 +189,8 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s.statuses = bind.NewPodStatusWriter(o.Client, s.latestPod)
 	s.statuses.APICalls, s.statuses.Writer = s.metrics.async.apiCalls.hooks(), s.writer
-	s.binder = &bind.Binder{Cache: assumeCache{s}, Done: s.doneWithQueue, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
+	s.binder = &bind.Binder{Cache: assumeCache{s}, Done: s.doneWithQueue,
+		Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
 		return nil, err
 	}
@@ -191,20 +208,26 @@ func New(o Options) (*Scheduler, error) {
 
 func (s *Scheduler) makeProfiles() error {
 	recorders := map[string]events.EventRecorderLogger{}
-	shared, err := s.devices.start(s.Options, func(profile string) events.EventRecorderLogger { return recorders[profile] })
+	shared, err := s.devices.start(s.Options,
+		func(profile string) events.EventRecorderLogger { return recorders[profile] })
 	if err != nil {
 		return err
 	}
 	shared.PodGroups, s.currentSnapshot.PodGroupStore = s.podGroups.podGroupStates(), s.podGroups.podGroupStates()
-	shared.PreemptionInputs = frameworkruntime.PreemptionInputs{PickStart: func(n int) int { return s.rand.IntN(n) }, Nominations: nominations{s}}
+	shared.PreemptionInputs = frameworkruntime.PreemptionInputs{PickStart: func(n int) int { return s.rand.IntN(n) },
+		Nominations: nominations{s}}
 	deps := frameworkruntime.Deps{
 		SharedState: shared,
-		Client:      s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, WaitingPods: s.waitingPods, Snapshot: s.currentSnapshot, PluginTimeout: s.PluginTimeout,
+		Client:      s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory,
+		WaitingPods: s.waitingPods, Snapshot: s.currentSnapshot, PluginTimeout: s.PluginTimeout,
 		Recorder:     func(profile string) events.EventRecorderLogger { return recorders[profile] },
 		Parallelizer: frameworkruntime.Parallelizer{Workers: int(*s.Config.Parallelism)},
 		Nominator:    nominator{s}, Activator: activator{s},
 		SelectorOf: newSelectorFinder(s.Informers).selectorOf,
-		Hooks:      frameworkruntime.Hooks{WaitingOnPermit: s.recordPermitWait, Preempting: s.recordPreempting, Preempted: s.recordPreempted, PreemptionSearched: s.metrics.async.preemption.observeSearch, Evicted: s.metrics.observeEviction, APICalls: s.metrics.async.apiCalls.hooks(), ObservePoint: s.metrics.observePoint, Go: s.goroutine("preemption")},
+		Hooks: frameworkruntime.Hooks{WaitingOnPermit: s.recordPermitWait, Preempting: s.recordPreempting,
+			Preempted: s.recordPreempted, PreemptionSearched: s.metrics.async.preemption.observeSearch,
+			Evicted: s.metrics.observeEviction, APICalls: s.metrics.async.apiCalls.hooks(),
+			ObservePoint: s.metrics.observePoint, Go: s.goroutine("preemption")},
 	}
 	if s.shadowCheck != nil {
 		deps.Hooks.ShadowCheckFailed = s.shadowCheck.reporter(s.Journal)
@@ -228,11 +251,13 @@ func (s *Scheduler) makeProfiles() error {
 				return err
 			}
 		}
-		s.profiles[p.Name], hints[p.Name] = p, s.metrics.timeHints(p.QueueingHints, func() framework.ClusterEvent { return s.queue.EventInHand() })
+		s.profiles[p.Name], hints[p.Name] = p,
+			s.metrics.timeHints(p.QueueingHints, func() framework.ClusterEvent { return s.queue.EventInHand() })
 		orders[p.Name] = queue.ProfileLess{Name: p.QueueSort.Name(), Less: p.QueueSort.Less}
 	}
 	s.queue = queue.New(queue.Options{
-		Less: prioritysort.New().Less, ProfileLess: orders, QueueingHints: hints, Log: klog.Background(), PreEnqueue: s.runPreEnqueuePlugins,
+		Less: prioritysort.New().Less, ProfileLess: orders, QueueingHints: hints, Log: klog.Background(),
+		PreEnqueue:     s.runPreEnqueuePlugins,
 		InitialBackoff: time.Duration(*s.Config.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(*s.Config.PodMaxBackoffSeconds) * time.Second,
 	})
@@ -258,7 +283,8 @@ func (s *Scheduler) runPreEnqueuePlugins(p *v1.Pod) *framework.Status {
 	return s.profiles[p.Spec.SchedulerName].RunPreEnqueuePlugins(context.Background(), p)
 }
 
-// waitForBindings waits for bindings under way; those that a plugin holds up which does not end are left.
+// waitForBindings waits for bindings under way; those that a plugin holds up which does not end are
+// left.
 func (s *Scheduler) waitForBindings(ctx context.Context) {
 	over := make(chan struct{})
 	go func() {
@@ -274,7 +300,8 @@ func (s *Scheduler) waitForBindings(ctx context.Context) {
 	}
 }
 
-// Run schedules until ctx ends, then waits for bindings under way. It returns an error only when it could not begin.
+// Run schedules until ctx ends, then waits for bindings under way. It returns an error only when it
+// could not begin.
 func (s *Scheduler) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	if err := s.events.StartRecordingToSinkWithContext(ctx); err != nil {

@@ -25,7 +25,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// cluster is a scheduler over a clientset in memory, whose binding subresource does what an API server's does.
+// cluster is a scheduler over a clientset in memory, whose binding subresource does what an API
+// server's does.
 type cluster struct {
 	*fake.Clientset
 	t        testing.TB
@@ -110,7 +111,8 @@ func run(t testing.TB, ctx context.Context, change func(*Options), objects []run
 
 func runOn(t testing.TB, ctx context.Context, clientset *fake.Clientset, change func(*Options)) *cluster {
 	t.Helper()
-	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
+	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t,
+		notes: &recordedFacts{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)
 	o := Options{Client: c, Journal: c.notes, Seed: 1}
 	if change != nil {
@@ -243,7 +245,8 @@ func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
 func aNode(name, cpu string, change ...func(*v1.Node)) *v1.Node {
 	n := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+			v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
 	}
 	for _, f := range change {
 		f(n)
@@ -297,11 +300,13 @@ func TestBindsWithOnePost(t *testing.T) {
 func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 	t.Parallel()
 	full := aPod("full", "4", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
-	tainted := aNode("n2", "4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}} })
+	tainted := aNode("n2", "4",
+		func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}} })
 	c := start(t, nil, aNode("n1", "4"), tainted, full)
 	c.create(aPod("web", "1"))
 	text := "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)." + preemptionEnd +
-		"0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
+		"0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for " +
+		"scheduling."
 	p := c.refused("web", text)
 	if got := scheduled(p).Reason; got != v1.PodReasonUnschedulable {
 		t.Errorf("reason %s", got)
@@ -318,7 +323,8 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 	woken := false
 	for _, f := range c.notes.of("web") {
 		q, ok := f.(journal.Queued)
-		woken = woken || ok && q.Cause == "AssignedPodDelete" && q.By == "NodeResourcesFit" && q.Object == "pod/default/full"
+		woken = woken || ok && q.Cause == "AssignedPodDelete" && q.By == "NodeResourcesFit" &&
+			q.Object == "pod/default/full"
 	}
 	if !woken {
 		t.Errorf("the journal does not say who woke the Pod: %v", c.notes.of("web"))
@@ -329,7 +335,8 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 func TestGatedPodWaitsForItsGates(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
-	c.create(aPod("gated", "1", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
+	c.create(aPod("gated", "1",
+		func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
 	c.create(aPod("after", "1"))
 	c.bound("after")
 	for _, f := range c.notes.of("gated") {
@@ -349,7 +356,8 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 func TestARefusedBindingIsToldInTheServersWords(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"conflict":  apierrors.NewConflict(v1.Resource("pods/binding"), "conflict", errors.New("pod conflict is already assigned to node \"n2\"")),
+		"conflict": apierrors.NewConflict(v1.Resource("pods/binding"),
+			"conflict", errors.New("pod conflict is already assigned to node \"n2\"")),
 		"forbidden": apierrors.NewForbidden(v1.Resource("pods"), "forbidden", errors.New("nobody binds this")),
 	} {
 		c := start(t, nil, aNode("n1", "1"))
@@ -358,7 +366,9 @@ func TestARefusedBindingIsToldInTheServersWords(t *testing.T) {
 		c.mu.Unlock()
 		c.create(aPod(name, "1"))
 		want := `running Bind plugin "DefaultBinder": ` + err.Error()
-		if got := scheduled(c.await(name, "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })); got.Reason != v1.PodReasonSchedulerError || got.Message != want {
+		if got := scheduled(
+			c.await(name, "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })); got.Reason !=
+			v1.PodReasonSchedulerError || got.Message != want {
 			t.Errorf("%s: %s: %s\nwant %s", name, got.Reason, got.Message, want)
 		}
 		c.event(name, "FailedScheduling", want)
@@ -389,12 +399,15 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 	on := func(node string, priority int32) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
 	}
-	c := start(t, nil, aNode("n1", "2"), aNode("n2", "2"), aPod("low1", "2", on("n1", 5)), aPod("low2", "2", on("n2", 3)))
+	c := start(t, nil, aNode("n1", "2"), aNode("n2", "2"), aPod("low1", "2", on("n1", 5)),
+		aPod("low2", "2", on("n2", 3)))
 	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(10)) }))
 	if got := c.bound("high"); got != "n2" {
 		t.Errorf("bound to %s, want n2, whose Pod has the lower priority", got)
 	}
-	c.event("high", "FailedScheduling", "0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement for pod on node n2, preempting 1 victims")
+	c.event("high", "FailedScheduling",
+		"0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement for pod on node n2, "+
+			"preempting 1 victims")
 	c.event("low2", "Preempted", "Preempted by pod uid-high on node n2")
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low1", metav1.GetOptions{}); err != nil {
 		t.Errorf("low1 should have been left alone: %v", err)
@@ -419,7 +432,8 @@ func TestPreemptionPolicyNever(t *testing.T) {
 	c := start(t, nil, aNode("n1", "2"), low)
 	never := v1.PreemptNever
 	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority, p.Spec.PreemptionPolicy = new(int32(10)), &never }))
-	c.refused("high", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"not eligible due to preemptionPolicy=Never.")
+	c.refused("high", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"not eligible due to preemptionPolicy=Never.")
 }
 
 func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {

@@ -18,10 +18,12 @@ type selectorFinder struct {
 }
 
 func newSelectorFinder(f informers.SharedInformerFactory) *selectorFinder {
-	return &selectorFinder{f.Core().V1().Services().Lister(), f.Core().V1().ReplicationControllers().Lister(), f.Apps().V1().ReplicaSets().Lister(), f.Apps().V1().StatefulSets().Lister()}
+	return &selectorFinder{f.Core().V1().Services().Lister(), f.Core().V1().ReplicationControllers().Lister(),
+		f.Apps().V1().ReplicaSets().Lister(), f.Apps().V1().StatefulSets().Lister()}
 }
 
-// selectorOf joins the selectors of all Services that select the Pod and that of its controller; an empty one when there is none.
+// selectorOf joins the selectors of all Services that select the Pod and that of its controller; an
+// empty one when there is none.
 func (o *selectorFinder) selectorOf(p *v1.Pod) labels.Selector {
 	set := labels.Set{}
 	if all, err := o.services.Services(p.Namespace).List(labels.Everything()); err == nil {

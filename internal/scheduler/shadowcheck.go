@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// shadowCheck rules, and searches for victims, a second time without memory and tells when the two differ. It costs what the memory saves, and more.
+// shadowCheck rules, and searches for victims, a second time without memory and tells when the two
+// differ. It costs what the memory saves, and more.
 type shadowCheck struct {
 	checks, differences *metrics.Counter
 }
@@ -23,10 +24,12 @@ func newShadowCheck(r metrics.KubeRegistry) *shadowCheck {
 		r = metrics.NewKubeRegistry()
 	}
 	count := func(name, help string) *metrics.Counter {
-		return metrics.NewCounter(&metrics.CounterOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+		return metrics.NewCounter(&metrics.CounterOpts{Namespace: "gantry", Subsystem: subsystem, Name: name,
+			Help: help, StabilityLevel: metrics.ALPHA})
 	}
 	s := &shadowCheck{
-		checks:      count("shadow_checks_total", "Rulings, and searches for victims, that were made a second time by asking every plugin about every node."),
+		checks: count("shadow_checks_total",
+			"Rulings, and searches for victims, that were made a second time by asking every plugin about every node."),
 		differences: count("shadow_differences_total", "Of these, those that differed from the one made from memory."),
 	}
 	r.MustRegister(s.checks, s.differences)
@@ -42,12 +45,14 @@ func (s *shadowCheck) reporter(j journal.Sink) func(context.Context, *v1.Pod, []
 		}
 		s.differences.Inc()
 		text := strings.Join(different, "; ")
-		klog.FromContext(ctx).Error(nil, "What comes from memory differs from the plain way, which is used", "pod", klog.KObj(p), "differences", text)
+		klog.FromContext(ctx).Error(nil, "What comes from memory differs from the plain way, which is used",
+			"pod", klog.KObj(p), "differences", text)
 		j.Put(podRef(p), journal.Acted{Controller: "scheduler", Action: "shadow check failed", Message: text})
 	}
 }
 
-// schedulePodChecked rules from memory; with ShadowCheck also without, and the plain ruling counts when they differ.
+// schedulePodChecked rules from memory; with ShadowCheck also without, and the plain ruling counts
+// when they differ.
 func (s *Scheduler) schedulePodChecked(ctx context.Context, in schedule.Input) *schedule.Result {
 	in.Cache = &s.eqCache
 	if s.shadowCheck == nil {
@@ -61,7 +66,8 @@ func (s *Scheduler) schedulePodChecked(ctx context.Context, in schedule.Input) *
 	}
 	quick := schedule.SchedulePod(ctx, in)
 	again := in
-	again.Cache, again.Buffers, again.State, again.TimePoint, again.PluginTimer = nil, nil, frameworkruntime.NewCycleState(), nil, nil
+	again.Cache, again.Buffers, again.State, again.TimePoint, again.PluginTimer = nil, nil,
+		frameworkruntime.NewCycleState(), nil, nil
 	again.PickTie = func(n int) int { return min(picked, n-1) }
 	plain := schedule.SchedulePod(ctx, again)
 	different := schedule.Differences(quick, plain)

@@ -41,8 +41,9 @@ func (o Options) guard(ctx context.Context) (*guard, error) {
 		return nil, err
 	}
 	who := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: o.Client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,
-		WebhookRetryBackoff: backoff, CacheTTL: reviewTTL,
+		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: o.Client.AuthenticationV1(),
+		TokenAccessReviewTimeout: reviewTimeout,
+		WebhookRetryBackoff:      backoff, CacheTTL: reviewTTL,
 	}
 	if ca != nil {
 		who.ClientCertificateCAContentProvider = ca
@@ -51,7 +52,8 @@ func (o Options) guard(ctx context.Context) (*guard, error) {
 	if g.who, _, err = who.New(); err != nil {
 		return nil, fmt.Errorf("%s: authentication: %w", o.Name, err)
 	}
-	may := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: o.Client.AuthorizationV1(), AllowCacheTTL: reviewTTL, DenyCacheTTL: reviewTTL, WebhookRetryBackoff: backoff}
+	may := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: o.Client.AuthorizationV1(),
+		AllowCacheTTL: reviewTTL, DenyCacheTTL: reviewTTL, WebhookRetryBackoff: backoff}
 	asked, err := may.New()
 	if err != nil {
 		return nil, fmt.Errorf("%s: authorization: %w", o.Name, err)
@@ -69,19 +71,22 @@ func (o Options) clientCA(ctx context.Context) (dynamiccertificates.CAContentPro
 	if o.ClientCA != nil {
 		return dynamiccertificates.NewStaticCAContent("client-ca", o.ClientCA)
 	}
-	c, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", o.Client)
+	c, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem,
+		"extension-apiserver-authentication", "client-ca-file", o.Client)
 	if err != nil {
 		return nil, fmt.Errorf("%s: client certificates: %w", o.Name, err)
 	}
 	if err := c.RunOnce(ctx); err != nil {
-		klog.FromContext(ctx).Info("Client certificates are not accepted: the API server does not publish its certificate authority", "configMap", "kube-system/extension-apiserver-authentication", "err", err)
+		klog.FromContext(ctx).Info("Client certificates are not accepted: the API server does not publish its "+
+			"certificate authority", "configMap", "kube-system/extension-apiserver-authentication", "err", err)
 		return nil, nil
 	}
 	go c.Run(ctx, 1)
 	return c, nil
 }
 
-// wrap lets those through who may, and answers the others as API servers do. Who shows credentials must be known, on open paths too.
+// wrap lets those through who may, and answers the others as API servers do. Who shows credentials
+// must be known, on open paths too.
 func (g *guard) wrap(next http.Handler) http.Handler {
 	resolver := &request.RequestInfoFactory{}
 	h := filters.WithAuthorization(next, g.may, scheme.Codecs)
@@ -94,7 +99,8 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 type first []authorizer.Authorizer
 
 // Authorize asks one after the other.
-func (f first) Authorize(ctx context.Context, a authorizer.Attributes) (decision authorizer.Decision, why string, err error) {
+func (f first) Authorize(ctx context.Context,
+	a authorizer.Attributes) (decision authorizer.Decision, why string, err error) {
 	for _, one := range f {
 		if decision, why, err = one.Authorize(ctx, a); decision == authorizer.DecisionAllow {
 			break

@@ -21,14 +21,16 @@ type Options struct {
 	Listener net.Listener // already open at Address; nil: opened at the start
 	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
 	KeyFile  string
-	ClientCA []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
+	// PEM of whom to trust client certificates from; nil: as the API server publishes it in
+	// kube-system
+	ClientCA []byte
 	Client   kubernetes.Interface // of the API server, which reviews tokens and rights
 	Open     []string             // paths anybody may ask for
 	Bound    func(address string) // told where it listens; may be nil
 }
 
-// Serve answers with handler over HTTPS until ctx ends; the channel is closed when it has ended. An address that is
-// taken is an error that wraps syscall.EADDRINUSE.
+// Serve answers with handler over HTTPS until ctx ends; the channel is closed when it has ended. An
+// address that is taken is an error that wraps syscall.EADDRINUSE.
 func Serve(ctx context.Context, o Options, handler http.Handler) (<-chan struct{}, error) {
 	cert, err := o.certificate()
 	if err != nil {

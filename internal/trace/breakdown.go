@@ -7,15 +7,19 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// StartPhase is a stretch between two milestones and what of it was spent in calls to the runtime, drivers and image pulls.
+// StartPhase is a stretch between two milestones and what of it was spent in calls to the runtime,
+// drivers and image pulls.
 type StartPhase struct {
-	Name  string        `json:"name"`
-	Took  time.Duration `json:"tookNanoseconds"`
-	Calls time.Duration `json:"callsNanoseconds"`          // wall time in CRI, CSI, CNI and device calls and image pulls, overlaps counted once
-	Init  time.Duration `json:"initNanoseconds,omitempty"` // wall time in which init containers ran and no call was under way
+	Name string        `json:"name"`
+	Took time.Duration `json:"tookNanoseconds"`
+	// wall time in CRI, CSI, CNI and device calls and image pulls, overlaps counted once
+	Calls time.Duration `json:"callsNanoseconds"`
+	// wall time in which init containers ran and no call was under way
+	Init time.Duration `json:"initNanoseconds,omitempty"`
 }
 
-// Own is the share of the stretch that was spent neither in such calls nor by the Pod's init containers.
+// Own is the share of the stretch that was spent neither in such calls nor by the Pod's init
+// containers.
 func (s StartPhase) Own() time.Duration { return s.Took - s.Calls - s.Init }
 
 type startMilestone struct {
@@ -44,11 +48,13 @@ func startBreakdown(entries []journal.Entry) []StartPhase {
 			if !m.is(e.Fact) || e.At.Before(since) {
 				continue
 			}
-			// Between finished or ready and a deletion lies the Pod's own time, which is nobody's latency.
+			// Between finished or ready and a deletion lies the Pod's own time, which is nobody's
+			// latency.
 			if from != "" && m.name != "deletion asked" && m.name != "finished" {
 				calls := covered(callSpans(entries), since, e.At)
 				both := covered(append(initSpans(entries), callSpans(entries)...), since, e.At)
-				out = append(out, StartPhase{Name: from + " → " + m.name, Took: e.At.Sub(since), Calls: calls, Init: both - calls})
+				out = append(out, StartPhase{Name: from + " → " + m.name, Took: e.At.Sub(since), Calls: calls,
+					Init: both - calls})
 			}
 			from, since = m.name, e.At
 			break
@@ -57,13 +63,14 @@ func startBreakdown(entries []journal.Entry) []StartPhase {
 	return out
 }
 
-// InCalls is the wall time between two moments that was spent in calls to the runtime, drivers and image pulls, overlaps counted once.
+// InCalls is the wall time between two moments that was spent in calls to the runtime, drivers and
+// image pulls, overlaps counted once.
 func (l PodTrace) InCalls(from, to time.Time) time.Duration {
 	return covered(callSpans(l.Entries), from, to)
 }
 
-// InStore is the wall time between two moments that was spent waiting for the store and in no such call, of the writes that leads picks: those on which what
-// comes later depends.
+// InStore is the wall time between two moments that was spent waiting for the store and in no such
+// call, of the writes that leads picks: those on which what comes later depends.
 func (l PodTrace) InStore(from, to time.Time, leads func(journal.Fact) bool) time.Duration {
 	all := callSpans(l.Entries)
 	calls := covered(all, from, to)

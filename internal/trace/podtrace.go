@@ -17,7 +17,8 @@ type PodTrace struct {
 	Partial   bool            `json:"partial,omitempty"` // the journal no longer holds the creation
 }
 
-// PodTraces sorts entries of one name into lives, oldest first. Entries without a UID belong to the life that was going on.
+// PodTraces sorts entries of one name into lives, oldest first. Entries without a UID belong to the
+// life that was going on.
 func PodTraces(entries []journal.Entry) []PodTrace {
 	var podTraces []PodTrace
 	at := map[string]int{}

@@ -34,14 +34,16 @@ func DecodeRequestTrace(header string) (s journal.RequestTrace, err error) {
 	return s, nil
 }
 
-// WriteRequestTrace tells how a write went: a line per step with begin and duration, below it what the step changed. Steps that neither changed nor refused
-// anything are counted in one line, unless all is set.
+// WriteRequestTrace tells how a write went: a line per step with begin and duration, below it what
+// the step changed. Steps that neither changed nor refused anything are counted in one line, unless
+// all is set.
 func WriteRequestTrace(w io.Writer, s journal.RequestTrace, all bool) error {
 	p := &printer{w: w}
 	p.line("%s", headline(s))
 	if s.Withheld != "" {
 		p.line("  the steps are withheld: %s", s.Withheld)
-		p.line("  → let a cluster administrator grant the verb %q on the resource, or ask as somebody who has it", journal.ExplainVerb)
+		p.line("  → let a cluster administrator grant the verb %q on the resource, or ask as somebody who has it",
+			journal.ExplainVerb)
 	}
 	quiet := map[string]int{}
 	var order []string
@@ -145,7 +147,8 @@ func remedy(s journal.RequestTrace) string {
 		}
 	}
 	if step == "" {
-		step = map[int]string{401: journal.StepAuthentication, 403: journal.StepAuthorization, 409: journal.StepStorage, 404: journal.StepStorage, 422: journal.StepValidation}[s.Code]
+		step = map[int]string{401: journal.StepAuthentication, 403: journal.StepAuthorization, 409: journal.StepStorage,
+			404: journal.StepStorage, 422: journal.StepValidation}[s.Code]
 	}
 	switch step {
 	case journal.StepAuthentication:
@@ -153,7 +156,8 @@ func remedy(s journal.RequestTrace) string {
 	case journal.StepImpersonation:
 		return "grant the verb impersonate on the user, group or service account, or leave out --as"
 	case journal.StepAuthorization:
-		return fmt.Sprintf("grant it: kubectl create role NAME --verb=%s --resource=%s, and a RoleBinding to %s", s.Verb, s.Resource, s.User)
+		return fmt.Sprintf("grant it: kubectl create role NAME --verb=%s --resource=%s, and a RoleBinding to %s",
+			s.Verb, s.Resource, s.User)
 	case journal.StepReading:
 		return "the body could not be made an object: check apiVersion, kind and the field named above"
 	case journal.StepValidation:
@@ -168,16 +172,21 @@ func remedy(s journal.RequestTrace) string {
 
 func admissionRemedy(by string) string {
 	for sign, text := range map[string]string{
-		"AdmissionWebhook":          "a webhook said no: satisfy what it says, or look at kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
-		"ValidatingAdmissionPolicy": "a policy said no: satisfy its message, or look at kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings",
-		"MutatingAdmissionPolicy":   "a policy failed: look at kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings",
-		"ResourceQuota":             "lower the requests or the number of objects, or raise the quota: kubectl describe resourcequota",
-		"LimitRanger":               "keep within the LimitRange: kubectl describe limitrange",
-		"PodSecurity":               "change the security context as the text says, or the namespace's label pod-security.kubernetes.io/enforce",
-		"ServiceAccount":            "make the service account first, or name one that is there",
-		"NamespaceLifecycle":        "make the namespace first, or wait until it has ended and make it anew",
-		"NodeRestriction":           "a node may write only itself and the Pods bound to it",
-		"Priority":                  "name a PriorityClass that is there: kubectl get priorityclasses",
+		"AdmissionWebhook": "a webhook said no: satisfy what it says, or look at kubectl get " +
+			"validatingwebhookconfigurations,mutatingwebhookconfigurations",
+		"ValidatingAdmissionPolicy": "a policy said no: satisfy its message, or look at kubectl get " +
+			"validatingadmissionpolicies,validatingadmissionpolicybindings",
+		"MutatingAdmissionPolicy": "a policy failed: look at kubectl get " +
+			"mutatingadmissionpolicies,mutatingadmissionpolicybindings",
+		"ResourceQuota": "lower the requests or the number of objects, or raise the quota: kubectl describe " +
+			"resourcequota",
+		"LimitRanger": "keep within the LimitRange: kubectl describe limitrange",
+		"PodSecurity": "change the security context as the text says, or the namespace's label " +
+			"pod-security.kubernetes.io/enforce",
+		"ServiceAccount":     "make the service account first, or name one that is there",
+		"NamespaceLifecycle": "make the namespace first, or wait until it has ended and make it anew",
+		"NodeRestriction":    "a node may write only itself and the Pods bound to it",
+		"Priority":           "name a PriorityClass that is there: kubectl get priorityclasses",
 	} {
 		if strings.Contains(by, sign) {
 			return text
@@ -191,7 +200,9 @@ func storageRemedy(code int) string {
 	case 404:
 		return "the object is not there: create it, or check name and namespace"
 	case 409:
-		return "it is there already, or somebody changed it meanwhile: read it again and repeat, or let kubectl apply merge"
+		return "it is there already, or somebody changed it meanwhile: read it again and repeat, or let kubectl " +
+			"apply " +
+			"merge"
 	}
 	return "look at the store: gantry etcd status"
 }

@@ -33,7 +33,8 @@ type Revision struct {
 	BeforeUnknown bool             `json:"lost,omitempty"`    // what was written is compacted away
 }
 
-// Manager is what an object itself says of a writer: metadata.managedFields, the last write of each.
+// Manager is what an object itself says of a writer: metadata.managedFields, the last write of
+// each.
 type Manager struct {
 	Name   string   `json:"manager"`
 	Verb   string   `json:"operation"`
@@ -94,7 +95,8 @@ func (h HistoryInput) History() History {
 	}
 	for _, n := range slices.Sorted(maps.Keys(at)) {
 		r := *at[n]
-		r.BeforeUnknown = n <= h.OldestRevision && len(r.Changes) == 0 && r.Verb != "create" || n <= h.OldestRevision && r.Verb == "create"
+		r.BeforeUnknown = n <= h.OldestRevision && len(r.Changes) == 0 && r.Verb != "create" ||
+			n <= h.OldestRevision && r.Verb == "create"
 		if r.Changes != nil {
 			r.Changed = nil
 		}
@@ -159,7 +161,8 @@ func managers(obj map[string]any) (out []Manager) {
 		m, _ := e.(map[string]any)
 		field := func(k string) string { s, _ := m[k].(string); return s }
 		fields, _ := m["fieldsV1"].(map[string]any)
-		out = append(out, Manager{Name: field("manager"), Verb: field("operation"), Sub: field("subresource"), At: field("time"), Fields: owned("", fields)})
+		out = append(out, Manager{Name: field("manager"), Verb: field("operation"), Sub: field("subresource"),
+			At: field("time"), Fields: owned("", fields)})
 	}
 	return out
 }
@@ -188,7 +191,8 @@ func owned(path string, fields map[string]any) (out []string) {
 	return out
 }
 
-// element is one key of a managedFields entry as a person writes it: f:image, k:{"name":"web"}, v:"x".
+// element is one key of a managedFields entry as a person writes it: f:image, k:{"name":"web"},
+// v:"x".
 func element(k string) string {
 	kind, text, _ := strings.Cut(k, ":")
 	if kind != "k" {
@@ -219,10 +223,12 @@ func (h History) WriteText(w io.Writer) error {
 		}
 		if len(r.Changed) > 0 {
 			p.line("      changed: %s (values compacted)", strings.Join(r.Changed, ", "))
-		} else if len(r.Managers) > 0 && len(r.Changes) == 0 && !r.BeforeUnknown && r.Verb != "create" && r.Verb != "remove" {
+		} else if len(r.Managers) > 0 && len(r.Changes) == 0 && !r.BeforeUnknown && r.Verb != "create" &&
+			r.Verb != "remove" {
 			p.line("      only who owns which fields")
 		} else if r.BeforeUnknown && r.Verb != "create" && r.Verb != "remove" {
-			p.line("      what it changed is compacted: the store keeps history from revision %d on, some minutes", h.OldestRevision)
+			p.line("      what it changed is compacted: the store keeps history from revision %d on, some minutes",
+				h.OldestRevision)
 		}
 	}
 	if len(h.Managers) > 0 {

@@ -18,20 +18,27 @@ func object(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// What the store keeps is told with its values, what it has compacted with the names the journal kept, and nothing is made up.
+// What the store keeps is told with its values, what it has compacted with the names the journal
+// kept, and nothing is made up.
 // row: OPS-14
 func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	wrote := func(n int64, verb, sub, user string, fields ...string) journal.Entry {
-		return journal.Entry{At: at, Fact: journal.Written{Verb: verb, Subresource: sub, User: user, Agent: "kubectl/v1", Revision: n, Changed: fields}}
+		return journal.Entry{At: at, Fact: journal.Written{Verb: verb, Subresource: sub, User: user,
+			Agent: "kubectl/v1", Revision: n, Changed: fields}}
 	}
 	managed := func(manager, field string) string {
-		return `{"metadata":{"managedFields":[{"manager":"` + manager + `","operation":"Update","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:` + field + `":{}}}}}}]},"spec":{"containers":[{"name":"web","image":"` + field + `"}]}}`
+		return `{"metadata":{"managedFields":[{"manager":"` + manager +
+			`","operation":"Update","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:` + field +
+			`":{}}}}}}]},"spec":{"containers":[{"name":"web","image":"` + field + `"}]}}`
 	}
 	h := HistoryInput{
 		What: "pod/web in default", OldestRevision: 20,
-		Entries: []journal.Entry{wrote(10, "create", "", "ann"), wrote(12, "create", "binding", "system:kube-scheduler", "spec.nodeName"), wrote(15, "patch", "status", "system:node:a"), wrote(25, "patch", "", "bob")},
-		States:  []State{{Revision: 15, Object: object(t, managed("kubelet", "image"))}, {Revision: 25, Object: object(t, managed("kubectl-edit", "other"))}, {Revision: 30, Object: object(t, `{}`), Deleted: true}},
+		Entries: []journal.Entry{wrote(10, "create", "", "ann"), wrote(12, "create", "binding", "system:kube-scheduler",
+			"spec.nodeName"), wrote(15, "patch", "status", "system:node:a"), wrote(25, "patch", "", "bob")},
+		States: []State{{Revision: 15, Object: object(t, managed("kubelet", "image"))},
+			{Revision: 25, Object: object(t, managed("kubectl-edit", "other"))},
+			{Revision: 30, Object: object(t, `{}`), Deleted: true}},
 	}
 	var out strings.Builder
 	if err := h.History().WriteText(&out); err != nil {
@@ -55,10 +62,12 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 // A story is told with what each step changed and with a remedy when the write was refused.
 func TestStoryText(t *testing.T) {
 	s := journal.RequestTrace{
-		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403, Took: journal.Took(3 * time.Millisecond),
+		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403,
+		Took:    journal.Took(3 * time.Millisecond),
 		Refusal: `pods "web" is forbidden: exceeded quota: small`, Steps: []journal.Step{
 			{Name: journal.StepMutation, By: "NamespaceLifecycle"},
-			{Name: journal.StepMutation, By: "Priority", At: journal.Took(time.Millisecond), Took: journal.Took(time.Millisecond), Changes: []journal.Change{{Path: "spec.priority", Now: 0}}},
+			{Name: journal.StepMutation, By: "Priority", At: journal.Took(time.Millisecond),
+				Took: journal.Took(time.Millisecond), Changes: []journal.Change{{Path: "spec.priority", Now: 0}}},
 			{Name: journal.StepAdmission, By: "ResourceQuota", Refused: true, Error: "exceeded quota: small"},
 		},
 	}

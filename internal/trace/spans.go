@@ -64,8 +64,10 @@ func either(fs ...func(journal.Fact) bool) func(journal.Fact) bool {
 // stages are the chapters of a life, in order; one row each.
 var stages = []spanStage{
 	{"waiting and judged", is[journal.Queued], either(is[journal.Bound], is[journal.Removed])},
-	{"starting", is[journal.Accepted], either(phase("Running", "Succeeded", "Failed"), is[journal.Refused], is[journal.Released])},
-	{"becoming ready", phase("Running"), either(condition("Ready", "True"), phase("Succeeded", "Failed"), is[journal.Killing], is[journal.Released])},
+	{"starting", is[journal.Accepted], either(phase("Running", "Succeeded", "Failed"), is[journal.Refused],
+		is[journal.Released])},
+	{"becoming ready", phase("Running"), either(condition("Ready", "True"), phase("Succeeded", "Failed"),
+		is[journal.Killing], is[journal.Released])},
 	{"ending", is[journal.Deleting], is[journal.Removed]},
 }
 
@@ -99,11 +101,13 @@ func spans(entries []journal.Entry) []Span {
 		}
 	}
 	root.Children = append(root.Children, outer...)
-	sort.SliceStable(root.Children, func(i, j int) bool { return root.Children[i].Start.Before(root.Children[j].Start) })
+	sort.SliceStable(root.Children,
+		func(i, j int) bool { return root.Children[i].Start.Before(root.Children[j].Start) })
 	return []Span{root}
 }
 
-// stageSpan makes the span of a stage from the first entry that opens it to the first one after that shuts it.
+// stageSpan makes the span of a stage from the first entry that opens it to the first one after
+// that shuts it.
 func stageSpan(st spanStage, entries []journal.Entry, last time.Time) (Span, bool) {
 	for i, e := range entries {
 		if !st.opens(e.Fact) {
@@ -162,9 +166,11 @@ func callSpan(e journal.Entry) (Span, bool) {
 }
 
 // pointOrder is the order in which a cycle passes the extension points.
-var pointOrder = []string{"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve", "Permit"}
+var pointOrder = []string{"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve",
+	"Permit"}
 
-// points lays a cycle's extension points one after the other: the journal keeps their lengths, and a cycle runs them in order.
+// points lays a cycle's extension points one after the other: the journal keeps their lengths, and
+// a cycle runs them in order.
 func points(f journal.Ruled, cycle Span) []Span {
 	var out []Span
 	at := cycle.Start

@@ -26,7 +26,9 @@ func sampleTrace(uid string, start time.Time) []journal.Entry {
 	return []journal.Entry{
 		e(2, "apiserver", journal.Written{Verb: "create", User: "admin", Revision: 10, Took: took(2)}),
 		e(3, "scheduler", journal.Queued{Queue: "active", Cause: "PodAdd"}),
-		e(5, "scheduler", journal.Ruled{Attempt: 1, Winner: "n1", Nodes: 1, Scores: []journal.NodeScore{{Node: "n1", Total: 7}}, Took: took(1), Points: map[string]journal.Took{"Filter": took(1)}}),
+		e(5, "scheduler", journal.Ruled{Attempt: 1, Winner: "n1", Nodes: 1,
+			Scores: []journal.NodeScore{{Node: "n1", Total: 7}}, Took: took(1),
+			Points: map[string]journal.Took{"Filter": took(1)}}),
 		e(8, "scheduler", journal.Bound{Node: "n1", Took: took(5)}),
 		e(9, "kubelet", journal.Accepted{Source: "api"}),
 		e(100, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: took(80)}),
@@ -113,7 +115,8 @@ func TestWaitsForTheStore(t *testing.T) {
 	} {
 		calls, store := l.InCalls(at(c.from), at(c.to)), l.InStore(at(c.from), at(c.to), leads)
 		if calls != time.Duration(took(c.calls)) || store != time.Duration(took(c.store)) {
-			t.Errorf("from %d to %d ms: %s in calls and %s in the store, want %d and %d ms", c.from, c.to, calls, store, c.calls, c.store)
+			t.Errorf("from %d to %d ms: %s in calls and %s in the store, want %d and %d ms", c.from, c.to, calls, store,
+				c.calls, c.store)
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// Factory makes a plugin; it has the signature of kube-scheduler's. args are the plugin's arguments as the file has them (see DecodeInto); nil when it has none.
+// Factory makes a plugin; it has the signature of kube-scheduler's. args are the plugin's arguments
+// as the file has them (see DecodeInto); nil when it has none.
 type Factory = func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error)
 
 // Option changes the scheduler that New makes.
@@ -35,7 +36,8 @@ type command struct {
 	flags      server.Flags
 }
 
-// WithPlugin compiles a plugin in. It does nothing until a profile enables it by name. Names of the default profile's plugins are taken.
+// WithPlugin compiles a plugin in. It does nothing until a profile enables it by name. Names of the
+// default profile's plugins are taken.
 func WithPlugin(name string, factory Factory) Option {
 	return func(c *command) {
 		if _, have := plugins.Lookup(name); have || c.plugins[name] != nil {
@@ -52,10 +54,13 @@ func New(options ...Option) *cobra.Command {
 		o(c)
 	}
 	cmd := &cobra.Command{
-		Use: "kube-scheduler", Short: "A Kubernetes scheduler with plugins of its own", Args: cobra.NoArgs, SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+		Use: "kube-scheduler", Short: "A Kubernetes scheduler with plugins of its own", Args: cobra.NoArgs,
+		SilenceUsage: true,
+		RunE:         func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: clientConnection.kubeconfig of the configuration file, then the Pod's own service account)")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the API server (default: clientConnection.kubeconfig of the configuration file, then the Pod's "+
+			"own service account)")
 	cmd.Flags().StringVar(&c.master, "master", "", "address of the API server, over that of the kubeconfig")
 	c.flags.Add(cmd.Flags())
 	logs := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -89,7 +94,8 @@ func (c *command) run(ctx context.Context) error {
 	return server.Run(ctx, o)
 }
 
-// DecodeInto reads a plugin's arguments into a struct of its own; unknown fields are refused by name.
+// DecodeInto reads a plugin's arguments into a struct of its own; unknown fields are refused by
+// name.
 func DecodeInto(args runtime.Object, into any) error {
 	switch a := args.(type) {
 	case nil:

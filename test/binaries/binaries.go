@@ -1,6 +1,6 @@
 // Package binaries finds what `make build` made, for tests that run real containers.
 //
-// Chapter: tests. In: nothing. Out: directories, or a skipped test.
+// In: nothing. Out: directories, or a skipped test.
 package binaries
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Dir is the directory with runc, the shim, the pause program and cni/gantry-cni. The test is skipped without root, with GANTRY_NO_CONTAINERS set,
-// or when they are not built.
+// Dir is the directory with runc, the shim, the pause program and cni/gantry-cni. The test is
+// skipped without root, with GANTRY_NO_CONTAINERS set, or when they are not built.
 func Dir(t testing.TB) string {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
@@ -34,7 +34,8 @@ func Gantry(t testing.TB) string {
 	return file
 }
 
-// NextToTest is build/bin: where runc, the shim, the pause program and the CNI plugin are for a gantry that was built elsewhere.
+// NextToTest is build/bin: where runc, the shim, the pause program and the CNI plugin are for a
+// gantry that was built elsewhere.
 func NextToTest() string { return filepath.Join(Root(), "build/bin") }
 
 // Root is the top of the source tree.
@@ -43,8 +44,9 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Programs is the directory of gantry and of all that real containers need beside it: GANTRY_BIN when it is set, else what `make build` made. The test is
-// skipped without root, with GANTRY_NO_CONTAINERS set, or when one of them is missing.
+// Programs is the directory of gantry and of all that real containers need beside it: GANTRY_BIN
+// when it is set, else what `make build` made. The test is skipped without root, with
+// GANTRY_NO_CONTAINERS set, or when one of them is missing.
 func Programs(t testing.TB) string {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {

@@ -22,7 +22,8 @@ const (
 	found = "clients.example/found"
 )
 
-// copier is a small controller: of every ConfigMap with the label copy it keeps a Secret, and says so in an annotation.
+// copier is a small controller: of every ConfigMap with the label copy it keeps a Secret, and says
+// so in an annotation.
 type copier struct{ client.Client }
 
 // Reconcile implements reconcile.Reconciler.
@@ -58,19 +59,22 @@ func (r copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, r.Patch(ctx, &m, client.MergeFrom(before))
 }
 
-// A controller made with controller-runtime runs: caches, leader election, owned objects, finalizers, patches.
+// A controller made with controller-runtime runs: caches, leader election, owned objects,
+// finalizers, patches.
 func TestControllerRuntime(t *testing.T) {
 	onEach(t, func(t *testing.T, cfg *rest.Config) {
 		c := space(t, cfg, "runtime")
 		ctrl.SetLogger(klog.Background())
 		m, err := ctrl.NewManager(cfg, ctrl.Options{
-			Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}, LeaderElection: true, LeaderElectionID: "copier", LeaderElectionNamespace: "runtime",
+			Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}, LeaderElection: true,
+			LeaderElectionID: "copier", LeaderElectionNamespace: "runtime",
 			LeaderElectionReleaseOnCancel: true, Controller: config.Controller{SkipNameValidation: new(true)},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(copier{m.GetClient()}); err != nil {
+		if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(
+			copier{m.GetClient()}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -83,7 +87,9 @@ func TestControllerRuntime(t *testing.T) {
 			}
 		}()
 		maps, secrets := c.CoreV1().ConfigMaps("runtime"), c.CoreV1().Secrets("runtime")
-		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"copy": "yes"}}, Data: map[string]string{"k": "one"}}, metav1.CreateOptions{}); err != nil {
+		if _, err := maps.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"copy": "yes"}},
+				Data: map[string]string{"k": "one"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		holds := func(value string) func() bool {

@@ -36,7 +36,8 @@ func (b both) say(program []string, args ...string) string {
 
 var gaps = regexp.MustCompile(`\s{2,}`)
 
-// rows are a table's cells by line, sorted but for the head, without the columns that hold times and amounts.
+// rows are a table's cells by line, sorted but for the head, without the columns that hold times
+// and amounts.
 func rows(text string, without ...string) [][]string {
 	var out [][]string
 	var left []int
@@ -72,7 +73,8 @@ func (b both) alike(without []string, args ...string) [][]string {
 	return theirs
 }
 
-// crictl itself on the socket of Gantry's containerd: what it lists is what `gantry cri` lists, and what it stops the kubelet sees and starts again.
+// crictl itself on the socket of Gantry's containerd: what it lists is what `gantry cri` lists, and
+// what it stops the kubelet sees and starts again.
 //
 // row: CRI-29
 // row: CRI-30
@@ -99,11 +101,14 @@ func TestCrictl(t *testing.T) {
 		}
 		return p.Status.ContainerStatuses[0]
 	}
-	until(t, "the Pods run and end", func() bool { return status("web").State.Running != nil && status("ended").State.Terminated != nil })
-	until(t, "the sandbox of the one that ended is stopped", func() bool { return strings.Contains(b.say(b.gantry, "pods"), "NotReady") })
+	until(t, "the Pods run and end",
+		func() bool { return status("web").State.Running != nil && status("ended").State.Terminated != nil })
+	until(t, "the sandbox of the one that ended is stopped",
+		func() bool { return strings.Contains(b.say(b.gantry, "pods"), "NotReady") })
 	id := strings.TrimPrefix(status("web").ContainerID, "containerd://")
 
-	if got := b.alike([]string{"CREATED"}, "pods"); !slices.Equal(got[0], []string{"POD ID", "CREATED", "STATE", "NAME", "NAMESPACE", "ATTEMPT", "RUNTIME"}) || len(got) != 3 {
+	if got := b.alike([]string{"CREATED"}, "pods"); !slices.Equal(got[0], []string{"POD ID", "CREATED", "STATE", "NAME",
+		"NAMESPACE", "ATTEMPT", "RUNTIME"}) || len(got) != 3 {
 		t.Errorf("pods: %q", got)
 	}
 	if got := b.alike([]string{"CREATED"}, "ps"); len(got) != 2 || !slices.Contains(got[1], id[:13]) {
@@ -137,7 +142,8 @@ func TestCrictl(t *testing.T) {
 	})
 }
 
-// inspected is what an inspection says of the container, without what the programs add to the runtime's answer, empty fields, and times, which crictl words anew.
+// inspected is what an inspection says of the container, without what the programs add to the
+// runtime's answer, empty fields, and times, which crictl words anew.
 func inspected(text string) map[string]any {
 	var out struct{ Status map[string]any }
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
@@ -171,7 +177,8 @@ func (b both) create(c kubernetes.Interface, name string, policy corev1.RestartP
 	b.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 		RestartPolicy: policy, TerminationGracePeriodSeconds: new(int64(1)),
-		Containers: []corev1.Container{{Name: "app", Image: "docker.io/library/busybox:1.37", Command: []string{"sh", "-c", script}}},
+		Containers: []corev1.Container{{Name: "app", Image: "docker.io/library/busybox:1.37",
+			Command: []string{"sh", "-c", script}}},
 	}}
 	if _, err := c.CoreV1().Pods("crictl").Create(b.Context(), p, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)

@@ -38,10 +38,12 @@ func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
 }
 
 func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}})
+	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{},
+		&clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}})
 }
 
-// Helm installs a chart with a definition, an object of it and a hook, waits for it, upgrades it, rolls it back and takes it away.
+// Helm installs a chart with a definition, an object of it and a hook, waits for it, upgrades it,
+// rolls it back and takes it away.
 func TestHelm(t *testing.T) {
 	onEach(t, func(t *testing.T, cfg *rest.Config) {
 		const ns, name = "helm", "shop"
@@ -50,14 +52,16 @@ func TestHelm(t *testing.T) {
 		cfg.WarningHandler = rest.NoWarnings{}
 		c := space(t, cfg, ns)
 		hc := action.NewConfiguration(action.ConfigurationSetLogger(slog.NewTextHandler(io.Discard, nil)))
-		if err := hc.Init(&getter{cfg, ns, memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(cfg))}, ns, "secret"); err != nil {
+		if err := hc.Init(&getter{cfg, ns, memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(cfg))},
+			ns, "secret"); err != nil {
 			t.Fatal(err)
 		}
 		chart, err := loader.LoadDir("testdata/web")
 		if err != nil {
 			t.Fatal(err)
 		}
-		shops := dynamic.NewForConfigOrDie(cfg).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "shops"}).Namespace(ns)
+		shops := dynamic.NewForConfigOrDie(cfg).Resource(schema.GroupVersionResource{Group: "example.com",
+			Version: "v1", Resource: "shops"}).Namespace(ns)
 		check := func(when, size string, replicas int32) {
 			t.Helper()
 			d, err := c.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{})
@@ -73,7 +77,8 @@ func TestHelm(t *testing.T) {
 			}
 		}
 		install := action.NewInstall(hc)
-		install.ReleaseName, install.Namespace, install.WaitStrategy, install.Timeout = name, ns, kube.StatusWatcherStrategy, time.Minute
+		install.ReleaseName, install.Namespace, install.WaitStrategy, install.Timeout = name, ns,
+			kube.StatusWatcherStrategy, time.Minute
 		if _, err := install.Run(chart, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +103,8 @@ func TestHelm(t *testing.T) {
 		if _, err := away.Run(name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(
+			err) {
 			t.Errorf("the Deployment: %v", err)
 		}
 	})

@@ -26,8 +26,9 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-// rights are what metrics-server's own manifests give it: it reads /metrics/resource of every kubelet under its service account, and asks the API server who
-// its callers are. Its API is reached through the aggregator.
+// rights are what metrics-server's own manifests give it: it reads /metrics/resource of every
+// kubelet under its service account, and asks the API server who its callers are. Its API is
+// reached through the aggregator.
 const rights = `
 apiVersion: v1
 kind: ServiceAccount
@@ -92,7 +93,8 @@ type kubectl struct {
 }
 
 func (k kubectl) run(stdin string, args ...string) (string, error) {
-	c := exec.Command(filepath.Join(binDir(k.t), "gantry"), append([]string{"kubectl", "--kubeconfig", k.file}, args...)...)
+	c := exec.Command(filepath.Join(binDir(k.t), "gantry"), append([]string{"kubectl", "--kubeconfig", k.file},
+		args...)...)
 	c.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -100,7 +102,8 @@ func (k kubectl) run(stdin string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// metrics-server as it is released reads the kubelet, and kubectl top what metrics-server serves: what a Pod uses, and the node.
+// metrics-server as it is released reads the kubelet, and kubectl top what metrics-server serves:
+// what a Pod uses, and the node.
 //
 // row: KAP-04
 func TestMetricsServer(t *testing.T) {
@@ -118,7 +121,8 @@ func TestMetricsServer(t *testing.T) {
 		}
 		return err == nil
 	})
-	token, err := client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "metrics-server", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "metrics-server",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +158,10 @@ func serveMetrics(t *testing.T, kubeconfig string, port int) {
 	stop, done := make(chan struct{}), make(chan error, 1)
 	c := app.NewMetricsServerCommand(stop)
 	c.SetArgs([]string{
-		"--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig, "--secure-port", fmt.Sprint(port), "--cert-dir", t.TempDir(),
-		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types", "InternalIP", "--metric-resolution", "10s", "--kubelet-request-timeout", "5s",
+		"--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig,
+		"--secure-port", fmt.Sprint(port), "--cert-dir", t.TempDir(),
+		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types", "InternalIP",
+		"--metric-resolution", "10s", "--kubelet-request-timeout", "5s",
 	})
 	go func() { done <- c.ExecuteContext(context.Background()) }()
 	t.Cleanup(func() {
@@ -191,8 +197,10 @@ func bridgeAddress(t *testing.T) string {
 func writeConfig(t *testing.T, cfg *rest.Config, token string) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData, CertificateAuthority: cfg.CAFile}
-	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData, ClientCertificate: cfg.CertFile, ClientKey: cfg.KeyFile}
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData,
+		CertificateAuthority: cfg.CAFile}
+	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData,
+		ClientCertificate: cfg.CertFile, ClientKey: cfg.KeyFile}
 	if token != "" {
 		c.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	}

@@ -43,7 +43,8 @@ func gantryUp(t *testing.T) *rest.Config {
 func upInstance(t *testing.T) *instance.Instance {
 	t.Helper()
 	dir := binDir(t)
-	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
+	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 ||
+		os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("runs real containers: needs root and `make build`")
 	}
 	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
@@ -62,7 +63,8 @@ func upInstance(t *testing.T) *instance.Instance {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Archive(filepath.Join(at, "busybox.tar"), images.Only(images.Standard(), "docker.io/library/busybox:1.37")); err != nil {
+	if err := images.Archive(filepath.Join(at, "busybox.tar"),
+		images.Only(images.Standard(), "docker.io/library/busybox:1.37")); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Start(); err != nil {
@@ -96,7 +98,9 @@ func until(t *testing.T, what string, ask func() bool) {
 func space(t *testing.T, cfg *rest.Config, name string) kubernetes.Interface {
 	t.Helper()
 	c := kubernetes.NewForConfigOrDie(cfg)
-	if _, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	until(t, "the service account", func() bool {

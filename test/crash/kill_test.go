@@ -62,7 +62,8 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	data := t.TempDir()
-	return &server{t: t, bin: bin, dir: data, args: []string{"server", "--data-dir", data, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
+	return &server{t: t, bin: bin, dir: data, args: []string{"server", "--data-dir", data, "--bind-address",
+		"127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--node-name", "crash", "--secure-port", strconv.Itoa(port)}}
 }
 
@@ -125,7 +126,8 @@ func (l *ackedWrites) add(n string, m createdObject) int {
 	return len(l.acked)
 }
 
-// watcher follows the objects and resumes where it was. Its error is of an event lost, repeated or out of order.
+// watcher follows the objects and resumes where it was. Its error is of an event lost, repeated or
+// out of order.
 type watcher struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
@@ -136,7 +138,8 @@ type watcher struct {
 
 func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		stream, err := w.client.CoreV1().ConfigMaps(space).Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(w.last), LabelSelector: "crash", AllowWatchBookmarks: true})
+		stream, err := w.client.CoreV1().ConfigMaps(space).Watch(ctx,
+			metav1.ListOptions{ResourceVersion: fmt.Sprint(w.last), LabelSelector: "crash", AllowWatchBookmarks: true})
 		if err != nil {
 			select { // the server is away
 			case <-time.After(20 * time.Millisecond):
@@ -187,8 +190,8 @@ func (w *watcher) seen() (int, error) {
 	return len(w.added), w.err
 }
 
-// Every acknowledged write is there after the server was killed in the middle of writes, none is there twice, and a watcher that resumes misses nothing
-// and hears nothing twice.
+// Every acknowledged write is there after the server was killed in the middle of writes, none is
+// there twice, and a watcher that resumes misses nothing and hears nothing twice.
 // row: API-10
 func TestKilledInTheMiddleOfWrites(t *testing.T) {
 	s := newServer(t)

@@ -47,7 +47,8 @@ func (h *history) now() *kubernetes.Clientset {
 
 // controllers starts `gantry controllers` beside the server.
 func (h *history) controllers() {
-	h.ctrl = exec.Command(h.server.bin, "controllers", "--kubeconfig", filepath.Join(h.server.dir, "kubeconfig"), "--leader-elect=false")
+	h.ctrl = exec.Command(h.server.bin, "controllers", "--kubeconfig", filepath.Join(h.server.dir, "kubeconfig"),
+		"--leader-elect=false")
 	if err := h.ctrl.Start(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -105,11 +106,12 @@ var makers = []func(ctx context.Context, c *kubernetes.Clientset, ns string, m m
 // holder is the finalizer of what the test holds for a while.
 const holder = "crash.test/held"
 
-// live fills one namespace, deletes it and goes on creating: what is asked for after the deletion was acknowledged is refused, with 403 while the namespace
-// is there, and 404 afterwards.
+// live fills one namespace, deletes it and goes on creating: what is asked for after the deletion
+// was acknowledged is refused, with 403 while the namespace is there, and 404 afterwards.
 func (h *history) live(ctx context.Context, ns string, r *rand.Rand) {
 	h.insist(ctx, func(c *kubernetes.Clientset) error {
-		_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+			metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -125,7 +127,8 @@ func (h *history) live(ctx context.Context, ns string, r *rand.Rand) {
 	held := r.IntN(3)
 	for i := range held {
 		m := metav1.ObjectMeta{Name: fmt.Sprintf("held-%d", i), Finalizers: []string{holder}}
-		_, _ = h.now().CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: m}, metav1.CreateOptions{}) // as above
+		// as above
+		_, _ = h.now().CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: m}, metav1.CreateOptions{})
 	}
 	release := time.Duration(r.IntN(4000)) * time.Millisecond
 	h.insist(ctx, func(c *kubernetes.Clientset) error {
@@ -159,7 +162,8 @@ func (h *history) live(ctx context.Context, ns string, r *rand.Rand) {
 			})
 			return
 		}
-		if status, ok := err.(apierrors.APIStatus); ok && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && status.Status().Code != 403 {
+		if status, ok := err.(apierrors.APIStatus); ok && apierrors.HasStatusCause(err,
+			corev1.NamespaceTerminatingCause) && status.Status().Code != 403 {
 			h.t.Errorf("%s refuses with %d: %v", ns, status.Status().Code, err)
 		}
 		n, err := h.now().CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
@@ -188,8 +192,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Whatever was created in a namespace, and whoever was killed while it was deleted: in the end nothing of it is in etcd, and until then it is there,
-// Terminating, and refuses creations with 403.
+// Whatever was created in a namespace, and whoever was killed while it was deleted: in the end
+// nothing of it is in etcd, and until then it is there, Terminating, and refuses creations with
+// 403.
 func TestNothingIsLeftOfADeletedNamespace(t *testing.T) {
 	seed := *randomSource
 	if seed == 0 {

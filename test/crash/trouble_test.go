@@ -18,7 +18,8 @@ import (
 // put writes objects until one is refused or count were acknowledged, and returns what was.
 func put(ctx context.Context, c kubernetes.Interface, from, count int) (acked []string, err error) {
 	for i := from; i < from+count; i++ {
-		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i)}, Data: map[string]string{"x": strings.Repeat("x", 64<<10)}}
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i)},
+			Data: map[string]string{"x": strings.Repeat("x", 64<<10)}}
 		if _, err := c.CoreV1().ConfigMaps(space).Create(ctx, o, metav1.CreateOptions{}); err != nil {
 			return acked, err
 		}
@@ -50,7 +51,8 @@ func (s *server) ended() string {
 	return p.Output() + string(log)
 }
 
-// A disk that fills up ends the server with the reason. With room again it starts, and all that was acknowledged is there.
+// A disk that fills up ends the server with the reason. With room again it starts, and all that was
+// acknowledged is there.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a small disk")
@@ -117,7 +119,8 @@ func TestDamagedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	if said := s.ended(); !strings.Contains(said, "is damaged") || !strings.Contains(said, "restore it from a snapshot") || strings.Contains(said, "goroutine ") {
+	if said := s.ended(); !strings.Contains(said, "is damaged") || !strings.Contains(said,
+		"restore it from a snapshot") || strings.Contains(said, "goroutine ") {
 		t.Errorf("the server said:\n%s", said)
 	}
 	if now, err := os.ReadFile(db); err != nil || string(now) != string(bad) {

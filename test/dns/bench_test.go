@@ -10,7 +10,8 @@ import (
 	miekg "github.com/miekg/dns"
 )
 
-// BenchmarkQueries asks for Services' addresses from eight clients at once, each over a socket of its own.
+// BenchmarkQueries asks for Services' addresses from eight clients at once, each over a socket of
+// its own.
 func BenchmarkQueries(b *testing.B) {
 	w := newFixture(b, nil)
 	const services, clients = 200, 8

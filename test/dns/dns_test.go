@@ -38,7 +38,8 @@ func TestRecords(t *testing.T) {
 	w := newFixture(t, nil)
 	web := w.service("web", nil).Spec.ClusterIP
 	w.service("set", headless)
-	w.slice("set", endpoint("10.1.0.1", "zero", true), endpoint("10.1.0.2", "one", true), endpoint("10.1.0.3", "late", false), endpoint("10.1.0.4", "", true))
+	w.slice("set", endpoint("10.1.0.1", "zero", true), endpoint("10.1.0.2", "one", true),
+		endpoint("10.1.0.3", "late", false), endpoint("10.1.0.4", "", true))
 	w.service("away", func(s *v1.Service) {
 		s.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: "web.default.svc.cluster.local"}
 	})
@@ -50,7 +51,8 @@ func TestRecords(t *testing.T) {
 	w.service("about", external("round.default.svc.cluster.local"))
 	w.service("lost", external("none.default.svc.cluster.local"))
 	w.eventually("all is known", func() bool {
-		return w.records("zero.set.default.svc.cluster.local", miekg.TypeA) == "A 10.1.0.1" && w.records("lost.default.svc.cluster.local", miekg.TypeA) == ""
+		return w.records("zero.set.default.svc.cluster.local", miekg.TypeA) == "A 10.1.0.1" &&
+			w.records("lost.default.svc.cluster.local", miekg.TypeA) == ""
 	})
 	reverse, err := miekg.ReverseAddr(web)
 	if err != nil {
@@ -68,7 +70,10 @@ func TestRecords(t *testing.T) {
 		{reverse, miekg.TypePTR, "PTR web.default.svc.cluster.local."},
 		{"set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.1, A 10.1.0.2, A 10.1.0.4"},
 		{"late.set.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
-		{"_http._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "SRV 0 33 8080 10-1-0-4.set.default.svc.cluster.local., SRV 0 33 8080 one.set.default.svc.cluster.local., SRV 0 33 8080 zero.set.default.svc.cluster.local."},
+		{"_http._tcp.set.default.svc.cluster.local", miekg.TypeSRV,
+			"SRV 0 33 8080 10-1-0-4.set.default.svc.cluster.local., SRV 0 33 8080 " +
+				"one.set.default.svc.cluster.local., " +
+				"SRV 0 33 8080 zero.set.default.svc.cluster.local."},
 		{"_dns._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
 		{"_http._udp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
 		{"10-1-0-4.set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.4"},
@@ -77,7 +82,8 @@ func TestRecords(t *testing.T) {
 		{"10-1-0-1.default.pod.cluster.local", miekg.TypeA, "A 10.1.0.1"},
 		{"10-1-0-1.nowhere.pod.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"away.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME web.default.svc.cluster.local."},
-		{"farther.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME away.default.svc.cluster.local., CNAME web.default.svc.cluster.local."},
+		{"farther.default.svc.cluster.local", miekg.TypeA,
+			"A " + web + ", CNAME away.default.svc.cluster.local., CNAME web.default.svc.cluster.local."},
 		{"round.default.svc.cluster.local", miekg.TypeA, ""}, // a circle has an end
 		{"lost.default.svc.cluster.local", miekg.TypeA, ""},
 		{"dns-version.cluster.local", miekg.TypeTXT, `TXT "1.1.0"`},
@@ -91,7 +97,8 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	tcp := miekg.Client{Net: "tcp", Timeout: 5 * time.Second}
-	if r, _, err := tcp.Exchange(new(miekg.Msg).SetQuestion("web.default.svc.cluster.local.", miekg.TypeA), w.server.Address().String()); err != nil || len(r.Answer) != 1 {
+	if r, _, err := tcp.Exchange(new(miekg.Msg).SetQuestion("web.default.svc.cluster.local.", miekg.TypeA),
+		w.server.Address().String()); err != nil || len(r.Answer) != 1 {
 		t.Errorf("by TCP: %v %v", r, err)
 	}
 }
@@ -104,13 +111,15 @@ func TestChangesShowAtOnce(t *testing.T) {
 		ip := fmt.Sprintf("10.2.0.%d", i+1)
 		began := time.Now()
 		w.slice("set", endpoint(ip, "", true))
-		w.eventually("the new endpoint is answered", func() bool { return strings.Contains(w.records("set.default.svc.cluster.local", miekg.TypeA), ip) })
+		w.eventually("the new endpoint is answered",
+			func() bool { return strings.Contains(w.records("set.default.svc.cluster.local", miekg.TypeA), ip) })
 		t.Logf("answered after %s", time.Since(began))
 	}
 	if err := w.Client.CoreV1().Services("default").Delete(t.Context(), "set", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the name is gone", func() bool { return w.records("set.default.svc.cluster.local", miekg.TypeA) == "NXDOMAIN" })
+	w.eventually("the name is gone",
+		func() bool { return w.records("set.default.svc.cluster.local", miekg.TypeA) == "NXDOMAIN" })
 }
 
 func TestUpstreamsAndStubDomains(t *testing.T) {
@@ -122,13 +131,16 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 		t.Errorf("outside the cluster: %q", got)
 	}
 	maps := w.Client.CoreV1().ConfigMaps("kube-system")
-	m, err := maps.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: plan.ConfigMapName}, Data: map[string]string{
-		plan.KeyUpstreams: fmt.Sprintf("[%q]", second.at), plan.KeyStubs: fmt.Sprintf(`{"corp.example": [%q]}`, stub.at),
-	}}, metav1.CreateOptions{})
+	m, err := maps.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: plan.ConfigMapName},
+		Data: map[string]string{
+			plan.KeyUpstreams: fmt.Sprintf("[%q]", second.at), plan.KeyStubs: fmt.Sprintf(`{"corp.example": [%q]}`,
+				stub.at),
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the stub domain is in force", func() bool { return w.records("x.corp.example", miekg.TypeA) == "A 192.0.2.3" })
+	w.eventually("the stub domain is in force",
+		func() bool { return w.records("x.corp.example", miekg.TypeA) == "A 192.0.2.3" })
 	if got := w.records("b.example.com", miekg.TypeA); got != "A 192.0.2.2" {
 		t.Errorf("the ConfigMap's upstream is not asked: %q", got)
 	}
@@ -157,10 +169,12 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 	})
 }
 
-// Answers of upstreams are cached; a dead one gives SERVFAIL before a client gives up, and never slows the cluster's names.
+// Answers of upstreams are cached; a dead one gives SERVFAIL before a client gives up, and never
+// slows the cluster's names.
 func TestDeadUpstream(t *testing.T) {
 	up := newUpstream(t, "192.0.2.1")
-	w := newFixture(t, func(o *dns.Options) { o.NoUpstreams, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{up.at}} })
+	w := newFixture(t,
+		func(o *dns.Options) { o.NoUpstreams, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{up.at}} })
 	for range 3 {
 		w.records("same.example.com", miekg.TypeA)
 	}
@@ -173,7 +187,8 @@ func TestDeadUpstream(t *testing.T) {
 		t.Errorf("%q after %s, want SERVFAIL within the 5 s that resolvers wait", got, time.Since(began))
 	}
 	began = time.Now()
-	if got := w.records("kubernetes.default.svc.cluster.local", miekg.TypeA); got != "A 10.96.0.1" || time.Since(began) > 5*time.Second {
+	if got := w.records("kubernetes.default.svc.cluster.local", miekg.TypeA); got != "A 10.96.0.1" ||
+		time.Since(began) > 5*time.Second {
 		t.Errorf("%q after %s", got, time.Since(began))
 	}
 	up.silent.Store(false)
@@ -208,15 +223,20 @@ func TestNothingPanics(t *testing.T) {
 	}
 	defer raw.Close()
 	before := testutil.ToFloat64(vars.Panic)
-	label := rapid.SampledFrom([]string{"", "a", "_", "_http", "_tcp", "set", "bare", "zero", "default", "svc", "pod", "cluster", "local", "10-1-0-1", "in-addr", "arpa", "ip6", "1", "*", "any", "endpoint", "ns", "dns", "xn--", strings.Repeat("l", 63)})
+	label := rapid.SampledFrom([]string{"", "a", "_", "_http", "_tcp", "set", "bare", "zero", "default", "svc", "pod",
+		"cluster", "local", "10-1-0-1", "in-addr", "arpa", "ip6", "1", "*", "any", "endpoint", "ns", "dns", "xn--",
+		strings.Repeat("l", 63)})
 	rapid.Check(t, func(t *rapid.T) {
 		if rapid.Bool().Draw(t, "garbage") {
 			_, _ = raw.Write(rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "bytes")) // no answer is due
 			return
 		}
-		name := strings.Join(rapid.SliceOfN(label, 0, 8).Draw(t, "labels"), ".") + rapid.SampledFrom([]string{".", ".svc.cluster.local.", ".cluster.local.", ".pod.cluster.local.", ".in-addr.arpa."}).Draw(t, "end")
+		name := strings.Join(rapid.SliceOfN(label, 0, 8).Draw(t, "labels"), ".") + rapid.SampledFrom(
+			[]string{".", ".svc.cluster.local.", ".cluster.local.", ".pod.cluster.local.", ".in-addr.arpa."}).Draw(t,
+			"end")
 		q := new(miekg.Msg).SetQuestion(name, rapid.Uint16().Draw(t, "type"))
-		q.Question[0].Qclass = rapid.SampledFrom([]uint16{miekg.ClassINET, miekg.ClassCHAOS, miekg.ClassANY, 0}).Draw(t, "class")
+		q.Question[0].Qclass = rapid.SampledFrom([]uint16{miekg.ClassINET, miekg.ClassCHAOS, miekg.ClassANY, 0}).Draw(t,
+			"class")
 		q.Opcode = rapid.IntRange(0, 6).Draw(t, "opcode")
 		if wire, err := q.Pack(); err == nil {
 			_, _ = raw.Write(wire)

@@ -30,14 +30,16 @@ func newFixture(t testing.TB, change func(*dns.Options)) *fixture {
 	t.Helper()
 	w := &fixture{Cluster: testcluster.Start(t), t: t}
 	w.server = w.serve(change)
-	w.eventually("the API server's name is known", func() bool { return len(w.ask("kubernetes.default.svc.cluster.local", miekg.TypeA).Answer) == 1 })
+	w.eventually("the API server's name is known",
+		func() bool { return len(w.ask("kubernetes.default.svc.cluster.local", miekg.TypeA).Answer) == 1 })
 	return w
 }
 
 // serve starts one more server, until the test ends.
 func (w *fixture) serve(change func(*dns.Options)) *dns.Server {
 	w.t.Helper()
-	o := dns.Options{API: w.Config, Domain: "cluster.local", Node: "node-1", NoUpstreams: true, Listen: dns.Listen{Bind: netip.MustParseAddrPort("127.0.0.1:0")}}
+	o := dns.Options{API: w.Config, Domain: "cluster.local", Node: "node-1", NoUpstreams: true,
+		Listen: dns.Listen{Bind: netip.MustParseAddrPort("127.0.0.1:0")}}
 	if change != nil {
 		change(&o)
 	}
@@ -90,7 +92,8 @@ func (w *fixture) records(name string, kind uint16) string {
 	}
 	var out []string
 	for _, one := range r.Answer {
-		out = append(out, miekg.TypeToString[one.Header().Rrtype]+" "+strings.TrimPrefix(one.String(), one.Header().String()))
+		out = append(out, miekg.TypeToString[one.Header().Rrtype]+" "+strings.TrimPrefix(one.String(),
+			one.Header().String()))
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
@@ -98,7 +101,8 @@ func (w *fixture) records(name string, kind uint16) string {
 
 func (w *fixture) service(name string, change func(*v1.Service)) *v1.Service {
 	w.t.Helper()
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}}}
 	if change != nil {
 		change(s)
 	}
@@ -112,10 +116,13 @@ func (w *fixture) service(name string, change func(*v1.Service)) *v1.Service {
 func (w *fixture) slice(service string, endpoints ...discoveryv1.Endpoint) {
 	w.t.Helper()
 	e := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", GenerateName: service + "-", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints, Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(int32(8080))}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: service + "-",
+			Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(int32(8080))}},
 	}
-	if _, err := w.Client.DiscoveryV1().EndpointSlices("default").Create(w.t.Context(), e, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.DiscoveryV1().EndpointSlices("default").Create(w.t.Context(), e,
+		metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -131,18 +138,19 @@ func newUpstream(t testing.TB, says string) *upstream {
 	t.Helper()
 	u := &upstream{}
 	ready := make(chan struct{})
-	s := &miekg.Server{Addr: "127.0.0.1:0", Net: "udp", NotifyStartedFunc: func() { close(ready) }, Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, r *miekg.Msg) {
-		if u.silent.Load() {
-			return
-		}
-		m := new(miekg.Msg).SetReply(r)
-		if r.Question[0].Qtype == miekg.TypeA {
-			u.queries.Add(1)
-			a, _ := miekg.NewRR(r.Question[0].Name + " 1 IN A " + says)
-			m.Answer = []miekg.RR{a}
-		}
-		_ = w.WriteMsg(m)
-	})}
+	s := &miekg.Server{Addr: "127.0.0.1:0", Net: "udp", NotifyStartedFunc: func() { close(ready) },
+		Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, r *miekg.Msg) {
+			if u.silent.Load() {
+				return
+			}
+			m := new(miekg.Msg).SetReply(r)
+			if r.Question[0].Qtype == miekg.TypeA {
+				u.queries.Add(1)
+				a, _ := miekg.NewRR(r.Question[0].Name + " 1 IN A " + says)
+				m.Answer = []miekg.RR{a}
+			}
+			_ = w.WriteMsg(m)
+		})}
 	ended := make(chan error, 1)
 	go func() { ended <- s.ListenAndServe() }()
 	<-ready

@@ -13,8 +13,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Whatever Services and endpoints there are, names lead where DNS's specification says: a cluster IP, the ready ones of a headless Service, or those not
-// ready too where the Service wants it so, another name; and what does not exist has no address.
+// Whatever Services and endpoints there are, names lead where DNS's specification says: a cluster
+// IP, the ready ones of a headless Service, or those not ready too where the Service wants it so,
+// another name; and what does not exist has no address.
 func TestRandomServices(t *testing.T) {
 	w := newFixture(t, nil)
 	dice := rand.New(rand.NewPCG(6, 6))
@@ -27,11 +28,13 @@ func TestRandomServices(t *testing.T) {
 			want[name(s)] = "A " + w.service(s, nil).Spec.ClusterIP
 		case 1:
 			to := name(fmt.Sprint("s", dice.IntN(60)))
-			w.service(s, func(x *v1.Service) { x.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: to} })
+			w.service(s,
+				func(x *v1.Service) { x.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: to} })
 			want[name(s)] = "> " + to
 		default:
 			all := dice.IntN(2) == 0
-			w.service(s, func(x *v1.Service) { x.Spec.ClusterIP, x.Spec.PublishNotReadyAddresses = v1.ClusterIPNone, all })
+			w.service(s,
+				func(x *v1.Service) { x.Spec.ClusterIP, x.Spec.PublishNotReadyAddresses = v1.ClusterIPNone, all })
 			var ends []discoveryv1.Endpoint
 			var ips []string
 			for n := range dice.IntN(4) {
@@ -57,11 +60,13 @@ func TestRandomServices(t *testing.T) {
 	}
 	w.service("last", nil)
 	w.slice("last", endpoint("10.1.99.1", "", true))
-	w.eventually("the last is known", func() bool { return strings.HasPrefix(w.records(name("last"), miekg.TypeA), "A ") })
+	w.eventually("the last is known",
+		func() bool { return strings.HasPrefix(w.records(name("last"), miekg.TypeA), "A ") })
 	for _, n := range slices.Sorted(maps.Keys(want)) {
 		expect := want[n]
 		if to, alias := strings.CutPrefix(expect, "> "); alias {
-			// An alias is answered with what it leads to, step by step; one that leads nowhere, or round in a circle, has no address.
+			// An alias is answered with what it leads to, step by step; one that leads nowhere, or
+			// round in a circle, has no address.
 			end := n
 			for range len(want) {
 				next, more := strings.CutPrefix(want[end], "> ")

@@ -66,7 +66,8 @@ func freePort(t *testing.T) int {
 	return port
 }
 
-// newCluster prepares a cluster of its own and has it removed, and checked for leftovers, when the test ends.
+// newCluster prepares a cluster of its own and has it removed, and checked for leftovers, when the
+// test ends.
 func newCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	bin := binaries(t)
@@ -132,7 +133,8 @@ func (c *cluster) remove() {
 		}
 		c.proc.Kill()
 	}
-	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "clean", "--data-dir", c.dir, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr")).CombinedOutput()
+	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "clean", "--data-dir", c.dir, "--bridge",
+		c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr")).CombinedOutput()
 	if err != nil {
 		c.t.Errorf("gantry clean: %v\n%s", err, out)
 	}
@@ -212,7 +214,8 @@ func (c *cluster) try(stdin string, args ...string) (string, error) {
 	return early.ReplaceAllString(string(out), ""), err
 }
 
-// early is what kubectl logs when a server's first message, an empty one that says that a stream is open, overtakes its own opening of that stream.
+// early is what kubectl logs when a server's first message, an empty one that says that a stream is
+// open, overtakes its own opening of that stream.
 var early = regexp.MustCompile(`(?m)^E.* websocket\.go:\d+\] Unknown stream id \d, discarding message\n`)
 
 // gantry runs a subcommand against this cluster.

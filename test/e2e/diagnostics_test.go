@@ -9,14 +9,18 @@ import (
 	"time"
 )
 
-// kubeletFile writes a KubeletConfiguration: static Pods in dir/manifests, no collection of images, which could not be pulled again.
+// kubeletFile writes a KubeletConfiguration: static Pods in dir/manifests, no collection of images,
+// which could not be pulled again.
 func kubeletFile(t *testing.T, dir string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "kubelet.yaml")
-	write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nimageGCHighThresholdPercent: 100\nhealthzPort: 0\nclusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nstaticPodPath: "+filepath.Join(dir, "manifests")+"\n")
+	write(t, file,
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nimageGCHighThresholdPercent: "+
+			"100\nhealthzPort: 0\nclusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nstaticPodPath: "+
+			filepath.Join(dir, "manifests")+"\n")
 	return file
 }
 
@@ -40,7 +44,8 @@ func (c *cluster) line(pod, pattern string) {
 	want := regexp.MustCompile(`(?m)^` + pod + ` +` + strings.ReplaceAll(pattern, " ", " +") + ` .*[0-9]+[smh]$`)
 	c.eventually(time.Minute, "kubectl get pod "+pod+" like "+pattern, func() (string, bool) {
 		out, _ := c.try("", "get", "pod", pod)
-		return out, strings.HasPrefix(out, "NAME") && regexp.MustCompile(`^NAME +READY +STATUS +RESTARTS +AGE\n`).MatchString(out) && want.MatchString(out)
+		return out, strings.HasPrefix(out, "NAME") && regexp.MustCompile(
+			`^NAME +READY +STATUS +RESTARTS +AGE\n`).MatchString(out) && want.MatchString(out)
 	})
 }
 
@@ -104,7 +109,9 @@ spec:
   initContainers: [{name: a, image: "busybox:1.28", command: ["false"]}]
   containers: [{name: app, image: "busybox:1.28"}]
 `)
-	c.kubectl("patch", "pod", "w-full", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed","reason":"Evicted"}}`) // what a node under pressure does to a new Pod
+	// what a node under pressure does to a new Pod
+	c.kubectl("patch", "pod", "w-full", "--subresource=status", "--type=merge", "-p",
+		`{"status":{"phase":"Failed","reason":"Evicted"}}`)
 	c.line("w-full", "0/1 Evicted 0")
 	c.line("w-pending", "0/1 Pending 0")
 	c.line("w-creating", "0/1 ContainerCreating 0")
@@ -117,13 +124,15 @@ spec:
 	c.kubectl("exec", "w-init", "-c", "a", "--", "touch", "/tmp/go")
 	c.line("w-init", "0/2 Init:1/2 0")
 	c.eventually(time.Minute, "the second init container does what it is told", func() (string, bool) {
-		out, err := c.try("", "exec", "w-init", "-c", "b", "--", "touch", "/tmp/go") // it may only just have been created
+		// it may only just have been created
+		out, err := c.try("", "exec", "w-init", "-c", "b", "--", "touch", "/tmp/go")
 		return out, err == nil
 	})
 	c.line("w-init", "2/2 Running 0")
 	c.kubectl("delete", "pod", "w-init", "--grace-period=20", "--wait=false") // its shells ignore TERM
 	c.line("w-init", "2/2 Terminating 0")
-	c.kubectl("delete", "pod", "--now", "w-full", "w-pending", "w-creating", "w-done", "w-error", "w-crash", "w-image", "w-initfail", "w-init")
+	c.kubectl("delete", "pod", "--now", "w-full", "w-pending", "w-creating", "w-done", "w-error", "w-crash", "w-image",
+		"w-initfail", "w-init")
 }
 
 // describeInit: a Pod in its first init container, in kubectl's words and in its events.
@@ -150,13 +159,21 @@ spec:
 	})
 	c.eventually(time.Minute, "describe", func() (string, bool) {
 		out := c.kubectl("describe", "pod", "myapp")
-		return out, regexp.MustCompile(`(?s)Status: +Pending\n.*Init Containers:\n  init-myservice:\n.*State: +Running\n.*Ready: +False\n.*  init-mydb:\n.*State: +Waiting\n +Reason: +PodInitializing\n.*` +
-			`Containers:\n  myapp-container:\n.*State: +Waiting\n +Reason: +PodInitializing\n +Ready: +False\n.*Conditions:\n.*Initialized +False.*Ready +False.*` +
-			`Events:\n.*Scheduled .*Pulled .*spec.initContainers\{init-myservice\}|Events:\n.*Scheduled .*Pulled .*Created .*Started `).MatchString(out)
+		return out, regexp.MustCompile(
+			`(?s)Status: +Pending\n.*Init Containers:\n  init-myservice:\n.*State: +Running\n.*Ready: +False\n.*  ` +
+				`init-mydb:\n.*State: +Waiting\n +Reason: +PodInitializing\n.*` +
+				`Containers:\n  myapp-container:\n.*State: +Waiting\n +Reason: +PodInitializing\n +Ready: ` +
+				`+False\n.*Conditions:\n.*Initialized +False.*Ready +False.*` +
+				`Events:\n.*Scheduled .*Pulled .*spec.initContainers\{init-myservice\}|Events:\n.*Scheduled .*Pulled ` +
+				`.*Created .*Started `).MatchString(out)
 	})
 	out := c.kubectl("get", "events", "--field-selector", "involvedObject.name=myapp,reason=Started", "-o",
-		`jsonpath={.items[0].type}|{.items[0].reason}|{.items[0].message}|{.items[0].source.component}|{.items[0].source.host}|{.items[0].count}|{.items[0].involvedObject.fieldPath}|{.items[0].firstTimestamp}|{.items[0].lastTimestamp}`)
-	if !regexp.MustCompile(`^Normal\|Started\|Container started\|kubelet\|cp-1\|1\|spec.initContainers\{init-myservice\}\|\d{4}-.*Z\|\d{4}-.*Z$`).MatchString(out) {
+		`jsonpath={.items[0].type}|{.items[0].reason}|{.items[0].message}|{.items[0].source.component}|`+
+			`{.items[0].source.host}|{.items[0].count}|{.items[0].involvedObject.fieldPath}|`+
+			`{.items[0].firstTimestamp}|{.items[0].lastTimestamp}`)
+	if !regexp.MustCompile(
+		`^Normal\|Started\|Container started\|kubelet\|cp-1\|1\|spec.initContainers\{init-myservice\}\|\d{4}-.*Z\|` +
+			`\d{4}-.*Z$`).MatchString(out) {
 		c.t.Errorf("event: %s", out)
 	}
 	c.kubectl("exec", "myapp", "-c", "init-myservice", "--", "touch", "/tmp/go")
@@ -196,7 +213,10 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybo
 	}
 	c.eventually(time.Minute, "describe of a crash loop", func() (string, bool) {
 		out := c.kubectl("describe", "pod", "c-app") // in the moment after a try it says Terminated
-		return out, regexp.MustCompile(`(?s)State: +Waiting\n +Reason: +CrashLoopBackOff\n.*Last State: +Terminated\n +Reason: +Error\n +Exit Code: +3\n.*Restart Count: +[1-9].*Limits:\n +memory: +32Mi.*BackOff.*Back-off restarting failed container app in pod c-app_default`).MatchString(out)
+		return out, regexp.MustCompile(
+			`(?s)State: +Waiting\n +Reason: +CrashLoopBackOff\n.*Last State: +Terminated\n +Reason: +Error\n +Exit ` +
+				`Code: +3\n.*Restart Count: +[1-9].*Limits:\n +memory: +32Mi.*BackOff.*Back-off restarting failed ` +
+				`container app in pod c-app_default`).MatchString(out)
 	})
 	c.kubectl("debug", "c-app", "--image=busybox:1.28", "--profile=general", "-c", "look", "--", "sleep", "3600")
 	c.eventually(time.Minute, "a container to look from", func() (string, bool) {
@@ -204,7 +224,8 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybo
 		return out, out != ""
 	})
 	c.kubectl("exec", "c-app", "-c", "look", "--", "hostname")
-	for pod, want := range map[string]string{"c-app": "exit code 3", "c-env": "nowhere", "c-memory": "16Mi", "c-probe": "81"} {
+	for pod, want := range map[string]string{"c-app": "exit code 3", "c-env": "nowhere", "c-memory": "16Mi",
+		"c-probe": "81"} {
 		c.eventually(time.Minute, "why "+pod+" names "+want, func() (string, bool) {
 			out := c.gantry("why", "pod/"+pod)
 			return out, strings.Contains(out, want)
@@ -225,23 +246,28 @@ metadata: {name: shy}
 spec: {terminationGracePeriodSeconds: 1, shareProcessNamespace: true, containers: [{name: app, image: "busybox:1.28", command: [sleep, "86399"]}, {name: other, image: "busybox:1.28", command: [sleep, "86398"]}]}
 `)
 	c.waitFor("pod/shy", "condition=Ready", time.Minute)
-	c.kubectl("debug", "shy", "--image=busybox:1.28", "--target=app", "--profile=general", "-c", "look", "--", "sleep", "86397")
+	c.kubectl("debug", "shy", "--image=busybox:1.28", "--target=app", "--profile=general", "-c", "look", "--", "sleep",
+		"86397")
 	c.eventually(time.Minute, "processes of the others", func() (string, bool) {
 		out, _ := c.try("", "exec", "shy", "-c", "look", "--", "ps")
-		return out, strings.Contains(out, "sleep 86399") && strings.Contains(out, "sleep 86398") && strings.Contains(out, "sleep 86397")
+		return out, strings.Contains(out, "sleep 86399") && strings.Contains(out, "sleep 86398") &&
+			strings.Contains(out, "sleep 86397")
 	})
 	object := c.kubectl("get", "pod", "shy", "-o", "json")
-	edited := strings.Replace(object, `"ephemeralContainers": [`, `"ephemeralContainers": [{"name":"more","image":"busybox:1.28"},`, 1)
+	edited := strings.Replace(object, `"ephemeralContainers": [`,
+		`"ephemeralContainers": [{"name":"more","image":"busybox:1.28"},`, 1)
 	if edited == object {
 		c.t.Fatalf("no ephemeral container in %s", object)
 	}
-	if out, err := c.try(edited, "replace", "-f", "-"); err == nil || !strings.Contains(out, "pod updates may not change fields other than") {
+	if out, err := c.try(edited, "replace", "-f", "-"); err == nil || !strings.Contains(out,
+		"pod updates may not change fields other than") {
 		c.t.Errorf("an edit that adds an ephemeral container: %v %s", err, out)
 	}
 	c.kubectl("delete", "pod", "shy", "--now")
 }
 
-// oneNetwork: containers of a Pod share address, ports and System V's and POSIX's memory, and no others do.
+// oneNetwork: containers of a Pod share address, ports and System V's and POSIX's memory, and no
+// others do.
 //
 // row: NET-04
 // row: NET-05
@@ -273,9 +299,10 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: a, image: "busybox:
 	for command, want := range map[string]string{
 		"wget -q -O - http://127.0.0.1:8080/hostname": "couple", "cat /dev/shm/note": "both", "hostname": "couple",
 		"hostname -i": c.field("pod/couple", "{.status.podIP}"),
-		"grep -E '^(nameserver|search)' /etc/resolv.conf | head -2 | sort": "nameserver 10.96.0.10\nsearch default.svc.cluster.local svc.cluster.local cluster.local",
-		"httpd -f -p 8080 2>&1 | grep -c 'in use'":                         "1",
-		"ps | grep -c '[s]leep 3600'":                                      "1",
+		"grep -E '^(nameserver|search)' /etc/resolv.conf | head -2 | sort": "nameserver 10.96.0.10\nsearch " +
+			"default.svc.cluster.local svc.cluster.local cluster.local",
+		"httpd -f -p 8080 2>&1 | grep -c 'in use'": "1",
+		"ps | grep -c '[s]leep 3600'":              "1",
 	} {
 		if got := in("couple", "b", command); got != want {
 			c.t.Errorf("in container b: %s: %q, want %q", command, got, want)

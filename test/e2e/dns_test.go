@@ -70,12 +70,14 @@ spec:
   containers: [{name: c, image: "docker.io/library/busybox:1.28", command: [sleep, "3600"]}]
 `
 
-// Pods find Services, Pods and the API server by name and by variable, with the Service proxy and without, and with no upstream at all.
+// Pods find Services, Pods and the API server by name and by variable, with the Service proxy and
+// without, and with no upstream at all.
 // row: NET-10
 func TestNames(t *testing.T) {
 	for _, proxy := range []string{"true", "false"} {
 		t.Run("proxy "+proxy, func(t *testing.T) {
-			c := newCluster(t, "--proxy="+proxy, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "", "--dns-metrics-bind-address", "",
+			c := newCluster(t, "--proxy="+proxy, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
+				"--dns-metrics-bind-address", "",
 				"--service-cluster-ip-range", "10.93.0.0/16", "--dns-upstream", "none")
 			c.start()
 			c.importImages("docker.io/library/busybox:1.28")
@@ -104,8 +106,10 @@ func (c *cluster) resolves(proxy bool) {
 		{"client", "nslookup kubernetes.default.svc.cluster.local", "Address: 10.93.0.1\n"},
 		{"client", "nslookup web.default.svc.cluster.local", "Address: " + web + "\n"},
 		{"client", "nslookup one.web.default.svc.cluster.local", "Address: " + web + "\n"},
-		{"client", "nslookup " + strings.ReplaceAll(web, ".", "-") + ".default.pod.cluster.local", "Address: " + web + "\n"},
-		{"client", "nslookup -type=srv _http._tcp.web.default.svc.cluster.local", "8080 one.web.default.svc.cluster.local"},
+		{"client", "nslookup " + strings.ReplaceAll(web, ".", "-") + ".default.pod.cluster.local",
+			"Address: " + web + "\n"},
+		{"client", "nslookup -type=srv _http._tcp.web.default.svc.cluster.local",
+			"8080 one.web.default.svc.cluster.local"},
 		{"client", "nslookup " + web, "name = one.web.default.svc.cluster.local"},
 		{"client", "nslookup outside.default.svc.cluster.local", "Address: 10.93.0.10\n"},
 		{"client", "nslookup -type=cname outside.default.svc.cluster.local", "kube-dns.kube-system.svc.cluster.local"},
@@ -114,11 +118,13 @@ func (c *cluster) resolves(proxy bool) {
 		{"web-a", "ping -c 1 -w 1 alias.example 2>&1 | head -n 1", "PING alias.example (192.0.2.77)"},
 		{"web-a", "hostname", "one\n"},
 		{"web-a", "cat /etc/hosts", web + "\tone.web.default.svc.cluster.local\tone\n"},
-		{"own", "cat /etc/resolv.conf", "search kube-system.svc.cluster.local\nnameserver 10.93.0.10\noptions ndots:2 edns0\n"},
+		{"own", "cat /etc/resolv.conf",
+			"search kube-system.svc.cluster.local\nnameserver 10.93.0.10\noptions ndots:2 edns0\n"},
 		{"own", "ping -c 1 -w 1 kube-dns 2>&1 | head -n 1", "PING kube-dns (10.93.0.10)"},
 		{"onhost", "cat /etc/resolv.conf", "nameserver 10.93.0.10\n"},
 	} {
-		c.eventually(time.Minute, q.pod+": "+q.script, func() (string, bool) { out := c.in(q.pod, q.script); return out, strings.Contains(out, q.want) })
+		c.eventually(time.Minute, q.pod+": "+q.script,
+			func() (string, bool) { out := c.in(q.pod, q.script); return out, strings.Contains(out, q.want) })
 	}
 	if proxy { // the node itself asks by the Service's rules
 		c.eventually(time.Minute, "a Pod on the host's network resolves", func() (string, bool) {
@@ -127,7 +133,8 @@ func (c *cluster) resolves(proxy bool) {
 		})
 	}
 	node, err := os.ReadFile("/etc/resolv.conf")
-	if got := c.in("hosts", "cat /etc/resolv.conf"); err != nil || strings.Contains(got, "10.93.0.10") || !strings.Contains(string(node), strings.SplitN(got, "\n", 2)[0]) {
+	if got := c.in("hosts", "cat /etc/resolv.conf"); err != nil || strings.Contains(got, "10.93.0.10") ||
+		!strings.Contains(string(node), strings.SplitN(got, "\n", 2)[0]) {
 		c.t.Errorf("dnsPolicy Default gives\n%swant the node's\n%s (%v)", got, node, err)
 	}
 }
@@ -139,10 +146,12 @@ func (c *cluster) appears() {
 	if out := c.in("client", ask); !strings.Contains(out, "gone") {
 		c.t.Fatalf("before there is a Service: %s", out)
 	}
-	for _, step := range []struct{ args, want string }{{"create service clusterip late --tcp=80", "there"}, {"delete service late", "gone"}} {
+	for _, step := range []struct{ args, want string }{{"create service clusterip late --tcp=80", "there"},
+		{"delete service late", "gone"}} {
 		c.kubectl(strings.Fields(step.args)...)
 		began := time.Now()
-		c.eventually(time.Minute, step.args, func() (string, bool) { out := c.in("client", ask); return out, strings.Contains(out, step.want) })
+		c.eventually(time.Minute, step.args,
+			func() (string, bool) { out := c.in("client", ask); return out, strings.Contains(out, step.want) })
 		c.t.Logf("%s: seen after %s, with the start of a process in the Pod", step.args, time.Since(began))
 	}
 }
@@ -191,26 +200,31 @@ spec:
   containers: [{name: c, image: "docker.io/test/podtools:1", command: [sleep, "3600"]}]
 `
 
-// A program with client-go's in-cluster configuration lists Pods from inside a Pod; the documents' one-liners wait by name and register by variables.
+// A program with client-go's in-cluster configuration lists Pods from inside a Pod; the documents'
+// one-liners wait by name and register by variables.
 // row: NET-11
 func TestInClusterClients(t *testing.T) {
-	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "", "--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.94.0.0/16")
+	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
+		"--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.94.0.0/16")
 	c.start()
 	c.podtools()
 	c.apply(inClusterYAML)
 	c.waitFor("pod/lister", "jsonpath={.status.phase}=Succeeded", time.Minute)
-	if out := c.kubectl("logs", "lister"); !strings.Contains(out, "lister\n") || !strings.Contains(out, "server v1.37") {
+	if out := c.kubectl("logs", "lister"); !strings.Contains(out, "lister\n") || !strings.Contains(out,
+		"server v1.37") {
 		t.Errorf("client-go in a Pod says\n%s", out)
 	}
 	c.waitFor("pod/management", "condition=Ready", time.Minute)
 	c.apply(exampleE25)
-	c.eventually(time.Minute, "the first init container asks in vain while there is no Service myservice", func() (string, bool) {
-		out, _ := c.try("", "logs", "registers", "-c", "wait")
-		return out, strings.Contains(out, "lookup myservice on 10.94.0.10:53: no such host")
-	})
+	c.eventually(time.Minute, "the first init container asks in vain while there is no Service myservice",
+		func() (string, bool) {
+			out, _ := c.try("", "logs", "registers", "-c", "wait")
+			return out, strings.Contains(out, "lookup myservice on 10.94.0.10:53: no such host")
+		})
 	c.apply(exampleE22)
 	c.waitFor("pod/registers", "condition=Ready", 2*time.Minute)
-	if out := c.kubectl("logs", "management"); !strings.Contains(out, "POST /register instance=$(<POD_NAME>)&ip=$(<POD_IP>)") {
+	if out := c.kubectl("logs", "management"); !strings.Contains(out,
+		"POST /register instance=$(<POD_NAME>)&ip=$(<POD_IP>)") {
 		t.Errorf("the registration is not there:\n%s", out)
 	}
 }
@@ -220,7 +234,8 @@ func (c *cluster) podtools() {
 	c.t.Helper()
 	dir := c.t.TempDir()
 	program := filepath.Join(dir, "podtools")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../dns/podtools")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program,
+		"../dns/podtools")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("build podtools: %v\n%s", err, out)
@@ -244,12 +259,14 @@ func (c *cluster) podtools() {
 	}}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
 }
 
-// bash is the host's shell with its libraries: the one-liners need more than busybox's, whose nslookup moreover fails when one search path has no answer.
+// bash is the host's shell with its libraries: the one-liners need more than busybox's, whose
+// nslookup moreover fails when one search path has no answer.
 func (c *cluster) bash() []images.File {
 	c.t.Helper()
 	at, err := exec.LookPath("bash")
@@ -288,7 +305,8 @@ spec:
   containers: [{name: c, image: "docker.io/library/busybox:1.28", command: [sleep, "3600"]}]
 `
 
-// `gantry dns` works alone, by a kubeconfig: it gives the link its address, is published, and takes the address off at the end.
+// `gantry dns` works alone, by a kubeconfig: it gives the link its address, is published, and takes
+// the address off at the end.
 func TestDNSAlone(t *testing.T) {
 	c := newCluster(t, "--dns=false", "--proxy=false", "--service-cluster-ip-range", "10.95.0.0/16")
 	c.start()
@@ -301,22 +319,27 @@ func TestDNSAlone(t *testing.T) {
 	}
 	bridge := c.flag("--bridge")
 	gateway := strings.Replace(c.flag("--pod-cidr"), ".0.0/16", ".0.1", 1)
-	cmd := exec.Command(filepath.Join(c.bin, "gantry"), "dns", "--kubeconfig", c.config, "--cluster-dns", "10.95.0.10", "--link", bridge, "--bind-address", gateway,
+	cmd := exec.Command(filepath.Join(c.bin, "gantry"), "dns", "--kubeconfig", c.config, "--cluster-dns", "10.95.0.10",
+		"--link", bridge, "--bind-address", gateway,
 		"--hostname-override", "node-1", "--upstream", "none", "--metrics-bind-address", "")
 	p, err := process.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Kill()
-	c.eventually(time.Minute, "the Pod resolves", func() (string, bool) { out := ask(); return out, strings.Contains(out, "Address: 10.95.0.1\n") })
+	c.eventually(time.Minute, "the Pod resolves",
+		func() (string, bool) { out := ask(); return out, strings.Contains(out, "Address: 10.95.0.1\n") })
 	c.eventually(time.Minute, "it is published", func() (string, bool) {
-		out, _ := c.try("", "-n", "kube-system", "get", "service/kube-dns", "endpointslice/kube-dns-node-1", "-o", "jsonpath={.items[*].spec.clusterIP} {.items[*].endpoints[0].addresses[0]} {.items[*].metadata.ownerReferences[0].kind}")
+		out, _ := c.try("", "-n", "kube-system", "get", "service/kube-dns", "endpointslice/kube-dns-node-1", "-o",
+			"jsonpath={.items[*].spec.clusterIP} {.items[*].endpoints[0].addresses[0]} "+
+				"{.items[*].metadata.ownerReferences[0].kind}")
 		return out, out == "10.95.0.10 "+gateway+" Node"
 	})
 	if err := p.End(time.Minute); err != nil {
 		t.Error(p.Explain(fmt.Errorf("gantry dns: %w", err)))
 	}
-	if out, err := exec.Command("ip", "addr", "show", bridge).CombinedOutput(); err != nil || strings.Contains(string(out), "10.95.0.10") {
+	if out, err := exec.Command("ip", "addr", "show", bridge).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "10.95.0.10") {
 		t.Errorf("the address stays on the link: %v\n%s", err, out)
 	}
 }

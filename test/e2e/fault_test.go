@@ -18,7 +18,8 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 )
 
-// Killed processes, Pods deleted in the middle of things, many at once: nothing acknowledged is lost, no container restarts, readiness holds.
+// Killed processes, Pods deleted in the middle of things, many at once: nothing acknowledged is
+// lost, no container restarts, readiness holds.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -79,7 +80,8 @@ func deletedWhilePulling(c *cluster) {
 	release := make(chan struct{})
 	reg, err := images.Serve(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/manifests/") && r.Method == http.MethodGet || r.Method == http.MethodHead {
+			if strings.Contains(r.URL.Path, "/manifests/") && r.Method == http.MethodGet ||
+				r.Method == http.MethodHead {
 				select {
 				case asked <- struct{}{}:
 				default:
@@ -135,7 +137,8 @@ spec:
 func deletedWhileCrashing(c *cluster) {
 	c.apply(podYAML("crash", "exit 1"))
 	c.eventually(time.Minute, "CrashLoopBackOff", func() (string, bool) {
-		out := c.kubectl("get", "pod", "crash", "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].state.waiting.reason}")
+		out := c.kubectl("get", "pod", "crash", "-o",
+			"jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].state.waiting.reason}")
 		return out, out == "2 CrashLoopBackOff" // for 20 s
 	})
 	begin := time.Now()
@@ -149,13 +152,15 @@ func ignoresTerm(c *cluster) {
 	c.apply(podYAML("deaf", `trap '' TERM; while true; do sleep 0.2; done`))
 	c.waitFor("pod/deaf", "condition=Ready", time.Minute)
 	c.kubectl("delete", "pod", "deaf", "--wait=false")
-	if why := c.gantry("why", "pod/deaf"); !strings.Contains(why, "Terminating") || !strings.Contains(why, "2s of grace") {
+	if why := c.gantry("why", "pod/deaf"); !strings.Contains(why, "Terminating") || !strings.Contains(why,
+		"2s of grace") {
 		c.t.Errorf("why:\n%s", why)
 	}
 	c.kubectl("wait", "pod/deaf", "--for=delete", "--timeout=30s")
 }
 
-// watchReadiness notes every Ready=False of the Pods of a set until stop is called. It survives an API server that goes away.
+// watchReadiness notes every Ready=False of the Pods of a set until stop is called. It survives an
+// API server that goes away.
 func (c *cluster) watchReadiness(set string) (stop func() []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan []string, 1)
@@ -166,7 +171,8 @@ func (c *cluster) watchReadiness(set string) (stop func() []string) {
 	go func() {
 		var flaps []string
 		for ctx.Err() == nil {
-			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.config, "get", "pods", "-l", "set="+set, "-w", "-o",
+			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.config, "get", "pods", "-l", "set="+set, "-w",
+				"-o",
 				`jsonpath={.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\n"}`)
 			out, _ := cmd.Output()
 			for _, line := range strings.Split(string(out), "\n") {
@@ -184,7 +190,8 @@ func (c *cluster) watchReadiness(set string) (stop func() []string) {
 	return func() []string { cancel(); return <-done }
 }
 
-// state is what must not change when processes are killed: container ids, restart counts, process ids of the containers' main processes.
+// state is what must not change when processes are killed: container ids, restart counts, process
+// ids of the containers' main processes.
 func (c *cluster) state(set string) map[string]string {
 	c.t.Helper()
 	var list struct {
@@ -204,13 +211,15 @@ func (c *cluster) state(set string) map[string]string {
 	out := map[string]string{}
 	for _, p := range list.Items {
 		for _, s := range p.Status.ContainerStatuses {
-			out[p.Metadata.Name] = fmt.Sprintf("%s %s restarts=%d pids=%v", p.Metadata.UID, s.ContainerID, s.RestartCount, pidsOf(s.ContainerID))
+			out[p.Metadata.Name] = fmt.Sprintf("%s %s restarts=%d pids=%v", p.Metadata.UID, s.ContainerID,
+				s.RestartCount, pidsOf(s.ContainerID))
 		}
 	}
 	return out
 }
 
-// mainProcess is one that is process 1 in its own name space: not what the container's shell starts again and again.
+// mainProcess is one that is process 1 in its own name space: not what the container's shell starts
+// again and again.
 var mainProcess = regexp.MustCompile(`(?m)^NSpid:\t\d+\t1$`)
 
 // pidsOf finds the main process of a container by its cgroup.
@@ -338,7 +347,8 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 }
 
-// Stopped with --clean nothing is left of the node: the check of what is left runs before `gantry clean` here.
+// Stopped with --clean nothing is left of the node: the check of what is left runs before `gantry
+// clean` here.
 func TestStopAndClean(t *testing.T) {
 	c := newCluster(t, "--clean")
 	c.start()
@@ -408,18 +418,24 @@ func TestRefusals(t *testing.T) {
 		setup func() []string
 		want  []string
 	}{
-		{"taken port", func() []string { return append(c.args, "--secure-port", port(l)) }, []string{"port " + port(l), "is taken", "--secure-port"}},
-		{"bad node name", func() []string { return append(c.args, "--node-name", "A_b") }, []string{"--node-name", "A_b"}},
-		{"unknown flag", func() []string { return append(c.args, "--no-such-flag") }, []string{"--no-such-flag", "--help"}},
+		{"taken port", func() []string { return append(c.args, "--secure-port", port(l)) },
+			[]string{"port " + port(l), "is taken", "--secure-port"}},
+		{"bad node name", func() []string { return append(c.args, "--node-name", "A_b") },
+			[]string{"--node-name", "A_b"}},
+		{"unknown flag", func() []string { return append(c.args, "--no-such-flag") },
+			[]string{"--no-such-flag", "--help"}},
 		{"bad configuration", func() []string {
-			return append(c.args, "--kubelet-config", c.file("kubelet.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\n"))
+			return append(c.args, "--kubelet-config",
+				c.file("kubelet.yaml",
+					"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\n"))
 		}, []string{"maxPodz"}},
 		{"damaged store", func() []string {
 			dir := filepath.Join(taken.dir, "etcd", "member", "snap")
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, "db"), []byte(strings.Repeat("not a database", 1000)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "db"), []byte(strings.Repeat("not a database", 1000)),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			return taken.args

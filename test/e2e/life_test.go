@@ -25,7 +25,8 @@ func (c *cluster) importImages(names ...string) {
 	if err := images.Archive(archive, images.Select(images.Standard(), names...)); err != nil {
 		c.t.Fatal(err)
 	}
-	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput()
+	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+		archive).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
@@ -43,7 +44,8 @@ func (c *cluster) field(what, path string) string {
 	return c.kubectl("get", what, "-o", "jsonpath="+path)
 }
 
-// The examples of the documents, unchanged but for what their text says, through stock kubectl with real containers.
+// The examples of the documents, unchanged but for what their text says, through stock kubectl with
+// real containers.
 func TestExamples(t *testing.T) {
 	c := newCluster(t, "--node-labels", "node.acme.io/pool=general,topology.kubernetes.io/zone=a")
 	c.start()
@@ -79,7 +81,8 @@ func exampleAffinity(c *cluster) {
 	c.importAs("docker.io/library/busybox:1.28", "ghcr.io/acme/web:1.4.2")
 	c.apply(exampleE02)
 	c.kubectl("-n", "prod", "wait", "pod/web-7d8", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
-	if q := c.kubectl("-n", "prod", "get", "pod", "web-7d8", "-o", "jsonpath={.status.qosClass} {.spec.nodeName}"); q != "Burstable node-1" {
+	if q := c.kubectl("-n", "prod", "get", "pod", "web-7d8", "-o", "jsonpath={.status.qosClass} {.spec.nodeName}"); q !=
+		"Burstable node-1" {
 		c.t.Errorf("QoS class and node: %q", q)
 	}
 	c.kubectl("-n", "prod", "delete", "pod", "web-7d8", "--grace-period=1")
@@ -99,7 +102,8 @@ func (c *cluster) importAs(from, to string) {
 	if err := images.Archive(archive, map[string]images.Make{to: withCommand}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
 }
@@ -107,13 +111,16 @@ func (c *cluster) importAs(from, to string) {
 func exampleReadinessGate(c *cluster) {
 	c.apply(exampleE17)
 	c.waitFor("pod/gated-ready", "condition=ContainersReady", time.Minute)
-	if s := c.field("pod/gated-ready", `{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`); s != "False ReadinessGatesNotReady" {
+	if s := c.field("pod/gated-ready",
+		`{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`); s !=
+		"False ReadinessGatesNotReady" {
 		c.t.Errorf("before the gate is True: %q", s)
 	}
 	if why := c.gantry("why", "pod/gated-ready"); !strings.Contains(why, "www.example.com/feature-1") {
 		c.t.Errorf("why does not name the gate:\n%s", why)
 	}
-	c.kubectl("patch", "pod", "gated-ready", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"www.example.com/feature-1","status":"True"}]}}`)
+	c.kubectl("patch", "pod", "gated-ready", "--subresource=status", "-p",
+		`{"status":{"conditions":[{"type":"www.example.com/feature-1","status":"True"}]}}`)
 	c.waitFor("pod/gated-ready", "condition=Ready", 20*time.Second)
 	c.kubectl("delete", "pod", "gated-ready", "--grace-period=1")
 }
@@ -127,13 +134,15 @@ func exampleSimplePod(c *cluster) {
 		c.t.Errorf("second apply printed %q", out)
 	}
 	describe := c.kubectl("describe", "pod", "nginx")
-	for _, want := range []string{"Scheduled", "Successfully assigned default/nginx to node-1", "Created", "Started", "QoS Class:                   BestEffort"} {
+	for _, want := range []string{"Scheduled", "Successfully assigned default/nginx to node-1", "Created", "Started",
+		"QoS Class:                   BestEffort"} {
 		if !strings.Contains(describe, want) {
 			c.t.Errorf("describe lacks %q:\n%s", want, describe)
 		}
 	}
 	trace := c.gantry("trace", "pod/nginx")
-	for _, want := range []string{"create by", "queued: active", "node-1 chosen", "bound to node-1", "CRI RunPodSandbox", "CRI StartContainer nginx", "Ready=True", "created → bound"} {
+	for _, want := range []string{"create by", "queued: active", "node-1 chosen", "bound to node-1",
+		"CRI RunPodSandbox", "CRI StartContainer nginx", "Ready=True", "created → bound"} {
 		if !strings.Contains(trace, want) {
 			c.t.Errorf("trace lacks %q:\n%s", want, trace)
 		}
@@ -154,7 +163,8 @@ func exampleJob(c *cluster) {
 		return out, err == nil && strings.Contains(out, "Hello, Kubernetes!")
 	})
 	c.kubectl("delete", "job", "hello", "--cascade=foreground", "--wait=false")
-	c.kubectl("delete", "pods", "-l", "job-name=hello", "--grace-period=1") // the example ignores TERM and would take its 30 s
+	// the example ignores TERM and would take its 30 s
+	c.kubectl("delete", "pods", "-l", "job-name=hello", "--grace-period=1")
 	c.kubectl("wait", "job/hello", "--for=delete", "--timeout=20s")
 	if left := c.kubectl("get", "pods", "-l", "job-name=hello", "-o", "name"); left != "" {
 		c.t.Errorf("Pods outlive the Job deleted in the foreground: %s", left)
@@ -174,11 +184,13 @@ func exampleInitContainers(c *cluster) {
 		return out, strings.Contains(out, "waiting for myservice")
 	})
 	out, err := c.try("", "logs", "myapp-pod", "-c", "init-mydb")
-	if err == nil || !strings.Contains(out, `container "init-mydb" in pod "myapp-pod" is waiting to start: PodInitializing`) {
+	if err == nil || !strings.Contains(out,
+		`container "init-mydb" in pod "myapp-pod" is waiting to start: PodInitializing`) {
 		c.t.Errorf("logs of a container that waits: %v %q", err, out)
 	}
 	describe := c.kubectl("describe", "-f", c.file("myapp.yaml", exampleE20))
-	for _, want := range []string{"Status:           Pending", "Running", "PodInitializing", "Pulled", "Created", "Started"} {
+	for _, want := range []string{"Status:           Pending", "Running", "PodInitializing", "Pulled", "Created",
+		"Started"} {
 		if !strings.Contains(describe, want) {
 			c.t.Errorf("describe lacks %q:\n%s", want, describe)
 		}
@@ -231,17 +243,21 @@ func exampleDeployment(c *cluster) {
 func exampleStreams(c *cluster) {
 	c.apply(podYAML("shell", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; echo started; while true; do sleep 0.2; done`))
 	c.waitFor("pod/shell", "condition=Ready", time.Minute)
-	if out := c.kubectl("exec", "shell", "--", "sh", "-c", "echo out; echo err >&2"); !strings.Contains(out, "out") || !strings.Contains(out, "err") {
+	if out := c.kubectl("exec", "shell", "--", "sh", "-c", "echo out; echo err >&2"); !strings.Contains(out, "out") ||
+		!strings.Contains(out, "err") {
 		c.t.Errorf("exec: %q", out)
 	}
-	if out, err := c.try("", "exec", "shell", "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(out, "exit code 7") {
+	if out, err := c.try("", "exec", "shell", "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(out,
+		"exit code 7") {
 		c.t.Errorf("exit code of exec: %v %q", err, out)
 	}
-	if out, err := c.try("cat me\n", "exec", "-i", "shell", "--", "cat"); err != nil || !strings.Contains(out, "cat me") {
+	if out, err := c.try("cat me\n", "exec", "-i", "shell", "--", "cat"); err != nil || !strings.Contains(out,
+		"cat me") {
 		c.t.Errorf("exec with input: %v %q", err, out)
 	}
 	port := freePort(c.t)
-	forward := exec.Command("kubectl", "--kubeconfig", c.config, "port-forward", "pod/shell", fmt.Sprintf("%d:8080", port))
+	forward := exec.Command("kubectl", "--kubeconfig", c.config, "port-forward", "pod/shell",
+		fmt.Sprintf("%d:8080", port))
 	if err := forward.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -250,17 +266,20 @@ func exampleStreams(c *cluster) {
 		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", port))
 		return fmt.Sprint(out, err), err == nil && strings.TrimSpace(out) == "shell"
 	})
-	if out := c.kubectl("logs", "shell", "--timestamps"); !regexp.MustCompile(`^\d{4}-\d\d-\d\dT.* started`).MatchString(out) {
+	if out := c.kubectl("logs", "shell", "--timestamps"); !regexp.MustCompile(
+		`^\d{4}-\d\d-\d\dT.* started`).MatchString(out) {
 		c.t.Errorf("logs with time stamps: %q", out)
 	}
 	c.kubectl("delete", "pod", "shell")
-	c.apply(strings.Replace(podYAML("parrot", `while read line; do echo "got $line"; done`), "    image:", "    stdin: true\n    image:", 1))
+	c.apply(strings.Replace(podYAML("parrot", `while read line; do echo "got $line"; done`), "    image:",
+		"    stdin: true\n    image:", 1))
 	c.waitFor("pod/parrot", "condition=Ready", time.Minute)
 	c.attach("parrot")
 	c.kubectl("delete", "pod", "parrot", "--grace-period=1")
 }
 
-// attach speaks to a container's standard input until it hears the answer: a runtime may drop what is said in the moment of attaching.
+// attach speaks to a container's standard input until it hears the answer: a runtime may drop what
+// is said in the moment of attaching.
 func (c *cluster) attach(pod string) {
 	c.t.Helper()
 	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "attach", "-i", pod)
@@ -282,19 +301,22 @@ func (c *cluster) attach(pod string) {
 
 func exampleNetwork(c *cluster) {
 	hostPort := freePort(c.t)
-	c.apply(strings.Replace(podYAML("serves", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; while true; do sleep 0.2; done`),
+	c.apply(strings.Replace(
+		podYAML("serves", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; while true; do sleep 0.2; done`),
 		"    image:", fmt.Sprintf("    ports: [{containerPort: 8080, hostPort: %d}]\n    image:", hostPort), 1))
 	c.apply(podYAML("asks", `trap 'exit 0' TERM; while true; do sleep 0.2; done`))
 	c.waitFor("pod/serves", "condition=Ready", time.Minute)
 	c.waitFor("pod/asks", "condition=Ready", time.Minute)
 	ip := c.field("pod/serves", "{.status.podIP}")
-	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+ip+":8080/hostname"); strings.TrimSpace(out) != "serves" {
+	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-",
+		"http://"+ip+":8080/hostname"); strings.TrimSpace(out) != "serves" {
 		c.t.Errorf("Pod to Pod: %q", out)
 	}
 	if out, err := get("http://" + ip + ":8080/hostname"); err != nil || strings.TrimSpace(out) != "serves" {
 		c.t.Errorf("host to Pod: %v %q", err, out)
 	}
-	if out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", hostPort)); err != nil || strings.TrimSpace(out) != "serves" {
+	if out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", hostPort)); err != nil ||
+		strings.TrimSpace(out) != "serves" {
 		c.t.Errorf("host port: %v %q", err, out)
 	}
 	gateway := ip[:strings.LastIndex(ip, ".")]
@@ -307,7 +329,8 @@ func exampleNetwork(c *cluster) {
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the host") }))
 	}()
-	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+l.Addr().String()+"/"); out != "the host" {
+	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+l.Addr().String()+"/"); out !=
+		"the host" {
 		c.t.Errorf("Pod to host: %q", out)
 	}
 	c.kubectl("delete", "pod", "serves", "asks", "--grace-period=1")
@@ -344,7 +367,8 @@ func exampleVolumes(c *cluster) {
 func exampleLimits(c *cluster) {
 	c.apply(exampleGreedy)
 	c.eventually(time.Minute, "OOMKilled", func() (string, bool) {
-		out := c.kubectl("get", "pod", "greedy", "-o", "jsonpath={.status.containerStatuses[0].state.terminated.reason}")
+		out := c.kubectl("get", "pod", "greedy", "-o",
+			"jsonpath={.status.containerStatuses[0].state.terminated.reason}")
 		return out, out == "OOMKilled"
 	})
 	if why := c.gantry("why", "pod/greedy"); !strings.Contains(why, "16Mi") {

@@ -26,10 +26,12 @@ spec:
 
 // row: KAP-15
 //
-// The node's own pages through the API server, as metrics-server and Prometheus read them; logs that are rotated while they are followed.
+// The node's own pages through the API server, as metrics-server and Prometheus read them; logs
+// that are rotated while they are followed.
 func TestNodeAPI(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
-	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: 10Ki\ncontainerLogMaxFiles: 3\ncontainerLogMonitorInterval: 3s\nhealthzPort: 0\n"
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: " +
+		"10Ki\ncontainerLogMaxFiles: 3\ncontainerLogMonitorInterval: 3s\nhealthzPort: 0\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +44,13 @@ func TestNodeAPI(t *testing.T) {
 	c.waitFor("pod/chatty", "condition=Ready", time.Minute)
 	t.Run("pages", func(t *testing.T) {
 		c.as(t).eventually(time.Minute, "numbers of the Pod", func() (string, bool) {
-			pages := raw("metrics/resource") + raw("metrics/cadvisor") + raw("metrics/probes") + raw("metrics") + raw("stats/summary")
+			pages := raw("metrics/resource") + raw("metrics/cadvisor") + raw("metrics/probes") + raw("metrics") +
+				raw("stats/summary")
 			for _, want := range []string{
-				`container_memory_working_set_bytes{container="app",namespace="default",pod="chatty"}`, `container_spec_cpu_quota{container="app"`,
-				`prober_probe_total{container="app",namespace="default",pod="chatty"`, `kubelet_running_pods 1`, `kubelet_runtime_operations_total{operation_type="run_podsandbox"}`,
+				`container_memory_working_set_bytes{container="app",namespace="default",pod="chatty"}`,
+				`container_spec_cpu_quota{container="app"`,
+				`prober_probe_total{container="app",namespace="default",pod="chatty"`, `kubelet_running_pods 1`,
+				`kubelet_runtime_operations_total{operation_type="run_podsandbox"}`,
 				`"usageCoreNanoSeconds"`, `"volume":[`, `container_network_receive_bytes_total{container="",`,
 			} {
 				if !strings.Contains(pages, want) {
@@ -92,10 +97,12 @@ func rights(c *cluster) {
 	if out, err := c.try("", "--as=alice", "logs", "--tail=1", "chatty"); err != nil {
 		c.t.Errorf("logs with a Role for it: %v %s", err, out)
 	}
-	if out, err := c.try("", "--as=alice", "exec", "chatty", "--", "true"); err == nil || !strings.Contains(out, "forbidden") && !strings.Contains(err.Error(), "forbidden") {
+	if out, err := c.try("", "--as=alice", "exec", "chatty", "--", "true"); err == nil ||
+		!strings.Contains(out, "forbidden") && !strings.Contains(err.Error(), "forbidden") {
 		c.t.Errorf("exec without a Role for it: %v %s", err, out)
 	}
-	if out, err := c.try("", "--as=bob", "logs", "chatty"); err == nil || !strings.Contains(out, "forbidden") && !strings.Contains(err.Error(), "forbidden") {
+	if out, err := c.try("", "--as=bob", "logs", "chatty"); err == nil ||
+		!strings.Contains(out, "forbidden") && !strings.Contains(err.Error(), "forbidden") {
 		c.t.Errorf("logs without a Role for it: %v %s", err, out)
 	}
 }

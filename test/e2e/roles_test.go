@@ -37,14 +37,15 @@ func (c *cluster) role(args ...string) *process.Process {
 	return p
 }
 
-// Each role alone, joined by kubeconfigs over HTTPS only: the node under its node certificate, the scheduler and the controllers under theirs. Their
-// facts reach the journal all the same.
+// Each role alone, joined by kubeconfigs over HTTPS only: the node under its node certificate, the
+// scheduler and the controllers under theirs. Their facts reach the journal all the same.
 func TestRolesAlone(t *testing.T) {
 	c := newCluster(t) // prepares directory, ports and clean-up; `gantry up` is not started
 	port, kubeletPort := c.flag("--secure-port"), c.flag("--kubelet-port")
 	server := filepath.Join(c.dir, "server")
 	c.config = filepath.Join(server, "kubeconfig")
-	c.proc = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name", "node-1")
+	c.proc = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name",
+		"node-1")
 	c.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := c.try("", "get", "--raw", "/readyz")
 		return out, err == nil && out == "ok"
@@ -52,9 +53,11 @@ func TestRolesAlone(t *testing.T) {
 	in := func(name string) string { return filepath.Join(server, name) }
 	c.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
 	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port", fmt.Sprint(freePort(t)))
-	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
+	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override",
+		"node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
-		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
+		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
+		in("pki/kubelet.key"))
 	c.eventually(time.Minute, "the node registers", func() (string, bool) {
 		if err := node.Failed(); err != nil {
 			t.Fatalf("the kubelet: %v", err)
@@ -68,7 +71,8 @@ func TestRolesAlone(t *testing.T) {
 		out, err := c.try("", "get", "serviceaccount", "default")
 		return out, err == nil
 	})
-	c.kubectl("create", "deployment", "web", "--image=busybox:1.28", "--", "sh", "-c", "trap 'exit 0' TERM; echo here; while true; do sleep 0.2; done")
+	c.kubectl("create", "deployment", "web", "--image=busybox:1.28", "--", "sh", "-c",
+		"trap 'exit 0' TERM; echo here; while true; do sleep 0.2; done")
 	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
 	if out := c.kubectl("logs", "deployment/web"); out != "here\n" {
 		t.Errorf("logs through the API server: %q", out)
@@ -85,7 +89,8 @@ func TestRolesAlone(t *testing.T) {
 	})
 	node.Kill()
 	c.kubectl("delete", "deployment", "web")
-	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(bytes.TrimSpace(raw)) == 0 {
+	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(
+		bytes.TrimSpace(raw)) == 0 {
 		t.Error("containerd did not outlive its kubelet")
 	}
 }

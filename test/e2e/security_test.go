@@ -15,9 +15,11 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 )
 
-const noMkdir = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}`
+const noMkdir = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],` +
+	`"action":"SCMP_ACT_ERRNO"}]}`
 
-// What a Pod's security context asks for is what its processes meet, and what cannot be had is refused in upstream's words.
+// What a Pod's security context asks for is what its processes meet, and what cannot be had is
+// refused in upstream's words.
 func TestSecurity(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -53,7 +55,8 @@ func (c *cluster) importMade(name string, config ggcr.Config) {
 	if err := images.Archive(archive, map[string]images.Make{name: made}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
 }
@@ -71,34 +74,42 @@ func contexts(c *cluster) []aPod {
 		},
 		// row: SEC-02
 		{
-			name: "ids", spec: "securityContext: {runAsUser: 1001, runAsGroup: 1002, fsGroup: 1003, supplementalGroups: [1004], runAsNonRoot: true}",
+			name: "ids",
+			spec: "securityContext: {runAsUser: 1001, runAsGroup: 1002, fsGroup: 1003, supplementalGroups: [1004], " +
+				"runAsNonRoot: true}",
 			runs: map[string]string{"id -u": "1001", "id -g": "1002", "id -G": "1002 1003 1004"},
 		},
 		{
-			name: "own-over-pods", spec: "securityContext: {runAsUser: 1001}", container: "securityContext: {runAsUser: 2001}",
-			runs: map[string]string{"id -u": "2001"},
+			name: "own-over-pods", spec: "securityContext: {runAsUser: 1001}",
+			container: "securityContext: {runAsUser: 2001}",
+			runs:      map[string]string{"id -u": "2001"},
 		},
 		// row: SEC-02
 		{
 			name: "root-image", spec: "securityContext: {runAsNonRoot: true}",
-			expectedOutput: `Failed: Error: container has runAsNonRoot and image will run as root (pod: "root-image_default(`, why: []string{"runAsNonRoot", "runAsUser"},
+			expectedOutput: `Failed: Error: container has runAsNonRoot and image will run as root (pod: ` +
+				`"root-image_default(`, why: []string{"runAsNonRoot", "runAsUser"},
 		},
 		{
-			name: "root-user", spec: "securityContext: {runAsNonRoot: true}", container: "securityContext: {runAsUser: 0}",
+			name: "root-user", spec: "securityContext: {runAsNonRoot: true}",
+			container:      "securityContext: {runAsUser: 0}",
 			expectedOutput: `Failed: Error: container's runAsUser breaks non-root policy (pod: "root-user_default(`,
 		},
 		{
 			name: "named-user", spec: "securityContext: {runAsNonRoot: true}", image: "example.test/named-user:1",
-			expectedOutput: "Failed: Error: container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root (pod:", why: []string{"runAsUser"},
+			expectedOutput: "Failed: Error: container has runAsNonRoot and image has non-numeric user (app), cannot " +
+				"verify user is non-root (pod:", why: []string{"runAsUser"},
 		},
 		{
-			name: "strict-groups", spec: "securityContext: {supplementalGroupsPolicy: Strict, supplementalGroups: [77]}",
+			name: "strict-groups",
+			spec: "securityContext: {supplementalGroupsPolicy: Strict, supplementalGroups: [77]}",
 			runs: map[string]string{"id -G": "0 77"},
 		},
 		// row: SEC-03
 		{
 			name: "seccomp-default",
-			runs: map[string]string{"grep Seccomp: /proc/self/status | cut -f2": "2", "unshare -U true": "unshare: unshare(0x10000000): Operation not permitted"},
+			runs: map[string]string{"grep Seccomp: /proc/self/status | cut -f2": "2",
+				"unshare -U true": "unshare: unshare(0x10000000): Operation not permitted"},
 		},
 		// row: SEC-03
 		{
@@ -107,12 +118,16 @@ func contexts(c *cluster) []aPod {
 		},
 		// row: SEC-03
 		{
-			name: "seccomp-own", container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nomkdir.json}}",
-			runs: map[string]string{"mkdir /tmp/x": "mkdir: can't create directory '/tmp/x': Operation not permitted"},
+			name:      "seccomp-own",
+			container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nomkdir.json}}",
+			runs: map[string]string{
+				"mkdir /tmp/x": "mkdir: can't create directory '/tmp/x': Operation not permitted"},
 		},
 		{
-			name: "seccomp-missing", container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nosuch.json}}",
-			expectedOutput: fmt.Sprintf(`Failed: Error: failed to create containerd container: cannot load seccomp profile "%s/kubelet/seccomp/nosuch.json": open `, c.dir),
+			name:      "seccomp-missing",
+			container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nosuch.json}}",
+			expectedOutput: fmt.Sprintf(`Failed: Error: failed to create containerd container: cannot load seccomp `+
+				`profile "%s/kubelet/seccomp/nosuch.json": open `, c.dir),
 		},
 		{
 			name: "read-only-root", container: "securityContext: {readOnlyRootFilesystem: true}",
@@ -123,14 +138,18 @@ func contexts(c *cluster) []aPod {
 			runs: map[string]string{"grep NoNewPrivs /proc/self/status | cut -f2": "1"},
 		},
 		{
-			name: "masked", runs: map[string]string{"cat /proc/keys | wc -c": "0", "echo x > /proc/sys/kernel/hostname": "sh: can't create /proc/sys/kernel/hostname: Read-only file system"},
+			name: "masked", runs: map[string]string{"cat /proc/keys | wc -c": "0",
+				"echo x > /proc/sys/kernel/hostname": "sh: can't create /proc/sys/kernel/hostname: Read-only file " +
+					"system"},
 		},
 		{
 			name: "privileged", container: "securityContext: {privileged: true}",
-			runs: map[string]string{"grep Seccomp: /proc/self/status | cut -f2": "0", "mkdir /m && mount -t tmpfs none /m && echo mounted": "mounted"},
+			runs: map[string]string{"grep Seccomp: /proc/self/status | cut -f2": "0",
+				"mkdir /m && mount -t tmpfs none /m && echo mounted": "mounted"},
 		},
 		{
-			name: "sysctl-safe", spec: "securityContext: {sysctls: [{name: net/ipv4/ip_local_port_range, value: \"2000 3000\"}]}",
+			name: "sysctl-safe",
+			spec: "securityContext: {sysctls: [{name: net/ipv4/ip_local_port_range, value: \"2000 3000\"}]}",
 			runs: map[string]string{"cat /proc/sys/net/ipv4/ip_local_port_range": "2000\t3000"},
 		},
 		{
@@ -138,7 +157,8 @@ func contexts(c *cluster) []aPod {
 			expectedOutput: `SysctlForbidden: forbidden sysctl: "net.core.somaxconn" not allowlisted`,
 		},
 		{
-			name: "windows-fields", container: "securityContext: {windowsOptions: {runAsUserName: ContainerUser}}", runs: map[string]string{"id -u": "0"},
+			name: "windows-fields", container: "securityContext: {windowsOptions: {runAsUserName: ContainerUser}}",
+			runs: map[string]string{"id -u": "0"},
 		},
 		// row: DWN-02
 		// row: DWN-04
@@ -166,15 +186,20 @@ func contexts(c *cluster) []aPod {
   - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
   volumeMounts: [{name: v, mountPath: /v}]
 volumes: [{name: v, emptyDir: {}}]`, container: "volumeMounts: [{name: v, mountPath: /v}]",
-			runs: map[string]string{"test \"$(cat /v/me)\" = \"downward-init $(hostname -i)\" && echo registered": "registered"},
+			runs: map[string]string{
+				"test \"$(cat /v/me)\" = \"downward-init $(hostname -i)\" && echo registered": "registered"},
 		},
 		// row: SEC-07
 		{
-			name: "token", spec: `volumes: [{name: s, secret: {secretName: login}}]`, container: "volumeMounts: [{name: s, mountPath: /s}]",
-			runs: map[string]string{"df -T /s /var/run/secrets/kubernetes.io/serviceaccount | awk 'NR > 1 {print $2}' | sort -u": "tmpfs", "cat /s/password": "hunter2"},
+			name: "token", spec: `volumes: [{name: s, secret: {secretName: login}}]`,
+			container: "volumeMounts: [{name: s, mountPath: /s}]",
+			runs: map[string]string{
+				"df -T /s /var/run/secrets/kubernetes.io/serviceaccount | awk 'NR > 1 {print $2}' | sort -u": "tmpfs",
+				"cat /s/password": "hunter2"},
 		},
 	}
-	if raw, err := os.ReadFile("/sys/module/apparmor/parameters/enabled"); err != nil || !strings.HasPrefix(string(raw), "Y") {
+	if raw, err := os.ReadFile("/sys/module/apparmor/parameters/enabled"); err != nil || !strings.HasPrefix(string(raw),
+		"Y") {
 		pods = append(pods, aPod{
 			name: "apparmor", container: "securityContext: {appArmorProfile: {type: RuntimeDefault}}",
 			expectedOutput: "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host",
@@ -185,13 +210,15 @@ volumes: [{name: v, emptyDir: {}}]`, container: "volumeMounts: [{name: v, mountP
 
 const mapped = "awk '{print $1, $3}' /proc/self/uid_map"
 
-// Pods with users of their own: unprivileged on the node, apart from each other, and the same after the node was killed and started again.
+// Pods with users of their own: unprivileged on the node, apart from each other, and the same after
+// the node was killed and started again.
 //
 // row: UNS-01
 // row: UNS-02
 // row: UNS-07
 func userNamespaces(c *cluster) {
-	if out := c.kubectl("get", "node", "node-1", "-o", `jsonpath={.status.runtimeHandlers[?(@.name=="")].features.userNamespaces}`); out != "true" {
+	if out := c.kubectl("get", "node", "node-1", "-o",
+		`jsonpath={.status.runtimeHandlers[?(@.name=="")].features.userNamespaces}`); out != "true" {
 		c.t.Skip("the runtime says that it has no user namespaces on this kernel")
 	}
 	outside := filepath.Join(c.dir, "outside")
@@ -209,31 +236,42 @@ func userNamespaces(c *cluster) {
 		// row: UNS-04
 		// row: UNS-06
 		{
-			name: "last-id", spec: "hostUsers: false\nsecurityContext: {runAsUser: 65535, runAsGroup: 65535, fsGroup: 2000}\nvolumes: [{name: e, emptyDir: {}}]",
+			name: "last-id",
+			spec: "hostUsers: false\nsecurityContext: {runAsUser: 65535, runAsGroup: 65535, fsGroup: " +
+				"2000}\nvolumes: [{name: e, emptyDir: {}}]",
 			container: "volumeMounts: [{name: e, mountPath: /e}]",
-			runs:      map[string]string{"id -u": "65535", mapped: "0 65536", "touch /e/f && stat -c '%u %g' /e/f": "65535 2000"},
+			runs: map[string]string{"id -u": "65535", mapped: "0 65536",
+				"touch /e/f && stat -c '%u %g' /e/f": "65535 2000"},
 		},
 		// row: UNS-05
 		{
-			name: "overflow", spec: fmt.Sprintf("hostUsers: false\nvolumes: [{name: h, hostPath: {path: %s}}]", outside), container: "volumeMounts: [{name: h, mountPath: /h}]",
+			name: "overflow", spec: fmt.Sprintf("hostUsers: false\nvolumes: [{name: h, hostPath: {path: %s}}]",
+				outside), container: "volumeMounts: [{name: h, mountPath: /h}]",
 			runs: map[string]string{
-				"stat -c '%u %g' /h/foreign": "65534 65534", "chown 0 /h/foreign": "chown: /h/foreign: Operation not permitted",
+				"stat -c '%u %g' /h/foreign":          "65534 65534",
+				"chown 0 /h/foreign":                  "chown: /h/foreign: Operation not permitted",
 				"touch /h/mine && stat -c %u /h/mine": "0",
 			},
 		},
 		// row: UNS-08
 		{
-			name: "void", spec: "hostUsers: false", container: "securityContext: {capabilities: {add: [SYS_ADMIN, SYS_TIME, MKNOD]}}",
-			runs: map[string]string{"date -s @1000000000 2>&1 | grep -c 'not permitted'": "1", "mknod /tmp/n c 1 3": "mknod: /tmp/n: Operation not permitted"},
+			name: "void", spec: "hostUsers: false",
+			container: "securityContext: {capabilities: {add: [SYS_ADMIN, SYS_TIME, MKNOD]}}",
+			runs: map[string]string{"date -s @1000000000 2>&1 | grep -c 'not permitted'": "1",
+				"mknod /tmp/n c 1 3": "mknod: /tmp/n: Operation not permitted"},
 		},
 	})
 	var made unix.Stat_t
 	if err := unix.Stat(filepath.Join(outside, "mine"), &made); err != nil || made.Uid != 0 {
-		c.t.Errorf("a file that root of the Pod made through an idmapped mount belongs to %d on the node (%v)", made.Uid, err)
+		c.t.Errorf("a file that root of the Pod made through an idmapped mount belongs to %d on the node (%v)",
+			made.Uid, err)
 	}
 	// row: UNS-09
-	for field, path := range map[string]string{"hostNetwork": "spec.hostNetwork", "hostPID": "spec.HostPID", "hostIPC": "spec.HostIPC"} { // upstream's spelling
-		out, err := c.try(aPod{name: "shares", spec: "hostUsers: false\n" + field + ": true"}.yaml(), "apply", "-f", "-")
+	// upstream's spelling
+	for field, path := range map[string]string{"hostNetwork": "spec.hostNetwork", "hostPID": "spec.HostPID",
+		"hostIPC": "spec.HostIPC"} {
+		out, err := c.try(aPod{name: "shares", spec: "hostUsers: false\n" + field + ": true"}.yaml(), "apply", "-f",
+			"-")
 		if err == nil || !strings.Contains(out, path+": Forbidden") {
 			c.t.Errorf("hostUsers false with %s: got %q, want %s forbidden", field, out, path)
 		}
@@ -255,7 +293,8 @@ func userNamespaces(c *cluster) {
 	if third := hostUser(c, "three"); third == first["one"] || third == first["two"] {
 		c.t.Errorf("a Pod made after a restart got users %s, which another has", third)
 	}
-	_, _ = c.try("", "exec", "one", "--", "kill", "1") // may die with the container, which starts again in the same sandbox
+	// may die with the container, which starts again in the same sandbox
+	_, _ = c.try("", "exec", "one", "--", "kill", "1")
 	c.eventually(time.Minute, "restart of the container", func() (string, bool) {
 		out := c.field("pod/one", "{.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}")
 		return out, out == "1 true"
@@ -269,7 +308,8 @@ func userNamespaces(c *cluster) {
 // hostUser is the user of the node that root of the Pod is.
 func hostUser(c *cluster, pod string) string {
 	c.t.Helper()
-	for _, pid := range pidsOf(strings.TrimPrefix(c.field("pod/"+pod, "{.status.containerStatuses[0].containerID}"), "containerd://")) {
+	for _, pid := range pidsOf(strings.TrimPrefix(c.field("pod/"+pod, "{.status.containerStatuses[0].containerID}"),
+		"containerd://")) {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			continue

@@ -46,7 +46,8 @@ spec:
 // row: NET-12
 // row: TRM-14
 func TestServices(t *testing.T) {
-	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "", "--service-cluster-ip-range", "10.97.0.0/16")
+	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
+		"--service-cluster-ip-range", "10.97.0.0/16")
 	c.start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(webYAML)
@@ -94,7 +95,8 @@ func TestServices(t *testing.T) {
 	t.Run("a deleted Pod gets no new connections", func(t *testing.T) { c.as(t).leaves(ip) })
 }
 
-// inCluster finds the API server as client-go in a Pod does, by environment. What speaks without TLS is told so by the server itself.
+// inCluster finds the API server as client-go in a Pod does, by environment. What speaks without
+// TLS is told so by the server itself.
 func (c *cluster) inCluster() {
 	c.t.Helper()
 	const ask = `printf 'GET /version HTTP/1.0\r\n\r\n' | nc -w 3 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT`
@@ -104,12 +106,14 @@ func (c *cluster) inCluster() {
 	})
 }
 
-// leaves deletes a Pod and watches it go: from the slice's ready ones, and from the rules while its process still runs.
+// leaves deletes a Pod and watches it go: from the slice's ready ones, and from the rules while its
+// process still runs.
 func (c *cluster) leaves(ip string) {
 	c.t.Helper()
 	pod := strings.Fields(c.field("pods", "{.items[?(@.metadata.labels.app=='web')].metadata.name}"))[0]
 	address := c.field("pod/"+pod, "{.status.podIP}")
-	c.eventually(time.Minute, "the rules lead to "+address, func() (string, bool) { out := rulesOf(ip); return out, strings.Contains(out, address+":8080") })
+	c.eventually(time.Minute, "the rules lead to "+address,
+		func() (string, bool) { out := rulesOf(ip); return out, strings.Contains(out, address+":8080") })
 	c.kubectl("delete", "pod", pod, "--wait=false")
 	began := time.Now()
 	c.eventually(time.Minute, "the rules no longer lead to "+address, func() (string, bool) {
@@ -118,7 +122,8 @@ func (c *cluster) leaves(ip string) {
 	})
 	c.t.Logf("traffic left after %s", time.Since(began))
 	slice := c.kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o",
-		`jsonpath={range .items[*].endpoints[*]}{.addresses[0]} {.conditions.ready} {.conditions.serving} {.conditions.terminating}{"\n"}{end}`)
+		`jsonpath={range .items[*].endpoints[*]}{.addresses[0]} {.conditions.ready} {.conditions.serving} `+
+			`{.conditions.terminating}{"\n"}{end}`)
 	if !strings.Contains(slice, address+" false true true") {
 		c.t.Errorf("the slice says\n%swant %s: not ready, serving, terminating", slice, address)
 	}

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every kind of volume a node serves without drivers, as containers find it, and what is refused, in upstream's words.
+// Every kind of volume a node serves without drivers, as containers find it, and what is refused,
+// in upstream's words.
 func TestVolumes(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -25,7 +26,8 @@ func TestVolumes(t *testing.T) {
 	c.leftByAnEarlierKubelet()
 }
 
-// hostSide makes what hostPath volumes show: a directory whose mounts propagate, with a mount in it.
+// hostSide makes what hostPath volumes show: a directory whose mounts propagate, with a mount in
+// it.
 func hostSide(t *testing.T) string {
 	t.Helper()
 	host, err := os.MkdirTemp("/tmp", "gantry-e2e-host-")
@@ -68,14 +70,17 @@ func hostSide(t *testing.T) string {
 func madeVolumes() []aPod {
 	return []aPod{
 		{
-			name: "memory", spec: "volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 4Mi}}]", container: "volumeMounts: [{name: v, mountPath: /v}]",
+			name: "memory", spec: "volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 4Mi}}]",
+			container: "volumeMounts: [{name: v, mountPath: /v}]",
 			runs: map[string]string{
 				"df -T /v | awk 'NR==2 {print $2, $3}'":                                "tmpfs 4096",
 				"dd if=/dev/zero of=/v/f bs=1M count=6 2>&1 | grep -c 'No space left'": "1",
 			},
 		},
 		{
-			name: "group", spec: "securityContext: {fsGroup: 3000, fsGroupChangePolicy: OnRootMismatch}\nvolumes: [{name: v, emptyDir: {}}]", container: "volumeMounts: [{name: v, mountPath: /v}]",
+			name: "group",
+			spec: "securityContext: {fsGroup: 3000, fsGroupChangePolicy: OnRootMismatch}\nvolumes: [{name: v, " +
+				"emptyDir: {}}]", container: "volumeMounts: [{name: v, mountPath: /v}]",
 			runs: map[string]string{"stat -c '%g %a' /v": "3000 2777", "touch /v/f && stat -c %g /v/f": "3000"},
 		},
 		{
@@ -90,7 +95,8 @@ func madeVolumes() []aPod {
     - downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}
     - serviceAccountToken: {path: token, audience: vault, expirationSeconds: 600}`,
 			runs: map[string]string{
-				"cat /v/deep/a /v/password /v/name": "1hunter2projected", "stat -L -c %a /v/deep/a": "440", "stat -L -c %a /v/password": "400",
+				"cat /v/deep/a /v/password /v/name": "1hunter2projected", "stat -L -c %a /v/deep/a": "440",
+				"stat -L -c %a /v/password": "400",
 				"cut -d. -f2 /v/token | tr _- /+ | base64 -d 2>/dev/null | grep -c '\"aud\":\\[\"vault\"\\]'": "1",
 			},
 		},
@@ -101,7 +107,8 @@ volumeMounts:
 - {name: v, mountPath: /all}
 - {name: v, mountPath: /sub, subPath: a/b}
 - {name: v, mountPath: /expr, subPathExpr: $(NAME)}`,
-			runs: map[string]string{"echo x > /sub/f; cat /all/a/b/f": "x", "echo y > /expr/f; cat /all/subpath/f": "y"},
+			runs: map[string]string{"echo x > /sub/f; cat /all/a/b/f": "x",
+				"echo y > /expr/f; cat /all/subpath/f": "y"},
 		},
 		{
 			name: "subpath-escape", spec: `initContainers:
@@ -116,7 +123,8 @@ volumes: [{name: v, emptyDir: {}}]`,
 		{
 			name: "image", spec: "volumes: [{name: v, image: {reference: \"busybox:1.28\", pullPolicy: IfNotPresent}}]",
 			container: "volumeMounts: [{name: v, mountPath: /img}, {name: v, mountPath: /bin2, subPath: bin}]",
-			runs:      map[string]string{"ls /img/bin/busybox /bin2/busybox": "/bin2/busybox\n/img/bin/busybox", "touch /img/x": "touch: /img/x: Read-only file system"},
+			runs: map[string]string{"ls /img/bin/busybox /bin2/busybox": "/bin2/busybox\n/img/bin/busybox",
+				"touch /img/x": "touch: /img/x: Read-only file system"},
 		},
 	}
 }
@@ -128,29 +136,41 @@ func hostVolumes(host string) []aPod {
 	in := func(name string) string { return filepath.Join(host, name) }
 	const mount = "volumeMounts: [{name: v, mountPath: /v}]"
 	return []aPod{
-		{name: "host-directory", spec: v(in("data"), "Directory"), container: mount, runs: map[string]string{"cat /v/file": "of the host"}},
-		{name: "host-makes-directory", spec: v(in("new/dir"), "DirectoryOrCreate"), container: mount, runs: map[string]string{"stat -c '%F %a' /v": "directory 755"}},
-		{name: "host-makes-file", spec: v(in("newfile"), "FileOrCreate"), container: mount, runs: map[string]string{"stat -c '%F %a' /v": "regular empty file 644"}},
-		{name: "host-char", spec: v("/dev/null", "CharDevice"), container: mount, runs: map[string]string{"test -c /v && echo yes": "yes"}},
+		{name: "host-directory", spec: v(in("data"), "Directory"), container: mount,
+			runs: map[string]string{"cat /v/file": "of the host"}},
+		{name: "host-makes-directory", spec: v(in("new/dir"), "DirectoryOrCreate"), container: mount,
+			runs: map[string]string{"stat -c '%F %a' /v": "directory 755"}},
+		{name: "host-makes-file", spec: v(in("newfile"), "FileOrCreate"), container: mount,
+			runs: map[string]string{"stat -c '%F %a' /v": "regular empty file 644"}},
+		{name: "host-char", spec: v("/dev/null", "CharDevice"), container: mount,
+			runs: map[string]string{"test -c /v && echo yes": "yes"}},
 		{
 			name: "host-not-a-directory", spec: v(in("data/file"), "Directory"), container: mount,
-			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a directory", why: []string{"is not a directory"},
+			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` +
+				in("data/file") + " is not a directory", why: []string{"is not a directory"},
 		},
 		{
 			name: "host-not-a-socket", spec: v(in("data/file"), "Socket"), container: mount,
-			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` + in("data/file") + " is not a socket file",
+			expectedOutput: `FailedMount: MountVolume.SetUp failed for volume "v" : hostPath type check failed: ` +
+				in("data/file") + " is not a socket file",
 		},
 		{
-			name: "read-only", spec: v(host, "Directory"), container: "volumeMounts: [{name: v, mountPath: /v, readOnly: true}]",
-			runs: map[string]string{"touch /v/x": "touch: /v/x: Read-only file system", "touch /v/inner/x && echo written": "written"},
+			name: "read-only", spec: v(host, "Directory"),
+			container: "volumeMounts: [{name: v, mountPath: /v, readOnly: true}]",
+			runs: map[string]string{"touch /v/x": "touch: /v/x: Read-only file system",
+				"touch /v/inner/x && echo written": "written"},
 		},
 		{
-			name: "read-only-all", spec: v(host, "Directory"), container: "volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: Enabled}]",
-			runs: map[string]string{"touch /v/inner/y": "touch: /v/inner/y: Read-only file system"},
+			name: "read-only-all", spec: v(host, "Directory"),
+			container: "volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: Enabled}]",
+			runs:      map[string]string{"touch /v/inner/y": "touch: /v/inner/y: Read-only file system"},
 		},
 		{
-			name: "propagated", spec: v(host, "Directory"), container: "securityContext: {privileged: true}\nvolumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]",
-			runs: map[string]string{"mount -t tmpfs none /v/late && echo here > /v/late/f && cat /v/late/f && umount /v/late": "here"},
+			name: "propagated", spec: v(host, "Directory"),
+			container: "securityContext: {privileged: true}\nvolumeMounts: [{name: v, mountPath: /v, " +
+				"mountPropagation: Bidirectional}]",
+			runs: map[string]string{"mount -t tmpfs none /v/late && echo here > /v/late/f && cat /v/late/f && umount " +
+				"/v/late": "here"},
 		},
 	}
 }
@@ -161,7 +181,8 @@ func persistent(c *cluster, host string) {
 		{"local", fmt.Sprintf("local: {path: %s}", filepath.Join(host, "data")), "Filesystem"},
 		{"hostpath", fmt.Sprintf("hostPath: {path: %s}", filepath.Join(host, "data")), "Filesystem"},
 		{"elsewhere", fmt.Sprintf("local: {path: %s}", host), "Filesystem"},
-		{"disks", "iscsi: {targetPortal: \"127.0.0.1:3260\", iqn: \"iqn.2001-04.com.example:storage\", lun: 0}", "Filesystem"},
+		{"disks", "iscsi: {targetPortal: \"127.0.0.1:3260\", iqn: \"iqn.2001-04.com.example:storage\", lun: 0}",
+			"Filesystem"},
 	} {
 		node := "node-1"
 		if pv.name == "elsewhere" {
@@ -196,16 +217,23 @@ func claims() []aPod {
 	const mount = "volumeMounts: [{name: v, mountPath: /v}]"
 	const refused = `FailedMount: MountVolume.SetUp failed for volume "v" : `
 	return []aPod{
-		{name: "claim-local", spec: "securityContext: {fsGroup: 3000}\n" + of("local"), container: mount, runs: map[string]string{"cat /v/file": "of the host", "stat -c '%g %a' /v/file": "3000 660"}},
-		{name: "claim-hostpath", spec: of("hostpath"), container: mount, runs: map[string]string{"cat /v/file": "of the host"}},
+		{name: "claim-local", spec: "securityContext: {fsGroup: 3000}\n" + of("local"), container: mount,
+			runs: map[string]string{"cat /v/file": "of the host", "stat -c '%g %a' /v/file": "3000 660"}},
+		{name: "claim-hostpath", spec: of("hostpath"), container: mount,
+			runs: map[string]string{"cat /v/file": "of the host"}},
 		{
 			name: "claim-elsewhere", spec: of("elsewhere"), container: mount,
-			expectedOutput: refused + `storage node affinity check failed for volume "elsewhere" : no matching NodeSelectorTerms`, why: []string{"elsewhere"},
+			expectedOutput: refused +
+				`storage node affinity check failed for volume "elsewhere" : no matching NodeSelectorTerms`,
+			why: []string{"elsewhere"},
 		},
-		{name: "claim-iscsi", spec: of("disks"), container: mount, expectedOutput: refused + "volume disks of claim default/disks: volumes of type iscsi are not served by this node", why: []string{"iscsi", "local PersistentVolume"}},
+		{name: "claim-iscsi", spec: of("disks"), container: mount,
+			expectedOutput: refused + "volume disks of claim default/disks: volumes of type iscsi are not served by " +
+				"this node", why: []string{"iscsi", "local PersistentVolume"}},
 		{
 			name: "claim-missing", spec: of("nope"), container: mount,
-			expectedOutput: `FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: ` +
+			expectedOutput: `FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached ` +
+				`volumes=[], failed to process volumes=[v]: ` +
 				`error processing PVC default/nope: failed to fetch PVC from API server: persistentvolumeclaims "nope"`,
 			why: []string{"nope"},
 		},
@@ -216,21 +244,28 @@ func refusedVolumes() []aPod {
 	const mount = "volumeMounts: [{name: v, mountPath: /v}]"
 	const refused = `FailedMount: MountVolume.SetUp failed for volume "v" : `
 	return []aPod{
-		{name: "no-configmap", spec: "volumes: [{name: v, configMap: {name: nope}}]", container: mount, expectedOutput: refused + `configmap "nope" not found`, why: []string{"nope"}},
-		{name: "no-key", spec: "volumes: [{name: v, configMap: {name: cfg, items: [{key: nokey, path: x}]}}]", container: mount, expectedOutput: refused + "configmap references non-existent config key: nokey"},
-		{name: "no-server", spec: "volumes: [{name: v, nfs: {server: 127.0.0.1, path: /x}}]", container: mount, expectedOutput: refused + "mount failed: "},
+		{name: "no-configmap", spec: "volumes: [{name: v, configMap: {name: nope}}]", container: mount,
+			expectedOutput: refused + `configmap "nope" not found`, why: []string{"nope"}},
+		{name: "no-key", spec: "volumes: [{name: v, configMap: {name: cfg, items: [{key: nokey, path: x}]}}]",
+			container: mount, expectedOutput: refused + "configmap references non-existent config key: nokey"},
+		{name: "no-server", spec: "volumes: [{name: v, nfs: {server: 127.0.0.1, path: /x}}]", container: mount,
+			expectedOutput: refused + "mount failed: "},
 		{
-			name: "fibre", spec: "volumes: [{name: v, fc: {targetWWNs: [\"50060e801049cfd1\"], lun: 0}}]", container: mount,
-			expectedOutput: refused + "volumes of type fc are not served by this node", why: []string{"fc", "local PersistentVolume"},
+			name: "fibre", spec: "volumes: [{name: v, fc: {targetWWNs: [\"50060e801049cfd1\"], lun: 0}}]",
+			container:      mount,
+			expectedOutput: refused + "volumes of type fc are not served by this node",
+			why:            []string{"fc", "local PersistentVolume"},
 		},
 		{
-			name: "no-huge-pages", spec: "volumes: [{name: v, emptyDir: {medium: HugePages}}]", container: mount + "\nresources: {requests: {cpu: 10m}}",
+			name: "no-huge-pages", spec: "volumes: [{name: v, emptyDir: {medium: HugePages}}]",
+			container:      mount + "\nresources: {requests: {cpu: 10m}}",
 			expectedOutput: refused + "hugePages storage requested, but there is no resource request for huge pages",
 		},
 	}
 }
 
-// leftByAnEarlierKubelet: what a killed kubelet has left mounted for a Pod that nobody knows any more is unmounted and removed by the next one.
+// leftByAnEarlierKubelet: what a killed kubelet has left mounted for a Pod that nobody knows any
+// more is unmounted and removed by the next one.
 func (c *cluster) leftByAnEarlierKubelet() {
 	c.kill()
 	pod := filepath.Join(c.dir, "kubelet", "pods", "11111111-2222-3333-4444-555555555555")

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// aPod is a Pod of one busybox container, and what is expected of it. Lines of spec and container are YAML.
+// aPod is a Pod of one busybox container, and what is expected of it. Lines of spec and container
+// are YAML.
 type aPod struct {
 	name           string
 	image          string            // busybox:1.28 when empty
@@ -65,7 +66,8 @@ func (c *cluster) all(pods []aPod) {
 func (c *cluster) check(p aPod) {
 	if p.expectedOutput != "" {
 		c.eventually(time.Minute, "an event of pod "+p.name+" that says "+p.expectedOutput, func() (string, bool) {
-			out := c.kubectl("get", "events", "--field-selector", "involvedObject.name="+p.name, "-o", `jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}`)
+			out := c.kubectl("get", "events", "--field-selector", "involvedObject.name="+p.name, "-o",
+				`jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}`)
 			return out, strings.Contains(out, p.expectedOutput)
 		})
 		if p.why != nil {
@@ -87,9 +89,11 @@ func (c *cluster) check(p aPod) {
 	}
 }
 
-// inside runs a command in container c of a Pod and returns what it printed; kubectl's own remarks are left out.
+// inside runs a command in container c of a Pod and returns what it printed; kubectl's own remarks
+// are left out.
 func (c *cluster) inside(pod, command string) (string, error) {
-	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "exec", pod, "-c", "c", "--", "sh", "-c", "{ "+command+"; } 2>&1; true")
+	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "exec", pod, "-c", "c", "--", "sh", "-c",
+		"{ "+command+"; } 2>&1; true")
 	out, err := cmd.Output()
 	return string(out), err
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 )
 
-// A web server, a database and a static Go program as their users run them: probes, settings from a ConfigMap, logs, exec, port-forward, a rolling stop
-// that loses no request. Then examples, the words of kubectl, and a static Pod, on the same cluster, side by side.
+// A web server, a database and a static Go program as their users run them: probes, settings from a
+// ConfigMap, logs, exec, port-forward, a rolling stop that loses no request. Then examples, the
+// words of kubectl, and a static Pod, on the same cluster, side by side.
 func TestWorkloads(t *testing.T) {
 	dir := t.TempDir()
 	config := kubeletFile(t, dir)
@@ -26,12 +27,15 @@ func TestWorkloads(t *testing.T) {
 	c.start()
 	c.importImages("docker.io/library/busybox:1.28", "docker.io/library/nginx:latest", "docker.io/library/redis:latest",
 		"registry.k8s.io/e2e-test-images/agnhost:2.63", "registry.k8s.io/etcd:3.5.13-0")
-	registry, err := images.Serve(nil) // for alpine:latest, which is pulled each time; other content than busybox, which would have to be vouched for too
+	// for alpine:latest, which is pulled each time; other content than busybox, which would have to
+	// be vouched for too
+	registry, err := images.Serve(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer registry.Close()
-	if err := errors.Join(registry.Push("library/alpine:latest", images.NonRoot), registry.Mirror(filepath.Join(c.dir, "containerd/certs.d"), "docker.io")); err != nil {
+	if err := errors.Join(registry.Push("library/alpine:latest", images.NonRoot),
+		registry.Mirror(filepath.Join(c.dir, "containerd/certs.d"), "docker.io")); err != nil {
 		t.Fatal(err)
 	}
 	c.importUnder("registry.k8s.io/e2e-test-images/agnhost:2.63", "ghcr.io/acme/app:1.4.2", "my-org/api:1.4.2")
@@ -41,8 +45,10 @@ func TestWorkloads(t *testing.T) {
 	})
 	var together sync.WaitGroup
 	for name, run := range map[string]func(*cluster){
-		"nginx": nginx, "redis": redis, "rolling stop of a Go program": rollingStop, "E-08 and E-11 three probes": threeProbes, "E-10 static etcd": func(c *cluster) { staticEtcd(c, dir) },
-		"E-23 Deployment with sidecar": sidecarDeployment, "E-24 Job with sidecar": sidecarJob, "words of kubectl get": checkMessages, "describe of init containers": describeInit,
+		"nginx": nginx, "redis": redis, "rolling stop of a Go program": rollingStop,
+		"E-08 and E-11 three probes": threeProbes, "E-10 static etcd": func(c *cluster) { staticEtcd(c, dir) },
+		"E-23 Deployment with sidecar": sidecarDeployment, "E-24 Job with sidecar": sidecarJob,
+		"words of kubectl get": checkMessages, "describe of init containers": describeInit,
 		"a crash loop is looked into": crashLoop, "debug": debug, "one Pod, one network": oneNetwork,
 	} {
 		together.Go(func() { t.Run(name, func(t *testing.T) { run(c.as(t)) }) })
@@ -50,7 +56,8 @@ func TestWorkloads(t *testing.T) {
 	together.Wait()
 }
 
-// importUnder brings an image in under other names, with the test server's answer to everything as its command.
+// importUnder brings an image in under other names, with the test server's answer to everything as
+// its command.
 func (c *cluster) importUnder(from string, names ...string) {
 	c.t.Helper()
 	server := func() (ggcr.Image, error) {
@@ -68,13 +75,15 @@ func (c *cluster) importUnder(from string, names ...string) {
 	if err := images.Archive(archive, tags); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
 }
 
 func nginx(c *cluster) {
-	c.kubectl("create", "configmap", "site", "--from-literal=index.html=<h1>Hello from a ConfigMap</h1>", "--from-literal=extra.conf=server { listen 8080; location = /up { return 204; } }")
+	c.kubectl("create", "configmap", "site", "--from-literal=index.html=<h1>Hello from a ConfigMap</h1>",
+		"--from-literal=extra.conf=server { listen 8080; location = /up { return 204; } }")
 	c.apply(nginxYAML)
 	c.waitFor("pod/site", "condition=Ready", time.Minute)
 	port := freePort(c.t)
@@ -96,7 +105,8 @@ func nginx(c *cluster) {
 }
 
 func redis(c *cluster) {
-	c.kubectl("create", "configmap", "redis", "--from-literal=redis.conf=appendonly yes\ndir /data\nprotected-mode no\nmaxmemory 32mb\n")
+	c.kubectl("create", "configmap", "redis",
+		"--from-literal=redis.conf=appendonly yes\ndir /data\nprotected-mode no\nmaxmemory 32mb\n")
 	c.apply(redisYAML)
 	c.waitFor("pod/cache", "condition=Ready", time.Minute)
 	cli := func(args ...string) string {
@@ -122,20 +132,24 @@ func redis(c *cluster) {
 	c.kubectl("delete", "pod", "cache")
 }
 
-// rollingStop replaces a Go program's Pods one after another while somebody asks all the time whichever Pod is ready.
+// rollingStop replaces a Go program's Pods one after another while somebody asks all the time
+// whichever Pod is ready.
 func rollingStop(c *cluster) {
 	c.apply(rollingYAML)
 	c.kubectl("rollout", "status", "deployment/go", "--timeout=90s")
 	ready := func() []string {
-		return strings.Fields(c.kubectl("get", "pods", "-l", "app=go", "-o", `jsonpath={range .items[?(@.metadata.deletionTimestamp=="")]}{.status.podIP} {end}`))
+		return strings.Fields(c.kubectl("get", "pods", "-l", "app=go", "-o",
+			`jsonpath={range .items[?(@.metadata.deletionTimestamp=="")]}{.status.podIP} {end}`))
 	}
 	var asked, failed atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
 	addresses := func() []string {
-		out := c.kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=go", "-o", `jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}`)
+		out := c.kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=go", "-o",
+			`jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}`)
 		return strings.Fields(out)
 	}
-	c.eventually(time.Minute, "two endpoints", func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
+	c.eventually(time.Minute, "two endpoints",
+		func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
 	go func() {
 		defer close(done)
 		client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -168,12 +182,14 @@ func rollingStop(c *cluster) {
 	c.kubectl("delete", "deployment/go", "service/go")
 }
 
-// threeProbes: E-08 and E-11; the images' names are the examples', the paths are served by the test server, which answers everything.
+// threeProbes: E-08 and E-11; the images' names are the examples', the paths are served by the test
+// server, which answers everything.
 func threeProbes(c *cluster) {
 	for _, e := range []struct{ pod, yaml string }{{"app", exampleE08}, {"api", exampleE11}} {
 		c.apply(e.yaml)
 		c.waitFor("pod/"+e.pod, "condition=Ready", time.Minute)
-		if out := c.field("pod/"+e.pod, "{.status.containerStatuses[0].started} {.status.containerStatuses[0].restartCount}"); out != "true 0" {
+		if out := c.field("pod/"+e.pod,
+			"{.status.containerStatuses[0].started} {.status.containerStatuses[0].restartCount}"); out != "true 0" {
 			c.t.Errorf("%s: started and restarts: %q", e.pod, out)
 		}
 	}
@@ -193,15 +209,18 @@ func threeProbes(c *cluster) {
 
 // row: STA-11
 //
-// staticEtcd is E-10 with addresses and directories of the test's own, and without certificates: a real etcd that the API server is not asked about.
+// staticEtcd is E-10 with addresses and directories of the test's own, and without certificates: a
+// real etcd that the API server is not asked about.
 func staticEtcd(c *cluster, dir string) {
 	client := freePort(c.t)
 	peer := freePort(c.t)
-	manifest := strings.NewReplacer("DIR", c.dir, "CLIENT", fmt.Sprint(client), "PEER", fmt.Sprint(peer)).Replace(exampleE10)
+	manifest := strings.NewReplacer("DIR", c.dir, "CLIENT", fmt.Sprint(client), "PEER", fmt.Sprint(peer)).Replace(
+		exampleE10)
 	file := filepath.Join(dir, "manifests", "etcd.yaml")
 	write(c.t, file, manifest)
 	c.eventually(time.Minute, "mirror of the static Pod", func() (string, bool) {
-		out, err := c.try("", "-n", "kube-system", "get", "pod", "etcd-cp-1", "-o", "jsonpath={.status.phase} {.spec.priority} {.spec.hostNetwork}")
+		out, err := c.try("", "-n", "kube-system", "get", "pod", "etcd-cp-1", "-o",
+			"jsonpath={.status.phase} {.spec.priority} {.spec.hostNetwork}")
 		return out, err == nil && out == "Running 2000001000 true"
 	})
 	c.eventually(time.Minute, "etcd answers", func() (string, bool) {
@@ -209,7 +228,8 @@ func staticEtcd(c *cluster, dir string) {
 		return fmt.Sprint(out, err), err == nil && strings.Contains(out, "true")
 	})
 	id := func() string {
-		return c.kubectl("-n", "kube-system", "get", "pod", "etcd-cp-1", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+		return c.kubectl("-n", "kube-system", "get", "pod", "etcd-cp-1", "-o",
+			"jsonpath={.status.containerStatuses[0].containerID}")
 	}
 	before := id()
 	write(c.t, file, manifest) // a new time stamp and nothing else
@@ -247,7 +267,8 @@ func sidecarDeployment(c *cluster) {
 func sidecarJob(c *cluster) {
 	c.apply(exampleE24)
 	c.kubectl("wait", "job/myjob", "--for=condition=Complete", "--timeout=60s")
-	out := c.kubectl("get", "pods", "-l", "job-name=myjob", "-o", "jsonpath={.items[0].status.phase} {.items[0].status.initContainerStatuses[0].state.terminated.exitCode}")
+	out := c.kubectl("get", "pods", "-l", "job-name=myjob", "-o",
+		"jsonpath={.items[0].status.phase} {.items[0].status.initContainerStatuses[0].state.terminated.exitCode}")
 	if out != "Succeeded 143" && out != "Succeeded 137" {
 		c.t.Errorf("phase of the Pod and how the sidecar ended: %q", out)
 	}

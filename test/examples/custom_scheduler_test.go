@@ -43,7 +43,8 @@ func build(t *testing.T, example string) string {
 		t.Fatal(err)
 	}
 	const self = "github.com/gantry-project/gantry"
-	text := strings.Replace(string(mod), "module "+self, "module example.com/"+example, 1) + "\nrequire " + self + " v0.0.0-00010101000000-000000000000\n\nreplace " + self + " => " + root + "\n"
+	text := strings.Replace(string(mod), "module "+self, "module example.com/"+example, 1) + "\nrequire " + self +
+		" v0.0.0-00010101000000-000000000000\n\nreplace " + self + " => " + root + "\n"
 	for name, data := range map[string]string{"go.mod": text, "go.sum": string(sums)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
@@ -69,10 +70,13 @@ func kubeconfig(t *testing.T, c *testcluster.Cluster) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
+	door := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, FlushInterval: -1,
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
 	t.Cleanup(door.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", door.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: "+
+		"[{name: c, context: {cluster: c}}]\ncurrent-context: c\n", door.URL)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +97,8 @@ func TestCustomScheduler(t *testing.T) {
 	ctx := t.Context()
 	for node, loud := range map[string]string{"loud": "90", "soft": "50", "hush": "5"} {
 		patch := []byte(`{"metadata":{"labels":{"example.com/loudness":"` + loud + `"}}}`)
-		if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +108,8 @@ func TestCustomScheduler(t *testing.T) {
 	}
 	run, stop := context.WithCancel(ctx)
 	defer stop()
-	cmd := exec.CommandContext(run, program, "--kubeconfig", kubeconfig(t, c), "--config", config, "--secure-port", "0", "--v", "2")
+	cmd := exec.CommandContext(run, program, "--kubeconfig", kubeconfig(t, c), "--config", config, "--secure-port", "0",
+		"--v", "2")
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
@@ -114,7 +120,9 @@ func TestCustomScheduler(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}()
 	create := func(name, scheduler string, choose map[string]string) {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{SchedulerName: scheduler, NodeSelector: choose, Containers: []v1.Container{{Name: "c", Image: "busybox"}}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1.PodSpec{SchedulerName: scheduler, NodeSelector: choose,
+				Containers: []v1.Container{{Name: "c", Image: "busybox"}}}}
 		if _, err := client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

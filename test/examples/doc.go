@@ -1,4 +1,4 @@
 // Package examples builds the example modules as their users would, and runs what they make.
 //
-// Chapter 3, judged. In: examples/*. Out: proof that they compile against this version and do what they say.
+// In: examples/*. Out: proof that they compile against this version and do what they say.
 package examples

@@ -39,7 +39,8 @@ func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 	return p
 }
 
-// settled waits until every Pod is where it belongs; those that stay have not felt anything, and what was acknowledged is there.
+// settled waits until every Pod is where it belongs; those that stay have not felt anything, and
+// what was acknowledged is there.
 func (w *fixture) settled(ctx context.Context) {
 	var list *v1.PodList
 	w.must(instance.Poll(ctx, 50*time.Millisecond, func() (err error) {
@@ -48,12 +49,14 @@ func (w *fixture) settled(ctx context.Context) {
 	}))
 	for _, p := range list.Items {
 		w.wait(p.Name, func(now *v1.Pod) bool {
-			return now == nil || now.UID != p.UID || now.DeletionTimestamp == nil && (ready(now) || now.Status.Phase == v1.PodSucceeded)
+			return now == nil || now.UID != p.UID ||
+				now.DeletionTimestamp == nil && (ready(now) || now.Status.Phase == v1.PodSucceeded)
 		})
 	}
 	for name, id := range w.stay {
 		p := w.wait(name, func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning })
-		if st := p.Status.ContainerStatuses[0]; st.ContainerID != id || st.RestartCount != 0 || st.State.Running == nil {
+		if st := p.Status.ContainerStatuses[0]; st.ContainerID != id || st.RestartCount != 0 ||
+			st.State.Running == nil {
 			w.t.Errorf("%s was container %s, is %+v", name, id, st)
 		}
 	}
@@ -64,7 +67,9 @@ func (w *fixture) settled(ctx context.Context) {
 	}
 	var boxes []*runtimeapi.PodSandbox
 	w.must(instance.Poll(ctx, 50*time.Millisecond, func() (err error) { // the runtime itself may be on its way back
-		boxes, err = w.cri.Runtime().ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+		boxes, err = w.cri.Runtime().ListPodSandbox(ctx,
+			&runtimeapi.PodSandboxFilter{
+				State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
 		return err
 	}))
 	names := map[string]int{}
@@ -76,7 +81,8 @@ func (w *fixture) settled(ctx context.Context) {
 }
 
 func ready(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
+	return slices.ContainsFunc(p.Status.Conditions,
+		func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
 
 // clear deletes all Pods but those that stay and waits until nothing is left of them.
@@ -124,7 +130,8 @@ func (w *fixture) only(n int) {
 		volumes := entries(filepath.Join(w.i.Dir, "kubelet", "pods"))
 		links := entries("/sys/class/net/gyard71/brif")
 		for what, have := range map[string]int{
-			"sandboxes": len(boxes), "containers": len(list), "directories of volumes": len(volumes), "links": len(links), "addresses": len(book.Leases),
+			"sandboxes": len(boxes), "containers": len(list), "directories of volumes": len(volumes),
+			"links": len(links), "addresses": len(book.Leases),
 			"cgroups": w.cgroups(), "mounts (Pods with some)": w.mounts(),
 		} {
 			if have != n {
@@ -157,7 +164,8 @@ func (w *fixture) mounts() int {
 // cgroups counts the cgroups of Pods.
 func (w *fixture) cgroups() int {
 	uids := map[string]bool{}
-	for _, pattern := range []string{"/sys/fs/cgroup/gantry-%s", "/sys/fs/cgroup/memory/gantry-%s", "/sys/fs/cgroup/cpu/gantry-%s"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/gantry-%s", "/sys/fs/cgroup/memory/gantry-%s",
+		"/sys/fs/cgroup/cpu/gantry-%s"} {
 		root := fmt.Sprintf(pattern, filepath.Base(w.state()))
 		_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "pod") {

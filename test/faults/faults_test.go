@@ -18,14 +18,16 @@ import (
 
 var (
 	schedules = flag.Int("schedules", 6, "how many random schedules are played")
-	seed      = flag.Uint64("seed", 0, "of the first schedule; 0 takes one from the clock. The next schedules have the next seeds")
-	pods      = flag.Int("pods", 8, "how many Pods come and go")
+	seed      = flag.Uint64("seed", 0,
+		"of the first schedule; 0 takes one from the clock. The next schedules have the next seeds")
+	pods = flag.Int("pods", 8, "how many Pods come and go")
 )
 
 const busybox = "docker.io/library/busybox:1.28"
 
-// Whichever process dies in the middle of whatever: acknowledged writes stay, containers run on untouched, every Pod that is to end ends, and of those that
-// ended no sandbox, container, mount, cgroup, link or address is left.
+// Whichever process dies in the middle of whatever: acknowledged writes stay, containers run on
+// untouched, every Pod that is to end ends, and of those that ended no sandbox, container, mount,
+// cgroup, link or address is left.
 //
 // row: KSL-08
 // row: KSL-12
@@ -46,16 +48,19 @@ func TestKilledInTheMiddle(t *testing.T) {
 		s := first + uint64(i)
 		w.runSchedule(s, rand.New(rand.NewPCG(s, s)))
 		if t.Failed() {
-			t.Fatalf("the schedule of seed %d failed: go test ./test/faults -schedules 1 -seed %d\n%s", s, s, w.transcript())
+			t.Fatalf("the schedule of seed %d failed: go test ./test/faults -schedules 1 -seed %d\n%s", s, s,
+				w.transcript())
 		}
 	}
 	w.end()
 }
 
-// start runs server, scheduler, controllers and kubelet as processes of their own, with Pods that nobody touches.
+// start runs server, scheduler, controllers and kubelet as processes of their own, with Pods that
+// nobody touches.
 func start(t *testing.T, bin string) *fixture {
 	t.Helper()
-	i, err := instance.New(instance.Options{Binary: bin, BinDir: filepath.Dir(bin), NodeIP: "127.0.0.1", Number: 71, Split: true})
+	i, err := instance.New(instance.Options{Binary: bin, BinDir: filepath.Dir(bin), NodeIP: "127.0.0.1", Number: 71,
+		Split: true})
 	if err != nil {
 		t.Fatal(err)
 	}

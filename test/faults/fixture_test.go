@@ -48,7 +48,8 @@ func (w *fixture) must(err error) {
 func end(s string, n int) string { return s[max(0, len(s)-n):] }
 
 func (w *fixture) logf(format string, args ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+		args...))
 }
 
 func (w *fixture) transcript() string { return strings.Join(w.lines, "\n") }
@@ -57,7 +58,8 @@ func (w *fixture) transcript() string { return strings.Join(w.lines, "\n") }
 func (w *fixture) runtime(ctx context.Context) {
 	var err error
 	w.must(instance.Poll(ctx, 50*time.Millisecond, func() error {
-		w.cri, err = cri.Dial(ctx, cri.Options{Endpoint: "unix://" + filepath.Join(w.state(), "containerd.sock"), ConnectTimeout: 20 * time.Second})
+		w.cri, err = cri.Dial(ctx, cri.Options{Endpoint: "unix://" + filepath.Join(w.state(), "containerd.sock"),
+			ConnectTimeout: 20 * time.Second})
 		return err
 	}))
 	w.t.Cleanup(func() { _ = w.cri.Close() })
@@ -73,7 +75,8 @@ func (w *fixture) settle(ctx context.Context) {
 		w.must(instance.Poll(ctx, 50*time.Millisecond, func() error { return w.create(name, 0) }))
 	}
 	for i := range stays {
-		p := w.wait(fmt.Sprintf("stay-%d", i), func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning })
+		p := w.wait(fmt.Sprintf("stay-%d", i),
+			func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning })
 		w.stay[p.Name] = p.Status.ContainerStatuses[0].ContainerID
 	}
 }
@@ -207,7 +210,8 @@ func (w *fixture) createBaseline() {
 	ctx, cancel := w.ctx()
 	defer cancel()
 	name := fmt.Sprintf("kept-%d", len(w.lines))
-	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx,
+		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err == nil {
 		w.baseline = append(w.baseline, name)
 	}
@@ -239,14 +243,17 @@ func short(err error) string {
 	return "no answer"
 }
 
-// aPod makes a Pod that runs; or one with an init container and a sidecar; or one that ends well and has volumes.
+// aPod makes a Pod that runs; or one with an init container and a sidecar; or one that ends well
+// and has volumes.
 func aPod(name string, kind int) *v1.Pod {
 	one := int64(1)
 	of := func(name, script string) v1.Container {
-		return v1.Container{Name: name, Image: busybox, ImagePullPolicy: v1.PullNever, Command: []string{"sh", "-c", script}}
+		return v1.Container{Name: name, Image: busybox, ImagePullPolicy: v1.PullNever,
+			Command: []string{"sh", "-c", script}}
 	}
 	const runs = "trap 'exit 0' TERM; while true; do sleep 1 & wait $!; done"
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one, Containers: []v1.Container{of("app", runs)}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one,
+		Containers: []v1.Container{of("app", runs)}}}
 	always := v1.ContainerRestartPolicyAlways
 	switch kind {
 	case 1:
@@ -256,7 +263,9 @@ func aPod(name string, kind int) *v1.Pod {
 	case 2:
 		p.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		p.Spec.Containers[0] = of("job", "echo x > /scratch/x")
-		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "scratch",
+				VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 	}
 	return p

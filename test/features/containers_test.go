@@ -50,13 +50,15 @@ func oomKilled(n *node) {
   - {name: modest, image: "busybox:1.28", command: ["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 0.2; done"]}
 `))
 	n.is("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.reason", "OOMKilled")
-	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.exitCode"); got != "137" {
+	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.exitCode"); got !=
+		"137" {
 		n.t.Errorf("exit code %s", got)
 	}
 	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].restartCount"); got == "0" {
 		n.t.Error("not restarted")
 	}
-	if got := n.field("oom", ".status.containerStatuses[?(@.name=='modest')]['restartCount','ready']"); got != "0 true" {
+	if got := n.field("oom", ".status.containerStatuses[?(@.name=='modest')]['restartCount','ready']"); got !=
+		"0 true" {
 		n.t.Errorf("the neighbour: %s", got)
 	}
 	if events := n.run("kubectl", "events", "--for", "pod/oom"); strings.Contains(events, "Evicted") {
@@ -74,7 +76,8 @@ func leaves(n *node) {
 	n.is("leaves", ".status.phase", "Running")
 	var found []string
 	for _, mount := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
-		found, _ = filepath.Glob(filepath.Join(mount, "gantry-*/kubepods/besteffort/pod"+n.field("leaves", ".metadata.uid")))
+		found, _ = filepath.Glob(filepath.Join(mount, "gantry-*/kubepods/besteffort/pod"+n.field("leaves",
+			".metadata.uid")))
 		if len(found) > 0 {
 			break
 		}
@@ -85,7 +88,8 @@ func leaves(n *node) {
 	for _, id := range strings.Fields(n.field("leaves", ".status.containerStatuses[*].containerID")) {
 		_, id, _ = strings.Cut(id, "://")
 		leaf := filepath.Join(found[0], id)
-		if procs, err := os.ReadFile(filepath.Join(leaf, "cgroup.procs")); err != nil || len(bytes.TrimSpace(procs)) == 0 {
+		if procs, err := os.ReadFile(filepath.Join(leaf, "cgroup.procs")); err != nil ||
+			len(bytes.TrimSpace(procs)) == 0 {
 			n.t.Errorf("container %s has no cgroup with processes below %s: %v", id, found[0], err)
 		}
 	}
@@ -98,7 +102,9 @@ func leaves(n *node) {
 func gracePeriods(n *node) {
 	deaf := "trap '' TERM; while true; do sleep 0.1; done"
 	for _, name := range []string{"default-grace", "own-grace", "forced", "without-force"} {
-		n.apply(pod(name, fmt.Sprintf("  containers:\n  - {name: app, image: \"busybox:1.28\", command: [\"sh\", \"-c\", %q]}\n", deaf)))
+		n.apply(pod(name,
+			fmt.Sprintf("  containers:\n  - {name: app, image: \"busybox:1.28\", command: [\"sh\", \"-c\", %q]}\n",
+				deaf)))
 	}
 	for _, name := range []string{"default-grace", "own-grace", "forced", "without-force"} {
 		n.is(name, ".status.phase", "Running")
@@ -112,7 +118,8 @@ func gracePeriods(n *node) {
 	}
 	// With both flags the object is gone at once, and its process is seen to later.
 	begun := time.Now()
-	if out := n.run("kubectl", "delete", "pod", "forced", "--force", "--grace-period=0"); !strings.Contains(out, "force deleted") {
+	if out := n.run("kubectl", "delete", "pod", "forced", "--force", "--grace-period=0"); !strings.Contains(out,
+		"force deleted") {
 		n.t.Error(out)
 	}
 	if out, err := n.try("", "kubectl", "get", "pod", "forced"); err == nil || !strings.Contains(out, "NotFound") {
@@ -120,10 +127,12 @@ func gracePeriods(n *node) {
 	}
 	// Without --force kubectl asks for a second, and waits for the end.
 	uid := n.field("without-force", ".metadata.uid")
-	if out := n.run("kubectl", "delete", "pod", "without-force", "--grace-period=0"); strings.Contains(out, "force deleted") {
+	if out := n.run("kubectl", "delete", "pod", "without-force", "--grace-period=0"); strings.Contains(out,
+		"force deleted") {
 		n.t.Error(out)
 	}
-	if left, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-*/kubepods/besteffort/pod" + uid + "/*/cgroup.procs"); len(left) > 0 {
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-*/kubepods/besteffort/pod" + uid + "/*/cgroup.procs"); len(
+		left) > 0 {
 		n.t.Errorf("kubectl came back while containers were there: %v", left)
 	}
 	for _, name := range []string{"default-grace", "own-grace"} {
@@ -200,13 +209,17 @@ func pullProgress(n *node) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.apply(pod("pulls", fmt.Sprintf("  containers:\n  - {name: app, image: %q, command: [sleep, \"1000\"]}\n", reg.Addr+"/team/big:1")))
+	n.apply(pod("pulls", fmt.Sprintf("  containers:\n  - {name: app, image: %q, command: [sleep, \"1000\"]}\n",
+		reg.Addr+"/team/big:1")))
 	n.soon("bytes in why", func() (string, bool) {
 		out, err := n.try("", "why", "pod/pulls")
-		return out, err == nil && strings.Contains(out, "of container app is being pulled: ") && strings.Contains(out, " MB of ")
+		return out, err == nil && strings.Contains(out, "of container app is being pulled: ") && strings.Contains(out,
+			" MB of ")
 	})
 	n.is("pulls", ".status.phase", "Running")
-	if events := n.run("kubectl", "events", "--for", "pod/pulls"); !strings.Contains(events, "Successfully pulled image \""+reg.Addr+"/team/big:1\" in ") || !strings.Contains(events, " including waiting). Image size: ") {
+	if events := n.run("kubectl", "events", "--for", "pod/pulls"); !strings.Contains(events,
+		"Successfully pulled image \""+reg.Addr+"/team/big:1\" in ") || !strings.Contains(events,
+		" including waiting). Image size: ") {
 		n.t.Errorf("events:\n%s", events)
 	}
 	n.run("kubectl", "delete", "pod", "pulls", "--grace-period=1")

@@ -47,7 +47,8 @@ func (w *fixture) deploy(name string, replicas int32, edit ...func(*appsv1.Deplo
 	spec := one("", "").Spec
 	spec.Containers[0].Env = []v1.EnvVar{{Name: "COLOUR", Value: "red"}}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: labelled("app", name, spec),
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		Template: labelled("app", name, spec),
 	}}
 	for _, e := range edit {
 		e(d)
@@ -65,20 +66,23 @@ func (w *fixture) rolled(name string, replicas int32) {
 		d, err := w.Client.AppsV1().Deployments("default").Get(w.ctx, name, metav1.GetOptions{})
 		w.must(err)
 		s := d.Status
-		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == replicas && s.AvailableReplicas == replicas && s.Replicas == replicas
+		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == replicas &&
+			s.AvailableReplicas == replicas && s.Replicas == replicas
 	})
 }
 
 func (w *fixture) paint(name, colour string) {
 	w.t.Helper()
 	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, name, types.StrategicMergePatchType,
-		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","env":[{"name":"COLOUR","value":"`+colour+`"}]}]}}}}`), metav1.PatchOptions{})
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","env":[{"name":"COLOUR","value":"`+colour+
+			`"}]}]}}}}`), metav1.PatchOptions{})
 	w.must(err)
 }
 
 func (w *fixture) job(name string, spec batchv1.JobSpec) {
 	w.t.Helper()
-	_, err := w.Client.BatchV1().Jobs("default").Create(w.ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+	_, err := w.Client.BatchV1().Jobs("default").Create(w.ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: spec}, metav1.CreateOptions{})
 	w.must(err)
 }
 
@@ -88,7 +92,8 @@ func (w *fixture) jobEnds(name string, how batchv1.JobConditionType) (j *batchv1
 		var err error
 		j, err = w.Client.BatchV1().Jobs("default").Get(w.ctx, name, metav1.GetOptions{})
 		w.must(err)
-		return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == how && c.Status == v1.ConditionTrue })
+		return slices.ContainsFunc(j.Status.Conditions,
+			func(c batchv1.JobCondition) bool { return c.Type == how && c.Status == v1.ConditionTrue })
 	})
 	return j
 }
@@ -122,7 +127,8 @@ func rollout(w *fixture) {
 	defer watched.Stop()
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 	w.deploy("web", 4, func(d *appsv1.Deployment) {
-		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}}
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}}
 	})
 	old := w.live("app=web")
 	for _, p := range old {
@@ -189,7 +195,8 @@ func sum(sizes map[string]int32) (n int32) {
 func jobRuns(w *fixture) {
 	spec := one("", "echo hello").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
-	w.job("hello", batchv1.JobSpec{Completions: ptr(int32(3)), Parallelism: ptr(int32(2)), Template: v1.PodTemplateSpec{Spec: spec}})
+	w.job("hello", batchv1.JobSpec{Completions: ptr(int32(3)), Parallelism: ptr(int32(2)),
+		Template: v1.PodTemplateSpec{Spec: spec}})
 	if j := w.jobEnds("hello", batchv1.JobComplete); j.Status.Succeeded != 3 || len(w.pods("job-name=hello")) != 3 {
 		w.t.Errorf("%+v", j.Status)
 	}
@@ -197,7 +204,8 @@ func jobRuns(w *fixture) {
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("fails", batchv1.JobSpec{BackoffLimit: ptr(int32(0)), Template: v1.PodTemplateSpec{Spec: spec}})
 	j := w.jobEnds("fails", batchv1.JobFailed)
-	if last := j.Status.Conditions[len(j.Status.Conditions)-1]; last.Reason != batchv1.JobReasonBackoffLimitExceeded || j.Status.Failed != 1 {
+	if last := j.Status.Conditions[len(j.Status.Conditions)-1]; last.Reason != batchv1.JobReasonBackoffLimitExceeded ||
+		j.Status.Failed != 1 {
 		w.t.Errorf("%+v", j.Status)
 	}
 }
@@ -225,7 +233,9 @@ func jobIgnores(w *fixture) {
 	w.job("patient", batchv1.JobSpec{
 		BackoffLimit: ptr(int32(0)), Template: v1.PodTemplateSpec{Spec: spec},
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-			Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}},
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}},
 		}}},
 	})
 	var p v1.Pod
@@ -236,7 +246,8 @@ func jobIgnores(w *fixture) {
 		}
 		return p.Name != ""
 	})
-	w.must(w.Client.PolicyV1().Evictions("default").Evict(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: "default"}}))
+	w.must(w.Client.PolicyV1().Evictions("default").Evict(w.ctx,
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: "default"}}))
 	w.gone(p.Name) // its end was looked at: else its finalizer would hold it
 	j, err := w.Client.BatchV1().Jobs("default").Get(w.ctx, "patient", metav1.GetOptions{})
 	w.must(err)
@@ -248,12 +259,15 @@ func jobIgnores(w *fixture) {
 func evictedStays(w *fixture) {
 	w.create(one("evicted", ""))
 	w.wait("evicted", running)
-	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/kept"]}}`), metav1.PatchOptions{})
+	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/kept"]}}`), metav1.PatchOptions{})
 	w.must(err)
 	p := one("left-over", "")
 	p.Spec.SchedulerName = "nobody"
 	w.create(p)
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "left-over", types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}}`), metav1.PatchOptions{}, "status")
+	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "left-over", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}}`),
+		metav1.PatchOptions{}, "status")
 	w.must(err)
 	spec := one("", "exit 0").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
@@ -265,7 +279,8 @@ func evictedStays(w *fixture) {
 	if p := w.get("left-over"); p.Status.Reason != "Evicted" || p.DeletionTimestamp != nil {
 		w.t.Errorf("%+v", p.Status)
 	}
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.must(err)
 }
 
@@ -278,7 +293,8 @@ func apiServerOnly(w *fixture) {
 	w.job("by-job", batchv1.JobSpec{Template: v1.PodTemplateSpec{Spec: spec}})
 	w.until("the Job's Pod", func() bool { return len(w.pods("job-name=by-job")) == 1 })
 	for pod, want := range map[string]string{
-		"by-hand": "kubernetes-admin", w.pods("app=by-set")[0].Name: "system:serviceaccount:kube-system:replicaset-controller",
+		"by-hand":                         "kubernetes-admin",
+		w.pods("app=by-set")[0].Name:      "system:serviceaccount:kube-system:replicaset-controller",
 		w.pods("job-name=by-job")[0].Name: "system:serviceaccount:kube-system:job-controller",
 	} {
 		var by []string
@@ -296,7 +312,8 @@ func apiServerOnly(w *fixture) {
 func taintedOut(w *fixture) {
 	w.create(one("driven-out", "trap '' TERM; while true; do sleep 0.05; done"))
 	w.wait("driven-out", running)
-	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, "node-1", types.StrategicMergePatchType, []byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
+	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, "node-1", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
 	w.must(err)
 	p := w.wait("driven-out", func(p *v1.Pod) bool { return p.DeletionTimestamp != nil })
 	if c := condition(p, v1.DisruptionTarget); c.Status != v1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
@@ -311,9 +328,11 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := start(t, testcluster.WithNodes())
 	labels := map[string]string{"app": "set"}
-	_, err := w.Client.AppsV1().ReplicaSets("default").Create(w.ctx, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}, Spec: appsv1.ReplicaSetSpec{
-		Replicas: ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: labelled("app", "set", one("", "").Spec),
-	}}, metav1.CreateOptions{})
+	_, err := w.Client.AppsV1().ReplicaSets("default").Create(w.ctx,
+		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}, Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: labelled("app", "set", one("", "").Spec),
+		}}, metav1.CreateOptions{})
 	w.must(err)
 	seen := sets.New[types.UID]()
 	for _, phase := range []string{"Failed", "Succeeded"} {
@@ -323,7 +342,8 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 			t.Fatal("the same Pod again")
 		}
 		seen.Insert(p.UID)
-		_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, p.Name, types.MergePatchType, []byte(`{"status":{"phase":"`+phase+`"}}`), metav1.PatchOptions{}, "status")
+		_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, p.Name, types.MergePatchType,
+			[]byte(`{"status":{"phase":"`+phase+`"}}`), metav1.PatchOptions{}, "status")
 		w.must(err)
 	}
 	w.until("the last replacement", func() bool {
@@ -332,7 +352,8 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 	})
 }
 
-// Controllers that were away find what changed meanwhile, make nothing twice, and end at what is wanted.
+// Controllers that were away find what changed meanwhile, make nothing twice, and end at what is
+// wanted.
 //
 // row: CTL-23
 func TestControllersStartAgain(t *testing.T) {
@@ -348,13 +369,15 @@ func TestControllersStartAgain(t *testing.T) {
 	gone := w.live("app=steady")[0]
 	w.delete(gone.Name, metav1.DeleteOptions{})
 	w.gone(gone.Name)
-	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
+	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType,
+		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
 	w.must(err)
 	w.StartControllers()
 	w.rolled("steady", 5)
 	w.KillControllers()
 	w.StartControllers()
-	_, err = w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"again"}},"spec":{"replicas":6}}`), metav1.PatchOptions{})
+	_, err = w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"seen":"again"}},"spec":{"replicas":6}}`), metav1.PatchOptions{})
 	w.must(err)
 	w.rolled("steady", 6)
 	made := sets.New[string]()

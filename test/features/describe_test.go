@@ -35,7 +35,8 @@ spec:
   volumes: [{name: data, emptyDir: {sizeLimit: 8Mi}}, {name: conf, configMap: {name: described}}]
 `
 
-// describedText is what kubectl writes about it, with times, ids and addresses masked and runs of spaces as one.
+// describedText is what kubectl writes about it, with times, ids and addresses masked and runs of
+// spaces as one.
 const describedText = `Name: described
 Namespace: default
 Priority: 0
@@ -152,7 +153,8 @@ Normal Started <age> kubelet spec.containers{ends}: Container started`
 // masked takes out of a description what differs from run to run.
 func masked(text string) string {
 	for _, m := range [][2]string{
-		{`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`, "<time>"}, {`[0-9a-f]{64}`, "<id>"}, {`\b10\.2[2-5]\d\.\d+\.\d+`, "<ip>"},
+		{`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`, "<time>"}, {`[0-9a-f]{64}`, "<id>"},
+		{`\b10\.2[2-5]\d\.\d+\.\d+`, "<ip>"},
 		{`(?m)^(  \w+  +\w+  +)(?:<unknown>|[\dmsh]+)  `, "$1<age> "}, {`(?m)^ +| +$`, ""}, {` +`, " "},
 	} {
 		text = regexp.MustCompile(m[0]).ReplaceAllString(text, m[1])
@@ -164,7 +166,8 @@ func describe(n *node) {
 	n.apply(describedPod)
 	n.soon("the description", func() (string, bool) {
 		// kubectl of this release, which is part of gantry: others write some lines in another way.
-		out, err := exec.Command(filepath.Join(n.bin, "gantry"), "kubectl", "--kubeconfig", filepath.Join(n.dir, "kubeconfig"), "describe", "pod", "described").CombinedOutput()
+		out, err := exec.Command(filepath.Join(n.bin, "gantry"), "kubectl", "--kubeconfig",
+			filepath.Join(n.dir, "kubeconfig"), "describe", "pod", "described").CombinedOutput()
 		got := masked(string(out))
 		return firstDifference(got, describedText), err == nil && got == describedText
 	})

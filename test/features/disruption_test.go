@@ -21,15 +21,18 @@ import (
 )
 
 func (w *fixture) evict(name string) error {
-	return w.Client.PolicyV1().Evictions("default").Evict(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
+	return w.Client.PolicyV1().Evictions("default").Evict(w.ctx,
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
 }
 
 func (w *fixture) budget(app string, least int32, policy *policyv1.UnhealthyPodEvictionPolicyType) {
 	w.t.Helper()
 	n := intstr.FromInt32(least)
-	_, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, UnhealthyPodEvictionPolicy: policy,
-	}}, metav1.CreateOptions{})
+	_, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx,
+		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			UnhealthyPodEvictionPolicy: policy,
+		}}, metav1.CreateOptions{})
 	w.must(err)
 }
 
@@ -49,17 +52,21 @@ func (w *fixture) cordon(node string, on bool) {
 	if on {
 		text = "true"
 	}
-	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, node, types.StrategicMergePatchType, []byte(`{"spec":{"unschedulable":`+text+`}}`), metav1.PatchOptions{})
+	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, node, types.StrategicMergePatchType,
+		[]byte(`{"spec":{"unschedulable":`+text+`}}`), metav1.PatchOptions{})
 	w.must(err)
 }
 
-// drainNode is what `kubectl drain` does, by its own code; it gives up after a while. A selector spares other Pods.
+// drainNode is what `kubectl drain` does, by its own code; it gives up after a while. A selector
+// spares other Pods.
 func (w *fixture) drainNode(node string, patience time.Duration, selector ...string) (string, error) {
 	w.t.Helper()
 	n, err := w.Client.CoreV1().Nodes().Get(w.ctx, node, metav1.GetOptions{})
 	w.must(err)
 	var said bytes.Buffer
-	h := &drain.Helper{Ctx: w.ctx, Client: w.Client, GracePeriodSeconds: -1, Timeout: patience, EvictErrorRetryDelay: 20 * time.Millisecond, Force: true, PodSelector: strings.Join(selector, ","), Out: &said, ErrOut: &said}
+	h := &drain.Helper{Ctx: w.ctx, Client: w.Client, GracePeriodSeconds: -1, Timeout: patience,
+		EvictErrorRetryDelay: 20 * time.Millisecond, Force: true, PodSelector: strings.Join(selector, ","), Out: &said,
+		ErrOut: &said}
 	w.must(drain.RunCordonOrUncordon(h, n, true))
 	err = drain.RunNodeDrain(h, node)
 	return said.String(), err
@@ -130,10 +137,13 @@ func rolloutOverBudget(w *fixture) {
 }
 
 func unhealthy(w *fixture) {
-	for app, policy := range map[string]*policyv1.UnhealthyPodEvictionPolicyType{"default": nil, "always": ptr(policyv1.AlwaysAllow)} {
+	for app, policy := range map[string]*policyv1.UnhealthyPodEvictionPolicyType{"default": nil,
+		"always": ptr(policyv1.AlwaysAllow)} {
 		p := one("sick-"+app, "")
 		p.Labels = map[string]string{"app": app}
-		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}}, PeriodSeconds: 1}
+		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
+			PeriodSeconds: 1}
 		w.create(p)
 		w.wait(p.Name, running)
 		w.budget(app, 1, policy)
@@ -187,7 +197,8 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 		w.create(p)
 		w.wait(name, running)
 	}
-	_, err = w.Client.CoreV1().Nodes().Patch(w.ctx, "b", types.StrategicMergePatchType, []byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
+	_, err = w.Client.CoreV1().Nodes().Patch(w.ctx, "b", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
 	w.must(err)
 	w.gone("tainted")
 	w.KillNode("b")
@@ -200,7 +211,8 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"preempted": "PreemptionByScheduler", "urgent": "EvictionByEvictionAPI", "in-the-way": "TerminationByKubelet", "tainted": "DeletionByTaintManager", "orphan": "DeletionByPodGC",
+		"preempted": "PreemptionByScheduler", "urgent": "EvictionByEvictionAPI", "in-the-way": "TerminationByKubelet",
+		"tainted": "DeletionByTaintManager", "orphan": "DeletionByPodGC",
 	} {
 		if got[name] != want {
 			t.Errorf("%s was told %q, want %s", name, got[name], want)
@@ -215,7 +227,9 @@ func TestALostNodeCostsTheBudget(t *testing.T) {
 	t.Parallel()
 	w := start(t, testcluster.WithNodes("a", "b"), testcluster.WithNodeQuarantine(200*time.Millisecond))
 	apart := func(d *appsv1.Deployment) {
-		d.Spec.Template.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: d.Spec.Selector}}
+		d.Spec.Template.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule,
+				LabelSelector: d.Spec.Selector}}
 	}
 	w.deploy("web", 2, apart)
 	w.budget("web", 1, nil)
@@ -233,24 +247,31 @@ func TestALostNodeCostsTheBudget(t *testing.T) {
 	}
 }
 
-// The documents' example: three nodes that fit two Pods each, a budget of two of three, one node after the other is drained.
+// The documents' example: three nodes that fit two Pods each, a budget of two of three, one node
+// after the other is drained.
 //
 // row: PDB-04
 // row: PDB-15
 func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := start(t, testcluster.WithNodes("node-1", "node-2", "node-3"))
-	w.On(testcluster.Match{Image: "app:1"}, testcluster.Script{Sh: "echo yes > /ready; while true; do sleep 0.05; done"})
+	w.On(testcluster.Match{Image: "app:1"},
+		testcluster.Script{Sh: "echo yes > /ready; while true; do sleep 0.05; done"})
 	node, err := w.Client.CoreV1().Nodes().Get(w.ctx, "node-1", metav1.GetOptions{})
 	w.must(err)
-	size := resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*4/10, resource.DecimalSI) // two fit a node
+	// two fit a node
+	size := resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*4/10, resource.DecimalSI)
 	shape := func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Resources.Requests = v1.ResourceList{v1.ResourceCPU: *size}
-		c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "test -f /ready"}}}, PeriodSeconds: 1}
+		c.ReadinessProbe = &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "test -f /ready"}}},
+			PeriodSeconds: 1}
 	}
 	w.deploy("app", 3, shape, func(d *appsv1.Deployment) {
-		d.Spec.Template.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: d.Spec.Selector}}
+		d.Spec.Template.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway,
+				LabelSelector: d.Spec.Selector}}
 	})
 	on := map[string]v1.Pod{}
 	for _, p := range w.live("app=app") {
@@ -262,14 +283,18 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	}
 	w.cordon("node-3", true)
 	w.deploy("x", 1, shape, func(d *appsv1.Deployment) { // on node-1, and later on node-3
-		d.Spec.Template.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{"node-1", "node-3"}}}},
-		}}}}
+		d.Spec.Template.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{
+					{MatchExpressions: []v1.NodeSelectorRequirement{
+						{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{"node-1", "node-3"}}}},
+				}}}}
 	})
 	x := w.live("app=x")[0]
 	w.budget("app", 2, nil)
 	w.allows("app", 1, 3)
-	w.On(testcluster.Match{Image: "app:1"}, testcluster.Script{Sh: "while true; do sleep 0.05; done"}) // what starts from now on is not available until it is told
+	// what starts from now on is not available until it is told
+	w.On(testcluster.Match{Image: "app:1"}, testcluster.Script{Sh: "while true; do sleep 0.05; done"})
 	if said, err := w.drainNode("node-1", 10*time.Second); err != nil || x.Spec.NodeName != "node-1" {
 		t.Fatalf("pod-x on %s; node-1: %v\n%s", x.Spec.NodeName, err, said)
 	}
@@ -281,7 +306,8 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	y := w.newPod("x", x)
 	w.wait(y.Name, func(p *v1.Pod) bool { return running(p) && p.Spec.NodeName == "node-3" })
 	w.allows("app", 0, 2)
-	if said, err := w.drainNode("node-3", 300*time.Millisecond, "app=app"); err == nil || w.get(c.Name).DeletionTimestamp != nil {
+	if said, err := w.drainNode("node-3", 300*time.Millisecond, "app=app"); err == nil ||
+		w.get(c.Name).DeletionTimestamp != nil {
 		t.Fatalf("node-3 while pod-d is not available: %v\n%s", err, said)
 	}
 	w.cordon("node-3", false)

@@ -56,7 +56,8 @@ func one(name, script string) *v1.Pod {
 		c.Command = []string{"sh", "-c", script}
 	}
 	grace := int64(1)
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []v1.Container{c}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &grace,
+		Containers: []v1.Container{c}}}
 }
 
 // does is a container that does what its script says.
@@ -134,12 +135,14 @@ func (w *fixture) says(err error, words ...string) {
 
 func (w *fixture) taken(p *v1.Pod) {
 	w.t.Helper()
-	if _, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
+	if _, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p,
+		metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
 		w.t.Errorf("refused: %v", err)
 	}
 }
 
-// record keeps every state of the namespace's Pods from now on, in the order in which a watch tells them.
+// record keeps every state of the namespace's Pods from now on, in the order in which a watch tells
+// them.
 func (w *fixture) record() (states func() []*v1.Pod) {
 	w.t.Helper()
 	list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})
@@ -177,7 +180,8 @@ func condition(p *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
 
 func ptr[T any](v T) *T { return &v }
 
-// fact is the place in a Pod's journal of the first fact that begins so, by kind and line; -1 when there is none.
+// fact is the place in a Pod's journal of the first fact that begins so, by kind and line; -1 when
+// there is none.
 func (w *fixture) fact(pod, kind string) int {
 	for i, e := range w.Journal("default", pod) {
 		if strings.HasPrefix(kindOf(e.Fact)+" "+e.Fact.Line(), kind) {

@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// Lives of Pods on one node: phases, conditions, restarts, init and ephemeral containers, ends. What all of them showed is judged at the end.
+// Lives of Pods on one node: phases, conditions, restarts, init and ephemeral containers, ends.
+// What all of them showed is judged at the end.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -87,7 +88,8 @@ func phases(t *testing.T, all []*v1.Pod) {
 }
 
 func conditions(t *testing.T, all []*v1.Pod) {
-	fields := []string{"lastProbeTime", "lastTransitionTime", "message", "observedGeneration", "reason", "status", "type"}
+	fields := []string{"lastProbeTime", "lastTransitionTime", "message", "observedGeneration", "reason", "status",
+		"type"}
 	count := 0
 	for _, p := range all {
 		for _, c := range p.Status.Conditions {
@@ -105,7 +107,8 @@ func conditions(t *testing.T, all []*v1.Pod) {
 					t.Errorf("%s: field %s", raw, name)
 				}
 			}
-			if _, has := got["lastProbeTime"]; !has || c.LastTransitionTime.IsZero() || c.Type == "" || !slices.Contains([]v1.ConditionStatus{"True", "False", "Unknown"}, c.Status) {
+			if _, has := got["lastProbeTime"]; !has || c.LastTransitionTime.IsZero() || c.Type == "" ||
+				!slices.Contains([]v1.ConditionStatus{"True", "False", "Unknown"}, c.Status) {
 				t.Errorf("%s lacks what a condition has", raw)
 			}
 		}
@@ -122,7 +125,8 @@ func reasons(w *fixture, all []*v1.Pod) {
 		for _, c := range p.Status.Conditions {
 			seen[c.Reason] = true
 		}
-		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses) {
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+			p.Status.EphemeralContainerStatuses) {
 			for _, state := range []v1.ContainerState{s.State, s.LastTerminationState} {
 				if state.Waiting != nil {
 					seen[state.Waiting.Reason] = true
@@ -186,12 +190,14 @@ func networkBeforeImages(w *fixture) {
 	p.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
 	w.create(p)
 	// While the pull hangs, everybody can see that the network is there.
-	p = w.wait("ordered", func(p *v1.Pod) bool { return condition(p, v1.PodReadyToStartContainers).Status == v1.ConditionTrue })
+	p = w.wait("ordered",
+		func(p *v1.Pod) bool { return condition(p, v1.PodReadyToStartContainers).Status == v1.ConditionTrue })
 	if p.Status.Phase != v1.PodPending {
 		w.t.Errorf("phase %s", p.Status.Phase)
 	}
 	w.until("the pull", func() bool { return w.fact("ordered", "Pulling ") >= 0 })
-	box, told, pull := w.fact("ordered", "Called CRI RunPodSandbox"), w.fact("ordered", "ConditionChanged PodReadyToStartContainers=True"), w.fact("ordered", "Pulling ")
+	box, told, pull := w.fact("ordered", "Called CRI RunPodSandbox"),
+		w.fact("ordered", "ConditionChanged PodReadyToStartContainers=True"), w.fact("ordered", "Pulling ")
 	if box < 0 || told < box || pull < told {
 		w.t.Errorf("sandbox at %d, condition at %d, pull at %d in the journal", box, told, pull)
 	}
@@ -220,7 +226,8 @@ func initStatuses(w *fixture) {
 	if got := strings.Join(names(p), " "); got != "zeta alpha mid" {
 		w.t.Errorf("statuses of %s", got)
 	}
-	if s := p.Status.InitContainerStatuses; len(s) == 3 && (s[0].State.Terminated == nil || s[1].State.Running == nil || s[2].State.Terminated == nil) {
+	if s := p.Status.InitContainerStatuses; len(s) == 3 && (s[0].State.Terminated == nil || s[1].State.Running == nil ||
+		s[2].State.Terminated == nil) {
 		w.t.Errorf("%+v", s)
 	}
 }
@@ -232,7 +239,8 @@ func sidecarRestarts(w *fixture) {
 	p.Spec.InitContainers[0].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 	w.create(p)
 	w.wait("sidecar", func(p *v1.Pod) bool {
-		return p.Status.Phase == v1.PodRunning && len(p.Status.InitContainerStatuses) == 1 && p.Status.InitContainerStatuses[0].RestartCount > 0
+		return p.Status.Phase == v1.PodRunning && len(p.Status.InitContainerStatuses) == 1 &&
+			p.Status.InitContainerStatuses[0].RestartCount > 0
 	})
 	// The same policy does cover the others: a regular init container that fails ends its Pod.
 	p = one("init-fails", "")
@@ -250,14 +258,18 @@ func initImage(w *fixture) {
 	w.create(p)
 	before := w.wait("images", running)
 	patch := func(text string) error {
-		_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "images", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
+		_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "images", types.StrategicMergePatchType, []byte(text),
+			metav1.PatchOptions{})
 		return err
 	}
-	w.says(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`), "Forbidden: pod updates may not change fields other than")
+	w.says(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`),
+		"Forbidden: pod updates may not change fields other than")
 	w.must(patch(`{"spec":{"initContainers":[{"name":"first","image":"app:2"}]}}`))
 	generation := w.get("images").Generation
 	after := w.wait("images", func(p *v1.Pod) bool { return p.Status.ObservedGeneration == generation })
-	if a, b := after.Status, before.Status; a.InitContainerStatuses[0].ContainerID != b.InitContainerStatuses[0].ContainerID || a.ContainerStatuses[0].ContainerID != b.ContainerStatuses[0].ContainerID ||
+	if a, b := after.Status,
+		before.Status; a.InitContainerStatuses[0].ContainerID != b.InitContainerStatuses[0].ContainerID ||
+		a.ContainerStatuses[0].ContainerID != b.ContainerStatuses[0].ContainerID ||
 		a.ContainerStatuses[0].RestartCount != 0 {
 		w.t.Errorf("a new image of an init container restarted something: %+v", a)
 	}
@@ -273,18 +285,26 @@ func sandboxDies(w *fixture) {
 	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{first}, []v1.Container{shows}
 	w.create(p)
 	before := w.wait("revived", running)
-	boxes, err := w.Runtime("node-1").ListPodSandbox(w.ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)}}})
+	boxes, err := w.Runtime("node-1").ListPodSandbox(w.ctx,
+		&runtimeapi.ListPodSandboxRequest{
+			Filter: &runtimeapi.PodSandboxFilter{
+				LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)}}})
 	w.must(err)
-	_, err = w.Runtime("node-1").StopPodSandbox(w.ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: boxes.Items[0].Id})
+	_, err = w.Runtime("node-1").StopPodSandbox(w.ctx,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: boxes.Items[0].Id})
 	w.must(err)
 	after := w.wait("revived", func(p *v1.Pod) bool {
-		return p.Status.Phase == v1.PodRunning && p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
+		return p.Status.Phase == v1.PodRunning && p.Status.ContainerStatuses[0].RestartCount == 1 &&
+			p.Status.ContainerStatuses[0].State.Running != nil
 	})
-	boxes, err = w.Runtime("node-1").ListPodSandbox(w.ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
-		LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)}, State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
-	}})
+	boxes, err = w.Runtime("node-1").ListPodSandbox(w.ctx,
+		&runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+			LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)},
+			State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		}})
 	w.must(err)
-	if len(boxes.Items) != 1 || boxes.Items[0].Metadata.Attempt != 1 || after.Status.InitContainerStatuses[0].RestartCount != 1 {
+	if len(boxes.Items) != 1 || boxes.Items[0].Metadata.Attempt != 1 ||
+		after.Status.InitContainerStatuses[0].RestartCount != 1 {
 		w.t.Errorf("sandboxes %v, init container %+v", boxes.Items, after.Status.InitContainerStatuses[0])
 	}
 	if got := w.exec(after, "cat", "/scratch/out"); got != "new\nagain\n" {
@@ -294,8 +314,10 @@ func sandboxDies(w *fixture) {
 
 func together(w *fixture) {
 	p := one("together", "")
-	never := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}}, PeriodSeconds: 1, FailureThreshold: 1000}
-	p.Spec.Containers = []v1.Container{{Name: "slow", Image: "app:1", StartupProbe: never}, {Name: "quick", Image: "app:1"}}
+	never := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
+		PeriodSeconds: 1, FailureThreshold: 1000}
+	p.Spec.Containers = []v1.Container{{Name: "slow", Image: "app:1", StartupProbe: never},
+		{Name: "quick", Image: "app:1"}}
 	w.create(p)
 	p = w.wait("together", func(p *v1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[0].Ready
@@ -310,11 +332,15 @@ func together(w *fixture) {
 func initWaits(w *fixture) {
 	w.FaultPod("node-1", "waits", "RunPodSandbox", "1*error(no network yet)->ok")
 	p := one("waits", "")
-	p.Spec.Volumes = []v1.Volume{{Name: "settings", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "late"}}}}}
+	p.Spec.Volumes = []v1.Volume{
+		{Name: "settings",
+			VolumeSource: v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "late"}}}}}
 	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
 	p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "settings", MountPath: "/settings"}}
 	w.create(p)
-	w.until("the volume to be missed", func() bool { return w.fact("waits", "VolumeWaiting") >= 0 || w.fact("waits", "Waiting") >= 0 })
+	w.until("the volume to be missed",
+		func() bool { return w.fact("waits", "VolumeWaiting") >= 0 || w.fact("waits", "Waiting") >= 0 })
 	made := func() bool {
 		for _, c := range w.Runtime("node-1").Calls() {
 			if r, ok := c.Request.(*runtimeapi.CreateContainerRequest); ok && r.SandboxConfig.Metadata.Name == "waits" {
@@ -326,14 +352,17 @@ func initWaits(w *fixture) {
 	if made() {
 		w.t.Error("an init container was made before its volume was there")
 	}
-	_, err := w.Client.CoreV1().ConfigMaps("default").Create(w.ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+	_, err := w.Client.CoreV1().ConfigMaps("default").Create(w.ctx,
+		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.until("the network to be missed", func() bool {
-		events, err := w.Client.CoreV1().Events("default").List(w.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=waits,reason=FailedCreatePodSandBox"})
+		events, err := w.Client.CoreV1().Events("default").List(w.ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=waits,reason=FailedCreatePodSandBox"})
 		return err == nil && len(events.Items) > 0
 	})
 	w.wait("waits", running)
-	ready, first := w.fact("waits", "ConditionChanged PodReadyToStartContainers=True"), w.fact("waits", "Called CRI CreateContainer")
+	ready, first := w.fact("waits", "ConditionChanged PodReadyToStartContainers=True"),
+		w.fact("waits", "Called CRI CreateContainer")
 	if ready < 0 || first < ready {
 		w.t.Errorf("network and volumes ready at %d, first container made at %d in the journal", ready, first)
 	}
@@ -343,15 +372,19 @@ func initFields(w *fixture) {
 	p := one("fields", "")
 	first := does("first", "exit 0")
 	first.Env = []v1.EnvVar{{Name: "COLOUR", Value: "red"}}
-	first.WorkingDir, first.Ports = "/work", []v1.ContainerPort{{Name: "init", ContainerPort: 81, Protocol: v1.ProtocolTCP}}
-	first.Resources = v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}, Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}}
-	first.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234)), ReadOnlyRootFilesystem: ptr(true), Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
+	first.WorkingDir, first.Ports = "/work",
+		[]v1.ContainerPort{{Name: "init", ContainerPort: 81, Protocol: v1.ProtocolTCP}}
+	first.Resources = v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")},
+		Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}}
+	first.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234)), ReadOnlyRootFilesystem: ptr(true),
+		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
 	first.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch", ReadOnly: true}}
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	p.Spec.InitContainers = []v1.Container{first}
 	w.create(p)
 	stored := w.wait("fields", running).Spec.InitContainers[0]
-	if stored.Env[0] != first.Env[0] || stored.WorkingDir != "/work" || stored.Ports[0] != first.Ports[0] || *stored.SecurityContext.RunAsUser != 1234 || !stored.VolumeMounts[0].ReadOnly ||
+	if stored.Env[0] != first.Env[0] || stored.WorkingDir != "/work" || stored.Ports[0] != first.Ports[0] ||
+		*stored.SecurityContext.RunAsUser != 1234 || !stored.VolumeMounts[0].ReadOnly ||
 		stored.Resources.Requests.Cpu().MilliValue() != 250 {
 		w.t.Errorf("stored %+v", stored)
 	}
@@ -367,8 +400,10 @@ func initFields(w *fixture) {
 		for _, m := range r.Config.Mounts {
 			mounted = mounted || m.ContainerPath == "/scratch" && m.Readonly
 		}
-		if !env || !mounted || r.Config.WorkingDir != "/work" || l.Resources.CpuShares != 256 || l.Resources.MemoryLimitInBytes != 64<<20 ||
-			l.SecurityContext.RunAsUser.GetValue() != 1234 || !l.SecurityContext.ReadonlyRootfs || !slices.Contains(l.SecurityContext.Capabilities.DropCapabilities, "ALL") {
+		if !env || !mounted || r.Config.WorkingDir != "/work" || l.Resources.CpuShares != 256 ||
+			l.Resources.MemoryLimitInBytes != 64<<20 ||
+			l.SecurityContext.RunAsUser.GetValue() != 1234 || !l.SecurityContext.ReadonlyRootfs ||
+			!slices.Contains(l.SecurityContext.Capabilities.DropCapabilities, "ALL") {
 			w.t.Errorf("the runtime was asked for %v", r.Config)
 		}
 		return
@@ -379,20 +414,27 @@ func initFields(w *fixture) {
 func debuggerEnds(w *fixture) {
 	w.create(one("debugged", ""))
 	before := w.wait("debugged", running)
-	before.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger", Image: "app:1", Command: []string{"sh", "-c", "exit 3"}}}}
-	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": before.Spec.EphemeralContainers}})
+	before.Spec.EphemeralContainers = []v1.EphemeralContainer{
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger", Image: "app:1",
+			Command: []string{"sh", "-c", "exit 3"}}}}
+	raw, err := json.Marshal(
+		map[string]any{"spec": map[string]any{"ephemeralContainers": before.Spec.EphemeralContainers}})
 	w.must(err)
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "ephemeralcontainers")
+	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, raw,
+		metav1.PatchOptions{}, "ephemeralcontainers")
 	w.must(err)
 	ended := func(p *v1.Pod) bool {
-		return len(p.Status.EphemeralContainerStatuses) == 1 && p.Status.EphemeralContainerStatuses[0].State.Terminated != nil
+		return len(p.Status.EphemeralContainerStatuses) == 1 &&
+			p.Status.EphemeralContainerStatuses[0].State.Terminated != nil
 	}
 	p := w.wait("debugged", ended)
-	if s := p.Status.EphemeralContainerStatuses[0]; s.State.Terminated.ExitCode != 3 || s.RestartCount != 0 || !running(p) {
+	if s := p.Status.EphemeralContainerStatuses[0]; s.State.Terminated.ExitCode != 3 || s.RestartCount != 0 ||
+		!running(p) {
 		w.t.Errorf("%+v in a Pod that is %s", s, p.Status.Phase)
 	}
 	// Something else of the Pod changes, and the debugger is looked at again.
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`), metav1.PatchOptions{})
+	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`), metav1.PatchOptions{})
 	w.must(err)
 	p = w.wait("debugged", func(p *v1.Pod) bool {
 		return p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
@@ -440,22 +482,32 @@ func force(w *fixture) {
 }
 
 func fourCauses(w *fixture) {
-	w.On(testcluster.Match{Pod: "greedy"}, testcluster.Script{Main: func(p *testcluster.Process) int { p.OOMKilled(); return 137 }})
-	broken, greedy, misled, sick := one("broken", "echo panic >&2; exit 7"), one("greedy", ""), one("misled", ""), one("sick", "")
+	w.On(testcluster.Match{Pod: "greedy"},
+		testcluster.Script{Main: func(p *testcluster.Process) int { p.OOMKilled(); return 137 }})
+	broken, greedy, misled, sick := one("broken", "echo panic >&2; exit 7"), one("greedy", ""), one("misled", ""),
+		one("sick", "")
 	greedy.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}
-	misled.Spec.Containers[0].Env = []v1.EnvVar{{Name: "TOKEN", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "no-such"}, Key: "token"}}}}
-	sick.Spec.Containers[0].LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "echo not well; exit 1"}}}, PeriodSeconds: 1, FailureThreshold: 1}
+	misled.Spec.Containers[0].Env = []v1.EnvVar{
+		{Name: "TOKEN",
+			ValueFrom: &v1.EnvVarSource{
+				SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "no-such"},
+					Key: "token"}}}}
+	sick.Spec.Containers[0].LivenessProbe = &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "echo not well; exit 1"}}},
+		PeriodSeconds: 1, FailureThreshold: 1}
 	for _, p := range []*v1.Pod{broken, greedy, misled, sick} {
 		w.create(p)
 	}
 	node, err := w.Client.CoreV1().Nodes().Get(w.ctx, "node-1", metav1.GetOptions{})
 	w.must(err)
 	for name, words := range map[string][]string{
-		"broken": {"exit code 7"}, "greedy": {"memory", "16Mi"}, "misled": {`secret "no-such" not found`}, "sick": {"liveness"},
+		"broken": {"exit code 7"}, "greedy": {"memory", "16Mi"}, "misled": {`secret "no-such" not found`},
+		"sick": {"liveness"},
 	} {
 		answer := ""
 		says := func() bool {
-			a := explain.Why(explain.In{Now: time.Now(), Node: node, Ref: journal.Ref{Namespace: "default", Name: name}, Pod: w.get(name), Entries: w.Journal("default", name)})
+			a := explain.Why(explain.In{Now: time.Now(), Node: node, Ref: journal.Ref{Namespace: "default", Name: name},
+				Pod: w.get(name), Entries: w.Journal("default", name)})
 			answer = a.State + ": " + a.Cause
 			for _, word := range words {
 				if !strings.Contains(answer, word) {
@@ -485,15 +537,19 @@ func otherWriters(w *fixture) {
 	pods := w.Client.CoreV1().Pods("default")
 	status := func(text string) {
 		w.t.Helper()
-		_, err := pods.Patch(w.ctx, "tape", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{}, "status")
+		_, err := pods.Patch(w.ctx, "tape", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{},
+			"status")
 		w.must(err)
 	}
-	status(`{"status":{"conditions":[{"type":"example.com/gate","status":"True","reason":"TestSaysSo","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`)
+	status(`{"status":{"conditions":[{"type":"example.com/gate","status":"True","reason":"TestSaysSo",` +
+		`"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`)
 	ready := w.wait("tape", func(p *v1.Pod) bool { return condition(p, v1.PodReady).Status == v1.ConditionTrue })
 	if got := condition(ready, "example.com/gate"); got.Reason != "TestSaysSo" {
 		w.t.Errorf("the kubelet wrote another's condition: %+v", got)
 	}
-	if a, b := condition(before, v1.PodScheduled), condition(ready, v1.PodScheduled); a.LastTransitionTime != b.LastTransitionTime || b.Status != v1.ConditionTrue {
+	if a, b := condition(before, v1.PodScheduled),
+		condition(ready, v1.PodScheduled); a.LastTransitionTime != b.LastTransitionTime ||
+		b.Status != v1.ConditionTrue {
 		w.t.Errorf("the kubelet wrote the scheduler's condition: %+v, then %+v", a, b)
 	}
 	// Somebody claims what nobody has observed: the next report of the node says again what is.
@@ -504,7 +560,8 @@ func otherWriters(w *fixture) {
 	}
 }
 
-// cgroupFirst: the kubelet's cgroup is there while the runtime is still asked for the sandbox below it.
+// cgroupFirst: the kubelet's cgroup is there while the runtime is still asked for the sandbox below
+// it.
 func cgroupFirst(w *fixture) {
 	w.FaultPod("node-1", "grouped", "RunPodSandbox", "1*delay(1s)->ok")
 	w.create(one("grouped", ""))
@@ -512,14 +569,16 @@ func cgroupFirst(w *fixture) {
 	w.until("the cgroup", func() bool {
 		left, err := w.LeftoverCgroups("node-1")
 		w.must(err)
-		return slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "cgroup: ") && strings.HasSuffix(s, "pod"+uid) })
+		return slices.ContainsFunc(left,
+			func(s string) bool { return strings.HasPrefix(s, "cgroup: ") && strings.HasSuffix(s, "pod"+uid) })
 	})
 	if i := w.fact("grouped", "Called CRI RunPodSandbox"); i >= 0 {
 		w.t.Error("the sandbox was made before the cgroup")
 	}
 	w.wait("grouped", running)
 	for _, c := range w.Runtime("node-1").Calls() {
-		if r, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok && r.Config.Metadata.Name == "grouped" && !strings.HasSuffix(r.Config.Linux.CgroupParent, "pod"+uid) {
+		if r, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok && r.Config.Metadata.Name == "grouped" &&
+			!strings.HasSuffix(r.Config.Linux.CgroupParent, "pod"+uid) {
 			w.t.Errorf("the runtime was told %q", r.Config.Linux.CgroupParent)
 		}
 	}
@@ -533,8 +592,10 @@ func otherSystem(w *fixture) {
 	p = one("foreign-with-selector", "")
 	p.Spec.OS, p.Spec.NodeSelector = &v1.PodOS{Name: v1.Windows}, map[string]string{v1.LabelOSStable: "windows"}
 	w.create(p)
-	p = w.wait("foreign-with-selector", func(p *v1.Pod) bool { return condition(p, v1.PodScheduled).Reason == v1.PodReasonUnschedulable })
-	if p.Spec.NodeName != "" || !strings.Contains(condition(p, v1.PodScheduled).Message, "didn't match Pod's node affinity/selector") {
+	p = w.wait("foreign-with-selector",
+		func(p *v1.Pod) bool { return condition(p, v1.PodScheduled).Reason == v1.PodReasonUnschedulable })
+	if p.Spec.NodeName != "" || !strings.Contains(condition(p, v1.PodScheduled).Message,
+		"didn't match Pod's node affinity/selector") {
 		w.t.Errorf("on %q: %s", p.Spec.NodeName, condition(p, v1.PodScheduled).Message)
 	}
 }

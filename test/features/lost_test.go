@@ -19,7 +19,8 @@ func (w *fixture) set(name string, p *v1.Pod) *v1.Pod {
 	one := int32(1)
 	_, err := w.Client.AppsV1().ReplicaSets("default").Create(w.ctx, &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.Spec}},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.Spec}},
 	}, metav1.CreateOptions{})
 	w.must(err)
 	return w.other(name, "")
@@ -64,8 +65,8 @@ func TestAnEndingPodIsReplacedAtOnce(t *testing.T) {
 	w.delete(old.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))})
 }
 
-// A node goes before its Pod has started there, and its object is removed. Its Pods are given up when it has been
-// missing for a while.
+// A node goes before its Pod has started there, and its object is removed. Its Pods are given up
+// when it has been missing for a while.
 //
 // row: PST-09, PST-10, CTL-19
 func TestPodsOfANodeThatIsGone(t *testing.T) {
@@ -112,7 +113,8 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 		}
 		if p.Status.Phase == v1.PodFailed {
 			failed[p.Name] = true
-			if c := condition(p, v1.DisruptionTarget); c.Reason != "DeletionByPodGC" || !strings.Contains(c.Message, "node") {
+			if c := condition(p, v1.DisruptionTarget); c.Reason != "DeletionByPodGC" || !strings.Contains(c.Message,
+				"node") {
 				t.Errorf("failed with %+v", c)
 			}
 		}

@@ -23,7 +23,8 @@ type node struct {
 	proc     *process.Process
 }
 
-// startNode runs `gantry up` with the busybox image and removes it all when the test ends. It needs root and the programs that `make build` makes.
+// startNode runs `gantry up` with the busybox image and removes it all when the test ends. It needs
+// root and the programs that `make build` makes.
 func startNode(t *testing.T) *node {
 	t.Helper()
 	bin := binaries.Programs(t)
@@ -42,7 +43,8 @@ func startNode(t *testing.T) *node {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(filepath.Join(bin, "gantry"), "up", "--data-dir", dir, "--node-name", "node-1", "--secure-port", fmt.Sprint(port[0]), "--kubelet-port", fmt.Sprint(port[1]),
+	cmd := exec.Command(filepath.Join(bin, "gantry"), "up", "--data-dir", dir, "--node-name", "node-1", "--secure-port",
+		fmt.Sprint(port[0]), "--kubelet-port", fmt.Sprint(port[1]),
 		"--bridge", own.Bridge, "--pod-cidr", own.PodCIDR, "--node-ip", "127.0.0.1")
 	if n.proc, err = process.Start(cmd, filepath.Join(dir, "gantry.log")); err != nil {
 		t.Fatal(err)
@@ -52,7 +54,8 @@ func startNode(t *testing.T) *node {
 			t.Log(n.proc.Report())
 		}
 		n.proc.Kill()
-		if out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", dir, "--bridge", own.Bridge, "--pod-cidr", own.PodCIDR).CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", dir, "--bridge", own.Bridge,
+			"--pod-cidr", own.PodCIDR).CombinedOutput(); err != nil {
 			t.Errorf("gantry clean: %v\n%s", err, out)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -61,7 +64,8 @@ func startNode(t *testing.T) *node {
 		own.Release()
 	})
 	n.soon("the node is Ready", func() (string, bool) {
-		out, err := n.try("", "kubectl", "get", "node", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+		out, err := n.try("", "kubectl", "get", "node", "node-1", "-o",
+			"jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 		return out, err == nil && out == "True"
 	})
 	n.soon("the default service account", func() (string, bool) {
@@ -72,7 +76,8 @@ func startNode(t *testing.T) *node {
 	if err := images.Archive(archive, images.Select(images.Standard(), busybox)); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(bin, "gantry"), "image", "import", "--data-dir", dir, archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(bin, "gantry"), "image", "import", "--data-dir", dir,
+		archive).CombinedOutput(); err != nil {
 		t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
 	return n
@@ -98,7 +103,8 @@ func (n *node) try(stdin string, args ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", filepath.Join(n.dir, "kubeconfig"))...)
 	if args[0] == "debug" { // what follows -- is the container's
-		cmd = exec.CommandContext(ctx, program, append([]string{"--kubeconfig", filepath.Join(n.dir, "kubeconfig")}, args...)...)
+		cmd = exec.CommandContext(ctx, program, append([]string{"--kubeconfig", filepath.Join(n.dir, "kubeconfig")},
+			args...)...)
 	}
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)

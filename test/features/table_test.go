@@ -16,7 +16,8 @@ import (
 // cell is what kubectl get prints of a Pod in a column.
 func (w *fixture) cell(pod, column string) string {
 	w.t.Helper()
-	raw, err := w.Client.(*kubernetes.Clientset).CoreV1().RESTClient().Get().Namespace("default").Resource("pods").Name(pod).
+	raw, err := w.Client.(*kubernetes.Clientset).CoreV1().RESTClient().Get().Namespace("default").Resource("pods").Name(
+		pod).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(w.ctx).Raw()
 	w.must(err)
 	var table metav1.Table

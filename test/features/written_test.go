@@ -68,12 +68,16 @@ var command = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}
 func initRefusals(w *fixture) {
 	w.taken(withInit(func(*v1.Container) {}))
 	for field, change := range map[string]func(*v1.Container){
-		"lifecycle":      func(c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: command.Exec}} },
+		"lifecycle": func(c *v1.Container) {
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: command.Exec}}
+		},
 		"livenessProbe":  func(c *v1.Container) { c.LivenessProbe = &v1.Probe{ProbeHandler: command} },
 		"readinessProbe": func(c *v1.Container) { c.ReadinessProbe = &v1.Probe{ProbeHandler: command} },
 		"startupProbe":   func(c *v1.Container) { c.StartupProbe = &v1.Probe{ProbeHandler: command} },
 	} {
-		w.refused(withInit(change), "spec.initContainers[0]."+field+": Forbidden: may not be set for init containers without restartPolicy=Always")
+		w.refused(withInit(change),
+			"spec.initContainers[0]."+field+": Forbidden: may not be set for init containers without "+
+				"restartPolicy=Always")
 	}
 }
 
@@ -91,13 +95,16 @@ func sidecarPolicies(w *fixture) {
 	p := sidecar(v1.ContainerRestartPolicyNever) // since KEP-5307 a policy of its own, and no sidecar
 	w.taken(p)
 	p.Spec.InitContainers[0].StartupProbe = &v1.Probe{ProbeHandler: command}
-	w.refused(p, "spec.initContainers[0].startupProbe: Forbidden: may not be set for init containers without restartPolicy=Always")
+	w.refused(p,
+		"spec.initContainers[0].startupProbe: Forbidden: may not be set for init containers without "+
+			"restartPolicy=Always")
 }
 
 func ephemeral(w *fixture) {
 	p := w.create(one("debugged", ""))
 	debugger := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
-		Name: "debugger", Image: "debug:1", ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		Name: "debugger", Image: "debug:1", ImagePullPolicy: v1.PullIfNotPresent,
+		TerminationMessagePolicy: v1.TerminationMessageReadFile,
 	}}
 	pods := w.Client.CoreV1().Pods("default")
 	update := func(change func(*v1.Pod)) error {
@@ -112,7 +119,8 @@ func ephemeral(w *fixture) {
 	p.ResourceVersion = "" // whatever the scheduler wrote meanwhile
 	_, err := pods.Update(w.ctx, p, metav1.UpdateOptions{})
 	w.says(err, "Forbidden: pod updates may not change fields other than")
-	w.refused(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "born-so"}, Spec: p.Spec}, "spec.ephemeralContainers: Forbidden: cannot be set on create")
+	w.refused(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "born-so"}, Spec: p.Spec},
+		"spec.ephemeralContainers: Forbidden: cannot be set on create")
 	for field, change := range map[string]func(*v1.EphemeralContainerCommon){
 		"ports":          func(c *v1.EphemeralContainerCommon) { c.Ports = []v1.ContainerPort{{ContainerPort: 80}} },
 		"livenessProbe":  func(c *v1.EphemeralContainerCommon) { c.LivenessProbe = &v1.Probe{ProbeHandler: command} },
@@ -134,13 +142,16 @@ func ephemeral(w *fixture) {
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
 		w.t.Errorf("added %+v", got)
 	}
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Image = "other:1" }), `existing ephemeral containers "debugger" may not be changed`)
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = nil }), `existing ephemeral containers "debugger" may not be removed`)
+	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Image = "other:1" }),
+		`existing ephemeral containers "debugger" may not be changed`)
+	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = nil }),
+		`existing ephemeral containers "debugger" may not be removed`)
 }
 
 func phaseUnknown(w *fixture) {
 	w.create(one("unknown", ""))
-	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "unknown", types.MergePatchType, []byte(`{"status":{"phase":"Unknown"}}`), metav1.PatchOptions{}, "status")
+	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "unknown", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Unknown"}}`), metav1.PatchOptions{}, "status")
 	w.must(err)
 	if got := w.get("unknown").Status.Phase; got != v1.PodUnknown {
 		w.t.Errorf("phase %q", got)
@@ -153,10 +164,13 @@ func phaseUnknown(w *fixture) {
 func windowsOptions(w *fixture) {
 	p := one("windows", "")
 	p.Spec.OS = &v1.PodOS{Name: v1.Linux}
-	p.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{HostProcess: ptr(true)}}
+	p.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{
+		HostProcess: ptr(true)}}
 	w.refused(p, "spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod")
-	p.Spec.SecurityContext, p.Spec.Containers[0].SecurityContext = nil, &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{RunAsUserName: ptr("me")}}
-	w.refused(p, "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod")
+	p.Spec.SecurityContext, p.Spec.Containers[0].SecurityContext = nil,
+		&v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{RunAsUserName: ptr("me")}}
+	w.refused(p, "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
+		"linux pod")
 	p.Spec.OS.Name = v1.Windows
 	w.taken(p)
 	p.Spec.Containers[0].SecurityContext.RunAsUser = ptr(int64(1))
@@ -164,7 +178,9 @@ func windowsOptions(w *fixture) {
 }
 
 func windowsSecurity(w *fixture) {
-	_, err := w.Client.CoreV1().Namespaces().Create(w.ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
+	_, err := w.Client.CoreV1().Namespaces().Create(w.ctx,
+		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict",
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
 	w.must(err)
 	w.until("the service account of namespace strict", func() bool {
 		_, err := w.Client.CoreV1().ServiceAccounts("strict").Get(w.ctx, "default", metav1.GetOptions{})
@@ -207,8 +223,11 @@ func budgetByOwner(w *fixture) {
 		s, err := w.Client.AppsV1().ReplicaSets("default").Get(w.ctx, "counted", metav1.GetOptions{})
 		return err == nil && s.Status.Replicas == 4
 	})
-	// The owner wants twelve, whose Pods a quota keeps from coming: the budget counts what is wanted, not what is there.
-	_, err = w.Client.CoreV1().ResourceQuotas("default").Create(w.ctx, &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Spec: v1.ResourceQuotaSpec{Hard: v1.ResourceList{"pods": resource.MustParse("1")}}}, metav1.CreateOptions{})
+	// The owner wants twelve, whose Pods a quota keeps from coming: the budget counts what is
+	// wanted, not what is there.
+	_, err = w.Client.CoreV1().ResourceQuotas("default").Create(w.ctx,
+		&v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"},
+			Spec: v1.ResourceQuotaSpec{Hard: v1.ResourceList{"pods": resource.MustParse("1")}}}, metav1.CreateOptions{})
 	w.must(err)
 	w.until("the quota to count", func() bool {
 		q, err := w.Client.CoreV1().ResourceQuotas("default").Get(w.ctx, "few", metav1.GetOptions{})
@@ -217,33 +236,40 @@ func budgetByOwner(w *fixture) {
 	defer func() {
 		w.must(w.Client.CoreV1().ResourceQuotas("default").Delete(w.ctx, "few", metav1.DeleteOptions{}))
 	}()
-	_, err = w.Client.AppsV1().ReplicaSets("default").Patch(w.ctx, set.Name, types.MergePatchType, []byte(`{"spec":{"replicas":12}}`), metav1.PatchOptions{})
+	_, err = w.Client.AppsV1().ReplicaSets("default").Patch(w.ctx, set.Name, types.MergePatchType,
+		[]byte(`{"spec":{"replicas":12}}`), metav1.PatchOptions{})
 	w.must(err)
 	half := intstr.FromString("50%")
 	_, err = w.Client.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx, &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "half"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &half, Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		ObjectMeta: metav1.ObjectMeta{Name: "half"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &half,
+			Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{})
 	w.must(err)
 	w.until("the budget's sums", func() bool {
 		b, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Get(w.ctx, "half", metav1.GetOptions{})
 		return err == nil && b.Status.ExpectedPods == 12 && b.Status.DesiredHealthy == 6
 	})
-	if list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{LabelSelector: "app=counted"}); err != nil || len(list.Items) != 4 {
+	if list, err := w.Client.CoreV1().Pods("default").List(w.ctx,
+		metav1.ListOptions{LabelSelector: "app=counted"}); err != nil || len(list.Items) != 4 {
 		w.t.Errorf("%d Pods, want 4: %v", len(list.Items), err)
 	}
 }
 
-// served makes a Pod on a node that is only a name here, with an address, and a Service of one port over it; it returns the Pod.
+// served makes a Pod on a node that is only a name here, with an address, and a Service of one port
+// over it; it returns the Pod.
 func (w *fixture) served(p *v1.Pod, address string, target intstr.IntOrString) *v1.Pod {
 	w.t.Helper()
 	p.Labels = map[string]string{"serves": p.Name}
 	p.Spec.NodeName = "elsewhere"
-	if _, err := w.Client.CoreV1().Nodes().Create(w.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := w.Client.CoreV1().Nodes().Create(w.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}},
+		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
 	p = w.create(p)
 	_, err := w.Client.CoreV1().Services("default").Create(w.ctx, &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: v1.ServiceSpec{Selector: p.Labels, Ports: []v1.ServicePort{{Name: "web", Port: 80, TargetPort: target}}},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
+		Spec: v1.ServiceSpec{Selector: p.Labels,
+			Ports: []v1.ServicePort{{Name: "web", Port: 80, TargetPort: target}}},
 	}, metav1.CreateOptions{})
 	w.must(err)
 	return w.report(p.Name, address, v1.ConditionFalse)
@@ -252,8 +278,11 @@ func (w *fixture) served(p *v1.Pod, address string, target intstr.IntOrString) *
 // report writes the status of a Pod that runs.
 func (w *fixture) report(pod, address string, ready v1.ConditionStatus) *v1.Pod {
 	w.t.Helper()
-	text := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, address, address, ready)
-	p, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, pod, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{}, "status")
+	text := fmt.Sprintf(
+		`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":%q,`+
+			`"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, address, address, ready)
+	p, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, pod, types.StrategicMergePatchType, []byte(text),
+		metav1.PatchOptions{}, "status")
 	w.must(err)
 	return p
 }
@@ -262,7 +291,8 @@ func (w *fixture) report(pod, address string, ready v1.ConditionStatus) *v1.Pod 
 func (w *fixture) slice(service string, ok func(*discoveryv1.EndpointSlice) bool) {
 	w.t.Helper()
 	w.until("the endpoints of "+service, func() bool {
-		list, err := w.Client.DiscoveryV1().EndpointSlices("default").List(w.ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+		list, err := w.Client.DiscoveryV1().EndpointSlices("default").List(w.ctx,
+			metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 		return err == nil && len(list.Items) == 1 && ok(&list.Items[0])
 	})
 }
@@ -271,7 +301,8 @@ func readyEndpoints(w *fixture) {
 	w.served(one("traffic", ""), "10.1.1.1", intstr.FromInt32(8080))
 	endpoint := func(ready bool) func(*discoveryv1.EndpointSlice) bool {
 		return func(s *discoveryv1.EndpointSlice) bool {
-			return len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == "10.1.1.1" && *s.Endpoints[0].Conditions.Ready == ready
+			return len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == "10.1.1.1" &&
+				*s.Endpoints[0].Conditions.Ready == ready
 		}
 	}
 	w.slice("traffic", endpoint(false)) // the Pod's phase is Running
@@ -287,7 +318,8 @@ func initPorts(w *fixture) {
 	w.served(p, "10.1.1.2", intstr.FromString("early"))
 	w.report("ports", "10.1.1.2", v1.ConditionTrue)
 	w.slice("ports", func(s *discoveryv1.EndpointSlice) bool { return len(s.Ports) == 0 })
-	_, err := w.Client.CoreV1().Services("default").Patch(w.ctx, "ports", types.MergePatchType, []byte(`{"spec":{"ports":[{"name":"web","port":80,"targetPort":"late"}]}}`), metav1.PatchOptions{})
+	_, err := w.Client.CoreV1().Services("default").Patch(w.ctx, "ports", types.MergePatchType,
+		[]byte(`{"spec":{"ports":[{"name":"web","port":80,"targetPort":"late"}]}}`), metav1.PatchOptions{})
 	w.must(err)
 	w.slice("ports", func(s *discoveryv1.EndpointSlice) bool {
 		return len(s.Ports) == 1 && *s.Ports[0].Port == 82 && len(s.Endpoints) == 1

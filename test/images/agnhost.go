@@ -12,7 +12,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Agnhost is the test server of test/images/agnhost on top of Busybox, with the modes of Kubernetes' image of that name which tests use.
+// Agnhost is the test server of test/images/agnhost on top of Busybox, with the modes of
+// Kubernetes' image of that name which tests use.
 func Agnhost() (v1.Image, error) {
 	program, err := buildAgnhost()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Busybox has Debian's static busybox with a link for every applet, /etc/passwd, /tmp, and sh as its command.
+// Busybox has Debian's static busybox with a link for every applet, /etc/passwd, /tmp, and sh as
+// its command.
 func Busybox() (v1.Image, error) {
 	program, err := busybox()
 	if err != nil {
@@ -49,13 +50,16 @@ func base() []File {
 	return []File{
 		{Path: "bin/", Mode: dir},
 		{Path: "etc/", Mode: dir},
-		{Path: "etc/passwd", Mode: 0o644, Body: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
+		{Path: "etc/passwd", Mode: 0o644,
+			Body: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
 		{Path: "etc/group", Mode: 0o644, Body: []byte("root:x:0:\nnogroup:x:65534:\n")},
 		{Path: "home/", Mode: dir, UID: 65534},
 		{Path: "root/", Mode: os.ModeDir | 0o700},
 		{Path: "tmp/", Mode: os.ModeDir | os.ModeSticky | 0o777},
-		{Path: "usr/", Mode: dir}, {Path: "usr/bin/", Mode: dir}, {Path: "usr/sbin/", Mode: dir}, {Path: "usr/local/", Mode: dir}, {Path: "usr/local/bin/", Mode: dir},
-		{Path: "var/", Mode: dir}, {Path: "var/log/", Mode: dir}, {Path: "var/run", Mode: 0o777, Link: "/run"}, {Path: "run/", Mode: dir},
+		{Path: "usr/", Mode: dir}, {Path: "usr/bin/", Mode: dir}, {Path: "usr/sbin/", Mode: dir},
+		{Path: "usr/local/", Mode: dir}, {Path: "usr/local/bin/", Mode: dir},
+		{Path: "var/", Mode: dir}, {Path: "var/log/", Mode: dir}, {Path: "var/run", Mode: 0o777, Link: "/run"},
+		{Path: "run/", Mode: dir},
 	}
 }
 

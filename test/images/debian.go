@@ -15,7 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Nginx is Debian's nginx, serving /usr/share/nginx/html on port 80 with the command and stop signal of the official image.
+// Nginx is Debian's nginx, serving /usr/share/nginx/html on port 80 with the command and stop
+// signal of the official image.
 func Nginx() (v1.Image, error) {
 	packages := []string{"nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"}
 	return debian("nginx", packages, []File{
@@ -23,12 +24,14 @@ func Nginx() (v1.Image, error) {
 		{Path: "etc/nginx/nginx.conf", Mode: 0o644, Body: []byte(nginxConf)},
 		{Path: "usr/share/nginx/", Mode: os.ModeDir | 0o755},
 		{Path: "usr/share/nginx/html/", Mode: os.ModeDir | 0o755},
-		{Path: "usr/share/nginx/html/index.html", Mode: 0o644, Body: []byte("<!DOCTYPE html>\n<title>Welcome to nginx!</title>\n<h1>Welcome to nginx!</h1>\n")},
+		{Path: "usr/share/nginx/html/index.html", Mode: 0o644,
+			Body: []byte("<!DOCTYPE html>\n<title>Welcome to nginx!</title>\n<h1>Welcome to nginx!</h1>\n")},
 		{Path: "usr/share/nginx/html/50x.html", Mode: 0o644, Body: []byte("<h1>An error occurred.</h1>\n")},
 		{Path: "var/lib/nginx/", Mode: os.ModeDir | 0o755},
 		{Path: "var/log/nginx/", Mode: os.ModeDir | 0o755},
 	}, v1.Config{
-		Cmd: []string{"nginx", "-g", "daemon off;"}, Env: []string{path}, StopSignal: "SIGQUIT", ExposedPorts: map[string]struct{}{"80/tcp": {}},
+		Cmd: []string{"nginx", "-g", "daemon off;"}, Env: []string{path}, StopSignal: "SIGQUIT",
+		ExposedPorts: map[string]struct{}{"80/tcp": {}},
 	})
 }
 
@@ -47,11 +50,13 @@ http {
 // Redis is Debian's redis server on port 6379.
 func Redis() (v1.Image, error) {
 	packages := []string{
-		"redis-server", "redis-tools", "libc6", "libgcc-s1", "libjemalloc2", "liblzf1", "libssl3", "libsystemd0", "libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1",
+		"redis-server", "redis-tools", "libc6", "libgcc-s1", "libjemalloc2", "liblzf1", "libssl3", "libsystemd0",
+		"libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1",
 		"liblzma5", "libstdc++6", "libzstd1", "libatomic1",
 	}
 	return debian("redis", packages, []File{{Path: "data/", Mode: os.ModeDir | 0o755}}, v1.Config{
-		Cmd: []string{"redis-server", "--protected-mode", "no"}, Env: []string{path}, WorkingDir: "/data", ExposedPorts: map[string]struct{}{"6379/tcp": {}},
+		Cmd: []string{"redis-server", "--protected-mode", "no"}, Env: []string{path}, WorkingDir: "/data",
+		ExposedPorts: map[string]struct{}{"6379/tcp": {}},
 	})
 }
 
@@ -60,15 +65,20 @@ func Etcd() (v1.Image, error) {
 	return debian("etcd", []string{"etcd-server", "libc6"}, nil, v1.Config{Cmd: []string{"etcd"}, Env: []string{path}})
 }
 
-// Debian makes an image of packages and all that they depend on, over Busybox, with extra files on top. Packages are only unpacked.
+// Debian makes an image of packages and all that they depend on, over Busybox, with extra files on
+// top. Packages are only unpacked.
 func Debian(name string, packages []string, extra []File, config v1.Config) (v1.Image, error) {
-	ask := []string{"depends", "--recurse", "--important", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"}
+	ask := []string{"depends", "--recurse", "--important", "--no-conflicts", "--no-breaks", "--no-replaces",
+		"--no-enhances"}
 	out, err := exec.Command("apt-cache", append(ask, packages...)...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("image %s: apt-cache depends %s: %w (apt-get update may help)", name, strings.Join(packages, " "), err)
+		return nil, fmt.Errorf("image %s: apt-cache depends %s: %w (apt-get update may help)", name,
+			strings.Join(packages, " "), err)
 	}
 	all := map[string]bool{}
-	for line := range strings.Lines(string(out)) { // packages stand at the beginning of a line, relations are indented, <virtual> ones have no file
+	// packages stand at the beginning of a line, relations are indented, <virtual> ones have no
+	// file
+	for line := range strings.Lines(string(out)) {
 		if p := strings.TrimSpace(line); !strings.HasPrefix(line, " ") && !strings.HasPrefix(p, "<") {
 			all[p] = true
 		}
@@ -79,7 +89,8 @@ func Debian(name string, packages []string, extra []File, config v1.Config) (v1.
 	return debian(name, slices.Sorted(maps.Keys(all)), extra, config)
 }
 
-// debian makes an image of packages and of Busybox, which gives it a shell. The packages are only unpacked, nothing is installed here.
+// debian makes an image of packages and of Busybox, which gives it a shell. The packages are only
+// unpacked, nothing is installed here.
 func debian(name string, packages []string, extra []File, config v1.Config) (v1.Image, error) {
 	shell, err := busybox()
 	if err != nil {
@@ -118,7 +129,8 @@ func unpackPackages(dir, root string, packages []string) error {
 		return err
 	}
 	if out, err := get.CombinedOutput(); err != nil {
-		return fmt.Errorf("apt-get download %s: %w: %s (apt-get update may help)", strings.Join(packages, " "), err, bytes.TrimSpace(out))
+		return fmt.Errorf("apt-get download %s: %w: %s (apt-get update may help)", strings.Join(packages, " "), err,
+			bytes.TrimSpace(out))
 	}
 	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 	if err != nil {
@@ -133,7 +145,8 @@ func unpackPackages(dir, root string, packages []string) error {
 }
 
 // strippedPaths parts of packages inside a container.
-var strippedPaths = []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bash-completion/", "usr/share/bug/", "lib/systemd/", "etc/"}
+var strippedPaths = []string{"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/",
+	"usr/share/bash-completion/", "usr/share/bug/", "lib/systemd/", "etc/"}
 
 // tree reads a directory as image entries.
 func tree(root string) ([]File, error) {

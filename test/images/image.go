@@ -19,7 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// File is one entry of an image: a directory when Mode has os.ModeDir, a link when Link is set, else a file.
+// File is one entry of an image: a directory when Mode has os.ModeDir, a link when Link is set,
+// else a file.
 type File struct {
 	Path string
 	Mode os.FileMode
@@ -33,14 +34,16 @@ func New(files []File, config v1.Config) (v1.Image, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, f := range files {
-		h := &tar.Header{Name: f.Path, Mode: int64(f.Mode.Perm()), Uid: f.UID, Gid: f.UID, ModTime: time.Unix(0, 0), Typeflag: tar.TypeReg, Size: int64(len(f.Body))}
+		h := &tar.Header{Name: f.Path, Mode: int64(f.Mode.Perm()), Uid: f.UID, Gid: f.UID, ModTime: time.Unix(0, 0),
+			Typeflag: tar.TypeReg, Size: int64(len(f.Body))}
 		switch {
 		case f.Mode&os.ModeDir != 0:
 			h.Typeflag, h.Size = tar.TypeDir, 0
 		case f.Link != "":
 			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, f.Link, 0
 		}
-		for bit, mode := range map[os.FileMode]int64{os.ModeSticky: 0o1000, os.ModeSetgid: 0o2000, os.ModeSetuid: 0o4000} {
+		for bit, mode := range map[os.FileMode]int64{os.ModeSticky: 0o1000, os.ModeSetgid: 0o2000,
+			os.ModeSetuid: 0o4000} {
 			if f.Mode&bit != 0 {
 				h.Mode |= mode
 			}
@@ -57,7 +60,8 @@ func New(files []File, config v1.Config) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
 	if err != nil {
 		return nil, fmt.Errorf("image layer: %w", err)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
-	for name, make := range map[string]Make{"busybox": Busybox, "nonroot": NonRoot, "httpd": Httpd, "agnhost": Agnhost} {
+	for name, make := range map[string]Make{"busybox": Busybox, "nonroot": NonRoot, "httpd": Httpd,
+		"agnhost": Agnhost} {
 		first, err := make()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -33,8 +34,8 @@ func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
 	}
 }
 
-// No two names stand for one image: what is told of one (its credentials, its removal) would be told
-// of the other.
+// No two names stand for one image: what is told of one (its credentials, its removal) would be
+// told of the other.
 func TestEveryStandardNameHasContentOfItsOwn(t *testing.T) {
 	names := map[string]string{}
 	for tag, make := range Select(Standard(), "docker.io/library/busybox:1.28", "docker.io/library/busybox:1.37",

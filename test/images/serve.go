@@ -51,9 +51,9 @@ func Standard() map[string]Make {
 	return out
 }
 
-// WithName makes an image that is another than all others made of the same: a label has its name. A node
-// that pulls an image with credentials vouches for its content, so that under one content the check
-// of who may use it would hold for the other names too, those that were imported among them.
+// WithName makes an image that is another than all others made of the same: a label has its name. A
+// node that pulls an image with credentials vouches for its content, so that under one content the
+// check of who may use it would hold for the other names too, those that were imported among them.
 func WithName(name string, make Make) Make {
 	return func() (v1.Image, error) {
 		img, err := make()
@@ -73,7 +73,8 @@ func WithName(name string, make Make) Make {
 	}
 }
 
-// Archive writes a docker archive with the named images, for containerd's import. Layers that images share are written once.
+// Archive writes a docker archive with the named images, for containerd's import. Layers that
+// images share are written once.
 func Archive(path string, tags map[string]Make) error {
 	all := map[name.Reference]v1.Image{}
 	for tag, make := range tags {
@@ -107,7 +108,8 @@ type Registry struct {
 	served sync.WaitGroup
 }
 
-// Serve starts an empty registry; wrap, when not nil, sees every request first (to refuse, delay or count).
+// Serve starts an empty registry; wrap, when not nil, sees every request first (to refuse, delay or
+// count).
 func Serve(wrap func(http.Handler) http.Handler) (*Registry, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -139,14 +141,16 @@ func (r *Registry) Push(repositoryTag string, make Make) error {
 	return remote.Write(ref, img)
 }
 
-// Mirror makes containerd ask this registry for images of host, such as docker.io, and nobody else: it writes host's hosts.toml below dir
-// (containerd.Config.RegistryDir). containerd reads it at every pull.
+// Mirror makes containerd ask this registry for images of host, such as docker.io, and nobody else:
+// it writes host's hosts.toml below dir (containerd.Config.RegistryDir). containerd reads it at
+// every pull.
 func (r *Registry) Mirror(dir, host string) error {
 	at := filepath.Join(dir, host)
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return fmt.Errorf("registry mirror: %w", err)
 	}
-	text := fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", r.Addr, r.Addr)
+	text := fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n",
+		r.Addr, r.Addr)
 	return os.WriteFile(filepath.Join(at, "hosts.toml"), []byte(text), 0o644)
 }
 

@@ -1,4 +1,6 @@
-// Package kubectl plays the commands of stock kubectl against `gantry up`, one after the other as a person would.
+// Package kubectl plays the commands of stock kubectl against `gantry up`, one after the other as a
+// person would.
 //
-// Chapter: tests. In: build/bin (or GANTRY_BIN). Out: a table of commands and what they must print. To add a command: a row in commands_test.go.
+// In: build/bin (or GANTRY_BIN). Out: a table of commands and what they must print. To add a
+// command: a row in commands_test.go.
 package kubectl

@@ -93,7 +93,9 @@ func TestKubectl(t *testing.T) {
 func editor(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "editor")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\nsed -i 's/^    tier: front$/    edited: \"yes\"\\n    tier: front/' \"$1\"\n"), 0o700); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("#!/bin/sh\nsed -i 's/^    tier: front$/    edited: \"yes\"\\n    tier: front/' \"$1\"\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -133,13 +135,17 @@ func approve(t *testing.T, i *instance.Instance) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ann"}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "ann"}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "csr.json")
 	raw := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	text := fmt.Sprintf(`{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"ann"},"spec":{"signerName":"example.com/own","usages":["client auth"],"request":%q}}`, base64.StdEncoding.EncodeToString(raw))
+	text := fmt.Sprintf(
+		`{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"ann"},`+
+			`"spec":{"signerName":"example.com/own","usages":["client auth"],"request":%q}}`,
+		base64.StdEncoding.EncodeToString(raw))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +164,8 @@ func forward(t *testing.T, i *instance.Instance) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, i.Binary(), "kubectl", "--kubeconfig", i.Kubeconfig(), "port-forward", "pod/www", fmt.Sprintf("%d:8080", port))
+	cmd := exec.CommandContext(ctx, i.Binary(), "kubectl", "--kubeconfig", i.Kubeconfig(), "port-forward", "pod/www",
+		fmt.Sprintf("%d:8080", port))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,19 +22,23 @@ const stepTimeout = 90 * time.Second
 
 // Case is one life of a Pod named p.
 type Case struct {
-	name     string
-	objects  string           // ConfigMaps, Secrets and so on that are there before
-	spec     string           // of the Pod, YAML; containers without image are busybox; {marks} is a folder of the host, {registry} where images can be pulled
+	name    string
+	objects string // ConfigMaps, Secrets and so on that are there before
+	// of the Pod, YAML; containers without image are busybox; {marks} is a folder of the host,
+	// {registry} where images can be pulled
+	spec     string
 	steps    func(l *podLife) // what is done and waited for
 	expected expected
 }
 
 // expected is what must have been observed when the steps are done.
 type expected struct {
-	phases     string            // in order
-	conditions string            // of the last status: Type=Status or Type=Status/Reason
-	states     map[string]string // by container, of the last status: "running", "waiting REASON", "ended CODE REASON"; " xN" after N restarts
-	events     map[string]string // by container ("" is the Pod itself): reasons in the order of their first sight
+	phases     string // in order
+	conditions string // of the last status: Type=Status or Type=Status/Reason
+	// by container, of the last status: "running", "waiting REASON", "ended CODE REASON"; " xN"
+	// after N restarts
+	states map[string]string
+	events map[string]string // by container ("" is the Pod itself): reasons in the order of their first sight
 }
 
 // podLife is a case being lived at a place.
@@ -54,7 +58,8 @@ func (c Case) live(t *testing.T, p *runtimeUnderTest) {
 	if err := os.Chmod(l.marks, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	ns, err := p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "life-"}}, metav1.CreateOptions{})
+	ns, err := p.client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "life-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,16 +78,19 @@ func (c Case) live(t *testing.T, p *runtimeUnderTest) {
 	l.compare(c.expected)
 }
 
-// shortly is the grace, in seconds, of Pods that are in the way. With 0 the object goes before the containers do: the scheduler gives their room to another
-// Pod, and the kubelet refuses that one as OutOfcpu, as upstream's does.
+// shortly is the grace, in seconds, of Pods that are in the way. With 0 the object goes before the
+// containers do: the scheduler gives their room to another Pod, and the kubelet refuses that one as
+// OutOfcpu, as upstream's does.
 var shortly = int64(1)
 
 // end takes the Pod away and stops watching; a case that failed prints its history.
 func (l *podLife) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
-	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                          // in the background
+	// it may be gone
+	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &shortly})
+	// in the background
+	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})
 	if l.Failed() {
 		l.Log("\n" + l.h.transcript())
 		log := l.log()
@@ -158,7 +166,8 @@ func (l *podLife) eventually(what string, f func() error) {
 	}
 }
 
-// compare checks what was seen. Statuses and events come by two watches, either of them first: what the steps waited for in one may not be in the other yet.
+// compare checks what was seen. Statuses and events come by two watches, either of them first: what
+// the steps waited for in one may not be in the other yet.
 func (l *podLife) compare(want expected) {
 	l.Helper()
 	l.eventually("what was to be seen", func() error { return l.h.differs(want) })

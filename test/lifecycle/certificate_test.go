@@ -28,15 +28,19 @@ var certificateCases = []Case{
 		name: "a signer issues",
 		spec: `{containers: [{name: app, command: ` + runs + `, ` + certified,
 		steps: func(l *podLife) {
-			l.event("", "FailedMount", "waiting for signer example.com/life to answer PodCertificateRequest "+l.ns+"/req-p-")
+			l.event("", "FailedMount", "waiting for signer example.com/life to answer PodCertificateRequest "+l.ns+
+				"/req-p-")
 			r := l.request()
-			if s := r.Spec; s.PodName != "p" || s.UnverifiedUserAnnotations["example.com/for"] != "tests" || *s.MaxExpirationSeconds != 86400 || string(s.PodUID) != string(l.h.last().UID) {
+			if s := r.Spec; s.PodName != "p" || s.UnverifiedUserAnnotations["example.com/for"] != "tests" ||
+				*s.MaxExpirationSeconds != 86400 || string(s.PodUID) != string(l.h.last().UID) {
 				l.Errorf("the request: %+v", s)
 			}
 			l.issue(r)
 			l.ready()
-			both, key, chain := l.sh("app", "cat /id/both.pem"), l.sh("app", "cat /id/key.pem"), l.sh("app", "cat /id/chain.pem")
-			if !strings.HasPrefix(key, "-----BEGIN PRIVATE KEY-----\n") || strings.TrimSpace(r.Status.CertificateChain) != chain || both != key+"\n"+chain {
+			both, key, chain := l.sh("app", "cat /id/both.pem"), l.sh("app", "cat /id/key.pem"),
+				l.sh("app", "cat /id/chain.pem")
+			if !strings.HasPrefix(key, "-----BEGIN PRIVATE KEY-----\n") ||
+				strings.TrimSpace(r.Status.CertificateChain) != chain || both != key+"\n"+chain {
 				l.Errorf("key %q\nchain %q\nboth %q", key, chain, both)
 			}
 		},
@@ -47,9 +51,11 @@ var certificateCases = []Case{
 		spec: `{containers: [{name: app, command: ` + runs + `, ` + certified,
 		steps: func(l *podLife) {
 			r := l.request()
-			r.Status.Conditions = []metav1.Condition{{Type: "Denied", Status: "True", Reason: "UnsupportedKeyType", Message: "ask for ED25519"}}
+			r.Status.Conditions = []metav1.Condition{{Type: "Denied", Status: "True", Reason: "UnsupportedKeyType",
+				Message: "ask for ED25519"}}
 			l.answer(r)
-			l.event("", "FailedMount", "signer example.com/life denied PodCertificateRequest "+l.ns+"/"+r.Name+": UnsupportedKeyType: ask for ED25519")
+			l.event("", "FailedMount", "signer example.com/life denied PodCertificateRequest "+l.ns+"/"+r.Name+
+				": UnsupportedKeyType: ask for ED25519")
 		},
 		expected: expected{phases: string(corev1.PodPending)},
 	},
@@ -72,7 +78,8 @@ func (l *podLife) request() (r *certificatesv1.PodCertificateRequest) {
 // answer writes a signer's words.
 func (l *podLife) answer(r *certificatesv1.PodCertificateRequest) {
 	l.Helper()
-	if _, err := l.client.CertificatesV1().PodCertificateRequests(l.ns).UpdateStatus(l.ctx, r, metav1.UpdateOptions{}); err != nil {
+	if _, err := l.client.CertificatesV1().PodCertificateRequests(l.ns).UpdateStatus(l.ctx, r,
+		metav1.UpdateOptions{}); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -90,7 +97,8 @@ func (l *podLife) issue(r *certificatesv1.PodCertificateRequest) {
 	}
 	from := time.Now().Truncate(time.Second)
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{SerialNumber: big.NewInt(2)}, csr.PublicKey, ca)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{SerialNumber: big.NewInt(2)},
+		csr.PublicKey, ca)
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -52,10 +52,12 @@ func watch(ctx context.Context, t testing.TB, client kubernetes.Interface, ns st
 func (h *history) record(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lines = append(h.lines, fmt.Sprintf("%9s  ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	h.lines = append(h.lines, fmt.Sprintf("%9s  ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+		args...))
 }
 
-// take writes down what a watch delivers until it ends: with the case, or because the server ends it.
+// take writes down what a watch delivers until it ends: with the case, or because the server ends
+// it.
 func (h *history) take(w kwatch.Interface) {
 	defer w.Stop()
 	defer h.record("a watch ended")
@@ -65,15 +67,19 @@ func (h *history) take(w kwatch.Interface) {
 		switch o := e.Object.(type) {
 		case *corev1.Pod:
 			if e.Type == kwatch.Deleted {
-				h.lines = append(h.lines, fmt.Sprintf("%9s  gone; last %s %v %v", at, o.Status.Phase, states(o), conditions(o)))
+				h.lines = append(h.lines, fmt.Sprintf("%9s  gone; last %s %v %v", at, o.Status.Phase, states(o),
+					conditions(o)))
 				h.pods = append(h.pods, o, nil)
 				break
 			}
-			h.lines = append(h.lines, fmt.Sprintf("%9s  %s %v %v deleting=%v", at, o.Status.Phase, states(o), conditions(o), o.DeletionTimestamp != nil))
+			h.lines = append(h.lines, fmt.Sprintf("%9s  %s %v %v deleting=%v", at, o.Status.Phase, states(o),
+				conditions(o), o.DeletionTimestamp != nil))
 			h.pods = append(h.pods, o)
 		case *corev1.Event:
-			h.lines = append(h.lines, fmt.Sprintf("%9s  event %s %s x%d: %s", at, o.InvolvedObject.FieldPath, o.Reason, o.Count, o.Message))
-			if e.Type != kwatch.Deleted && o.InvolvedObject.Kind == "Pod" && o.Reason != "MissingClusterDNS" { // nobody set one
+			h.lines = append(h.lines, fmt.Sprintf("%9s  event %s %s x%d: %s", at, o.InvolvedObject.FieldPath, o.Reason,
+				o.Count, o.Message))
+			// nobody set one
+			if e.Type != kwatch.Deleted && o.InvolvedObject.Kind == "Pod" && o.Reason != "MissingClusterDNS" {
 				h.events = append(h.events, o)
 			}
 		}
@@ -89,7 +95,8 @@ func (h *history) transcript() string {
 	return strings.Join(h.lines, "\n")
 }
 
-// now is the newest version of the Pod (nil: gone or not there yet) and what wakes when there is another.
+// now is the newest version of the Pod (nil: gone or not there yet) and what wakes when there is
+// another.
 func (h *history) now() (pod *corev1.Pod, any bool, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +182,8 @@ func conditions(p *corev1.Pod) (out []string) {
 
 // all are the statuses of every container, in order.
 func all(p *corev1.Pod) []corev1.ContainerStatus {
-	return slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses)
+	return slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses)
 }
 
 func states(p *corev1.Pod) map[string]string {

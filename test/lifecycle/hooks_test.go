@@ -12,19 +12,23 @@ import (
 func TestHooksAndBundles(t *testing.T) { eachRuntime(t, hookCases) }
 
 // served is a sidecar that answers on port 8080 before anything else runs, and to the end.
-const served = `initContainers: [{name: side, restartPolicy: Always, command: [httpd, -f, -p, "8080", -h, /tmp], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 30}}]`
+const served = `initContainers: [{name: side, restartPolicy: Always, command: [httpd, -f, -p, "8080", -h, /tmp],` +
+	` startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 30}}]`
 
 var hookCases = []Case{
 	{
 		name: "hooks over http",
-		spec: `{terminationGracePeriodSeconds: 5, ` + served + `, containers: [{name: app, command: ` + runs + `, ports: [{name: web, containerPort: 8080}],
+		spec: `{terminationGracePeriodSeconds: 5, ` + served + `, containers: [{name: app, command: ` + runs +
+			`, ports: [{name: web, containerPort: 8080}],
 			lifecycle: {postStart: {httpGet: {port: web, path: /up}}, preStop: {httpGet: {port: 8080, path: /down}}}}]}`,
-		steps:    func(l *podLife) { l.ready(); l.delete(5); l.gone() },
-		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		steps: func(l *podLife) { l.ready(); l.delete(5); l.gone() },
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
+			events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
 		name: "postStart over http that nobody answers",
-		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs + `, lifecycle: {postStart: {httpGet: {port: 81, path: /up}}}}]}`,
+		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs +
+			`, lifecycle: {postStart: {httpGet: {port: 81, path: /up}}}}]}`,
 		steps: func(l *podLife) {
 			l.event("app", "FailedPostStartHook", "PostStartHook failed")
 			l.event("app", "Killing", "FailedPostStartHook")
@@ -33,7 +37,8 @@ var hookCases = []Case{
 	},
 	{
 		name: "preStop over http that nobody answers: TERM comes all the same",
-		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: ` + runs + `, lifecycle: {preStop: {httpGet: {port: 81, path: /down}}}}]}`,
+		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: ` + runs +
+			`, lifecycle: {preStop: {httpGet: {port: 81, path: /down}}}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)

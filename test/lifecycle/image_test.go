@@ -19,11 +19,13 @@ var imageCases = []Case{
 		spec: `{containers: [{name: app, image: "{registry}/absent:1", imagePullPolicy: Never}]}`,
 		steps: func(l *podLife) {
 			s := status(l.state("app", "waiting ErrImageNeverPull"), "app")
-			if want := `Container image "` + l.registry + `/absent:1" is not present with pull policy of Never`; s.State.Waiting.Message != want {
+			if want := `Container image "` + l.registry +
+				`/absent:1" is not present with pull policy of Never`; s.State.Waiting.Message != want {
 				l.Errorf("message %q, want %q", s.State.Waiting.Message, want)
 			}
 		},
-		expected: expected{phases: "Pending", conditions: "Ready=False/ContainersNotReady", events: map[string]string{"app": "ErrImageNeverPull Failed"}},
+		expected: expected{phases: "Pending", conditions: "Ready=False/ContainersNotReady",
+			events: map[string]string{"app": "ErrImageNeverPull Failed"}},
 	},
 	{
 		name: "not in the registry",
@@ -57,7 +59,8 @@ var imageCases = []Case{
 	},
 	{
 		name: "Always asks the registry",
-		spec: `{containers: [{name: app, image: "{registry}/fresh:1", imagePullPolicy: Always, command: ` + runs + `}]}`,
+		spec: `{containers: [{name: app, image: "{registry}/fresh:1", imagePullPolicy: Always, command: ` + runs +
+			`}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.event("app", "Pulled", `Successfully pulled image "`+l.registry+`/fresh:1"`)
@@ -75,14 +78,16 @@ var imageCases = []Case{
 				l.Errorf("Running %s after the pull of two seconds began", took)
 			}
 		},
-		expected: expected{phases: "Pending Running", events: map[string]string{"app": "Pulling Pulled Created Started"}},
+		expected: expected{phases: "Pending Running",
+			events: map[string]string{"app": "Pulling Pulled Created Started"}},
 	},
 	{
 		name: "IfNotPresent takes what is there",
 		spec: `{containers: [{name: app, imagePullPolicy: IfNotPresent, command: ` + runs + `}]}`,
 		steps: func(l *podLife) {
 			l.ready()
-			l.event("app", "Pulled", `Container image "`+busybox+`" already present on machine and can be accessed by the pod`)
+			l.event("app",
+				"Pulled", `Container image "`+busybox+`" already present on machine and can be accessed by the pod`)
 		},
 		expected: expected{events: map[string]string{"app": "Pulled Created Started"}},
 	},
@@ -91,7 +96,8 @@ var imageCases = []Case{
 		spec: `{containers: [{name: app, securityContext: {runAsNonRoot: true}}]}`,
 		steps: func(l *podLife) {
 			p := l.state("app", "waiting CreateContainerConfigError")
-			want := `container has runAsNonRoot and image will run as root (pod: "p_` + l.ns + `(` + string(p.UID) + `)", container: app)`
+			want := `container has runAsNonRoot and image will run as root (pod: "p_` + l.ns + `(` + string(p.UID) +
+				`)", container: app)`
 			if got := status(p, "app").State.Waiting.Message; got != want {
 				l.Errorf("message %q, want %q", got, want)
 			}
@@ -99,14 +105,16 @@ var imageCases = []Case{
 		expected: expected{phases: "Pending", events: map[string]string{"app": "Pulled Failed"}},
 	},
 	{
-		name:     "runAsNonRoot with a user",
-		spec:     `{securityContext: {runAsNonRoot: true, runAsUser: 1234, runAsGroup: 99}, containers: [{name: app, command: ` + runs + `}]}`,
+		name: "runAsNonRoot with a user",
+		spec: `{securityContext: {runAsNonRoot: true, runAsUser: 1234, runAsGroup: 99}, containers: [{name: app,` +
+			` command: ` + runs + `}]}`,
 		steps:    func(l *podLife) { l.ready(); l.prints("app", "id -u", "1234"); l.prints("app", "id -g", "99") },
 		expected: expected{conditions: allTrue},
 	},
 	{
 		name: "ConfigMap that comes later",
-		spec: `{containers: [{name: app, command: ` + runs + `, env: [{name: A, valueFrom: {configMapKeyRef: {name: later, key: a}}}]}]}`,
+		spec: `{containers: [{name: app, command: ` + runs +
+			`, env: [{name: A, valueFrom: {configMapKeyRef: {name: later, key: a}}}]}]}`,
 		steps: func(l *podLife) {
 			s := status(l.state("app", "waiting CreateContainerConfigError"), "app")
 			if s.State.Waiting.Message != `configmap "later" not found` {
@@ -120,10 +128,12 @@ var imageCases = []Case{
 	},
 	{
 		name: "resize in place",
-		spec: `{containers: [{name: app, command: ` + runs + `, resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
+		spec: `{containers: [{name: app, command: ` + runs +
+			`, resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
-			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"60m","memory":"48Mi"},"limits":{"cpu":"200m","memory":"96Mi"}}}]}}`, "resize")
+			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"60m","memory":"48Mi"},`+
+				`"limits":{"cpu":"200m","memory":"96Mi"}}}]}}`, "resize")
 			p := l.until("new resources in the status", func(p *corev1.Pod) bool {
 				r := status(p, "app").Resources
 				return r != nil && r.Limits.Cpu().String() == "200m" && r.Limits.Memory().String() == "96Mi"

@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kubelet is killed in the middle of a life and started again. These cases have the node to themselves.
+// The kubelet is killed in the middle of a life and started again. These cases have the node to
+// themselves.
 //
 // row: OPS-17
 func TestKubeletKilled(t *testing.T) {
@@ -23,7 +24,8 @@ func TestKubeletKilled(t *testing.T) {
 var killedCases = []Case{
 	{
 		name: "nothing happens to what runs",
-		spec: `{initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` + marksMounted + `}, {name: side, restartPolicy: Always, command: ` + runs + `}],
+		spec: `{initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` + marksMounted +
+			`}, {name: side, restartPolicy: Always, command: ` + runs + `}],
 			containers: [{name: app, command: [sh, -c, "touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], readinessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1}}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
@@ -39,11 +41,13 @@ var killedCases = []Case{
 			}
 			l.wrote("i")
 		},
-		expected: expected{phases: "Pending Running", states: map[string]string{"i": "ended 0 Completed", "side": "running", "app": "running"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"i": "ended 0 Completed",
+			"side": "running", "app": "running"}},
 	},
 	{
 		name: "a container ends while it is away",
-		spec: `{restartPolicy: OnFailure, containers: [{name: app, command: [sh, -c, "test -e /m/x && exit 0; until test -e /m/x; do sleep 0.1; done; exit 4"], ` + marksMounted + `}], ` + marksVolume + `}`,
+		spec: `{restartPolicy: OnFailure, containers: [{name: app, command: [sh, -c, "test -e /m/x && exit 0; until ` +
+			`test -e /m/x; do sleep 0.1; done; exit 4"], ` + marksMounted + `}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			id := l.id("app")
@@ -60,7 +64,8 @@ var killedCases = []Case{
 	},
 	{
 		name: "deleted while it is away",
-		spec: `{containers: [{name: app, command: [sh, -c, "trap 'echo term >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
+		spec: `{containers: [{name: app, command: [sh, -c, "trap 'echo term >> /m/log; exit 0' TERM; touch /tmp/up; ` +
+			`while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.runtimeUnderTest.kill(l)
@@ -74,7 +79,9 @@ var killedCases = []Case{
 	},
 	{
 		name: "killed in the middle of a stop",
-		spec: `{containers: [{name: app, command: [sh, -c, "trap 'echo term >> /m/log; until test -e /m/go; do sleep 0.1; done; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
+		spec: `{containers: [{name: app, command: [sh, -c, "trap 'echo term >> /m/log; until test -e /m/go; do sleep ` +
+			`0.1; done; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` +
+			marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(60)

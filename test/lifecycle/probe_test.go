@@ -10,7 +10,8 @@ import (
 func TestProbesAndHooks(t *testing.T) { eachRuntime(t, probeCases) }
 
 // web serves the files of /www on port 8080.
-const web = `mkdir -p /www; echo ok > /www/ok; httpd -p 8080 -h /www; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done`
+const web = `mkdir -p /www; echo ok > /www/ok; httpd -p 8080 -h /www; trap 'exit 0' TERM; touch /tmp/up; while true; ` +
+	`do sleep 0.1; done`
 
 var probeCases = []Case{
 	{
@@ -38,11 +39,13 @@ var probeCases = []Case{
 			l.event("app", "Unhealthy", "Liveness probe failed: cat: can't open '/tmp/ok': No such file or directory")
 			l.event("app", "Killing", "Container app failed liveness probe, will be restarted")
 		},
-		expected: expected{states: map[string]string{"app": "running x1"}, events: map[string]string{"app": "Pulled Created Started Unhealthy Killing"}},
+		expected: expected{states: map[string]string{"app": "running x1"},
+			events: map[string]string{"app": "Pulled Created Started Unhealthy Killing"}},
 	},
 	{
 		name: "startup probe that gives up, over tcp",
-		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs + `, startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 2}}]}`,
+		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs +
+			`, startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 2}}]}`,
 		steps: func(l *podLife) {
 			p := l.restarted("app", 1)
 			if *p.Started || p.Ready {
@@ -55,28 +58,36 @@ var probeCases = []Case{
 	},
 	{
 		name: "startup over tcp, then liveness over http",
-		spec: `{containers: [{name: app, command: [sh, -c, "sleep 1.5; ` + web + `"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60},
+		spec: `{containers: [{name: app, command: [sh, -c, "sleep 1.5; ` + web +
+			`"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60},
 			livenessProbe: {httpGet: {path: /ok, port: 8080}, periodSeconds: 1, failureThreshold: 1}}]}`,
 		steps:    func(l *podLife) { l.ready() },
 		expected: expected{conditions: allTrue, states: map[string]string{"app": "running"}},
 	},
 	{
-		name:     "grpc serves",
-		spec:     `{containers: [{name: app, image: "` + agnhost + `", args: [grpc-health-checking, --service, live], readinessProbe: {grpc: {port: 5000, service: live}, periodSeconds: 1}}]}`,
+		name: "grpc serves",
+		spec: `{containers: [{name: app, image: "` + agnhost +
+			`", args: [grpc-health-checking, --service, live], readinessProbe: {grpc: {port: 5000, service: live},` +
+			` periodSeconds: 1}}]}`,
 		steps:    func(l *podLife) { l.ready() },
 		expected: expected{conditions: allTrue, states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "grpc does not know the service",
-		spec: `{containers: [{name: app, image: "` + agnhost + `", args: [grpc-health-checking, --service, live], readinessProbe: {grpc: {port: 5000, service: other}, periodSeconds: 1}}]}`,
+		spec: `{containers: [{name: app, image: "` + agnhost +
+			`", args: [grpc-health-checking, --service, live], readinessProbe: {grpc: {port: 5000, service: other},` +
+			` periodSeconds: 1}}]}`,
 		steps: func(l *podLife) {
-			l.event("app", "Unhealthy", "Readiness probe failed: error: health rpc probe failed: rpc error: code = NotFound desc = unknown service")
+			l.event("app", "Unhealthy",
+				"Readiness probe failed: error: health rpc probe failed: rpc error: code = NotFound desc = unknown "+
+					"service")
 		},
 		expected: expected{conditions: "Ready=False/ContainersNotReady", states: map[string]string{"app": "running"}},
 	},
 	{
 		name: "postStart fails",
-		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs + `, lifecycle: {postStart: {exec: {command: [sh, -c, "sleep 0.5; exit 3"]}}}}]}`,
+		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs +
+			`, lifecycle: {postStart: {exec: {command: [sh, -c, "sleep 0.5; exit 3"]}}}}]}`,
 		steps: func(l *podLife) {
 			l.event("app", "FailedPostStartHook", "PostStartHook failed")
 			l.event("app", "Killing", "FailedPostStartHook")
@@ -85,7 +96,8 @@ var probeCases = []Case{
 	},
 	{
 		name: "postStart, then preStop, then TERM",
-		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: [sh, -c, "trap 'echo term >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `,
+		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: [sh, -c, "trap 'echo term >> ` +
+			`/m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `,
 			lifecycle: {postStart: {exec: {command: [sh, -c, "sleep 0.5; echo hello >> /m/log"]}}, preStop: {exec: {command: [sh, -c, "sleep 1; echo bye >> /m/log"]}}}}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
@@ -93,23 +105,28 @@ var probeCases = []Case{
 			l.gone()
 			l.wrote("hello bye term")
 		},
-		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
+			events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
 		name: "preStop that uses the grace up leaves two seconds for TERM",
-		spec: `{terminationGracePeriodSeconds: 2, containers: [{name: app, command: [sh, -c, "trap 'sleep 0.7; echo term >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `,
-			lifecycle: {preStop: {exec: {command: [sh, -c, "sleep 30; echo never >> /m/log"]}}}}], ` + marksVolume + `}`,
+		spec: `{terminationGracePeriodSeconds: 2, containers: [{name: app, command: [sh, -c, "trap 'sleep 0.7; echo ` +
+			`term >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `,
+			lifecycle: {preStop: {exec: {command: [sh, -c, "sleep 30; echo never >> /m/log"]}}}}], ` + marksVolume +
+			`}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(2)
 			l.gone()
 			l.wrote("term")
 		},
-		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started Killing FailedPreStopHook"}},
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
+			events: map[string]string{"app": "Pulled Created Started Killing FailedPreStopHook"}},
 	},
 	{
-		name:     "preStop sleeps",
-		spec:     `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: ` + runs + `, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
+		name: "preStop sleeps",
+		spec: `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: ` + runs +
+			`, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
 		steps:    func(l *podLife) { l.ready(); l.delete(10); l.gone() },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},

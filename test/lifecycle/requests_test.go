@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// The requests that the runtime receives for a Pod of one container, their order and what stands in them.
+// The requests that the runtime receives for a Pod of one container, their order and what stands in
+// them.
 //
 // row: CRI-05
 // row: CRI-08
@@ -33,12 +34,15 @@ func TestRequests(t *testing.T) {
 	c := testcluster.Start(t)
 	c.Runtime("node-1").SetRegistry([]crifake.Image{{Names: []string{"registry.test/web:1"}, Pull: 1500 * 1e6}})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-7d8", Namespace: "default"}, Spec: corev1.PodSpec{
-		Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Volumes: []corev1.Volume{
+			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		Containers: []corev1.Container{{
-			Name: "web", Image: "registry.test/web:1", Command: []string{"run"}, Args: []string{"--fast"}, WorkingDir: "/srv", Env: []corev1.EnvVar{{Name: "COLOR", Value: "blue"}},
+			Name: "web", Image: "registry.test/web:1", Command: []string{"run"}, Args: []string{"--fast"},
+			WorkingDir: "/srv", Env: []corev1.EnvVar{{Name: "COLOR", Value: "blue"}},
 			VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch", ReadOnly: true}},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("64Mi")}, Limits: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("64Mi")},
+				Limits:   corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("128Mi")},
 			},
 		}},
 	}}
@@ -90,21 +94,25 @@ func sandbox(t *testing.T, box *runtimeapi.PodSandboxConfig, p *corev1.Pod) {
 	if want := "/node-1/kubepods/burstable/pod" + string(p.UID); box.Linux.CgroupParent != want {
 		t.Errorf("parent cgroup %s, want %s", box.Linux.CgroupParent, want)
 	}
-	if o := box.Linux.SecurityContext.NamespaceOptions; o.Network != runtimeapi.NamespaceMode_POD || o.Pid != runtimeapi.NamespaceMode_CONTAINER || o.Ipc != runtimeapi.NamespaceMode_POD {
+	if o := box.Linux.SecurityContext.NamespaceOptions; o.Network != runtimeapi.NamespaceMode_POD ||
+		o.Pid != runtimeapi.NamespaceMode_CONTAINER || o.Ipc != runtimeapi.NamespaceMode_POD {
 		t.Errorf("namespaces %v", o)
 	}
 }
 
 func contents(t *testing.T, c *runtimeapi.ContainerConfig) {
 	t.Helper()
-	if c.Image.UserSpecifiedImage != "registry.test/web:1" || !slices.Equal(c.Command, []string{"run"}) || !slices.Equal(c.Args, []string{"--fast"}) || c.WorkingDir != "/srv" {
+	if c.Image.UserSpecifiedImage != "registry.test/web:1" || !slices.Equal(c.Command, []string{"run"}) ||
+		!slices.Equal(c.Args, []string{"--fast"}) || c.WorkingDir != "/srv" {
 		t.Errorf("image %v, command %v, args %v, working directory %s", c.Image, c.Command, c.Args, c.WorkingDir)
 	}
-	if !slices.ContainsFunc(c.Envs, func(e *runtimeapi.KeyValue) bool { return e.Key == "COLOR" && string(e.Value) == "blue" }) {
+	if !slices.ContainsFunc(c.Envs,
+		func(e *runtimeapi.KeyValue) bool { return e.Key == "COLOR" && string(e.Value) == "blue" }) {
 		t.Errorf("environment %v", c.Envs)
 	}
 	if !slices.ContainsFunc(c.Mounts, func(m *runtimeapi.Mount) bool {
-		return m.ContainerPath == "/scratch" && m.Readonly && strings.HasSuffix(m.HostPath, "volumes/kubernetes.io~empty-dir/scratch")
+		return m.ContainerPath == "/scratch" && m.Readonly && strings.HasSuffix(m.HostPath,
+			"volumes/kubernetes.io~empty-dir/scratch")
 	}) {
 		t.Errorf("mounts %v", c.Mounts)
 	}
@@ -121,15 +129,17 @@ func TestNetworkThatFailsIsTriedAgain(t *testing.T) {
 	Case{
 		spec: `{containers: [{name: app, command: ` + runs + `}]}`,
 		steps: func(l *podLife) {
-			l.event("", "FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: plugin type=\"broken\" failed (add)")
+			l.event("", "FailedCreatePodSandBox",
+				"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: "+
+					"plugin type=\"broken\" failed (add)")
 			l.ready()
 		},
 		expected: expected{phases: "Pending Running", conditions: allTrue},
 	}.live(t, p)
 }
 
-// What starts containers and calls network plugins is the runtime alone: nothing in the kubelet can start a program but what these files do, and nothing in it
-// links a runtime or a plugin.
+// What starts containers and calls network plugins is the runtime alone: nothing in the kubelet can
+// start a program but what these files do, and nothing in it links a runtime or a plugin.
 //
 // row: CRI-04
 // row: NET-01
@@ -153,8 +163,11 @@ func TestOnlyTheRuntimeStartsContainers(t *testing.T) {
 		for _, i := range f.Imports {
 			switch what := strings.Trim(i.Path.Value, `"`); {
 			case what == "os/exec" && !slices.Contains(allowed, name):
-				t.Errorf("%s imports os/exec: containers are started through CRI; a program of another kind goes into this test's list with its reason", name)
-			case strings.HasPrefix(what, "github.com/containerd/"), strings.HasPrefix(what, "github.com/opencontainers/runc"), strings.HasPrefix(what, "github.com/containernetworking/"):
+				t.Errorf("%s imports os/exec: containers are started through CRI; a program of another kind goes into "+
+					"this test's list with its reason", name)
+			case strings.HasPrefix(what, "github.com/containerd/"),
+				strings.HasPrefix(what, "github.com/opencontainers/runc"),
+				strings.HasPrefix(what, "github.com/containernetworking/"):
 				t.Errorf("%s imports %s: that is the runtime's", name, what)
 			}
 		}

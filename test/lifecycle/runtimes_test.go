@@ -34,7 +34,8 @@ const (
 )
 
 // kubeletConfig keeps images on a full disk: imported ones could not be pulled again.
-const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nimageGCHighThresholdPercent: 100\nhealthzPort: 0\n"
+const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
+	"KubeletConfiguration\nimageGCHighThresholdPercent: 100\nhealthzPort: 0\n"
 
 // runtimeUnderTest is a cluster of one node, and the ways to its runtime that go past the kubelet.
 type runtimeUnderTest struct {
@@ -47,7 +48,8 @@ type runtimeUnderTest struct {
 	log         func() string              // what the kubelet printed
 }
 
-// realRuntime is the instance over containerd; it starts with the first case that asks for it and ends with the tests.
+// realRuntime is the instance over containerd; it starts with the first case that asks for it and
+// ends with the tests.
 var realRuntime struct {
 	once  sync.Once
 	place *runtimeUnderTest
@@ -96,7 +98,8 @@ func fakeRuntime(t *testing.T) *runtimeUnderTest {
 	f := c.Runtime("node-1")
 	f.AddImage(crifake.Image{Names: []string{busybox}})
 	f.AddImage(crifake.Image{Names: []string{agnhost}})
-	f.SetRegistry([]crifake.Image{{Names: []string{"registry.test/fresh:1"}}, {Names: []string{"registry.test/slow:1"}, Pull: 2 * time.Second}})
+	f.SetRegistry([]crifake.Image{{Names: []string{"registry.test/fresh:1"}},
+		{Names: []string{"registry.test/slow:1"}, Pull: 2 * time.Second}})
 	c.On(testcluster.Match{Image: agnhost}, testcluster.Script{Main: serveHealth})
 	hands, err := cri.Dial(t.Context(), cri.Options{Endpoint: f.Endpoint(), Dialer: f.Dialer()})
 	if err != nil {
@@ -110,7 +113,8 @@ func fakeRuntime(t *testing.T) *runtimeUnderTest {
 	}
 }
 
-// serveHealth is what agnhost does in a fake container: gRPC's health protocol on port 5000, serving as "live".
+// serveHealth is what agnhost does in a fake container: gRPC's health protocol on port 5000,
+// serving as "live".
 func serveHealth(p *testcluster.Process) int {
 	l := &stoppableListener{conns: make(chan net.Conn), down: make(chan struct{})}
 	if err := p.Listen(5000, l.take); err != nil {
@@ -208,8 +212,10 @@ func startReal(bin string) (*runtimeUnderTest, error) {
 		return nil, err
 	}
 	realRuntime.undo = append(realRuntime.undo, r.Close)
-	// Other images than those on the node: pulling one vouches for its content, and busybox would have to be asked for too (KEP-2535).
-	if err := errors.Join(r.Push("fresh:1", images.Httpd), r.Push("slow:1", images.NonRoot), i.Start(), i.WaitAPI(ctx), i.StartRoles()); err != nil {
+	// Other images than those on the node: pulling one vouches for its content, and busybox would
+	// have to be asked for too (KEP-2535).
+	if err := errors.Join(r.Push("fresh:1", images.Httpd), r.Push("slow:1", images.NonRoot), i.Start(), i.WaitAPI(ctx),
+		i.StartRoles()); err != nil {
 		return nil, err
 	}
 	cfg, err := i.Admin(ctx)
@@ -224,7 +230,8 @@ func startReal(bin string) (*runtimeUnderTest, error) {
 	if err := images.Archive(archive, images.Select(images.Standard(), busybox, agnhost)); err != nil {
 		return nil, err
 	}
-	if err := i.Await(ctx, 100*time.Millisecond, func(ctx context.Context) error { return i.Import(ctx, archive) }); err != nil {
+	if err := i.Await(ctx, 100*time.Millisecond,
+		func(ctx context.Context) error { return i.Import(ctx, archive) }); err != nil {
 		return nil, err
 	}
 	hands, err := cri.Dial(ctx, cri.Options{Endpoint: "unix://" + filepath.Join(i.Traces()[1], "containerd.sock")})

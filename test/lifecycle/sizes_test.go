@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Sizes that the node cannot grant, or not yet, and sizes of the Pod as a whole. KEP-1287, KEP-2837.
+// Sizes that the node cannot grant, or not yet, and sizes of the Pod as a whole. KEP-1287,
+// KEP-2837.
 func TestSizes(t *testing.T) { eachRuntime(t, sizeCases) }
 
 var sizeCases = []Case{
@@ -24,8 +25,10 @@ var sizeCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			much := []byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1k"}}}]}}`)
-			_, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, much, metav1.PatchOptions{}, "resize")
-			want := fmt.Sprintf("pods \"p\" is forbidden: node didn't have enough allocatable resources: cpu, requested: 1000000, allocatable: %d", l.allocatable())
+			_, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, much,
+				metav1.PatchOptions{}, "resize")
+			want := fmt.Sprintf("pods \"p\" is forbidden: node didn't have enough allocatable resources: cpu, "+
+				"requested: 1000000, allocatable: %d", l.allocatable())
 			if err == nil || err.Error() != want {
 				l.Errorf("got %v, want %q", err, want)
 			}
@@ -44,16 +47,19 @@ var sizeCases = []Case{
 			l.ready()
 			much := l.allocatable() * 6 / 10
 			leave := l.neighbour(much)
-			l.patch(fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"%dm"}}}]}}`, much), "resize")
+			l.patch(fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"%dm"}}}]}}`,
+				much), "resize")
 			p := l.condition("PodResizePending=True/Deferred")
-			if c := conditionOf(p, corev1.PodResizePending); !strings.HasPrefix(c.Message, fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: ", much)) {
+			if c := conditionOf(p, corev1.PodResizePending); !strings.HasPrefix(c.Message,
+				fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: ", much)) {
 				l.Errorf("message %q", c.Message)
 			}
 			l.event("", "ResizeDeferred", "Node didn't have enough resource: cpu")
 			leave()
 			l.until("its new size", func(p *corev1.Pod) bool {
 				a := status(p, "app").AllocatedResources
-				return a.Cpu().MilliValue() == much && conditionOf(p, corev1.PodResizePending).Type == "" && conditionOf(p, corev1.PodResizeInProgress).Type == ""
+				return a.Cpu().MilliValue() == much && conditionOf(p, corev1.PodResizePending).Type == "" &&
+					conditionOf(p, corev1.PodResizeInProgress).Type == ""
 			})
 			l.event("", "ResizeCompleted", "")
 		},
@@ -61,7 +67,8 @@ var sizeCases = []Case{
 	},
 	{
 		name: "sizes of the Pod as a whole",
-		spec: `{resources: {requests: {cpu: 50m, memory: 48Mi}, limits: {cpu: 200m, memory: 64Mi}}, containers: [{name: app, command: ` + runs + `}, {name: other, command: ` + runs + `}]}`,
+		spec: `{resources: {requests: {cpu: 50m, memory: 48Mi}, limits: {cpu: 200m, memory: 64Mi}}, containers: ` +
+			`[{name: app, command: ` + runs + `}, {name: other, command: ` + runs + `}]}`,
 		steps: func(l *podLife) {
 			p := l.ready()
 			if p.Status.QOSClass != corev1.PodQOSBurstable {
@@ -71,15 +78,18 @@ var sizeCases = []Case{
 			l.patch(`{"spec":{"resources":{"limits":{"memory":"96Mi"}}}}`, "resize")
 			p = l.until("the Pod's new size", func(p *corev1.Pod) bool {
 				r := p.Status.Resources
-				return r != nil && r.Limits.Memory().String() == "96Mi" && conditionOf(p, corev1.PodResizeInProgress).Type == ""
+				return r != nil && r.Limits.Memory().String() == "96Mi" &&
+					conditionOf(p, corev1.PodResizeInProgress).Type == ""
 			})
 			l.wholeLimit(p, 96<<20)
 		},
-		expected: expected{phases: "Pending Running", conditions: allTrue, states: map[string]string{"app": "running", "other": "running"}},
+		expected: expected{phases: "Pending Running", conditions: allTrue,
+			states: map[string]string{"app": "running", "other": "running"}},
 	},
 	{
 		name: "a rule restarts all containers",
-		spec: `{restartPolicy: Never, initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` + marksMounted + `}], containers: [
+		spec: `{restartPolicy: Never, initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` +
+			marksMounted + `}], containers: [
 			{name: worker, command: [sh, -c, "echo w >> /m/log; touch /d/up; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], volumeMounts: [{name: marks, mountPath: /m}, {name: d, mountPath: /d}]},
 			{name: watcher, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}], volumeMounts: [{name: d, mountPath: /d}],
 				command: [sh, -c, "until test -e /d/up; do sleep 0.1; done; test -e /d/x || { touch /d/x; exit 42; }; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}],
@@ -94,7 +104,8 @@ var sizeCases = []Case{
 			}
 			l.condition("AllContainersRestarting=False")
 		},
-		expected: expected{states: map[string]string{"i": "ended 0 Completed x1", "worker": "running x1", "watcher": "running x1"}},
+		expected: expected{states: map[string]string{"i": "ended 0 Completed x1", "worker": "running x1",
+			"watcher": "running x1"}},
 	},
 }
 
@@ -108,19 +119,23 @@ func (l *podLife) allocatable() int64 {
 	return list.Items[0].Status.Allocatable.Cpu().MilliValue()
 }
 
-// neighbour runs a Pod of another namespace that asks for so many thousandths of a core, and waits until it runs; leave takes it away.
+// neighbour runs a Pod of another namespace that asks for so many thousandths of a core, and waits
+// until it runs; leave takes it away.
 func (l *podLife) neighbour(cpu int64) (leave func()) {
 	l.Helper()
 	pods := l.client.CoreV1().Pods(metav1.NamespaceDefault)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "beside-" + l.ns}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "app", Image: busybox, Command: []string{"sleep", "3600"},
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)}},
-	}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "beside-" + l.ns},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "app", Image: busybox, Command: []string{"sleep", "3600"},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)}},
+		}}}}
 	if _, err := pods.Create(l.ctx, p, metav1.CreateOptions{}); err != nil {
 		l.Fatal(err)
 	}
 	leave = func() {
-		_ = pods.Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
+		// it may be gone
+		_ = pods.Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &shortly})
 	}
 	l.Cleanup(leave)
 	l.eventually("the neighbour runs", func() error {
@@ -139,7 +154,8 @@ func (l *podLife) wholeLimit(p *corev1.Pod, want int64) {
 	if l.registry == "registry.test" {
 		return
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/memory/gantry-*/kubepods/burstable/pod%s/memory.limit_in_bytes", "/sys/fs/cgroup/gantry-*/kubepods/burstable/pod%s/memory.max"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/memory/gantry-*/kubepods/burstable/pod%s/memory.limit_in_bytes",
+		"/sys/fs/cgroup/gantry-*/kubepods/burstable/pod%s/memory.max"} {
 		found, _ := filepath.Glob(fmt.Sprintf(pattern, p.UID))
 		if len(found) == 0 {
 			continue

@@ -26,8 +26,10 @@ var startCases = []Case{
 			if len(conditions(p)) != 5 {
 				l.Errorf("conditions %v, want five", conditions(p))
 			}
-			l.compare(expected{phases: "Pending Running", conditions: allTrue, states: map[string]string{"app": "running"}})
-			if p.Status.PodIP == "" || p.Status.HostIP == "" || p.Status.QOSClass != corev1.PodQOSBestEffort || p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+			l.compare(expected{phases: "Pending Running", conditions: allTrue,
+				states: map[string]string{"app": "running"}})
+			if p.Status.PodIP == "" || p.Status.HostIP == "" || p.Status.QOSClass != corev1.PodQOSBestEffort ||
+				p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 				l.Errorf("%q on %q, %s, %s", p.Status.PodIP, p.Status.HostIP, p.Status.QOSClass, p.Spec.RestartPolicy)
 			}
 			l.delete(30)
@@ -45,7 +47,8 @@ var startCases = []Case{
 		steps: func(l *podLife) { l.phase(corev1.PodSucceeded) },
 		expected: expected{
 			conditions: "Initialized=True/PodCompleted Ready=False/PodCompleted ContainersReady=False/PodCompleted",
-			states:     map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started"},
+			states:     map[string]string{"app": "ended 0 Completed"},
+			events:     map[string]string{"app": "Pulled Created Started"},
 		},
 	},
 	{
@@ -54,12 +57,14 @@ var startCases = []Case{
 		steps: func(l *podLife) { l.phase(corev1.PodFailed) },
 		expected: expected{
 			conditions: "Initialized=True Ready=False/PodFailed ContainersReady=False/PodFailed",
-			states:     map[string]string{"app": "ended 3 Error"}, events: map[string]string{"app": "Pulled Created Started"},
+			states:     map[string]string{"app": "ended 3 Error"},
+			events:     map[string]string{"app": "Pulled Created Started"},
 		},
 	},
 	{
-		name:     "Never, one ends well and one badly",
-		spec:     `{restartPolicy: Never, containers: [{name: good, command: [sh, -c, "exit 0"]}, {name: bad, command: [sh, -c, "sleep 0.5; exit 1"]}]}`,
+		name: "Never, one ends well and one badly",
+		spec: `{restartPolicy: Never, containers: [{name: good, command: [sh, -c, "exit 0"]}, {name: bad,` +
+			` command: [sh, -c, "sleep 0.5; exit 1"]}]}`,
 		steps:    func(l *podLife) { l.phase(corev1.PodFailed) },
 		expected: expected{states: map[string]string{"good": "ended 0 Completed", "bad": "ended 1 Error"}},
 	},
@@ -70,8 +75,9 @@ var startCases = []Case{
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},
 	{
-		name:     "OnFailure, exit 1 and then 0",
-		spec:     `{restartPolicy: OnFailure, containers: [{name: app, command: [sh, -c, "test -e /d/x && exit 0; touch /d/x; exit 1"], volumeMounts: [{name: d, mountPath: /d}]}], volumes: [{name: d, emptyDir: {}}]}`,
+		name: "OnFailure, exit 1 and then 0",
+		spec: `{restartPolicy: OnFailure, containers: [{name: app, command: [sh, -c, "test -e /d/x && exit 0; ` +
+			`touch /d/x; exit 1"], volumeMounts: [{name: d, mountPath: /d}]}], volumes: [{name: d, emptyDir: {}}]}`,
 		steps:    func(l *podLife) { l.phase(corev1.PodSucceeded) },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed x1"}},
 	},
@@ -81,7 +87,8 @@ var startCases = []Case{
 		steps: func(l *podLife) {
 			p := l.state("app", "waiting CrashLoopBackOff x1")
 			s := status(p, "app")
-			if want := "back-off 10s restarting failed container=app pod=p_" + l.ns + "(" + string(p.UID) + ")"; s.State.Waiting.Message != want {
+			if want := "back-off 10s restarting failed container=app pod=p_" + l.ns + "(" + string(p.UID) +
+				")"; s.State.Waiting.Message != want {
 				l.Errorf("message %q, want %q", s.State.Waiting.Message, want)
 			}
 			if s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.ExitCode != 0 {
@@ -102,7 +109,8 @@ var startCases = []Case{
 			l.phase(corev1.PodFailed)
 			l.event("app", "Failed", "no such file or directory")
 		},
-		expected: expected{states: map[string]string{"app": "ended 128 StartError"}, events: map[string]string{"app": "Pulled Created Failed"}},
+		expected: expected{states: map[string]string{"app": "ended 128 StartError"},
+			events: map[string]string{"app": "Pulled Created Failed"}},
 	},
 	{
 		name: "last words",
@@ -120,10 +128,12 @@ var startCases = []Case{
 	},
 	{
 		name: "active deadline",
-		spec: `{activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` + runs + `}]}`,
+		spec: `{activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 1, containers: [{name: app, command: ` +
+			runs + `}]}`,
 		steps: func(l *podLife) {
 			p := l.phase(corev1.PodFailed)
-			if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
+			if p.Status.Reason != "DeadlineExceeded" ||
+				p.Status.Message != "Pod was active on the node longer than the specified deadline" {
 				l.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
 			}
 			l.event("", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")

@@ -39,7 +39,8 @@ func (l *podLife) phase(want corev1.PodPhase) *corev1.Pod {
 	return l.until("phase "+string(want), func(p *corev1.Pod) bool { return p.Status.Phase == want })
 }
 
-// ready waits for the condition and for the traps: TERM ends a container that has not come to its own program yet with a code of the runtime's.
+// ready waits for the condition and for the traps: TERM ends a container that has not come to its
+// own program yet with a code of the runtime's.
 func (l *podLife) ready() *corev1.Pod {
 	l.Helper()
 	p := l.condition("Ready=True")
@@ -121,7 +122,8 @@ func (l *podLife) event(container, reason, text string) {
 // delete asks for the end with a grace in seconds.
 func (l *podLife) delete(grace int64) {
 	l.Helper()
-	if err := l.client.CoreV1().Pods(l.ns).Delete(l.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+	if err := l.client.CoreV1().Pods(l.ns).Delete(l.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err !=
+		nil {
 		l.Fatal(err)
 	}
 }
@@ -143,7 +145,8 @@ func (l *podLife) gone() {
 		}
 	}
 	l.eventually("nothing is left in the runtime", func() error {
-		list, err := l.runtime.ListPodSandbox(l.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.namespace": l.ns}})
+		list, err := l.runtime.ListPodSandbox(l.ctx,
+			&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.namespace": l.ns}})
 		if err == nil && len(list) > 0 {
 			err = fmt.Errorf("%d sandboxes", len(list))
 		}
@@ -179,7 +182,8 @@ func (l *podLife) killSandbox() {
 
 func (l *podLife) sandboxes() []*runtimeapi.PodSandbox {
 	l.Helper()
-	list, err := l.runtime.ListPodSandbox(l.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.namespace": l.ns}})
+	list, err := l.runtime.ListPodSandbox(l.ctx,
+		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.namespace": l.ns}})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -227,7 +231,8 @@ func (l *podLife) wrote(want string) {
 // patch changes the Pod or a subresource of it.
 func (l *podLife) patch(body string, subresources ...string) {
 	l.Helper()
-	if _, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, []byte(body),
+		metav1.PatchOptions{}, subresources...); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -22,7 +22,8 @@ func TestDeaths(t *testing.T) { eachRuntime(t, stopCases) }
 var stopCases = []Case{
 	{
 		name: "TERM ignored: killed when the grace is over",
-		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
+		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; ` +
+			`done"]}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(2)
@@ -32,17 +33,21 @@ var stopCases = []Case{
 				l.Errorf("gone after %s, the grace is 2 s", took)
 			}
 		},
-		expected: expected{phases: "Pending Running Failed", states: map[string]string{"app": "ended 137 Error"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		expected: expected{phases: "Pending Running Failed", states: map[string]string{"app": "ended 137 Error"},
+			events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
-		name:     "TERM answered with another code",
-		spec:     `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: [sh, -c, "trap 'exit 3' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps:    func(l *podLife) { l.ready(); l.delete(10); l.gone() },
-		expected: expected{phases: "Pending Running Failed", conditions: "Ready=False/PodFailed", states: map[string]string{"app": "ended 3 Error"}},
+		name: "TERM answered with another code",
+		spec: `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: [sh, -c, "trap 'exit 3' TERM; ` +
+			`touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
+		steps: func(l *podLife) { l.ready(); l.delete(10); l.gone() },
+		expected: expected{phases: "Pending Running Failed", conditions: "Ready=False/PodFailed",
+			states: map[string]string{"app": "ended 3 Error"}},
 	},
 	{
 		name: "the grace is made shorter while it runs",
-		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
+		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; ` +
+			`done"]}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(600)
@@ -54,13 +59,15 @@ var stopCases = []Case{
 	},
 	{
 		name: "by force",
-		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
+		spec: `{containers: [{name: app, command: [sh, -c, "trap '' TERM; touch /tmp/up; while true; do sleep 0.1; ` +
+			`done"]}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(0)
 			l.gone()
 		},
-		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}, events: map[string]string{"app": "Pulled Created Started Killing"}},
+		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"},
+			events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
 	{
 		name: "deleted in an init container",
@@ -71,13 +78,15 @@ var stopCases = []Case{
 			l.delete(10)
 			l.gone()
 		},
-		expected: expected{states: map[string]string{"i": "ended 0 Completed"}, events: map[string]string{"i": "Pulled Created Started Killing", "app": ""}},
+		expected: expected{states: map[string]string{"i": "ended 0 Completed"},
+			events: map[string]string{"i": "Pulled Created Started Killing", "app": ""}},
 	},
 	{
-		name:     "deleted when it has ended",
-		spec:     `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
-		steps:    func(l *podLife) { l.phase(corev1.PodSucceeded); l.delete(30); l.gone() },
-		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"app": "Pulled Created Started"}},
+		name:  "deleted when it has ended",
+		spec:  `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
+		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.delete(30); l.gone() },
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
+			events: map[string]string{"app": "Pulled Created Started"}},
 	},
 	{
 		name: "container killed from outside",
@@ -95,7 +104,8 @@ var stopCases = []Case{
 				l.Errorf("sandboxes %v, want only %s", list, box)
 			}
 		},
-		expected: expected{conditions: allTrue, states: map[string]string{"app": "running x1", "other": "running"}, events: map[string]string{"": "Scheduled", "other": "Pulled Created Started"}},
+		expected: expected{conditions: allTrue, states: map[string]string{"app": "running x1", "other": "running"},
+			events: map[string]string{"": "Scheduled", "other": "Pulled Created Started"}},
 	},
 	{
 		name: "sandbox killed from outside",
@@ -107,7 +117,8 @@ var stopCases = []Case{
 			l.killSandbox()
 			l.restarted("app", 1)
 			l.ready()
-			// A runtime that ends the container first may see it started once more in the sandbox that is about to end.
+			// A runtime that ends the container first may see it started once more in the sandbox
+			// that is about to end.
 			l.eventually("the init container ran again and found its file", func() error {
 				if got := l.marked(); !strings.HasPrefix(got, "i app") || !strings.HasSuffix(got, "i found app") {
 					return fmt.Errorf("containers wrote %q", got)
@@ -134,7 +145,8 @@ var stopCases = []Case{
 			l.state("app", "waiting CrashLoopBackOff x1")
 			l.restarted("app", 2)
 			l.eventually("one dead container, of the run before", func() error {
-				list, err := l.runtime.ListContainers(l.ctx, &runtimeapi.ContainerFilter{PodSandboxId: l.sandboxes()[0].Id})
+				list, err := l.runtime.ListContainers(l.ctx,
+					&runtimeapi.ContainerFilter{PodSandboxId: l.sandboxes()[0].Id})
 				if err != nil {
 					return err
 				}
@@ -160,6 +172,7 @@ var stopCases = []Case{
 			l.patch(`{"metadata":{"labels":{"look":"again"}}}`)
 			l.until("the label", func(p *corev1.Pod) bool { return p.Labels["look"] == "again" })
 		},
-		expected: expected{states: map[string]string{"app": "ended 0 Completed"}, events: map[string]string{"": "Scheduled", "app": "Pulled Created Started"}},
+		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
+			events: map[string]string{"": "Scheduled", "app": "Pulled Created Started"}},
 	},
 }

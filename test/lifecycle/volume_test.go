@@ -34,9 +34,12 @@ var volumeCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			for text, want := range map[string]string{
-				"cat /cm/deep/color": "blue", "ls /cm": "deep", "cat /sec/password": "hunter2", "cat /about/labels": `app="p"`, "cat /both/size": "10", "cat /both/password": "hunter2",
-				"test -s /both/token && echo yes": "yes", "echo $COLOR $POD $CPUS $S_password": "blue p 1 hunter2", "hostname": "p",
-				"cat /var/run/secrets/kubernetes.io/serviceaccount/namespace": l.ns, "test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo yes": "yes",
+				"cat /cm/deep/color": "blue", "ls /cm": "deep", "cat /sec/password": "hunter2",
+				"cat /about/labels": `app="p"`, "cat /both/size": "10", "cat /both/password": "hunter2",
+				"test -s /both/token && echo yes": "yes", "echo $COLOR $POD $CPUS $S_password": "blue p 1 hunter2",
+				"hostname": "p",
+				"cat /var/run/secrets/kubernetes.io/serviceaccount/namespace":             l.ns,
+				"test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo yes": "yes",
 			} {
 				l.prints("app", text, want)
 			}
@@ -45,7 +48,9 @@ var volumeCases = []Case{
 	},
 	{
 		name: "emptyDir is shared, and survives a container",
-		spec: `{containers: [{name: app, command: ` + runs + `, volumeMounts: [{name: d, mountPath: /d}]}, {name: other, command: ` + runs + `, volumeMounts: [{name: d, mountPath: /o}]}],
+		spec: `{containers: [{name: app, command: ` + runs +
+			`, volumeMounts: [{name: d, mountPath: /d}]}, {name: other, command: ` + runs +
+			`, volumeMounts: [{name: d, mountPath: /o}]}],
 			volumes: [{name: d, emptyDir: {}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
@@ -60,7 +65,8 @@ var volumeCases = []Case{
 	{
 		name:    "subPath and subPathExpr",
 		objects: furnishings,
-		spec: `{containers: [{name: app, command: ` + runs + `, env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}],
+		spec: `{containers: [{name: app, command: ` + runs +
+			`, env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}],
 			volumeMounts: [{name: cm, mountPath: /etc/color, subPath: color}, {name: marks, mountPath: /mine, subPathExpr: "of-$(POD)"}]}],
 			volumes: [{name: cm, configMap: {name: cm}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
 		steps: func(l *podLife) {
@@ -77,7 +83,8 @@ var volumeCases = []Case{
 		name:    "what an init container sees the app does not",
 		objects: furnishings,
 		spec: `{initContainers: [{name: i, command: [sh, -c, "cat /sec/password > /m/log"], volumeMounts: [{name: sec, mountPath: /sec}, {name: marks, mountPath: /m}]}],
-			containers: [{name: app, command: ` + runs + `}], volumes: [{name: sec, secret: {secretName: sec}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
+			containers: [{name: app, command: ` + runs +
+			`}], volumes: [{name: sec, secret: {secretName: sec}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.wrote("hunter2")
@@ -86,7 +93,10 @@ var volumeCases = []Case{
 	},
 	{
 		name: "read-only mount and root",
-		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: [sleep, "3600"], securityContext: {readOnlyRootFilesystem: true}, volumeMounts: [{name: d, mountPath: /d, readOnly: true}]}], volumes: [{name: d, emptyDir: {}}]}`,
+		spec: `{terminationGracePeriodSeconds: 1, containers: [{name: app, command: [sleep, "3600"],` +
+			` securityContext: ` +
+			`{readOnlyRootFilesystem: true}, volumeMounts: [{name: d, mountPath: /d, readOnly: true}]}], volumes: ` +
+			`[{name: d, emptyDir: {}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.prints("app", "touch /d/x 2>/dev/null || touch /x 2>/dev/null || echo refused", "refused")
@@ -94,16 +104,20 @@ var volumeCases = []Case{
 	},
 	{
 		name: "hostPath of another type",
-		spec: `{containers: [{name: app, volumeMounts: [{name: h, mountPath: /h}]}], volumes: [{name: h, hostPath: {path: "{marks}", type: File}}]}`,
+		spec: `{containers: [{name: app, volumeMounts: [{name: h, mountPath: /h}]}], volumes: [{name: h, hostPath: ` +
+			`{path: "{marks}", type: File}}]}`,
 		steps: func(l *podLife) {
-			l.event("", "FailedMount", `MountVolume.SetUp failed for volume "h" : hostPath type check failed: `+l.marks+` is not a file`)
+			l.event("", "FailedMount", `MountVolume.SetUp failed for volume "h" : hostPath type check failed: `+l.marks+
+				` is not a file`)
 			l.state("app", "waiting ContainerCreating") // the event and the status go separate ways
 		},
-		expected: expected{phases: "Pending", conditions: "PodReadyToStartContainers=False", states: map[string]string{"app": "waiting ContainerCreating"}},
+		expected: expected{phases: "Pending", conditions: "PodReadyToStartContainers=False",
+			states: map[string]string{"app": "waiting ContainerCreating"}},
 	},
 	{
 		name: "missing Secret, then there",
-		spec: `{containers: [{name: app, command: ` + runs + `, volumeMounts: [{name: s, mountPath: /s}]}], volumes: [{name: s, secret: {secretName: later}}]}`,
+		spec: `{containers: [{name: app, command: ` + runs +
+			`, volumeMounts: [{name: s, mountPath: /s}]}], volumes: [{name: s, secret: {secretName: later}}]}`,
 		steps: func(l *podLife) {
 			l.event("", "FailedMount", `MountVolume.SetUp failed for volume "s" : secret "later" not found`)
 			l.create(`{apiVersion: v1, kind: Secret, metadata: {name: later}, stringData: {a: b}}`)

@@ -27,7 +27,8 @@ type netnsPod struct {
 	ips []netip.Addr
 }
 
-// fixture is a node with the cluster's Pods, each answering on the ports that probes ask, and a host beyond.
+// fixture is a node with the cluster's Pods, each answering on the ports that probes ask, and a
+// host beyond.
 type fixture struct {
 	t      testing.TB
 	places map[string]netnsPod
@@ -41,9 +42,12 @@ func newFixture(t testing.TB) *fixture {
 	}
 	w := &fixture{t: t, places: map[string]netnsPod{}}
 	w.places["node"] = netnsPod{ns: newNS(t)}
-	w.sh("node", "ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.accept_dad=0")
+	w.sh("node",
+		"ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 "+
+			"net.ipv6.conf.default.accept_dad=0")
 	// Conversations are followed from the beginning, as on a node with Gantry's own network.
-	w.sh("node", "nft add table inet follow '{ chain c { type filter hook forward priority 0; ct state invalid counter; }; }'")
+	w.sh("node", "nft add table inet follow '{ chain c { type filter hook forward priority 0; ct state invalid "+
+		"counter; }; }'")
 	for _, p := range cluster().Pods {
 		w.join(p.Namespace+"/"+p.Name, "v"+p.Namespace+p.Name, p.IPs)
 	}
@@ -93,9 +97,13 @@ func (w *fixture) sh(name, script string) {
 func (w *fixture) join(name, link string, ips []netip.Addr) {
 	p := netnsPod{newNS(w.t), ips}
 	w.places[name] = p
-	w.sh("node", fmt.Sprintf(`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s; ip addr add fe80::1/64 dev %s nodad; ip link set %s up
-		ip route add %s dev %s; ip -6 route add %s dev %s`, link, p.ns.Path(), link, link, link, ips[0], link, ips[1], link))
-	w.sh(name, fmt.Sprintf(`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0; ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
+	w.sh("node",
+		fmt.Sprintf(
+			`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s; ip addr add fe80::1/64 dev %s nodad; ip link set %s up
+		ip route add %s dev %s; ip -6 route add %s dev %s`, link, p.ns.Path(), link, link, link, ips[0], link, ips[1],
+			link))
+	w.sh(name, fmt.Sprintf(
+		`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0; ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
 		ip route add 169.254.1.1 dev eth0 scope link; ip route add default via 169.254.1.1; ip -6 route add default via fe80::1 dev eth0`, ips[0], ips[1]))
 }
 
@@ -184,7 +192,8 @@ func echo(c net.Conn, patience time.Duration) error {
 	return err
 }
 
-// Patience with what must come is long, with what must not is short: a slow machine then never fails the test.
+// Patience with what must come is long, with what must not is short: a slow machine then never
+// fails the test.
 const long, short = 10 * time.Second, 150 * time.Millisecond
 
 func (w *fixture) check(c aCase) {
@@ -225,7 +234,8 @@ func TestCasesInTheKernel(t *testing.T) {
 	}
 }
 
-// A conversation that was allowed when it began goes on; its answers come back whatever the asker's own ingress says.
+// A conversation that was allowed when it began goes on; its answers come back whatever the asker's
+// own ingress says.
 func TestConversationsGoOn(t *testing.T) {
 	w := newFixture(t)
 	conn, err := w.dial("x/db>x/web:tcp:80", 0, long)
@@ -233,7 +243,8 @@ func TestConversationsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	both := aCase{"both", `{metadata: {namespace: x, name: d}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`, ""}
+	both := aCase{"both",
+		`{metadata: {namespace: x, name: d}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`, ""}
 	w.set(both, t)
 	if err := echo(conn, long); err != nil {
 		t.Errorf("a conversation that had begun: %v", err)
@@ -272,12 +283,16 @@ func TestKernelTakesEveryPolicy(t *testing.T) {
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		in := cluster()
-		block := rapid.SampledFrom([]string{"0.0.0.0/0", "10.0.0.0/8", "10.1.2.3/16", "10.199.0.10/32", "::/0", "fd00::/8", "fd00::1/128", "192.168.0.0/31"})
+		block := rapid.SampledFrom([]string{"0.0.0.0/0", "10.0.0.0/8", "10.1.2.3/16", "10.199.0.10/32", "::/0",
+			"fd00::/8", "fd00::1/128", "192.168.0.0/31"})
 		label := rapid.SampledFrom([]string{"app", "tier", "a.b/c"})
 		for range rapid.IntRange(1, 3).Draw(t, "policies") {
 			port := rapid.Int32Range(1, 65535).Draw(t, "port")
-			in.Policies = append(in.Policies, fuzzed(block.Draw(t, "cidr"), block.Draw(t, "except"), label.Draw(t, "key"), rapid.SampledFrom([]string{"web", "db", ""}).Draw(t, "value"),
-				rapid.SampledFrom([]string{"http", "dns", "none"}).Draw(t, "name"), rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(t, "protocol"), port, rapid.Int32Range(port, 65535).Draw(t, "end")))
+			in.Policies = append(in.Policies, fuzzed(block.Draw(t, "cidr"), block.Draw(t, "except"),
+				label.Draw(t, "key"), rapid.SampledFrom([]string{"web", "db", ""}).Draw(t, "value"),
+				rapid.SampledFrom([]string{"http", "dns", "none"}).Draw(t, "name"),
+				rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(t, "protocol"), port,
+				rapid.Int32Range(port, 65535).Draw(t, "end")))
 		}
 		if rapid.Bool().Draw(t, "fewer Pods") {
 			in.Pods = in.Pods[1:]

@@ -36,7 +36,8 @@ func (m *machine) client() kubernetes.Interface {
 	return c
 }
 
-// failing: when a Pod's readiness fails, the rules of all nodes leave it, how soon is logged, and nothing is led there any more; it comes back.
+// failing: when a Pod's readiness fails, the rules of all nodes leave it, how soon is logged, and
+// nothing is led there any more; it comes back.
 //
 // row: PRB-31
 // row: PRB-15
@@ -45,7 +46,8 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	target := fmt.Sprintf("dnat to %s", ips["b"])
 	ruled := func(m *machine) bool { return strings.Contains(m.sh("nft list ruleset"), target) }
 	for _, m := range all {
-		m.lab.eventually(failoverTimeout, "rules for "+target+" on "+m.name, func() (string, bool) { return "", ruled(m) })
+		m.lab.eventually(failoverTimeout, "rules for "+target+" on "+m.name,
+			func() (string, bool) { return "", ruled(m) })
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -82,23 +84,27 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		})
 	}
 	wg.Wait()
-	t.Logf("from the Pod's status saying that it is not ready to the rule gone from the kernel: a %s, b %s, c %s", took[0], took[1], took[2])
+	t.Logf("from the Pod's status saying that it is not ready to the rule gone from the kernel: a %s, b %s, c %s",
+		took[0], took[1], took[2])
 	if ctx.Err() != nil {
 		t.Fatal("the rules still lead to web-b")
 	}
 	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	for _, m := range all {
 		for range 10 {
-			if got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second); err != nil || got == "web-b" {
+			if got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second); err != nil ||
+				got == "web-b" {
 				t.Errorf("from %s: %q %v", m.name, got, err)
 			}
 		}
 	}
-	if got := a.must("", "get", "pod", "web-b", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got != "0" {
+	if got := a.must("", "get", "pod", "web-b", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got !=
+		"0" {
 		t.Errorf("it was restarted %s times", got)
 	}
 	a.must("", "exec", "web-b", "--", "mv", "/w/away", "/w/index.html")
-	b.lab.eventually(time.Minute, "traffic comes back to web-b", func() (string, bool) { return "", ruled(a) && ruled(b) })
+	b.lab.eventually(time.Minute, "traffic comes back to web-b",
+		func() (string, bool) { return "", ruled(a) && ruled(b) })
 }
 
 func ready(p *v1.Pod) bool {

@@ -29,14 +29,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:
 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:bootstrappers"}]
 `
 
-// joinConfig has the kubelet's port served with a certificate that the cluster's authority signs, and the API server's believed that it signed: both
-// are needed for exec and logs. Names are asked for where the first node's Pods ask.
-const joinConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nserverTLSBootstrap: true\nauthentication: {x509: {clientCAFile: %s}}\nclusterDNS: [10.96.0.10]\n"
+// joinConfig has the kubelet's port served with a certificate that the cluster's authority signs,
+// and the API server's believed that it signed: both are needed for exec and logs. Names are asked
+// for where the first node's Pods ask.
+const joinConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nserverTLSBootstrap: " +
+	"true\nauthentication: {x509: {clientCAFile: %s}}\nclusterDNS: [10.96.0.10]\n"
 
-const proxyConfig = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\ndetectLocalMode: NodeCIDR\n"
+const proxyConfig = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\ndetectLocalMode: " +
+	"NodeCIDR\n"
 
-// join makes the machine a node of first's cluster: by a bootstrap token, with the kubeconfigs that first wrote for proxies and network agents. A node
-// without the latter asks for it by itself; in a lab of the ending kind it had asked long ago, and its certificate is about to end.
+// join makes the machine a node of first's cluster: by a bootstrap token, with the kubeconfigs that
+// first wrote for proxies and network agents. A node without the latter asks for it by itself; in a
+// lab of the ending kind it had asked long ago, and its certificate is about to end.
 func (m *machine) join(first *machine, given bool) {
 	m.lab.t.Helper()
 	must := func(err error) {
@@ -46,9 +50,12 @@ func (m *machine) join(first *machine, given bool) {
 	}
 	must(os.MkdirAll(m.dir, 0o700))
 	in := func(name string) string { return filepath.Join(m.dir, name) }
-	for _, args := range [][]string{{"set-credentials", "join", "--token=abcdef.0123456789abcdef"}, {"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
-		{"set-cluster", "join", "--server=https://" + first.ip + ":6443", "--embed-certs", "--certificate-authority=" + filepath.Join(first.dir, "pki/ca.crt")}} {
-		if out, err := m.in(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"}, args...)...).CombinedOutput(); err != nil {
+	for _, args := range [][]string{{"set-credentials", "join", "--token=abcdef.0123456789abcdef"},
+		{"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
+		{"set-cluster", "join", "--server=https://" + first.ip + ":6443", "--embed-certs",
+			"--certificate-authority=" + filepath.Join(first.dir, "pki/ca.crt")}} {
+		if out, err := m.in(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
+			args...)...).CombinedOutput(); err != nil {
 			m.lab.t.Fatalf("%v: %v %s", args, err, out)
 		}
 	}
@@ -65,17 +72,22 @@ func (m *machine) join(first *machine, given bool) {
 		m.nearlyEnded(first)
 	}
 	must(os.WriteFile(in("kubelet.yaml"), fmt.Appendf(nil, joinConfig, in("ca.crt")), 0o600))
-	m.run("kubelet", "--bootstrap-kubeconfig", in("bootstrap.kubeconfig"), "--kubeconfig", in("node.kubeconfig"), "--config", in("kubelet.yaml"), "--network-kubeconfig", in("network.kubeconfig"),
-		"--data-dir", m.dir, "--hostname-override", m.name, "--node-ip", m.addresses(), "--bridge", "gxb"+m.name, "--cluster-cidr", m.lab.cluster, "-v=2")
+	m.run("kubelet", "--bootstrap-kubeconfig", in("bootstrap.kubeconfig"), "--kubeconfig", in("node.kubeconfig"),
+		"--config", in("kubelet.yaml"), "--network-kubeconfig", in("network.kubeconfig"),
+		"--data-dir", m.dir, "--hostname-override", m.name, "--node-ip", m.addresses(), "--bridge", "gxb"+m.name,
+		"--cluster-cidr", m.lab.cluster, "-v=2")
 	if given { // one proxy tells its Pods by the cluster's ranges, the other by the Node's
 		must(os.WriteFile(in("proxy.yaml"), []byte(proxyConfig), 0o600))
-		m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name, "--config", in("proxy.yaml"))
+		m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
+			"--config", in("proxy.yaml"))
 		return
 	}
-	m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name, "--cluster-cidr", m.lab.cluster)
+	m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
+		"--cluster-cidr", m.lab.cluster)
 }
 
-// cluster3 brings the first up and has the others join, the last without the network agent's kubeconfig; an administrator approves what they ask for.
+// cluster3 brings the first up and has the others join, the last without the network agent's
+// kubeconfig; an administrator approves what they ask for.
 func (l *testLab) cluster3(all []*machine, flags ...string) {
 	l.t.Helper()
 	a := all[0]
@@ -88,9 +100,12 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 	for i, m := range all[1:] {
 		m.join(a, i == 0)
 	}
-	want := map[string]bool{"kubernetes.io/kubelet-serving system:node:b": true, "kubernetes.io/kubelet-serving system:node:c": true, "kubernetes.io/kube-apiserver-client system:node:c": true}
+	want := map[string]bool{"kubernetes.io/kubelet-serving system:node:b": true,
+		"kubernetes.io/kubelet-serving system:node:c": true, "kubernetes.io/kube-apiserver-client system:node:c": true}
 	l.eventually(90*time.Second, "requests of b and c are approved", func() (string, bool) {
-		out, _ := a.kubectl("", "get", "csr", "-o", `jsonpath={range .items[*]}{.metadata.name}|{.spec.signerName} {.spec.username}|{.status.conditions[*].type}{"\n"}{end}`)
+		out, _ := a.kubectl("", "get", "csr", "-o",
+			`jsonpath={range .items[*]}{.metadata.name}|{.spec.signerName} {.spec.username}|`+
+				`{.status.conditions[*].type}{"\n"}{end}`)
 		for line := range strings.Lines(out) {
 			if name, rest, _ := strings.Cut(line, "|"); strings.HasSuffix(rest, "|\n") {
 				who, _, _ := strings.Cut(rest, "|")
@@ -101,8 +116,10 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 		return fmt.Sprint(want, out), len(want) == 0
 	})
 	l.eventually(90*time.Second, "every node is Ready", func() (string, bool) {
-		out, _ := a.kubectl("", "get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`)
-		return out, strings.Contains(out, "a=True") && strings.Contains(out, "b=True") && strings.Contains(out, "c=True")
+		out, _ := a.kubectl("", "get", "nodes", "-o",
+			`jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`)
+		return out, strings.Contains(out, "a=True") && strings.Contains(out, "b=True") && strings.Contains(out,
+			"c=True")
 	})
 }
 

@@ -63,7 +63,8 @@ func newLab(t *testing.T) *testLab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &testLab{t: t, bin: bin, dir: dir, archive: filepath.Join(dir, "images.tar"), cluster: clusterCIDR, nodes: map[string]*machine{}}
+	l := &testLab{t: t, bin: bin, dir: dir, archive: filepath.Join(dir, "images.tar"), cluster: clusterCIDR,
+		nodes: map[string]*machine{}}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("data directories: %v", err)
@@ -110,13 +111,17 @@ func try(n ns.NetNS, script string) (string, error) {
 	return string(out), nil
 }
 
-// machine makes a node on a segment and has it removed, and checked for leftovers, when the test ends.
+// machine makes a node on a segment and has it removed, and checked for leftovers, when the test
+// ends.
 func (l *testLab) machine(name string, segment, host int) *machine {
 	l.t.Helper()
-	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host), ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: l.newNS()}
+	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host),
+		ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: l.newNS()}
 	l.nodes[name] = m
-	l.sh(l.router, fmt.Sprintf("ip link add to-%s type veth peer name up0 netns %s; ip link set to-%s master gxb%d up", name, m.ns.Path(), name, segment))
-	m.sh(fmt.Sprintf("ip link set lo up; ip addr add %s/24 dev up0; ip addr add %s/64 dev up0 nodad; ip link set up0 up; ip route add default via 10.171.%d.254; ip -6 route add default via fd10:171:%d::254",
+	l.sh(l.router, fmt.Sprintf("ip link add to-%s type veth peer name up0 netns %s; ip link set to-%s master gxb%d up",
+		name, m.ns.Path(), name, segment))
+	m.sh(fmt.Sprintf("ip link set lo up; ip addr add %s/24 dev up0; ip addr add %s/64 dev up0 nodad; ip link set up0 "+
+		"up; ip route add default via 10.171.%d.254; ip -6 route add default via fd10:171:%d::254",
 		m.ip, m.ip6, segment, segment))
 	l.t.Cleanup(m.remove)
 	return m
@@ -126,7 +131,8 @@ func (m *machine) sh(script string) string { m.lab.t.Helper(); return m.lab.sh(m
 
 // in is a command in the node's network; all else it shares with the host.
 func (m *machine) in(args ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--net=" + m.ns.Path(), "--", filepath.Join(m.lab.bin, "gantry")}, args...)...)
+	return exec.Command("nsenter", append([]string{"--net=" + m.ns.Path(), "--", filepath.Join(m.lab.bin, "gantry")},
+		args...)...)
 }
 
 // run starts a role of Gantry on the node.
@@ -155,7 +161,8 @@ func (m *machine) addresses() string {
 
 // up runs the control plane and a kubelet.
 func (m *machine) up(flags ...string) {
-	m.run(append([]string{"up", "--data-dir", m.dir, "--node-name", m.name, "--node-ip", m.addresses(), "--bind-address", m.ip, "--bridge", "gxb" + m.name,
+	m.run(append([]string{"up", "--data-dir", m.dir, "--node-name", m.name, "--node-ip", m.addresses(),
+		"--bind-address", m.ip, "--bridge", "gxb" + m.name,
 		"--cluster-cidr", m.lab.cluster, "-v=2"}, flags...)...)
 }
 
@@ -168,10 +175,12 @@ func (m *machine) remove() {
 		}
 		end(m.all[i])
 	}
-	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip", m.ip).CombinedOutput(); err != nil {
+	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip",
+		m.ip).CombinedOutput(); err != nil {
 		t.Errorf("gantry clean on %s: %v\n%s", m.name, err, out)
 	}
-	if left := m.sh("ip -o link show | grep -v 'lo:\\|up0' || true; ip route show proto 0x47; nft list tables"); strings.TrimSpace(left) != "" {
+	if left := m.sh("ip -o link show | grep -v 'lo:\\|up0' || true; ip route show proto 0x47; nft list " +
+		"tables"); strings.TrimSpace(left) != "" {
 		t.Errorf("left in the network of %s:\n%s", m.name, left)
 	}
 	mounts, _ := os.ReadFile("/proc/mounts")
@@ -264,7 +273,8 @@ func (m *machine) inside(pod string, f func() error) error {
 	return fmt.Errorf("no lease of Pod %s on %s", pod, m.name)
 }
 
-// ask opens a TCP connection to a web Pod's server from where it is called and returns what it answers.
+// ask opens a TCP connection to a web Pod's server from where it is called and returns what it
+// answers.
 func ask(to netip.AddrPort, patience time.Duration) (string, error) { return askAt("/", to, patience) }
 
 // askAt asks for a path.

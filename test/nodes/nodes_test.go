@@ -58,7 +58,8 @@ func TestThreeNodes(t *testing.T) {
 		}
 	}
 	everywhere(t, all, ips)
-	if routes := a.sh("ip route show proto 0x47"); !strings.Contains(routes, "via 10.171.1.2 dev up0") || !strings.Contains(routes, "onlink") {
+	if routes := a.sh("ip route show proto 0x47"); !strings.Contains(routes, "via 10.171.1.2 dev up0") ||
+		!strings.Contains(routes, "onlink") {
 		t.Errorf("a reaches b by a route and c by VXLAN, but has\n%s", routes)
 	}
 	t.Run("services", func(t *testing.T) { services(t, all) })
@@ -76,15 +77,16 @@ func TestThreeNodes(t *testing.T) {
 		a.must("", "delete", "node", "c")
 		l.eventually(failoverTimeout, "no way to c on a", func() (string, bool) {
 			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
-			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out, "via 10.171.1.2")
+			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out,
+				"via 10.171.1.2")
 		})
 	})
 	t.Run("a kubelet ends", func(t *testing.T) { kubeletEnds(t, a, b, ips["b"]) })
 	t.Run("a proxy ends", func(t *testing.T) { proxyEnds(t, a, b) })
 }
 
-// ways: two nodes of which one reaches the other by a gateway alone, so that each by itself would choose another way, both take the tunnel, and
-// routes again when that is over.
+// ways: two nodes of which one reaches the other by a gateway alone, so that each by itself would
+// choose another way, both take the tunnel, and routes again when that is over.
 func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	a, b := all[0], all[1]
 	chosen := func(from, to *machine) string {
@@ -93,28 +95,34 @@ func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 	both := func(tunnel bool) {
 		t.Helper()
-		a.lab.eventually(4*failoverTimeout, fmt.Sprintf("a and b reach each other by the tunnel: %v", tunnel), func() (string, bool) {
-			there, back := chosen(a, b), chosen(b, a)
-			return there + "\n" + back, there != "" && back != "" && strings.Contains(there, "onlink") == tunnel && strings.Contains(back, "onlink") == tunnel
-		})
+		a.lab.eventually(4*failoverTimeout, fmt.Sprintf("a and b reach each other by the tunnel: %v", tunnel),
+			func() (string, bool) {
+				there, back := chosen(a, b), chosen(b, a)
+				return there + "\n" + back, there != "" && back != "" && strings.Contains(there, "onlink") == tunnel &&
+					strings.Contains(back, "onlink") == tunnel
+			})
 		everywhere(t, all, ips)
 	}
 	b.sh("ip route add " + a.ip + "/32 via 10.171.1.254")
 	both(true)
-	if says := a.must("", "get", "node", "b", "-o", `jsonpath={.metadata.annotations.gantry\.dev/node-routes}`); !strings.HasPrefix(says, "auto ") || !strings.Contains(says, "!"+a.ip+"/32") {
+	if says := a.must("", "get", "node", "b", "-o",
+		`jsonpath={.metadata.annotations.gantry\.dev/node-routes}`); !strings.HasPrefix(says, "auto ") ||
+		!strings.Contains(says, "!"+a.ip+"/32") {
 		t.Errorf("b says %q", says)
 	}
 	b.sh("ip route del " + a.ip + "/32")
 	both(false)
 }
 
-// large: what does not fit one packet passes between nodes, by the tunnel too, as Pods' links leave room for its wrapping: neither TCP, nor a datagram of a
-// Pod's full size that may not be cut, need anybody's word that something was too large.
+// large: what does not fit one packet passes between nodes, by the tunnel too, as Pods' links leave
+// room for its wrapping: neither TCP, nor a datagram of a Pod's full size that may not be cut, need
+// anybody's word that something was too large.
 func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	const size = 500_000
 	a := all[0]
 	for _, m := range all {
-		a.must("", "exec", "web-"+m.name, "--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large", size))
+		a.must("", "exec", "web-"+m.name, "--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large",
+			size))
 	}
 	for _, from := range all {
 		var room int
@@ -125,28 +133,34 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 			}
 			return err
 		}); err != nil || room != 1450 {
-			t.Errorf("MTU of the Pod of %s: %d %v, want the segment's 1500 less 50 for the tunnel", from.name, room, err)
+			t.Errorf("MTU of the Pod of %s: %d %v, want the segment's 1500 less 50 for the tunnel", from.name, room,
+				err)
 		}
 		for _, to := range all {
-			from.lab.eventually(failoverTimeout, "web-"+from.name+" gets a large answer of web-"+to.name, func() (string, bool) {
-				got, err := from.fromPodAt("web-"+from.name, "/large", ips[to.name], failoverTimeout)
-				return fmt.Sprint(len(got), err), len(got) == size
-			})
+			from.lab.eventually(failoverTimeout, "web-"+from.name+" gets a large answer of web-"+to.name,
+				func() (string, bool) {
+					got, err := from.fromPodAt("web-"+from.name, "/large", ips[to.name], failoverTimeout)
+					return fmt.Sprint(len(got), err), len(got) == size
+				})
 			if from == to {
 				continue
 			}
-			from.lab.eventually(failoverTimeout, fmt.Sprintf("a ping of %d bytes from %s to %s", room, from.name, to.name), func() (string, bool) {
-				out, err := a.kubectl("", "exec", "web-"+from.name, "--", "ping", "-c", "1", "-W", "2", "-s", fmt.Sprint(room-28), ips[to.name].Addr().String())
+			from.lab.eventually(failoverTimeout, fmt.Sprintf("a ping of %d bytes from %s to %s", room, from.name,
+				to.name), func() (string, bool) {
+				out, err := a.kubectl("", "exec", "web-"+from.name, "--", "ping", "-c", "1", "-W", "2", "-s",
+					fmt.Sprint(room-28), ips[to.name].Addr().String())
 				return fmt.Sprint(out, err), err == nil
 			})
 		}
 	}
 }
 
-// kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another node's server, as their own has said that it is away.
+// kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another
+// node's server, as their own has said that it is away.
 func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 	end(b.all[0])
-	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil || !strings.Contains(out, "NotFound") {
+	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil ||
+		!strings.Contains(out, "NotFound") {
 		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
 	}
 	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
@@ -162,7 +176,8 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 	}
 }
 
-// proxyEnds: Services work on while their proxy is away, until somebody has its rules taken away, as often as he likes.
+// proxyEnds: Services work on while their proxy is away, until somebody has its rules taken away,
+// as often as he likes.
 func proxyEnds(t *testing.T, a, b *machine) {
 	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	end(b.all[1])
@@ -196,23 +211,26 @@ func everywhere(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 }
 
-// services: the cluster IP from Pods and nodes, the node port of every node, and the API server's Service from every node's Pods.
+// services: the cluster IP from Pods and nodes, the node port of every node, and the API server's
+// Service from every node's Pods.
 func services(t *testing.T, all []*machine) {
 	a := all[0]
 	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"), &port); err != nil {
+	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
+		&port); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all {
 		seen := map[string]bool{}
-		m.lab.eventually(time.Minute, "a Pod of "+m.name+" reaches all endpoints by the cluster IP", func() (string, bool) {
-			got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
-			if err == nil {
-				seen[got] = true
-			}
-			return fmt.Sprint(seen, err), len(seen) == 3
-		})
+		m.lab.eventually(time.Minute, "a Pod of "+m.name+" reaches all endpoints by the cluster IP",
+			func() (string, bool) {
+				got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
+				if err == nil {
+					seen[got] = true
+				}
+				return fmt.Sprint(seen, err), len(seen) == 3
+			})
 		for _, other := range all {
 			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), failoverTimeout)
 			if err != nil || !strings.HasPrefix(got, "web-") {
@@ -226,9 +244,11 @@ func services(t *testing.T, all []*machine) {
 func names(t *testing.T, all []*machine) {
 	a := all[0]
 	for _, m := range all[1:] {
-		gateway := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")).Addr().Next().String()
+		gateway := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o",
+			"jsonpath={.spec.podCIDR}")).Addr().Next().String()
 		m.lab.eventually(time.Minute, m.name+" answers names for its own Pods", func() (string, bool) {
-			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o", "jsonpath={.endpoints[*].addresses[*]} {.endpoints[*].hints.forNodes[*].name}")
+			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o",
+				"jsonpath={.endpoints[*].addresses[*]} {.endpoints[*].hints.forNodes[*].name}")
 			return fmt.Sprint(out, err), out == gateway+" "+m.name
 		})
 		m.lab.eventually(failoverTimeout, "the proxy of "+m.name+" leads names there", func() (string, bool) {
@@ -273,7 +293,8 @@ func resolve(server, name string, kind uint16) (string, error) {
 	return dns.RcodeToString[answer.Rcode], nil
 }
 
-// policies: only Pods of node b may reach those of a and c, in under a second after the policy came.
+// policies: only Pods of node b may reach those of a and c, in under a second after the policy
+// came.
 func policies(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	a, b, c := all[0], all[1], all[2]
 	a.must(`
@@ -317,8 +338,8 @@ spec:
 	}
 }
 
-// cutOff takes a node's link away and gives it back: its own Pod is reached there all the time and finds names, and everything from everywhere afterwards,
-// names among it that came meanwhile.
+// cutOff takes a node's link away and gives it back: its own Pod is reached there all the time and
+// finds names, and everything from everywhere afterwards, names among it that came meanwhile.
 func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	a, b := all[0], all[1]
 	where := map[string]string{}

@@ -34,8 +34,8 @@ func inPod(uid string, f func() error) error {
 	return fmt.Errorf("no process of Pod %s", uid)
 }
 
-// A network of somebody else's is taken as it is: Gantry makes no bridge, Services and names work on it, host ports are its plugin's, and it gets every
-// address back.
+// A network of somebody else's is taken as it is: Gantry makes no bridge, Services and names work
+// on it, host ports are its plugin's, and it gets every address back.
 func TestTheStandardPluginsNetwork(t *testing.T) {
 	l := newLab(t)
 	for _, plugin := range []string{"bridge", "host-local", "portmap", "loopback"} {
@@ -48,7 +48,8 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(conf, "10-theirs.conflist"), fmt.Appendf(nil, theirs, leases), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(conf, "10-theirs.conflist"), fmt.Appendf(nil, theirs, leases), 0o600); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(fmt.Appendf(nil, theirs, leases)) {
@@ -56,17 +57,20 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	}
 	a.up("--cni-conf-dir", conf)
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
-		out, _ := a.kubectl("", "get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		out, _ := a.kubectl("", "get", "nodes", "-o",
+			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
 		return out + a.all[0].Output(), out == "True"
 	})
 	l.webs([]*machine{a}, service)
-	a.must(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080", "containerPort: 8080, hostPort: 8090").Replace(web("a")), "apply", "-f", "-")
+	a.must(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080",
+		"containerPort: 8080, hostPort: 8090").Replace(web("a")), "apply", "-f", "-")
 	a.must("", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
 	ip := netip.MustParseAddr(a.must("", "get", "pod", "web-a", "-o", "jsonpath={.status.podIP}"))
 	if !netip.MustParsePrefix("10.88.0.0/24").Contains(ip) {
 		t.Errorf("the Pod's address is %s", ip)
 	}
-	if out := a.sh("ip -o link show; nft list tables"); strings.Contains(out, "gxba") || !strings.Contains(out, "theirs0") {
+	if out := a.sh("ip -o link show; nft list tables"); strings.Contains(out, "gxba") || !strings.Contains(out,
+		"theirs0") {
 		t.Errorf("links and tables beside a foreign network:\n%s", out)
 	}
 	l.eventually(time.Minute, "a Pod finds the Service by name and is answered", func() (string, bool) {
@@ -97,7 +101,8 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(leases, "theirs", "10.*"))
 		return files
 	}
-	l.eventually(failoverTimeout, "every address is given back", func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
+	l.eventually(failoverTimeout, "every address is given back",
+		func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
 	end(a.all[0])
 	// What the plugins made for all Pods is theirs, and stays.
 	a.sh(`ip link del theirs0; nft list tables | grep cni | while read -r line; do nft delete $line; done`)

@@ -27,7 +27,8 @@ const endsWithin = 15 * time.Second
 // pkiDir is where a node keeps its certificates.
 func (m *machine) pkiDir() string { return filepath.Join(m.dir, "kubelet-pki") }
 
-// nearlyEnded gives the node what it has when it asked for its network agent's certificate a while ago.
+// nearlyEnded gives the node what it has when it asked for its network agent's certificate a while
+// ago.
 func (m *machine) nearlyEnded(first *machine) {
 	m.lab.t.Helper()
 	must := func(err error) {
@@ -44,7 +45,8 @@ func (m *machine) nearlyEnded(first *machine) {
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	must(err)
 	now := time.Now()
-	c := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: pki.NetworkUser}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(endsWithin),
+	c := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: pki.NetworkUser},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(endsWithin),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, c, by, key.Public(), ca.PrivateKey)
 	must(err)
@@ -53,15 +55,17 @@ func (m *machine) nearlyEnded(first *machine) {
 	file := certs.AgentFile(m.pkiDir())
 	must(os.WriteFile(filepath.Join(m.dir, "network.kubeconfig"), []byte(`apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: "https://`+first.ip+`:6443", certificate-authority: "`+filepath.Join(m.dir, "ca.crt")+`"}}]
+clusters: [{name: c, cluster: {server: "https://`+first.ip+`:6443", certificate-authority: "`+filepath.Join(m.dir,
+		"ca.crt")+`"}}]
 users: [{name: u, user: {client-certificate: "`+file+`", client-key: "`+file+`"}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `), 0o600))
 }
 
-// renewed: the certificate that was about to end when the node started has another in its place, signed by request, and time has gone beyond its end: what
-// comes after this shows that the node's network agent works on.
+// renewed: the certificate that was about to end when the node started has another in its place,
+// signed by request, and time has gone beyond its end: what comes after this shows that the node's
+// network agent works on.
 func renewed(t *testing.T, m *machine) {
 	var old time.Time
 	m.lab.eventually(time.Minute, "the network agent of "+m.name+" has a new certificate", func() (string, bool) {
@@ -84,5 +88,6 @@ func renewed(t *testing.T, m *machine) {
 			old = list[0].NotAfter
 		}
 	}
-	m.lab.eventually(endsWithin, "the first certificate has ended", func() (string, bool) { return old.String(), time.Now().After(old) })
+	m.lab.eventually(endsWithin, "the first certificate has ended",
+		func() (string, bool) { return old.String(), time.Now().After(old) })
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// execAndLogs: the API server reaches every node's kubelet, whose certificate the cluster's authority has signed.
+// execAndLogs: the API server reaches every node's kubelet, whose certificate the cluster's
+// authority has signed.
 func execAndLogs(t *testing.T, all []*machine) {
 	a := all[0]
 	for _, m := range all {
@@ -23,7 +24,8 @@ func execAndLogs(t *testing.T, all []*machine) {
 	}
 }
 
-// near: endpoints of the own zone, then of the own node, where the Service prefers them; a node without any asks elsewhere.
+// near: endpoints of the own zone, then of the own node, where the Service prefers them; a node
+// without any asks elsewhere.
 func near(t *testing.T, all []*machine) {
 	a := all[0]
 	for node, zone := range map[string]string{"a": "one", "b": "one", "c": "two"} {
@@ -44,29 +46,31 @@ func near(t *testing.T, all []*machine) {
 		}
 		for _, m := range all {
 			// Twelve in a row, none of which went elsewhere.
-			m.lab.eventually(time.Minute, c.prefer+" without "+c.without+": "+m.name+" asks "+c.want[m.name]+" alone", func() (string, bool) {
-				seen := map[string]bool{}
-				for range 12 {
-					got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
-					if err != nil {
-						return err.Error(), false
+			m.lab.eventually(time.Minute, c.prefer+" without "+c.without+": "+m.name+" asks "+c.want[m.name]+" alone",
+				func() (string, bool) {
+					seen := map[string]bool{}
+					for range 12 {
+						got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
+						if err != nil {
+							return err.Error(), false
+						}
+						seen[got] = true
 					}
-					seen[got] = true
-				}
-				var names []string
-				for n := range seen {
-					names = append(names, n)
-				}
-				slices.Sort(names)
-				return fmt.Sprint(names), strings.Join(names, " ") == c.want[m.name]
-			})
+					var names []string
+					for n := range seen {
+						names = append(names, n)
+					}
+					slices.Sort(names)
+					return fmt.Sprint(names), strings.Join(names, " ") == c.want[m.name]
+				})
 		}
 	}
 	a.must("", "label", "pod", "web-c", "app=web")
 	a.must("", "patch", "service", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/trafficDistribution"}]`)
 }
 
-// healthChecks: a load balancer asks each node's health-check port whether it has endpoints of its own, and hears how many.
+// healthChecks: a load balancer asks each node's health-check port whether it has endpoints of its
+// own, and hears how many.
 func healthChecks(t *testing.T, all []*machine) {
 	a := all[0]
 	a.must(`
@@ -80,7 +84,8 @@ spec:
   ports: [{port: 8088, targetPort: http}]
 `, "apply", "-f", "-")
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "at-b", "-o", "jsonpath={.spec.healthCheckNodePort}"), &port); err != nil {
+	if _, err := fmt.Sscan(a.must("", "get", "service", "at-b", "-o", "jsonpath={.spec.healthCheckNodePort}"),
+		&port); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all {

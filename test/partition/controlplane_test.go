@@ -30,7 +30,8 @@ func imageOf(program []byte) (imagev1.Image, error) {
 	if err := w.WriteHeader(&tar.Header{Name: "tmp", Typeflag: tar.TypeDir, Mode: 0o1777}); err != nil {
 		return nil, err
 	}
-	if err := w.WriteHeader(&tar.Header{Name: "gantry", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(program))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: "gantry", Typeflag: tar.TypeReg, Mode: 0o755,
+		Size: int64(len(program))}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(program); err != nil {
@@ -51,8 +52,10 @@ func imageOf(program []byte) (imagev1.Image, error) {
 	return images.WithConfig(img, imagev1.Config{Entrypoint: []string{"/gantry"}})
 }
 
-// A node runs its own control plane, API server with etcd, scheduler and controllers, as static Pods from an image of this program, and joins it: their mirrors
-// stand in the API, and what is created there runs on the node. When the API server's container is killed the kubelet starts it again.
+// A node runs its own control plane, API server with etcd, scheduler and controllers, as static
+// Pods from an image of this program, and joins it: their mirrors stand in the API, and what is
+// created there runs on the node. When the API server's container is killed the kubelet starts it
+// again.
 //
 // row: STA-10
 func TestControlPlaneOfStaticPods(t *testing.T) {
@@ -77,36 +80,48 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 			t.Fatalf("gantry %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	gantry("manifests", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--node-name", "node-1",
+	gantry("manifests", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
+		"--advertise-address", "127.0.0.1", "--node-name", "node-1",
 		"--image", name, "--out", pods, "--scheduler-port", "0")
-	w.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
-		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR, "--pod-manifest-path", pods,
-		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
+	w.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin,
+		"--hostname-override", "node-1", "--node-ip", "127.0.0.1",
+		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR,
+		"--pod-manifest-path", pods,
+		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
+		in("pki/kubelet.key"))
 	w.eventually("containerd", time.Minute, func() bool {
-		return exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir, archive).Run() == nil
+		return exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir,
+			archive).Run() == nil
 	})
 	running := func(pod string) bool {
-		return w.try("", "get", "pod", pod, "-n", "kube-system", "-o", "jsonpath={.status.phase} {.status.containerStatuses[0].ready}") == "Running true"
+		return w.try("", "get", "pod", pod, "-n", "kube-system", "-o",
+			"jsonpath={.status.phase} {.status.containerStatuses[0].ready}") == "Running true"
 	}
 	for _, role := range []string{"apiserver", "scheduler", "controllers"} {
 		w.eventually("mirror of "+role, time.Minute, func() bool { return running("gantry-" + role + "-node-1") })
 	}
-	w.eventually("service account", time.Minute, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
+	w.eventually("service account", time.Minute,
+		func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
 	w.kubectl(strings.ReplaceAll(manifest, "NAME", "web"), "apply", "-f", "-")
-	w.eventually("a Pod of the API runs", time.Minute, func() bool { p := w.pod("web"); return p != nil && p.Status.Phase == v1.PodRunning })
-	before := w.try("", "get", "pod", "gantry-apiserver-node-1", "-n", "kube-system", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+	w.eventually("a Pod of the API runs", time.Minute,
+		func() bool { p := w.pod("web"); return p != nil && p.Status.Phase == v1.PodRunning })
+	before := w.try("", "get", "pod", "gantry-apiserver-node-1", "-n", "kube-system", "-o",
+		"jsonpath={.status.containerStatuses[0].containerID}")
 	if err := syscall.Kill(w.process("server --data-dir "+w.server), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the API server runs again", time.Minute, func() bool {
-		state := w.try("", "get", "pod", "gantry-apiserver-node-1", "-n", "kube-system", "-o", "jsonpath={.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}")
+		state := w.try("", "get", "pod", "gantry-apiserver-node-1", "-n", "kube-system", "-o",
+			"jsonpath={.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}")
 		id, count, _ := strings.Cut(state, " ")
 		return count == "1" && id != before && w.pod("web") != nil
 	})
-	for _, role := range []string{"controllers", "scheduler", "apiserver"} { // before the kubelet ends: its clean-up would not find a server that its node runs
+	// before the kubelet ends: its clean-up would not find a server that its node runs
+	for _, role := range []string{"controllers", "scheduler", "apiserver"} {
 		if err := os.Remove(filepath.Join(pods, "gantry-"+role+".yaml")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.eventually("the control plane ends with its manifests", time.Minute, func() bool { return w.try("", "get", "--raw", "/livez") == "" })
+	w.eventually("the control plane ends with its manifests", time.Minute,
+		func() bool { return w.try("", "get", "--raw", "/livez") == "" })
 }

@@ -50,7 +50,8 @@ func begin(t *testing.T) *fixture {
 	}
 	t.Cleanup(func() {
 		defer w.net.Release()
-		out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", w.dir, "--data", "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR).CombinedOutput()
+		out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", w.dir, "--data", "--bridge",
+			w.net.Bridge, "--pod-cidr", w.net.PodCIDR).CombinedOutput()
 		if err != nil {
 			t.Errorf("clean: %v\n%s", err, out)
 		}
@@ -79,13 +80,17 @@ func (w *fixture) role(args ...string) (kill func()) {
 }
 
 func (w *fixture) serve() (kill func()) {
-	kill = w.role("server", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1", "--node-name", "node-1")
-	w.eventually("the API server answers", time.Minute, func() bool { return w.try("", "get", "--raw", "/readyz") == "ok" })
+	kill = w.role("server", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
+		"--node-name", "node-1")
+	w.eventually("the API server answers", time.Minute,
+		func() bool { return w.try("", "get", "--raw", "/readyz") == "ok" })
 	return kill
 }
 
 func (w *fixture) command(stdin string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(w.bin, "gantry"), append([]string{"kubectl", "--kubeconfig", filepath.Join(w.server, "kubeconfig"), "--request-timeout=5s"}, args...)...)
+	c := exec.Command(filepath.Join(w.bin, "gantry"),
+		append([]string{"kubectl", "--kubeconfig", filepath.Join(w.server, "kubeconfig"), "--request-timeout=5s"},
+			args...)...)
 	c.Stdin = strings.NewReader(stdin)
 	return c
 }
@@ -134,7 +139,8 @@ func (w *fixture) pod(name string) *v1.Pod {
 
 // log is what the Pod's container and its probe have written, as it stands on the node.
 func (w *fixture) log(p *v1.Pod) string {
-	files, err := filepath.Glob(filepath.Join(w.dir, "kubelet", "logs", "default_"+p.Name+"_"+string(p.UID), "app", "*.log"))
+	files, err := filepath.Glob(filepath.Join(w.dir, "kubelet", "logs", "default_"+p.Name+"_"+string(p.UID), "app",
+		"*.log"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -155,8 +161,10 @@ const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {ter
   livenessProbe: {exec: {command: [sh, -c, "echo probed > /proc/1/fd/1"]}, periodSeconds: 1}}],
   volumes: [{name: end, emptyDir: {}}]}}`
 
-// The node's API server is killed. Its Pods run on and are probed, a container that ends is started again, and when the server is back it is told of it, and a Pod
-// that is deleted then is taken away. The doctor finds nothing wrong with such a node and tells its goroutines; the node has one port and is what its file says.
+// The node's API server is killed. Its Pods run on and are probed, a container that ends is started
+// again, and when the server is back it is told of it, and a Pod that is deleted then is taken
+// away. The doctor finds nothing wrong with such a node and tells its goroutines; the node has one
+// port and is what its file says.
 //
 // row: KSL-02
 // row: KSL-11
@@ -171,14 +179,19 @@ func TestNodeCutOff(t *testing.T) {
 	w.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
 	w.role("scheduler", "--secure-port", "0", "--kubeconfig", in("scheduler.kubeconfig"))
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\nclusterDomain: cut.example\nclusterDNS: [10.96.0.10]\nimageMaximumGCAge: 100h\n"), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\nclusterDomain: "+
+			"cut.example\nclusterDNS: [10.96.0.10]\nimageMaximumGCAge: 100h\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.role("kubelet", "--config", config, "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
+	w.role("kubelet", "--config", config, "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir",
+		w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR, "-v", "2",
-		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
+		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
+		in("pki/kubelet.key"))
 	w.eventually("node ready", time.Minute, func() bool {
-		return w.try("", "get", "node", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}") == "True"
+		return w.try("", "get", "node", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}") ==
+			"True"
 	})
 	w.configured()
 	w.listens("kubelet --config " + config)
@@ -186,36 +199,45 @@ func TestNodeCutOff(t *testing.T) {
 	if err := images.Archive(tar, images.Select(images.Standard(), "docker.io/library/busybox:1.28")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir, tar).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir,
+		tar).CombinedOutput(); err != nil {
 		t.Fatalf("image import: %v\n%s", err, out)
 	}
-	w.eventually("service account", time.Minute, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
+	w.eventually("service account", time.Minute,
+		func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
 	for _, name := range []string{"stays", "ends", "goes"} {
 		w.kubectl(strings.ReplaceAll(manifest, "NAME", name), "apply", "-f", "-")
 	}
 	pods := map[string]*v1.Pod{}
 	for _, name := range []string{"stays", "ends", "goes"} {
-		w.eventually(name+" running", time.Minute, func() bool { p := w.pod(name); pods[name] = p; return p != nil && p.Status.Phase == v1.PodRunning })
+		w.eventually(name+" running", time.Minute,
+			func() bool { p := w.pod(name); pods[name] = p; return p != nil && p.Status.Phase == v1.PodRunning })
 	}
 	kill()
 	before := strings.Count(w.log(pods["stays"]), "probed")
-	if err := os.WriteFile(filepath.Join(w.dir, "kubelet", "pods", string(pods["ends"].UID), "volumes", "kubernetes.io~empty-dir", "end", "now"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, "kubelet", "pods", string(pods["ends"].UID), "volumes",
+		"kubernetes.io~empty-dir", "end", "now"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the ended container runs again without an API server", time.Minute, func() bool { return strings.Count(w.log(pods["ends"]), "begun") == 2 })
-	w.eventually("probes go on without an API server", time.Minute, func() bool { return strings.Count(w.log(pods["stays"]), "probed") >= before+5 })
+	w.eventually("the ended container runs again without an API server", time.Minute,
+		func() bool { return strings.Count(w.log(pods["ends"]), "begun") == 2 })
+	w.eventually("probes go on without an API server", time.Minute,
+		func() bool { return strings.Count(w.log(pods["stays"]), "probed") >= before+5 })
 	if n := strings.Count(w.log(pods["stays"]), "begun"); n != 1 {
 		t.Errorf("a healthy container was started %d times", n)
 	}
 	w.serve()
 	w.kubectl("", "delete", "pod", "goes", "--wait=false")
-	w.eventually("goes is gone", time.Minute, func() bool { return w.try("", "get", "pods", "-o", "name") != "" && w.pod("goes") == nil })
+	w.eventually("goes is gone", time.Minute,
+		func() bool { return w.try("", "get", "pods", "-o", "name") != "" && w.pod("goes") == nil })
 	w.eventually("the restart is told", time.Minute, func() bool {
 		p := w.pod("ends")
-		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
+		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 &&
+			p.Status.ContainerStatuses[0].State.Running != nil
 	})
 	p := w.pod("stays")
-	if p == nil || p.Status.ContainerStatuses[0].RestartCount != 0 || p.Status.ContainerStatuses[0].ContainerID != pods["stays"].Status.ContainerStatuses[0].ContainerID {
+	if p == nil || p.Status.ContainerStatuses[0].RestartCount != 0 ||
+		p.Status.ContainerStatuses[0].ContainerID != pods["stays"].Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("stays: %+v", p)
 	}
 	w.examined(in("kubeconfig"))
@@ -225,11 +247,13 @@ func TestNodeCutOff(t *testing.T) {
 func (w *fixture) configured() {
 	w.t.Helper()
 	var page struct{ Kubeletconfig map[string]any }
-	if err := json.Unmarshal([]byte(w.kubectl("", "get", "--raw", "/api/v1/nodes/node-1/proxy/configz")), &page); err != nil {
+	if err := json.Unmarshal([]byte(w.kubectl("", "get", "--raw", "/api/v1/nodes/node-1/proxy/configz")), &page); err !=
+		nil {
 		w.t.Fatal(err)
 	}
 	c := page.Kubeletconfig
-	if got := fmt.Sprint([]any{c["maxPods"], c["clusterDomain"], c["imageMaximumGCAge"], c["cgroupDriver"]}); got != "[77 cut.example 100h0m0s cgroupfs]" {
+	if got := fmt.Sprint([]any{c["maxPods"], c["clusterDomain"], c["imageMaximumGCAge"], c["cgroupDriver"]}); got !=
+		"[77 cut.example 100h0m0s cgroupfs]" {
 		w.t.Errorf("configz: %s", got)
 	}
 	if got := w.kubectl("", "get", "node", "node-1", "-o", "jsonpath={.status.capacity.pods}"); got != "77" {
@@ -293,7 +317,8 @@ func (w *fixture) process(line string) int {
 // examined asks the doctor about the node, whose disk may be full, and looks for what must be well.
 func (w *fixture) examined(kubeconfig string) {
 	w.t.Helper()
-	out, err := exec.Command(filepath.Join(w.bin, "gantry"), "doctor", "--data-dir", w.dir, "--kubeconfig", kubeconfig, "--exec", "pod/stays", "-o", "json").Output()
+	out, err := exec.Command(filepath.Join(w.bin, "gantry"), "doctor", "--data-dir", w.dir, "--kubeconfig", kubeconfig,
+		"--exec", "pod/stays", "-o", "json").Output()
 	var found []struct{ Check, About, Level, Text string }
 	if bad := json.Unmarshal(out, &found); bad != nil {
 		w.t.Fatalf("%v, %v:\n%s", err, bad, out)
@@ -306,7 +331,8 @@ func (w *fixture) examined(kubeconfig string) {
 			w.t.Errorf("%+v", f)
 		}
 	}
-	for check, n := range map[string]int{"runtime": 1, "cgroup-driver": 1, "api-server": 1, "clock": 1, "nodes": 1, "kubelet-port": 1, "kubelet-access": 1, "goroutines": 1, "exec-path": 4} {
+	for check, n := range map[string]int{"runtime": 1, "cgroup-driver": 1, "api-server": 1, "clock": 1, "nodes": 1,
+		"kubelet-port": 1, "kubelet-access": 1, "goroutines": 1, "exec-path": 4} {
 		if well[check] != n {
 			w.t.Errorf("%d findings of %s are well, want %d:\n%s", well[check], check, n, out)
 		}

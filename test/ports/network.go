@@ -17,9 +17,9 @@ type Network struct {
 	listener net.Listener
 }
 
-// ReserveNetwork returns a network of the caller's own. Ranges that an interface of this machine has
-// an address of are left alone: a run that was killed may have left it. The prefix of the bridge's
-// name is at most twelve characters long.
+// ReserveNetwork returns a network of the caller's own. Ranges that an interface of this machine
+// has an address of are left alone: a run that was killed may have left it. The prefix of the
+// bridge's name is at most twelve characters long.
 func ReserveNetwork(prefix string) (*Network, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -38,7 +38,8 @@ func ReserveNetwork(prefix string) (*Network, error) {
 		}
 		return &Network{Bridge: bridge, PodCIDR: cidr.String(), listener: hold}, nil
 	}
-	return nil, fmt.Errorf("every range of Pod addresses from 10.%d.0.0/16 to 10.%d.0.0/16 is in use on this machine: ip -4 addr names the links that have them", firstNetwork, lastNetwork)
+	return nil, fmt.Errorf("every range of Pod addresses from 10.%d.0.0/16 to 10.%d.0.0/16 is in use on this machine: "+
+		"ip -4 addr names the links that have them", firstNetwork, lastNetwork)
 }
 
 func within(cidr netip.Prefix, addrs []net.Addr) bool {

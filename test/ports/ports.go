@@ -1,7 +1,7 @@
 // Package ports hands out what instances on one machine must not share: TCP ports, and bridges with
 // ranges of Pod addresses.
 //
-// Chapter: tests. In: nothing. Out: a port or network that is this process's alone. Each is held by
+// In: nothing. Out: a port or network that is this process's alone. Each is held by
 // a socket in Linux's abstract namespace, which no other test binary can have at the same time and
 // which the kernel takes away with the process, so nothing is left behind. Ports lie below the
 // range from which the kernel chooses the local ports of connections and below that of node ports,

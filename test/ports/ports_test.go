@@ -65,7 +65,8 @@ func TestProcessesShareNoPort(t *testing.T) {
 		}
 		slices.Sort(all)
 		if n := len(slices.Compact(slices.Clone(all))); n != len(all) || n != 4*(each+1) {
-			t.Errorf("round %d: %d different ones of %d, want %d:\n%s", round, n, len(all), 4*(each+1), strings.Join(all, "\n"))
+			t.Errorf("round %d: %d different ones of %d, want %d:\n%s", round, n, len(all), 4*(each+1),
+				strings.Join(all, "\n"))
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package process runs a built program beside a test or a tool and waits for it.
 //
-// Chapter: tests. In: a command, and files in which the program logs. Out: a process whose output
+// In: a command, and files in which the program logs. Out: a process whose output
 // is kept. Whoever waits for something of it hears at once when it has ended, and every error
 // carries the end of what the program printed and logged, so that a program that does not come up
 // is told of once, with its reason.

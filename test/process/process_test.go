@@ -29,7 +29,8 @@ func never(context.Context) error { return errNotYet }
 // of its output and its log, however the waiting is done.
 func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "own.log")
-	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", maxReportedBytes)+"\nthe reason\n"), 0o600); err != nil {
+	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", maxReportedBytes)+"\nthe reason\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, wait := range map[string]func(*Process) error{

@@ -19,19 +19,25 @@ func (w *fixture) fill(n int) {
 	w.t.Helper()
 	for i := range n {
 		name, ip := fmt.Sprintf("s%d", i), fmt.Sprintf("10.97.%d.%d", i>>8, i&255)
-		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip},
-			Ports: []v1.ServicePort{{Name: "t", Protocol: v1.ProtocolTCP, Port: 80}}}}
+		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip},
+				Ports: []v1.ServicePort{{Name: "t", Protocol: v1.ProtocolTCP, Port: 80}}}}
 		must(w.t, w.client.Tracker().Add(s))
-		e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
-			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("t"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}}}
+		e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports: []discoveryv1.EndpointPort{{Name: new("t"), Protocol: new(v1.ProtocolTCP),
+				Port: new(int32(8080))}}}
 		for k := range 3 {
-			e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+k, i>>8, i&255)}})
+			e.Endpoints = append(e.Endpoints,
+				discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+k, i>>8, i&255)}})
 		}
 		must(w.t, w.client.Tracker().Add(e))
 	}
 }
 
-// BenchmarkChangeToRule is the time from the write of a slice to the rule in the kernel, among n Services.
+// BenchmarkChangeToRule is the time from the write of a slice to the rule in the kernel, among n
+// Services.
 func BenchmarkChangeToRule(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
@@ -58,7 +64,8 @@ func BenchmarkChangeToRule(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect is one TCP connection with one answer, straight to the Pod and through its Service among n others.
+// BenchmarkConnect is one TCP connection with one answer, straight to the Pod and through its
+// Service among n others.
 func BenchmarkConnect(b *testing.B) {
 	for _, n := range []int{0, 10, 1000, 10000} {
 		name, at := fmt.Sprintf("service-among=%d", n), vip

@@ -38,7 +38,8 @@ const (
 	tableName   = "gantry_proxy_test"
 )
 
-// fixture is a node with a bridge, Pods on it as the CNI plugin joins them, and a neighbour beyond the uplink.
+// fixture is a node with a bridge, Pods on it as the CNI plugin joins them, and a neighbour beyond
+// the uplink.
 type fixture struct {
 	t               testing.TB
 	node, neighbour ns.NetNS
@@ -46,7 +47,8 @@ type fixture struct {
 	settings        rules.Settings
 	pods            int
 	facts           *recordingSink
-	watches         chan struct{} // one for each watch that has begun: what comes before would be lost on the fake client
+	// one for each watch that has begun: what comes before would be lost on the fake client
+	watches chan struct{}
 }
 
 type recordingSink struct{ said chan string }
@@ -63,17 +65,21 @@ func newFixture(t testing.TB) *fixture {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes network namespaces")
 	}
-	w := &fixture{t: t, node: newNS(t), neighbour: newNS(t), client: fake.NewClientset(), facts: &recordingSink{make(chan string, 1000)}, watches: make(chan struct{}, 100),
-		settings: rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: bridge}, ConfineInterfaces: []string{bridge}}}
+	w := &fixture{t: t, node: newNS(t), neighbour: newNS(t), client: fake.NewClientset(),
+		facts: &recordingSink{make(chan string, 1000)}, watches: make(chan struct{}, 100),
+		settings: rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
+			LocalDetector: rules.LocalTrafficDetector{Interface: bridge}, ConfineInterfaces: []string{bridge}}}
 	w.client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
 		one, err := w.client.Tracker().Watch(a.GetResource(), a.GetNamespace())
 		w.watches <- struct{}{}
 		return true, one, err
 	})
-	w.sh(w.node, `ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
+	w.sh(w.node,
+		`ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
 		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.br0.route_localnet=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip link add uplink type veth peer name up2; ip link set uplink up; ip addr add 192.0.2.1/24 dev uplink`)
 	w.move("up2", w.neighbour)
-	w.sh(w.neighbour, `ip link set lo up; ip link set up2 up; ip addr add 192.0.2.2/24 dev up2; ip route add default via 192.0.2.1`)
+	w.sh(w.neighbour,
+		`ip link set lo up; ip link set up2 up; ip addr add 192.0.2.2/24 dev up2; ip route add default via 192.0.2.1`)
 	w.sh(w.node, `ip route add default via 192.0.2.2`)
 	return w
 }
@@ -103,9 +109,12 @@ func (w *fixture) pod() pod {
 	w.t.Helper()
 	w.pods++
 	p := pod{newNS(w.t), fmt.Sprintf("10.199.0.%d", w.pods+1)}
-	w.sh(w.node, fmt.Sprintf("ip link add v%d type veth peer name eth0; ip link set v%d master br0; ip link set v%d type bridge_slave hairpin on; ip link set v%d up", w.pods, w.pods, w.pods, w.pods))
+	w.sh(w.node,
+		fmt.Sprintf("ip link add v%d type veth peer name eth0; ip link set v%d master br0; ip link set v%d type "+
+			"bridge_slave hairpin on; ip link set v%d up", w.pods, w.pods, w.pods, w.pods))
 	w.move("eth0", p.NetNS)
-	w.sh(p.NetNS, "ip link set lo up; ip link set eth0 up; ip addr add "+p.ip+"/32 dev eth0; ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1")
+	w.sh(p.NetNS, "ip link set lo up; ip link set eth0 up; ip addr add "+p.ip+"/32 dev eth0; ip route add 10.199.0.1 "+
+		"dev eth0 scope link; ip route add default via 10.199.0.1")
 	return p
 }
 
@@ -237,7 +246,8 @@ func (w *fixture) tables(families ...rules.Family) (out []proxy.Table) {
 // run starts a proxy on the node and waits until the kernel has everything; stop ends it.
 func (w *fixture) run() (stop func()) {
 	w.t.Helper()
-	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{w.table()}, MinSyncPeriod: time.Millisecond, Journal: w.facts})
+	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{w.table()},
+		MinSyncPeriod: time.Millisecond, Journal: w.facts})
 	must(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := w.start(ctx, p)
@@ -271,7 +281,8 @@ func (w *fixture) service(f func(*v1.Service)) *v1.Service {
 	w.t.Helper()
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{
 		Type: v1.ServiceTypeClusterIP, ClusterIP: "10.96.0.10", ClusterIPs: []string{"10.96.0.10"},
-		Ports: []v1.ServicePort{{Name: "t", Protocol: v1.ProtocolTCP, Port: 80}, {Name: "u", Protocol: v1.ProtocolUDP, Port: 80}},
+		Ports: []v1.ServicePort{{Name: "t", Protocol: v1.ProtocolTCP, Port: 80},
+			{Name: "u", Protocol: v1.ProtocolUDP, Port: 80}},
 	}}
 	if f != nil {
 		f(s)
@@ -292,13 +303,17 @@ type end struct {
 // endpoints writes the slice of the Service web.
 func (w *fixture) endpoints(ends ...end) {
 	w.t.Helper()
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1",
+		Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{
-			{Name: new("t"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}, {Name: new("u"), Protocol: new(v1.ProtocolUDP), Port: new(int32(8080))}}}
+			{Name: new("t"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))},
+			{Name: new("u"), Protocol: new(v1.ProtocolUDP), Port: new(int32(8080))}}}
 	for _, e := range ends {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: &e.node,
-			TargetRef:  &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "pod-" + e.ip},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(e.state == ""), Serving: new(e.state == "" || e.state == "ending"), Terminating: new(strings.HasPrefix(e.state, "end"))}})
+			TargetRef: &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "pod-" + e.ip},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(e.state == ""),
+				Serving:     new(e.state == "" || e.state == "ending"),
+				Terminating: new(strings.HasPrefix(e.state, "end"))}})
 	}
 	slices := w.client.DiscoveryV1().EndpointSlices("default")
 	if _, err := slices.Update(w.t.Context(), s, metav1.UpdateOptions{}); err != nil {
@@ -348,7 +363,8 @@ func newNS(t testing.TB) ns.NetNS {
 	n, err := ns.GetNS(file)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(err.Error(), "invalid argument") {
+		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(
+			err.Error(), "invalid argument") {
 			t.Error(err)
 		}
 	})

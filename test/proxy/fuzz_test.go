@@ -23,8 +23,10 @@ import (
 
 // texts that addresses and ranges may be: good ones, of either family, and nonsense.
 var (
-	someIP    = rapid.SampledFrom([]string{"10.96.0.1", "10.96.0.2", "10.96.0.3", "192.0.2.7", "fd00::1", "fd00::2", "::ffff:10.1.2.3", "0.0.0.0", "::", "", "None", "x", "fe80::1%eth0", "127.0.0.1", "224.0.0.1"})
-	someRange = rapid.SampledFrom([]string{"10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0", "::/0", "fd00::/8", "fd00::/16", "10.0.0.1", "", " 192.0.2.0/24 ", "x/3", "10.0.0.0/8", "255.0.0.0/8", "0.0.0.0/8", "ff00::/8"})
+	someIP = rapid.SampledFrom([]string{"10.96.0.1", "10.96.0.2", "10.96.0.3", "192.0.2.7", "fd00::1", "fd00::2",
+		"::ffff:10.1.2.3", "0.0.0.0", "::", "", "None", "x", "fe80::1%eth0", "127.0.0.1", "224.0.0.1"})
+	someRange = rapid.SampledFrom([]string{"10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0", "::/0", "fd00::/8", "fd00::/16",
+		"10.0.0.1", "", " 192.0.2.0/24 ", "x/3", "10.0.0.0/8", "255.0.0.0/8", "0.0.0.0/8", "ff00::/8"})
 	someName  = rapid.SampledFrom([]string{"", "http", "a", "a-very-long-nm1", "p-0"})
 	protocols = rapid.SampledFrom([]v1.Protocol{v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP, "", "ICMP"})
 	someNode  = rapid.SampledFrom([]string{"n1", "n2", ""})
@@ -34,7 +36,8 @@ var (
 
 func anyService(t *rapid.T, name string) *v1.Service {
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	s.Spec.Type = rapid.SampledFrom([]v1.ServiceType{v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName, ""}).Draw(t, "type")
+	s.Spec.Type = rapid.SampledFrom([]v1.ServiceType{v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort,
+		v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName, ""}).Draw(t, "type")
 	s.Spec.ClusterIP = someIP.Draw(t, "clusterIP")
 	s.Spec.ClusterIPs = rapid.SliceOfN(someIP, 0, 2).Draw(t, "clusterIPs")
 	s.Spec.ExternalIPs = rapid.SliceOfN(someIP, 0, 3).Draw(t, "externalIPs")
@@ -44,18 +47,24 @@ func anyService(t *rapid.T, name string) *v1.Service {
 	}
 	s.Spec.SessionAffinity = rapid.SampledFrom([]v1.ServiceAffinity{"", v1.ServiceAffinityClientIP}).Draw(t, "affinity")
 	if rapid.Bool().Draw(t, "timeout") {
-		s.Spec.SessionAffinityConfig = &v1.SessionAffinityConfig{ClientIP: &v1.ClientIPConfig{TimeoutSeconds: new(rapid.Int32Range(-1, 86401).Draw(t, "seconds"))}}
+		s.Spec.SessionAffinityConfig = &v1.SessionAffinityConfig{
+			ClientIP: &v1.ClientIPConfig{TimeoutSeconds: new(rapid.Int32Range(-1, 86401).Draw(t, "seconds"))}}
 	}
-	s.Spec.ExternalTrafficPolicy = rapid.SampledFrom([]v1.ServiceExternalTrafficPolicy{"", v1.ServiceExternalTrafficPolicyLocal}).Draw(t, "external")
-	s.Spec.InternalTrafficPolicy = rapid.SampledFrom([]*v1.ServiceInternalTrafficPolicy{nil, new(v1.ServiceInternalTrafficPolicyLocal)}).Draw(t, "internal")
+	s.Spec.ExternalTrafficPolicy = rapid.SampledFrom([]v1.ServiceExternalTrafficPolicy{"",
+		v1.ServiceExternalTrafficPolicyLocal}).Draw(t, "external")
+	s.Spec.InternalTrafficPolicy = rapid.SampledFrom([]*v1.ServiceInternalTrafficPolicy{nil,
+		new(v1.ServiceInternalTrafficPolicyLocal)}).Draw(t, "internal")
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
-		s.Spec.Ports = append(s.Spec.Ports, v1.ServicePort{Name: someName.Draw(t, "name"), Protocol: protocols.Draw(t, "protocol"), Port: somePort.Draw(t, "port"), NodePort: somePort.Draw(t, "nodePort")})
+		s.Spec.Ports = append(s.Spec.Ports, v1.ServicePort{Name: someName.Draw(t, "name"),
+			Protocol: protocols.Draw(t, "protocol"), Port: somePort.Draw(t, "port"),
+			NodePort: somePort.Draw(t, "nodePort")})
 	}
 	return s
 }
 
 func anySlice(t *rapid.T) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{AddressType: rapid.SampledFrom([]discoveryv1.AddressType{"IPv4", "IPv6", "FQDN", ""}).Draw(t, "addressType")}
+	s := &discoveryv1.EndpointSlice{AddressType: rapid.SampledFrom([]discoveryv1.AddressType{"IPv4", "IPv6", "FQDN",
+		""}).Draw(t, "addressType")}
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
 		p := discoveryv1.EndpointPort{}
 		if rapid.Bool().Draw(t, "named") {
@@ -71,15 +80,18 @@ func anySlice(t *rapid.T) *discoveryv1.EndpointSlice {
 	}
 	for range rapid.IntRange(0, 12).Draw(t, "endpoints") {
 		e := discoveryv1.Endpoint{Addresses: rapid.SliceOfN(someIP, 0, 2).Draw(t, "addresses"),
-			Conditions: discoveryv1.EndpointConditions{Ready: maybe.Draw(t, "ready"), Serving: maybe.Draw(t, "serving"), Terminating: maybe.Draw(t, "terminating")}}
+			Conditions: discoveryv1.EndpointConditions{Ready: maybe.Draw(t, "ready"), Serving: maybe.Draw(t, "serving"),
+				Terminating: maybe.Draw(t, "terminating")}}
 		if len(e.Addresses) > 0 && rapid.Bool().Draw(t, "distinct") {
-			e.Addresses[0] = fmt.Sprintf("10.1.%d.%d", rapid.IntRange(0, 255).Draw(t, "c"), rapid.IntRange(0, 255).Draw(t, "d"))
+			e.Addresses[0] = fmt.Sprintf("10.1.%d.%d", rapid.IntRange(0, 255).Draw(t, "c"),
+				rapid.IntRange(0, 255).Draw(t, "d"))
 		}
 		if n := someNode.Draw(t, "node"); n != "" {
 			e.NodeName = &n
 		}
 		if rapid.Bool().Draw(t, "hints") {
-			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: someNode.Draw(t, "zone")}}, ForNodes: []discoveryv1.ForNode{{Name: someNode.Draw(t, "near")}}}
+			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: someNode.Draw(t, "zone")}},
+				ForNodes: []discoveryv1.ForNode{{Name: someNode.Draw(t, "near")}}}
 		}
 		s.Endpoints = append(s.Endpoints, e)
 	}
@@ -87,16 +99,20 @@ func anySlice(t *rapid.T) *discoveryv1.EndpointSlice {
 }
 
 func anySettings(t *rapid.T, f rules.Family) rules.Settings {
-	s := rules.Settings{Family: f, MasqueradeBit: rapid.IntRange(0, 31).Draw(t, "bit"), MasqueradeAll: rapid.Bool().Draw(t, "all")}
+	s := rules.Settings{Family: f, MasqueradeBit: rapid.IntRange(0, 31).Draw(t, "bit"),
+		MasqueradeAll: rapid.Bool().Draw(t, "all")}
 	s.LocalDetector.Interface = rapid.SampledFrom([]string{"", "br0", "veth*"}).Draw(t, "interface")
-	for _, r := range rapid.SampledFrom([][]string{nil, {"10.72.0.0/16"}, {"10.72.0.0/15"}, {"10.0.0.1/32", "fd00::/48"}, {"10.72.0.0/16", "10.90.0.0/20"}, {"fd00::/48", "fd00:1::/56"}}).Draw(t, "local") {
+	for _, r := range rapid.SampledFrom([][]string{nil, {"10.72.0.0/16"}, {"10.72.0.0/15"},
+		{"10.0.0.1/32", "fd00::/48"}, {"10.72.0.0/16", "10.90.0.0/20"}, {"fd00::/48", "fd00:1::/56"}}).Draw(t,
+		"local") {
 		s.LocalDetector.Ranges = append(s.LocalDetector.Ranges, netip.MustParsePrefix(r))
 	}
 	s.ConfineInterfaces = rapid.SampledFrom([][]string{nil, {"br0"}, {"br0", "br1"}}).Draw(t, "confine")
 	return s
 }
 
-// never takes tables through the same random changes; every transaction must be taken, and each table must be what the book says.
+// never takes tables through the same random changes; every transaction must be taken, and each
+// table must be what the book says.
 func never(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
 	ctx := context.Background()
 	fatal := func(what string, err error) {
@@ -168,11 +184,13 @@ func TestAnyServicesAgainstTheFake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]rules.Family{rules.IPv4, rules.IPv6}).Draw(t, "family")
 		s := anySettings(t, f)
-		never(t, s, nftables.NewWithInterface(knftables.NewFake(knftables.Family(f), tableName), rules.NewTableFrame(s)))
+		never(t, s, nftables.NewWithInterface(knftables.NewFake(knftables.Family(f), tableName),
+			rules.NewTableFrame(s)))
 	})
 }
 
-// The program nft and netlink make the same of the same Services, as nft prints it, and the kernel refuses nothing.
+// The program nft and netlink make the same of the same Services, as nft prints it, and the kernel
+// refuses nothing.
 func TestAnyServicesAgainstTheKernel(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -20,12 +20,15 @@ func TestTrafficGoesToReadyEndpoints(t *testing.T) {
 		t.Run("bridge-nf-call-iptables="+bridged, func(t *testing.T) {
 			t.Parallel()
 			w := newFixture(t)
-			w.sh(w.node, "if [ -e /proc/sys/net/bridge ]; then echo "+bridged+" > /proc/sys/net/bridge/bridge-nf-call-iptables; fi")
+			w.sh(w.node,
+				"if [ -e /proc/sys/net/bridge ]; then echo "+bridged+
+					" > /proc/sys/net/bridge/bridge-nf-call-iptables; fi")
 			a, b, client := w.pod(), w.pod(), w.pod()
 			w.serve(a)
 			w.serve(b)
 			w.service(func(s *v1.Service) {
-				s.Spec.Type, s.Spec.Ports[0].NodePort, s.Spec.ExternalIPs = v1.ServiceTypeNodePort, 30080, []string{"198.51.100.7"}
+				s.Spec.Type, s.Spec.Ports[0].NodePort, s.Spec.ExternalIPs = v1.ServiceTypeNodePort, 30080,
+					[]string{"198.51.100.7"}
 			})
 			w.endpoints(end{ip: a.ip, node: "n1"}, end{ip: b.ip, node: "n1", state: "unready"})
 			defer w.run()()
@@ -103,7 +106,8 @@ func TestTrafficPolicyLocal(t *testing.T) {
 	a, client := w.pod(), w.pod()
 	w.serve(a)
 	w.service(func(s *v1.Service) {
-		s.Spec.Type, s.Spec.Ports[0].NodePort, s.Spec.ExternalTrafficPolicy = v1.ServiceTypeNodePort, 30080, v1.ServiceExternalTrafficPolicyLocal
+		s.Spec.Type, s.Spec.Ports[0].NodePort, s.Spec.ExternalTrafficPolicy = v1.ServiceTypeNodePort, 30080,
+			v1.ServiceExternalTrafficPolicyLocal
 	})
 	w.endpoints(end{ip: a.ip, node: "n1"})
 	stop := w.run()
@@ -111,7 +115,8 @@ func TestTrafficPolicyLocal(t *testing.T) {
 	w.reaches(w.neighbour, "tcp", nodeIP+":30080", a.ip, neighbourIP) // who asks is seen
 	w.reaches(client, "tcp", nodeIP+":30080", a.ip, client.ip)
 	w.endpoints(end{ip: a.ip, node: "n2"}) // as if it were another node's
-	w.eventually("the node port is silent", func() bool { _, _, err := ask(w.neighbour, "tcp", nodeIP+":30080"); return err != nil })
+	w.eventually("the node port is silent",
+		func() bool { _, _, err := ask(w.neighbour, "tcp", nodeIP+":30080"); return err != nil })
 	w.dropped(w.neighbour, nodeIP+":30080")
 	w.reaches(client, "tcp", nodeIP+":30080", a.ip, "") // the cluster's own Pods may use every endpoint
 	w.reaches(w.node, "tcp", nodeIP+":30080", a.ip, "")
@@ -142,7 +147,8 @@ func TestAffinity(t *testing.T) {
 	}
 	other := map[string]string{a.ip: b.ip, b.ip: a.ip}[first]
 	w.endpoints(end{ip: other, node: "n1"})
-	w.eventually("the client goes to who is left", func() bool { who, _, err := ask(client, "tcp", vip); return err == nil && who == other })
+	w.eventually("the client goes to who is left",
+		func() bool { who, _, err := ask(client, "tcp", vip); return err == nil && who == other })
 }
 
 func TestLoadBalancerSourceRanges(t *testing.T) {
@@ -161,7 +167,8 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 	defer w.run()()
 	w.reaches(w.neighbour, "tcp", "198.51.100.9:80", a.ip, "")
 	lb("203.0.113.0/24")
-	w.eventually("others are kept out", func() bool { _, _, err := ask(w.neighbour, "tcp", "198.51.100.9:80"); return err != nil })
+	w.eventually("others are kept out",
+		func() bool { _, _, err := ask(w.neighbour, "tcp", "198.51.100.9:80"); return err != nil })
 	w.dropped(w.neighbour, "198.51.100.9:80")
 }
 
@@ -184,13 +191,15 @@ func TestUDPConversationsFollow(t *testing.T) {
 	}
 	w.endpoints(end{ip: b.ip, node: "n1"})
 	w.eventually("the same socket hears the other endpoint", func() bool {
-		must(t, c.SetDeadline(time.Now().Add(200*time.Millisecond))) // a datagram on its way may be lost when the conversation is forgotten
+		// a datagram on its way may be lost when the conversation is forgotten
+		must(t, c.SetDeadline(time.Now().Add(200*time.Millisecond)))
 		who, _, err := answer(c, "udp")
 		return err == nil && who == b.ip
 	})
 }
 
-// The proxy may stop and start: connections live, Services work meanwhile, and what did not change is not touched.
+// The proxy may stop and start: connections live, Services work meanwhile, and what did not change
+// is not touched.
 func TestRestartAdopts(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -292,5 +301,6 @@ func TestSomebodyElsesTableFlushIsRepaired(t *testing.T) {
 	w.endpoints(end{ip: a.ip, node: "n1"}, end{ip: "10.199.0.99", node: "n1", state: "unready"})
 	// The next change is refused, so everything is compared and put right.
 	w.service(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP })
-	w.eventually("the Service works again", func() bool { who, _, err := ask(client, "tcp", vip); return err == nil && who == a.ip })
+	w.eventually("the Service works again",
+		func() bool { who, _, err := ask(client, "tcp", vip); return err == nil && who == a.ip })
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy"
 )
 
-// What somebody else does to the table is undone at once, without any change of a Service and without a look by the clock.
+// What somebody else does to the table is undone at once, without any change of a Service and
+// without a look by the clock.
 // row: NET-12
 func TestOthersChangesAreUndone(t *testing.T) {
 	t.Parallel()
@@ -72,7 +73,8 @@ func sameLines(a, b string) bool {
 	return true
 }
 
-// What was done while no proxy ran is found at the start: chains with more or fewer rules than they should have.
+// What was done while no proxy ran is found at the start: chains with more or fewer rules than they
+// should have.
 func TestAStartMendsWhatWasEdited(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -97,14 +99,16 @@ func TestAStartMendsWhatWasEdited(t *testing.T) {
 	}
 }
 
-// A proxy alone makes no alarm of what it does itself: after its first look it is at rest, and stays so after a change.
+// A proxy alone makes no alarm of what it does itself: after its first look it is at rest, and
+// stays so after a change.
 func TestOwnChangesAreNoAlarm(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.service(nil)
 	w.endpoints(end{ip: "10.199.0.8", node: "n1"})
 	table := w.table()
-	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{table}, MinSyncPeriod: time.Millisecond, Journal: w.facts})
+	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{table},
+		MinSyncPeriod: time.Millisecond, Journal: w.facts})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := w.start(ctx, p)

@@ -17,7 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sctp is a socket in n, to listen at or to connect to the address; net takes it for a stream like TCP's.
+// sctp is a socket in n, to listen at or to connect to the address; net takes it for a stream like
+// TCP's.
 func sctp(n ns.NetNS, at netip.AddrPort, listen bool) (f *os.File, err error) {
 	err = n.Do(func(ns.NetNS) error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_SCTP)
@@ -30,12 +31,14 @@ func sctp(n ns.NetNS, at netip.AddrPort, listen bool) (f *os.File, err error) {
 			return errors.Join(unix.Bind(fd, to), unix.Listen(fd, 8))
 		}
 		wait := unix.Timeval{Sec: 5}
-		return errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait), unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait), unix.Connect(fd, to))
+		return errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait),
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait), unix.Connect(fd, to))
 	})
 	return f, err
 }
 
-// A Service of SCTP: the kernel takes its rules, and where it speaks SCTP an association through the cluster IP reaches the endpoint.
+// A Service of SCTP: the kernel takes its rules, and where it speaks SCTP an association through
+// the cluster IP reaches the endpoint.
 func TestSCTP(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -44,9 +47,13 @@ func TestSCTP(t *testing.T) {
 		s.Spec.Type = v1.ServiceTypeNodePort
 		s.Spec.Ports = []v1.ServicePort{{Name: "s", Protocol: v1.ProtocolSCTP, Port: 80, NodePort: 30080}}
 	})
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("s"), Protocol: new(v1.ProtocolSCTP), Port: new(int32(8080))}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{a.ip}, NodeName: new("n1"), Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}}}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1",
+		Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("s"), Protocol: new(v1.ProtocolSCTP),
+			Port: new(int32(8080))}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{a.ip}, NodeName: new("n1"),
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}}}}
 	_, err := w.client.DiscoveryV1().EndpointSlices("default").Create(t.Context(), slice, metav1.CreateOptions{})
 	must(t, err)
 	defer w.run()()

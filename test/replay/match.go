@@ -12,11 +12,13 @@ import (
 	"sync"
 )
 
-// masks are the values that differ from run to run, as the recordings write them, and the form of what may stand in their place.
+// masks are the values that differ from run to run, as the recordings write them, and the form of
+// what may stand in their place.
 var masks = map[string]string{
-	"uid":        `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
-	"rv":         `\d+`,
-	"time":       `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}`,
+	"uid": `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+	"rv":  `\d+`,
+	"time": `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d ` +
+		`[+-]\d{4}`,
 	"age":        `(\d+[smhdy])+|<unknown>|<invalid>`,
 	"clusterIP":  `[0-9a-f.:]+`,
 	"nodePort":   `\d{4,5}`,
@@ -47,18 +49,23 @@ var masks = map[string]string{
 }
 
 // mask finds them; a number tells several of a kind apart where the recordings care.
-var mask = regexp.MustCompile(`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go version|` +
-	`cid|pod-ip|svc-ip|node-ip|r|digest|local-addr|port|nanos|dns error|dur|t)\d*>`)
+var mask = regexp.MustCompile(
+	`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go ` +
+		`version|` +
+		`cid|pod-ip|svc-ip|node-ip|r|digest|local-addr|port|nanos|dns error|dur|t)\d*>`)
 
-// internalText is what names the inside of a program and need not match (README of the recordings, "Replaying").
+// internalText is what names the inside of a program and need not match (README of the recordings,
+// "Replaying").
 var internalText = []struct {
 	find *regexp.Regexp
 	put  string
 }{
 	{regexp.MustCompile(`(?s)\n@@ .*$`), ""},
 	{regexp.MustCompile(`(?s)json: cannot unmarshal .*$`), "json: cannot unmarshal"},
-	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
-	{regexp.MustCompile(`(?s)Invalid value: \{"labels":.*\}: field is immutable$`), "Invalid value: a template: field is immutable"},
+	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|v1|v1beta1|v2)\.([A-Z]\w+)`),
+		"$2"},
+	{regexp.MustCompile(`(?s)Invalid value: \{"labels":.*\}: field is immutable$`),
+		"Invalid value: a template: field is immutable"},
 	{regexp.MustCompile(`in scheme "[^"]+"`), "in scheme"},
 }
 
@@ -151,7 +158,8 @@ func Compare(path string, want, got any) []Difference {
 	return differ(path, want, got)
 }
 
-// compareLists compares in order; of lists of unequal length it names what is missing and what is too much.
+// compareLists compares in order; of lists of unequal length it names what is missing and what is
+// too much.
 func compareLists(path string, want, got []any) []Difference {
 	var out []Difference
 	if len(want) == len(got) {

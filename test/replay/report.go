@@ -23,7 +23,8 @@ type Report struct {
 	Unequal []Unequal
 }
 
-// Add notes a case; near means equal in what clients act on (code, reason and causes, or states), though not in every word.
+// Add notes a case; near means equal in what clients act on (code, reason and causes, or states),
+// though not in every word.
 func (r *Report) Add(area string, same, near bool) {
 	if r.Areas == nil {
 		r.Areas = map[string]*AreaCount{}

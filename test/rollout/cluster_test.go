@@ -54,7 +54,8 @@ func newCluster(t *testing.T) *cluster {
 	if c.net, err = ports.ReserveNetwork("gxc"); err != nil {
 		t.Fatal(err)
 	}
-	c.args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", c.net.Bridge, "--pod-cidr", c.net.PodCIDR, "--service-cluster-ip-range", services,
+	c.args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", c.net.Bridge, "--pod-cidr",
+		c.net.PodCIDR, "--service-cluster-ip-range", services,
 		"--node-ip", "127.0.0.1", "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", ""}
 	for _, flag := range []string{"--secure-port", "--kubelet-port", "--scheduler-port"} {
 		port, err := ports.Free()
@@ -85,7 +86,8 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start() {
 	c.t.Helper()
 	var err error
-	if c.proc, err = process.Start(exec.Command(filepath.Join(c.bin, "gantry"), c.args...), filepath.Join(c.dir, "gantry.log")); err != nil {
+	if c.proc, err = process.Start(exec.Command(filepath.Join(c.bin, "gantry"), c.args...),
+		filepath.Join(c.dir, "gantry.log")); err != nil {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)

@@ -81,7 +81,8 @@ func (l *load) end(t *testing.T, pods int) {
 	l.done.Wait()
 	t.Logf("%d requests, %d failed, answered by %d Pods", l.requests, len(l.failed), len(l.last))
 	if len(l.last) < pods || l.requests < 200 {
-		t.Errorf("too little to prove anything: %d requests, answered by %d Pods, want %d", l.requests, len(l.last), pods)
+		t.Errorf("too little to prove anything: %d requests, answered by %d Pods, want %d", l.requests, len(l.last),
+			pods)
 	}
 	for _, f := range l.failed[:min(len(l.failed), 10)] {
 		t.Error(f)

@@ -23,14 +23,23 @@ const replicas = 3
 // web serves with a readiness probe and goes only when its endpoint has gone.
 func web() (*appsv1.Deployment, *corev1.Service) {
 	labels := map[string]string{"app": "web"}
-	container := corev1.Container{Name: "web", Image: agnhost, Args: []string{"netexec", "--http-port=8080"}, Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}}, PeriodSeconds: 1, FailureThreshold: 1},
-		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 3}}}}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))}},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(20)), Containers: []corev1.Container{container}}}}}
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels,
-		Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
+	container := corev1.Container{Name: "web", Image: agnhost, Args: []string{"netexec", "--http-port=8080"},
+		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Port: intstr.FromString("http")}}, PeriodSeconds: 1, FailureThreshold: 1},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 3}}}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(replicas)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(0)),
+					MaxSurge: new(intstr.FromInt32(1))}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(20)),
+					Containers: []corev1.Container{container}}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels,
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
 	return d, s
 }
 
@@ -65,15 +74,16 @@ func TestRollout(t *testing.T) {
 		l := begin(t, at...)
 		c.roll("second")
 		for range 2 {
-			c.eventually(60*time.Second, "another new Pod, and an old one that ends", func(context.Context) (string, bool) {
-				ending := 0
-				for _, p := range c.pods() {
-					if p.DeletionTimestamp != nil {
-						ending++
+			c.eventually(60*time.Second, "another new Pod, and an old one that ends",
+				func(context.Context) (string, bool) {
+					ending := 0
+					for _, p := range c.pods() {
+						if p.DeletionTimestamp != nil {
+							ending++
+						}
 					}
-				}
-				return fmt.Sprint(ending, " Pods end"), ending > 0
-			})
+					return fmt.Sprint(ending, " Pods end"), ending > 0
+				})
 			c.kill()
 			c.start()
 		}
@@ -96,7 +106,8 @@ func (c *cluster) as(t *testing.T) *cluster {
 func (c *cluster) roll(to string) {
 	c.t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"roll":%q}}}}}`, to)
-	if _, err := c.api.AppsV1().Deployments("default").Patch(c.t.Context(), "web", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := c.api.AppsV1().Deployments("default").Patch(c.t.Context(), "web", types.StrategicMergePatchType,
+		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -111,17 +122,21 @@ func (c *cluster) rolled(within time.Duration) {
 		}
 		n := len(c.pods())
 		x := d.Status
-		return fmt.Sprintf("%d Pods, %+v", n, x), x.ObservedGeneration == d.Generation && x.UpdatedReplicas == replicas && x.AvailableReplicas == replicas && x.Replicas == replicas && n == replicas
+		return fmt.Sprintf("%d Pods, %+v", n, x),
+			x.ObservedGeneration == d.Generation && x.UpdatedReplicas == replicas && x.AvailableReplicas == replicas &&
+				x.Replicas == replicas && n == replicas
 	})
 }
 
-// explained asks for a packet that arrives, one to a port that is not there, and why the Service works.
+// explained asks for a packet that arrives, one to a port that is not there, and why the Service
+// works.
 func (c *cluster) explained(s *corev1.Service) {
 	c.t.Helper()
 	var w packet.Result
 	from := c.pods()[0].Name
 	c.inspect(&w, "trace", "packet", "--from", "pod/"+from, "--to", "service/web:80")
-	if w.Outcome != packet.Delivered || len(w.Endpoints) != replicas || !strings.Contains(fmt.Sprint(w.Steps), "listens on") {
+	if w.Outcome != packet.Delivered || len(w.Endpoints) != replicas || !strings.Contains(fmt.Sprint(w.Steps),
+		"listens on") {
 		c.t.Errorf("to the Service: %+v", w)
 	}
 	w = packet.Result{}
@@ -141,7 +156,8 @@ func (c *cluster) explained(s *corev1.Service) {
 	}
 }
 
-// unready lets one Pod's probe fail: the slice says so, and the rules lead nobody there, within a second of the Pod's condition.
+// unready lets one Pod's probe fail: the slice says so, and the rules lead nobody there, within a
+// second of the Pod's condition.
 // row: PRB-15
 // row: PRB-31
 func (c *cluster) unready(at []string) {
@@ -149,7 +165,8 @@ func (c *cluster) unready(at []string) {
 	victim := c.pods()[0]
 	l := begin(c.t, at...)
 	defer l.stop()
-	c.eventually(time.Minute, "the Pod answers", func(context.Context) (string, bool) { return victim.Name, !l.answered(victim.Name).IsZero() })
+	c.eventually(time.Minute, "the Pod answers",
+		func(context.Context) (string, bool) { return victim.Name, !l.answered(victim.Name).IsZero() })
 	client := &http.Client{Timeout: 2 * time.Second}
 	if _, err := client.Get("http://" + victim.Status.PodIP + ":8080/toggle"); err != nil {
 		c.t.Fatal(err)
@@ -164,7 +181,8 @@ func (c *cluster) unready(at []string) {
 		return p.ResourceVersion, !ready(p)
 	})
 	c.eventually(time.Second, "the slice says so", func(ctx context.Context) (string, bool) {
-		list, err := c.api.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+		list, err := c.api.DiscoveryV1().EndpointSlices("default").List(ctx,
+			metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
 		if err != nil {
 			return err.Error(), false
 		}
@@ -197,12 +215,13 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// balanced makes the Service a load balancer: a node that only has a loopback address has none to give, and says so; one with an address for the
-// outside gives it.
+// balanced makes the Service a load balancer: a node that only has a loopback address has none to
+// give, and says so; one with an address for the outside gives it.
 func (c *cluster) balanced() {
 	c.t.Helper()
 	api := c.api.CoreV1()
-	if _, err := api.Services("default").Patch(c.t.Context(), "web", types.StrategicMergePatchType, []byte(`{"spec":{"type":"LoadBalancer"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := api.Services("default").Patch(c.t.Context(), "web", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"type":"LoadBalancer"}}`), metav1.PatchOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 	c.eventually(time.Minute, "an event that says why there is no address", func(ctx context.Context) (string, bool) {
@@ -210,14 +229,19 @@ func (c *cluster) balanced() {
 		if err != nil || len(list.Items) == 0 {
 			return fmt.Sprint(err), false
 		}
-		return list.Items[0].Message, strings.HasPrefix(list.Items[0].Message, "Error syncing load balancer: failed to ensure load balancer: no node has an address")
+		return list.Items[0].Message,
+			strings.HasPrefix(list.Items[0].Message,
+				"Error syncing load balancer: failed to ensure load balancer: no node has an address")
 	})
 	c.eventually(time.Minute, "the node's address", func(ctx context.Context) (string, bool) {
-		patch := `{"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"},{"type":"ExternalIP","address":"192.0.2.77"}]}}`
-		if _, err := api.Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		patch := `{"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"},{"type":"ExternalIP",` +
+			`"address":"192.0.2.77"}]}}`
+		if _, err := api.Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{}, "status"); err != nil {
 			return err.Error(), false
 		}
 		s, err := api.Services("default").Get(ctx, "web", metav1.GetOptions{})
-		return fmt.Sprint(s.Status, err), err == nil && len(s.Status.LoadBalancer.Ingress) == 1 && s.Status.LoadBalancer.Ingress[0].IP == "192.0.2.77"
+		return fmt.Sprint(s.Status, err), err == nil && len(s.Status.LoadBalancer.Ingress) == 1 &&
+			s.Status.LoadBalancer.Ingress[0].IP == "192.0.2.77"
 	})
 }

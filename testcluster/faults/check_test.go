@@ -31,7 +31,8 @@ func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 			return p
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("pod %s did not come to where it belongs: %v\n%s\n%s\n%s", name, err, w.transcript(), w.life(p, name), w.c.Dump())
+			w.t.Fatalf("pod %s did not come to where it belongs: %v\n%s\n%s\n%s", name, err, w.transcript(),
+				w.life(p, name), w.c.Dump())
 		}
 		<-tick.C
 	}
@@ -41,7 +42,8 @@ func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 func (w *fixture) life(p *v1.Pod, name string) string {
 	var b strings.Builder
 	if p != nil {
-		fmt.Fprintf(&b, "uid %s node %q deleted %v generation %d status %+v\n", p.UID, p.Spec.NodeName, p.DeletionTimestamp, p.Generation, p.Status)
+		fmt.Fprintf(&b, "uid %s node %q deleted %v generation %d status %+v\n", p.UID, p.Spec.NodeName,
+			p.DeletionTimestamp, p.Generation, p.Status)
 	}
 	for _, e := range w.c.Journal("default", name) {
 		fmt.Fprintf(&b, "%s %s %s: %s\n", e.At.Format("05.000"), e.Ref.UID, e.By, e.Fact.Line())
@@ -64,7 +66,8 @@ func (w *fixture) once() {
 	w.broken = nil
 }
 
-// settled waits until every Pod is where it belongs, and checks that the ones that stay have not felt anything.
+// settled waits until every Pod is where it belongs, and checks that the ones that stay have not
+// felt anything.
 func (w *fixture) settled() {
 	ctx, cancel := w.ctx()
 	defer cancel()
@@ -77,12 +80,14 @@ func (w *fixture) settled() {
 			if now == nil || now.UID != p.UID {
 				return true // it ended
 			}
-			return now.DeletionTimestamp == nil && (now.Status.Phase == v1.PodRunning || now.Status.Phase == v1.PodSucceeded)
+			return now.DeletionTimestamp == nil &&
+				(now.Status.Phase == v1.PodRunning || now.Status.Phase == v1.PodSucceeded)
 		})
 	}
 	for name, id := range w.stay {
 		p := w.wait(name, running)
-		if st := p.Status.ContainerStatuses[0]; st.ContainerID != id || st.RestartCount != 0 || st.State.Running == nil {
+		if st := p.Status.ContainerStatuses[0]; st.ContainerID != id || st.RestartCount != 0 ||
+			st.State.Running == nil {
 			w.t.Errorf("%s was container %s, is %+v", name, id, st)
 		}
 	}
@@ -114,7 +119,8 @@ func (w *fixture) orders(list []v1.Pod) {
 				asked[e.Ref.UID] = asked[e.Ref.UID] || f.Container == ""
 			case journal.ContainerStarted:
 				if asked[e.Ref.UID] {
-					w.t.Errorf("%s (%s): container %s started after its stop was asked for", name, e.Ref.UID, f.Container)
+					w.t.Errorf("%s (%s): container %s started after its stop was asked for", name, e.Ref.UID,
+						f.Container)
 				}
 			}
 		}
@@ -145,12 +151,14 @@ func (w *fixture) clear() {
 
 // kinds forgets faults of the runtime that nobody has used up.
 func (w *fixture) kinds() {
-	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox"} {
+	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer",
+		"StopPodSandbox", "RemovePodSandbox"} {
 		w.c.Fault(node, method, "")
 	}
 }
 
-// only waits until the node holds nothing but n Pods: what a Pod leaves is swept some time after it is gone from the API.
+// only waits until the node holds nothing but n Pods: what a Pod leaves is swept some time after it
+// is gone from the API.
 func (w *fixture) only(n int) {
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)

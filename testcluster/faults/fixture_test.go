@@ -42,7 +42,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	w := &fixture{t: t, c: testcluster.Start(t), stay: map[string]string{}, running: map[string]string{}, count: map[string]int{}, begun: time.Now(), down: map[string]bool{}}
+	w := &fixture{t: t, c: testcluster.Start(t), stay: map[string]string{}, running: map[string]string{},
+		count: map[string]int{}, begun: time.Now(), down: map[string]bool{}}
 	w.c.On(testcluster.Match{}, testcluster.Script{Main: w.main})
 	for i := range stays {
 		w.create(fmt.Sprintf("stay-%d", i), 0)
@@ -109,7 +110,8 @@ func (w *fixture) leave(p *testcluster.Process, uid string) {
 
 // logf notes a step.
 func (w *fixture) logf(format string, args ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+		args...))
 }
 
 func (w *fixture) transcript() string {
@@ -148,7 +150,8 @@ func (w *fixture) step(r *rand.Rand) {
 			w.kill("API server", w.c.KillAPI, w.c.StartAPI)
 		}
 	case 3:
-		method := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox"}[r.IntN(6)]
+		method := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox",
+			"RemovePodSandbox"}[r.IntN(6)]
 		fault := []string{"1*drop", "1*error(no luck)", "1*delay(30ms)", "1*late(30ms)"}[r.IntN(4)]
 		w.logf("the runtime's next %s: %s", method, fault)
 		w.c.Fault(node, method, fault)
@@ -191,7 +194,8 @@ func (w *fixture) restore() {
 		name  string
 		start func()
 	}{
-		{"API server", w.c.StartAPI}, {"runtime", func() { w.c.StartRuntime(node) }}, {"kubelet", func() { w.c.StartNode(node) }},
+		{"API server", w.c.StartAPI}, {"runtime", func() { w.c.StartRuntime(node) }},
+		{"kubelet", func() { w.c.StartNode(node) }},
 	} {
 		if w.down[part.name] {
 			w.logf("heal: start %s", part.name)
@@ -214,7 +218,8 @@ func (w *fixture) createBaseline() {
 	ctx, cancel := w.ctx()
 	defer cancel()
 	name := fmt.Sprintf("kept-%d", len(w.lines))
-	if _, err := w.c.Client.CoreV1().ConfigMaps("default").Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err == nil {
+	if _, err := w.c.Client.CoreV1().ConfigMaps("default").Create(ctx,
+		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err == nil {
 		w.baseline = append(w.baseline, name)
 	}
 }
@@ -243,12 +248,15 @@ func short(err error) string {
 	return "no answer"
 }
 
-// aPod makes a Pod: it runs; or it crashes, ends well, has an init container and a sidecar, or reads a ConfigMap and writes a volume.
+// aPod makes a Pod: it runs; or it crashes, ends well, has an init container and a sidecar, or
+// reads a ConfigMap and writes a volume.
 func aPod(name string, kind int) *v1.Pod {
 	one := int64(1)
-	uid := []v1.EnvVar{{Name: "UID", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
+	uid := []v1.EnvVar{
+		{Name: "UID", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
 	of := func(name string) v1.Container { return v1.Container{Name: name, Image: "app", Env: uid} }
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one, Containers: []v1.Container{of("app")}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one,
+		Containers: []v1.Container{of("app")}}}
 	always := v1.ContainerRestartPolicyAlways
 	switch kind {
 	case 1:
@@ -262,10 +270,14 @@ func aPod(name string, kind int) *v1.Pod {
 		p.Spec.InitContainers = []v1.Container{of("init"), side}
 	case 4:
 		p.Spec.Volumes = []v1.Volume{
-			{Name: "config", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
+			{Name: "config",
+				VolumeSource: v1.VolumeSource{
+					ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{
+						Name: "kube-root-ca.crt"}}}},
 			{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 		}
-		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "config", MountPath: "/etc/ca"}, {Name: "scratch", MountPath: "/scratch"}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "config", MountPath: "/etc/ca"},
+			{Name: "scratch", MountPath: "/scratch"}}
 	}
 	return p
 }

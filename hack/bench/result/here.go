@@ -50,7 +50,8 @@ func commit() string {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(hash))
-	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "*.go", "go.mod").Output()
+	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "*.go",
+		"go.mod").Output()
 	if err != nil || len(changed) > 0 {
 		name += "+changes"
 	}

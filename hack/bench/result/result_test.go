@@ -12,7 +12,8 @@ import (
 func TestRunsAreReadAsTheyWereWritten(t *testing.T) {
 	want := Here("start", "")
 	want.Figures = []Figure{
-		Durations("new directory/readyz", []time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}),
+		Durations("new directory/readyz", []time.Duration{3 * time.Millisecond, time.Millisecond,
+			2 * time.Millisecond}),
 		Value("gantry up/RSS", "MiB", 207),
 	}
 	file := filepath.Join(t.TempDir(), "new", "start.json")

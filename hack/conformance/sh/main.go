@@ -1,5 +1,6 @@
-// Command sh is the shell of the suite's busybox image: ash, which some tests know by its words; bash where the environment has names that ash drops
-// (ConfigMaps and Secrets with keys that are no identifiers).
+// Command sh is the shell of the suite's busybox image: ash, which some tests know by its words;
+// bash where the environment has names that ash drops (ConfigMaps and Secrets with keys that are no
+// identifiers).
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Package admission lists the opinions this server has about writes, one directory each, beside those of the library.
+// Package admission lists the opinions this server has about writes, one directory each, beside
+// those of the library.
 //
-// Chapter 1, written. A write that is authenticated and authorized passes every plugin: mutating halves first, then validating halves, in
-// upstream's order. In: what the server's initializers hand out. Out: names and factories.
-// To add one: a directory, and a line in Plugins.
+// A write that is authenticated and authorized passes every plugin: mutating halves first, then
+// validating halves, in upstream's order. In: what the server's initializers hand out. Out: names
+// and factories. To add one: a directory, and a line in Plugins.
 package admission

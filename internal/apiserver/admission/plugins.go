@@ -59,8 +59,9 @@ func Plugins(o Options) []Plugin {
 
 // Options switch what does not always fit.
 type Options struct {
-	// ProtectStorage puts finalizers on PersistentVolumes and claims so that they are not deleted while in use. It needs the protection
-	// controllers, which take the finalizers off; without them claims would never go.
+	// ProtectStorage puts finalizers on PersistentVolumes and claims so that they are not deleted
+	// while in use. It needs the protection controllers, which take the finalizers off; without
+	// them claims would never go.
 	ProtectStorage bool
 }
 

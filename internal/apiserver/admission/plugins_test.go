@@ -42,7 +42,8 @@ import (
 	own "github.com/gantry-project/gantry/internal/apiserver/admission"
 )
 
-// plugin makes a plugin over a world of objects; who holds group "signers" may do everything to signers.
+// plugin makes a plugin over a world of objects; who holds group "signers" may do everything to
+// signers.
 func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interface {
 	t.Helper()
 	for _, p := range own.Plugins(own.Options{ProtectStorage: true}) {
@@ -62,12 +63,14 @@ func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interf
 			w.SetExternalKubeInformerFactory(f)
 		}
 		if w, ok := out.(initializer.WantsAuthorizer); ok {
-			w.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-				if slices.Contains(a.GetUser().GetGroups(), "signers") {
-					return authorizer.DecisionAllow, "", nil
-				}
-				return authorizer.DecisionNoOpinion, "", nil
-			}))
+			w.SetAuthorizer(
+				authorizer.AuthorizerFunc(func(_ context.Context,
+					a authorizer.Attributes) (authorizer.Decision, string, error) {
+					if slices.Contains(a.GetUser().GetGroups(), "signers") {
+						return authorizer.DecisionAllow, "", nil
+					}
+					return authorizer.DecisionNoOpinion, "", nil
+				}))
 		}
 		if v, ok := out.(admission.InitializationValidator); ok {
 			if err := v.ValidateInitialization(); err != nil {
@@ -127,7 +130,8 @@ func (w attributesCase) attributes(t *testing.T) admission.Attributes {
 	if name == "" {
 		name = m.GetName()
 	}
-	return admission.NewAttributesRecord(w.obj, w.old, gvks[0], m.GetNamespace(), name, gvr, w.sub, op, nil, false, w.by)
+	return admission.NewAttributesRecord(w.obj, w.old, gvks[0], m.GetNamespace(), name, gvr, w.sub, op, nil, false,
+		w.by)
 }
 
 // run passes a write through the mutating, then the validating half.
@@ -189,10 +193,13 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 		have []corev1.Toleration
 		want int
 	}{
-		"none":                  {nil, 2},
-		"one of its own":        {[]corev1.Toleration{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(5))}}, 2},
-		"everything":            {[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, 1},
-		"everything NoSchedule": {[]corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, 3},
+		"none": {nil, 2},
+		"one of its own": {
+			[]corev1.Toleration{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr(int64(5))}}, 2},
+		"everything": {[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, 1},
+		"everything NoSchedule": {
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, 3},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -220,17 +227,25 @@ func TestPriority(t *testing.T) {
 		value  int32
 		policy corev1.PreemptionPolicy
 	}{
-		"named":                  {func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }, "", 100, corev1.PreemptLowerPriority},
-		"default":                {func(*corev1.Pod) {}, "", 7, corev1.PreemptLowerPriority},
-		"never preempts":         {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
-		"system without object":  {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "", 2000000000, corev1.PreemptLowerPriority},
-		"unknown":                {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" }, "no PriorityClass with name x was found", 0, ""},
-		"own number":             {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) }, "the integer value of priority (9) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name", 0, ""},
-		"own policy, no class's": {func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never }, "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority", 0, ""},
-		"same number":            {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(7)) }, "", 7, corev1.PreemptLowerPriority},
+		"named": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }, "", 100,
+			corev1.PreemptLowerPriority},
+		"default":        {func(*corev1.Pod) {}, "", 7, corev1.PreemptLowerPriority},
+		"never preempts": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
+		"system without object": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "",
+			2000000000, corev1.PreemptLowerPriority},
+		"unknown": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" },
+			"no PriorityClass with name x was found", 0, ""},
+		"own number": {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) },
+			"the integer value of priority (9) must not be provided in pod spec; priority admission controller " +
+				"computed 7 from the given PriorityClass name", 0, ""},
+		"own policy, no class's": {func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never },
+			"the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission " +
+				"controller computed PreemptLowerPriority", 0, ""},
+		"same number": {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(7)) }, "", 7, corev1.PreemptLowerPriority},
 		"own policy": {func(p *corev1.Pod) {
 			p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = "calm", ptr(corev1.PreemptLowerPriority)
-		}, "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never", 0, ""},
+		}, "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority " +
+			"admission controller computed Never", 0, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -249,9 +264,11 @@ func TestPriority(t *testing.T) {
 	}
 	expect(t, run(t, p, attributesCase{obj: class("second", 1, true), resource: "priorityclasses"}), "")
 	second := class("second", 1, true)
-	a := admission.NewAttributesRecord(second, nil, schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "", "second",
+	a := admission.NewAttributesRecord(second, nil, schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "",
+		"second",
 		schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "", admission.Create, nil, false, nil)
-	expect(t, p.(admission.ValidationInterface).Validate(t.Context(), a, nil), "PriorityClass std is already marked as default. Only one default can exist")
+	expect(t, p.(admission.ValidationInterface).Validate(t.Context(), a, nil),
+		"PriorityClass std is already marked as default. Only one default can exist")
 }
 
 func TestServiceAccountMounts(t *testing.T) {
@@ -262,12 +279,15 @@ func TestServiceAccountMounts(t *testing.T) {
 
 	o := pod()
 	expect(t, run(t, p, attributesCase{obj: o}), "")
-	if o.Spec.ServiceAccountName != "default" || o.Spec.DeprecatedServiceAccount != "default" || o.Spec.ImagePullSecrets[0].Name != "pull" {
+	if o.Spec.ServiceAccountName != "default" || o.Spec.DeprecatedServiceAccount != "default" ||
+		o.Spec.ImagePullSecrets[0].Name != "pull" {
 		t.Errorf("%+v", o.Spec)
 	}
 	v := o.Spec.Volumes[0]
-	if !strings.HasPrefix(v.Name, "kube-api-access-") || len(v.Name) != len("kube-api-access-")+5 || *v.Projected.DefaultMode != 0o644 ||
-		*v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds != 3607 || v.Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
+	if !strings.HasPrefix(v.Name, "kube-api-access-") || len(v.Name) != len("kube-api-access-")+5 ||
+		*v.Projected.DefaultMode != 0o644 ||
+		*v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds != 3607 ||
+		v.Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
 		v.Projected.Sources[2].DownwardAPI.Items[0].FieldRef.FieldPath != "metadata.namespace" {
 		t.Errorf("%+v", v)
 	}
@@ -309,19 +329,26 @@ func TestServiceAccountRefuses(t *testing.T) {
 	secret := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Spec.ServiceAccountName = "strict"
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}}}
+			p.Spec.Volumes = []corev1.Volume{
+				{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}}}
 		}
 	}
 	for name, c := range map[string]struct {
 		obj  *corev1.Pod
 		want string
 	}{
-		"absent account":      {pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "gone" }), `pods "p" is forbidden: error looking up service account ns/gone: serviceaccount "gone" not found`},
-		"mirror":              {pod(mirror), ""},
-		"mirror with account": {pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }), "a mirror pod may not reference service accounts"},
-		"mirror with secret":  {pod(mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} }), "a mirror pod may not reference secrets"},
-		"secret listed":       {pod(secret("listed")), ""},
-		"secret not listed":   {pod(secret("other")), `volume with secret.secretName="other" is not allowed because service account strict does not reference that secret`},
+		"absent account": {pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "gone" }),
+			`pods "p" is forbidden: error looking up service account ns/gone: serviceaccount "gone" not found`},
+		"mirror": {pod(mirror), ""},
+		"mirror with account": {pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }),
+			"a mirror pod may not reference service accounts"},
+		"mirror with secret": {
+			pod(mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} }),
+			"a mirror pod may not reference secrets"},
+		"secret listed": {pod(secret("listed")), ""},
+		"secret not listed": {pod(secret("other")),
+			`volume with secret.secretName="other" is not allowed because service account strict does not reference ` +
+				`that secret`},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, run(t, p, attributesCase{obj: c.obj}), c.want) })
 	}
@@ -329,7 +356,8 @@ func TestServiceAccountRefuses(t *testing.T) {
 
 func TestLimitRanger(t *testing.T) {
 	limits := func(items ...corev1.LimitRangeItem) *corev1.LimitRange {
-		return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lr"}, Spec: corev1.LimitRangeSpec{Limits: items}}
+		return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lr"},
+			Spec: corev1.LimitRangeSpec{Limits: items}}
 	}
 	with := func(requests, limits corev1.ResourceList) *corev1.Pod {
 		return pod(func(p *corev1.Pod) {
@@ -342,22 +370,38 @@ func TestLimitRanger(t *testing.T) {
 		f(&i)
 		return i
 	}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}, Spec: corev1.PersistentVolumeClaimSpec{
-		Resources: corev1.VolumeResourceRequirements{Requests: list("storage", "1Gi")},
-	}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			Resources: corev1.VolumeResourceRequirements{Requests: list("storage", "1Gi")},
+		}}
 	for name, c := range map[string]struct {
 		limits corev1.LimitRangeItem
 		obj    runtime.Object
 		want   string
 	}{
-		"pod over the limit":  {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }), with(nil, list("memory", "3Gi")), `pods "p" is forbidden: maximum memory usage per Pod is 2Gi, but limit is 3Gi`},
-		"pod without limit":   {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }), with(nil, nil), "maximum memory usage per Pod is 2Gi.  No limit is specified"},
-		"container too small": {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }), with(list("cpu", "50m"), nil), "minimum cpu usage per Container is 100m, but request is 50m"},
-		"no request":          {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }), with(nil, nil), "minimum cpu usage per Container is 100m.  No request is specified"},
-		"ratio":               {item("Container", func(i *corev1.LimitRangeItem) { i.MaxLimitRequestRatio = list("cpu", "2") }), with(list("cpu", "100m"), list("cpu", "500m")), "cpu max limit to request ratio per Container is 2, but provided ratio is 5.000000"},
-		"two limits broken":   {item("Container", func(i *corev1.LimitRangeItem) { i.Max = list("cpu", "1", "memory", "1Gi") }), with(nil, list("cpu", "2", "memory", "2Gi")), "[maximum cpu usage per Container is 1, but limit is 2, maximum memory usage per Container is 1Gi, but limit is 2Gi]"},
-		"claim":               {item("PersistentVolumeClaim", func(i *corev1.LimitRangeItem) { i.Max = list("storage", "1Mi") }), claim, `maximum storage usage per PersistentVolumeClaim is 1Mi, but request is 1Gi`},
-		"fits":                {item("Container", func(i *corev1.LimitRangeItem) { i.Max, i.Min = list("cpu", "1"), list("cpu", "10m") }), with(list("cpu", "1"), list("cpu", "1")), ""},
+		"pod over the limit": {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }),
+			with(nil, list("memory", "3Gi")),
+			`pods "p" is forbidden: maximum memory usage per Pod is 2Gi, but limit is 3Gi`},
+		"pod without limit": {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }),
+			with(nil, nil), "maximum memory usage per Pod is 2Gi.  No limit is specified"},
+		"container too small": {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }),
+			with(list("cpu", "50m"), nil), "minimum cpu usage per Container is 100m, but request is 50m"},
+		"no request": {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }),
+			with(nil, nil), "minimum cpu usage per Container is 100m.  No request is specified"},
+		"ratio": {
+			item("Container", func(i *corev1.LimitRangeItem) { i.MaxLimitRequestRatio = list("cpu", "2") }),
+			with(list("cpu", "100m"), list("cpu", "500m")),
+			"cpu max limit to request ratio per Container is 2, but provided ratio is 5.000000"},
+		"two limits broken": {
+			item("Container", func(i *corev1.LimitRangeItem) { i.Max = list("cpu", "1", "memory", "1Gi") }),
+			with(nil, list("cpu", "2", "memory", "2Gi")),
+			"[maximum cpu usage per Container is 1, but limit is 2, maximum memory usage per Container is 1Gi, but " +
+				"limit is 2Gi]"},
+		"claim": {item("PersistentVolumeClaim", func(i *corev1.LimitRangeItem) { i.Max = list("storage", "1Mi") }),
+			claim, `maximum storage usage per PersistentVolumeClaim is 1Mi, but request is 1Gi`},
+		"fits": {item("Container",
+			func(i *corev1.LimitRangeItem) { i.Max, i.Min = list("cpu", "1"), list("cpu", "10m") }),
+			with(list("cpu", "1"), list("cpu", "1")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, run(t, plugin(t, "LimitRanger", limits(c.limits)), attributesCase{obj: c.obj}), c.want)
@@ -369,7 +413,8 @@ func TestLimitRanger(t *testing.T) {
 		i.Default, i.DefaultRequest = list("cpu", "1", "memory", "1Gi"), list("cpu", "100m")
 	})))
 	expect(t, run(t, p, attributesCase{obj: o}), "")
-	want := "LimitRanger plugin set: cpu request for container c; memory limit for container c; cpu request for init container i; cpu, memory limit for init container i"
+	want := "LimitRanger plugin set: cpu request for container c; memory limit for container c; cpu request for init " +
+		"container i; cpu, memory limit for init container i"
 	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want {
 		t.Errorf("annotation %q", got)
 	}
@@ -380,25 +425,30 @@ func TestLimitRanger(t *testing.T) {
 
 func TestRuntimeClass(t *testing.T) {
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Handler: "vm",
-		Overhead:   &nodev1.Overhead{PodFixed: list("memory", "64Mi")},
-		Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"vm": "yes"}, Tolerations: []corev1.Toleration{{Key: "vm", Operator: corev1.TolerationOpExists}}},
+		Overhead: &nodev1.Overhead{PodFixed: list("memory", "64Mi")},
+		Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"vm": "yes"},
+			Tolerations: []corev1.Toleration{{Key: "vm", Operator: corev1.TolerationOpExists}}},
 	}
 	p := plugin(t, "RuntimeClass", class)
 	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.RuntimeClassName = &name } }
 	o := pod(named("vm"))
 	expect(t, run(t, p, attributesCase{obj: o}), "")
-	if q := o.Spec.Overhead["memory"]; q.String() != "64Mi" || o.Spec.NodeSelector["vm"] != "yes" || len(o.Spec.Tolerations) != 1 {
+	if q := o.Spec.Overhead["memory"]; q.String() != "64Mi" || o.Spec.NodeSelector["vm"] != "yes" ||
+		len(o.Spec.Tolerations) != 1 {
 		t.Errorf("%+v", o.Spec)
 	}
 	for name, c := range map[string]struct {
 		obj  *corev1.Pod
 		want string
 	}{
-		"unknown":            {pod(named("x")), `pod rejected: RuntimeClass "x" not found`},
-		"other overhead":     {pod(named("vm"), func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }), "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"},
-		"overhead, no class": {pod(func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }), "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"},
-		"other node":         {pod(named("vm"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"vm": "no"} }), "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no"},
-		"no class":           {pod(), ""},
+		"unknown": {pod(named("x")), `pod rejected: RuntimeClass "x" not found`},
+		"other overhead": {pod(named("vm"), func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }),
+			"pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"},
+		"overhead, no class": {pod(func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }),
+			"pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"},
+		"other node": {pod(named("vm"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"vm": "no"} }),
+			"conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no"},
+		"no class": {pod(), ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, run(t, p, attributesCase{obj: c.obj}), c.want) })
 	}
@@ -413,11 +463,13 @@ func TestStorage(t *testing.T) {
 		return c
 	}
 	claim := func(class *string, size string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
-		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: list("storage", size)},
-		}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: list("storage", size)},
+			}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 	}
-	world := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)), class("fixed", false, ptr(false))}
+	world := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)),
+		class("fixed", false, ptr(false))}
 	o := claim(nil, "1Gi", "")
 	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), attributesCase{obj: o}), "")
 	if o.Spec.StorageClassName == nil || *o.Spec.StorageClassName != "a" {
@@ -433,9 +485,11 @@ func TestStorage(t *testing.T) {
 		old, now *corev1.PersistentVolumeClaim
 		want     string
 	}{
-		"grows":     {claim(ptr("grows"), "1Gi", corev1.ClaimBound), claim(ptr("grows"), "2Gi", corev1.ClaimBound), ""},
-		"fixed":     {claim(ptr("fixed"), "1Gi", corev1.ClaimBound), claim(ptr("fixed"), "2Gi", corev1.ClaimBound), "only dynamically provisioned pvc can be resized"},
-		"not bound": {claim(ptr("grows"), "1Gi", corev1.ClaimPending), claim(ptr("grows"), "2Gi", ""), "Only bound persistent volume claims can be expanded"},
+		"grows": {claim(ptr("grows"), "1Gi", corev1.ClaimBound), claim(ptr("grows"), "2Gi", corev1.ClaimBound), ""},
+		"fixed": {claim(ptr("fixed"), "1Gi", corev1.ClaimBound), claim(ptr("fixed"), "2Gi", corev1.ClaimBound),
+			"only dynamically provisioned pvc can be resized"},
+		"not bound": {claim(ptr("grows"), "1Gi", corev1.ClaimPending), claim(ptr("grows"), "2Gi", ""),
+			"Only bound persistent volume claims can be expanded"},
 		"unchanged": {claim(ptr("fixed"), "1Gi", ""), claim(ptr("fixed"), "1Gi", ""), ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, run(t, resize, attributesCase{obj: c.now, old: c.old}), c.want) })
@@ -444,9 +498,11 @@ func TestStorage(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 	expect(t, run(t, inUse, attributesCase{obj: o}), "")
 	expect(t, run(t, inUse, attributesCase{obj: pv}), "")
-	attributes := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "d.example.com"}
+	attributes := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"},
+		DriverName: "d.example.com"}
 	expect(t, run(t, inUse, attributesCase{obj: attributes, resource: "volumeattributesclasses"}), "")
-	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers, []string{"kubernetes.io/pv-protection"}) ||
+	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers,
+		[]string{"kubernetes.io/pv-protection"}) ||
 		!slices.Equal(attributes.Finalizers, []string{"kubernetes.io/vac-protection"}) {
 		t.Errorf("%v %v %v", o.Finalizers, pv.Finalizers, attributes.Finalizers)
 	}
@@ -458,7 +514,8 @@ func request(t *testing.T, groups ...string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: groups}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,7 +524,8 @@ func request(t *testing.T, groups ...string) []byte {
 
 func TestCertificates(t *testing.T) {
 	csr := func(signer string, groups ...string) *certificatesv1.CertificateSigningRequest {
-		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Request: request(t, groups...)}}
+		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"},
+			Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Request: request(t, groups...)}}
 	}
 	signed := csr("example.com/a")
 	signed.Status.Certificate = []byte("x")
@@ -479,15 +537,24 @@ func TestCertificates(t *testing.T) {
 		write  attributesCase
 		want   string
 	}{
-		"approve":          {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: may}, ""},
-		"may not approve":  {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: not}, `user not permitted to approve requests with signerName "example.com/a"`},
-		"may not sign":     {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status", by: not}, `user not permitted to sign requests with signerName "example.com/a"`},
-		"sign":             {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status", by: may}, ""},
-		"another status":   {"CertificateSigning", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "status", by: not}, ""},
-		"master":           {"CertificateSubjectRestriction", attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "system:masters")}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
-		"no master":        {"CertificateSubjectRestriction", attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "dev")}, ""},
-		"not parsed":       {"CertificateSubjectRestriction", attributesCase{obj: broken}, "failed to parse CSR"},
-		"master elsewhere": {"CertificateSubjectRestriction", attributesCase{obj: csr("example.com/a", "system:masters")}, ""},
+		"approve": {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"),
+			sub: "approval", by: may}, ""},
+		"may not approve": {"CertificateApproval", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"),
+			sub: "approval", by: not}, `user not permitted to approve requests with signerName "example.com/a"`},
+		"may not sign": {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status",
+			by: not}, `user not permitted to sign requests with signerName "example.com/a"`},
+		"sign": {"CertificateSigning", attributesCase{obj: signed, old: csr("example.com/a"), sub: "status",
+			by: may}, ""},
+		"another status": {"CertificateSigning", attributesCase{obj: csr("example.com/a"), old: csr("example.com/a"),
+			sub: "status", by: not}, ""},
+		"master": {"CertificateSubjectRestriction",
+			attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "system:masters")},
+			"use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
+		"no master": {"CertificateSubjectRestriction",
+			attributesCase{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "dev")}, ""},
+		"not parsed": {"CertificateSubjectRestriction", attributesCase{obj: broken}, "failed to parse CSR"},
+		"master elsewhere": {"CertificateSubjectRestriction",
+			attributesCase{obj: csr("example.com/a", "system:masters")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, run(t, plugin(t, c.plugin), c.write), c.want) })
 	}
@@ -496,7 +563,8 @@ func TestCertificates(t *testing.T) {
 // row: SEC-06
 func TestPodSecurity(t *testing.T) {
 	ns := func(level string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
 	}
 	privileged := pod(func(p *corev1.Pod) {
 		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
@@ -506,9 +574,13 @@ func TestPodSecurity(t *testing.T) {
 		obj   *corev1.Pod
 		want  string
 	}{
-		"restricted":         {"restricted", pod(), `pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (containers "i", "c" must set securityContext.allowPrivilegeEscalation=false)`},
-		"baseline":           {"baseline", pod(), ""},
-		"privileged by base": {"baseline", privileged, `violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)`},
+		"restricted": {"restricted", pod(),
+			`pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false ` +
+				`(containers "i", "c" must set securityContext.allowPrivilegeEscalation=false)`},
+		"baseline": {"baseline", pod(), ""},
+		"privileged by base": {"baseline", privileged,
+			`violates PodSecurity "baseline:latest": privileged (container "c" must not set ` +
+				`securityContext.privileged=true)`},
 		"privileged is free": {"privileged", privileged, ""},
 		"windows is not linux": {"restricted", pod(func(p *corev1.Pod) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
@@ -521,8 +593,9 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// Each of the three modes has a level and a version of its own: enforce refuses, warn tells the caller, audit tells the log. A template is never refused; of
-// what would be refused later its writer is warned, with or without warn.
+// Each of the three modes has a level and a version of its own: enforce refuses, warn tells the
+// caller, audit tells the log. A template is never refused; of what would be refused later its
+// writer is warned, with or without warn.
 func TestPodSecurityModes(t *testing.T) {
 	const at = "pod-security.kubernetes.io/"
 	ns := func(labels map[string]string) *corev1.Namespace {
@@ -532,47 +605,70 @@ func TestPodSecurityModes(t *testing.T) {
 		}
 		return n
 	}
-	// The level restricted asks for seccomp profiles since v1.19 and for capabilities to be dropped since v1.22.
+	// The level restricted asks for seccomp profiles since v1.19 and for capabilities to be dropped
+	// since v1.22.
 	almost := pod(func(p *corev1.Pod) {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
 		for _, c := range []*corev1.Container{&p.Spec.InitContainers[0], &p.Spec.Containers[0]} {
 			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false)}
 		}
 	})
-	replicas := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: pod().Spec}}}
-	const capabilities = `unrestricted capabilities (containers "i", "c" must set securityContext.capabilities.drop=["ALL"])`
-	const seccomp = `seccompProfile (pod or containers "i", "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+	replicas := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"},
+		Spec: appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: pod().Spec}}}
+	const capabilities = `unrestricted capabilities (containers "i", "c" must set ` +
+		`securityContext.capabilities.drop=["ALL"])`
+	const seccomp = `seccompProfile (pod or containers "i", "c" must set securityContext.seccompProfile.type to ` +
+		`"RuntimeDefault" or "Localhost")`
 	for name, c := range map[string]struct {
 		labels               map[string]string
 		obj                  runtime.Object
 		refused, warned, log string
 	}{
-		"an old version knows less":     {labels: map[string]string{"enforce": "restricted", "enforce-version": "v1.18"}, obj: almost},
-		"a newer one knows more":        {labels: map[string]string{"enforce": "restricted", "enforce-version": "v1.19"}, obj: almost, refused: `violates PodSecurity "restricted:v1.19": ` + seccomp},
-		"the latest":                    {labels: map[string]string{"enforce": "restricted", "enforce-version": "latest"}, obj: almost, refused: `violates PodSecurity "restricted:latest": ` + capabilities + ", " + seccomp},
-		"warn alone":                    {labels: map[string]string{"warn": "restricted", "warn-version": "v1.20"}, obj: almost, warned: `would violate PodSecurity "restricted:v1.20": ` + seccomp},
-		"audit alone":                   {labels: map[string]string{"audit": "restricted", "audit-version": "v1.20"}, obj: almost, log: `audit-violations=would violate PodSecurity "restricted:v1.20": ` + seccomp},
-		"warned under another level":    {labels: map[string]string{"enforce": "baseline", "warn": "restricted"}, obj: almost, warned: `would violate PodSecurity "restricted:latest"`},
-		"refused is not warned of too":  {labels: map[string]string{"enforce": "restricted", "warn": "restricted", "audit": "restricted"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`, log: `audit-violations=would violate`},
-		"the level that was enforced":   {labels: map[string]string{"enforce": "baseline"}, obj: almost, log: "enforce-policy=baseline:latest"},
-		"a template is not refused":     {labels: map[string]string{"enforce": "restricted", "warn": "restricted"}, obj: replicas, warned: `would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
-		"a template under enforce only": {labels: map[string]string{"enforce": "restricted"}, obj: replicas, warned: `would violate PodSecurity "restricted:latest"`},
-		"a level that is none":          {labels: map[string]string{"enforce": "strict"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`, log: `error=Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`},
+		"an old version knows less": {labels: map[string]string{"enforce": "restricted",
+			"enforce-version": "v1.18"}, obj: almost},
+		"a newer one knows more": {labels: map[string]string{"enforce": "restricted",
+			"enforce-version": "v1.19"}, obj: almost, refused: `violates PodSecurity "restricted:v1.19": ` + seccomp},
+		"the latest": {labels: map[string]string{"enforce": "restricted",
+			"enforce-version": "latest"}, obj: almost,
+			refused: `violates PodSecurity "restricted:latest": ` + capabilities + ", " + seccomp},
+		"warn alone": {labels: map[string]string{"warn": "restricted", "warn-version": "v1.20"},
+			obj: almost, warned: `would violate PodSecurity "restricted:v1.20": ` + seccomp},
+		"audit alone": {labels: map[string]string{"audit": "restricted", "audit-version": "v1.20"},
+			obj: almost, log: `audit-violations=would violate PodSecurity "restricted:v1.20": ` + seccomp},
+		"warned under another level": {labels: map[string]string{"enforce": "baseline", "warn": "restricted"},
+			obj: almost, warned: `would violate PodSecurity "restricted:latest"`},
+		"refused is not warned of too": {labels: map[string]string{"enforce": "restricted", "warn": "restricted",
+			"audit": "restricted"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`,
+			log: `audit-violations=would violate`},
+		"the level that was enforced": {labels: map[string]string{"enforce": "baseline"}, obj: almost,
+			log: "enforce-policy=baseline:latest"},
+		"a template is not refused": {labels: map[string]string{"enforce": "restricted", "warn": "restricted"},
+			obj: replicas, warned: `would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
+		"a template under enforce only": {labels: map[string]string{"enforce": "restricted"}, obj: replicas,
+			warned: `would violate PodSecurity "restricted:latest"`},
+		"a level that is none": {labels: map[string]string{"enforce": "strict"}, obj: almost,
+			refused: `violates PodSecurity "restricted:latest"`,
+			log: `error=Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid ` +
+				`value: "strict": must be one of privileged, baseline, restricted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := &warningRecorder{}
 			ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), told))
 			_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil)
 			a := attributesCase{obj: c.obj}.attributes(t)
-			expect(t, plugin(t, "PodSecurity", ns(c.labels)).(admission.ValidationInterface).Validate(ctx, a, nil), c.refused)
-			if got := strings.Join(told.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got, c.warned) {
+			expect(t, plugin(t, "PodSecurity", ns(c.labels)).(admission.ValidationInterface).Validate(ctx, a, nil),
+				c.refused)
+			if got := strings.Join(told.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got,
+				c.warned) {
 				t.Errorf("warned %q, want %q", got, c.warned)
 			}
 			key, want, _ := strings.Cut(c.log, "=")
-			if got, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(at + key); key != "" && !strings.Contains(got, want) {
+			if got, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(at + key); key != "" && !strings.Contains(got,
+				want) {
 				t.Errorf("the audit log has %s %q, want %q", key, got, want)
 			}
-			if _, noted := audit.AuditContextFrom(ctx).GetEventAnnotation(at + "audit-violations"); noted != strings.HasPrefix(c.log, "audit-violations") {
+			if _, noted := audit.AuditContextFrom(ctx).GetEventAnnotation(at + "audit-violations"); noted !=
+				strings.HasPrefix(c.log, "audit-violations") {
 				t.Errorf("the audit log has violations: %t", noted)
 			}
 		})
@@ -610,16 +706,19 @@ func TestNodeRestriction(t *testing.T) {
 	mirror := func(change ...func(*corev1.Pod)) *corev1.Pod {
 		return pod(append([]func(*corev1.Pod){func(p *corev1.Pod) {
 			p.Annotations, p.Spec.NodeName = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, "n1"
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "node-uid", Controller: ptr(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "node-uid",
+				Controller: ptr(true)}}
 		}}, change...)...)
 	}
 	label := func(k string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Labels = map[string]string{k: "x"} }
 	}
 	token := func(uid string) *authenticationv1.TokenRequest {
-		return &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}, Spec: authenticationv1.TokenRequestSpec{
-			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "p", UID: types.UID(uid)},
-		}}
+		return &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"},
+			Spec: authenticationv1.TokenRequestSpec{
+				BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "p",
+					UID: types.UID(uid)},
+			}}
 	}
 	lease := func(ns, name string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
@@ -631,58 +730,122 @@ func TestNodeRestriction(t *testing.T) {
 		write attributesCase
 		want  string
 	}{
-		"others are free":        {here, attributesCase{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
-		"own node":               {here, attributesCase{obj: node("n1")}, ""},
-		"another node":           {here, attributesCase{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
-		"own labels":             {here, attributesCase{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
-		"label of any domain":    {here, attributesCase{obj: node("n1", label("example.com/x"))}, ""},
-		"role label":             {here, attributesCase{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
-		"restricted label":       {here, attributesCase{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
-		"label later":            {here, attributesCase{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, "is not allowed to modify labels: foo.k8s.io/x"},
-		"taints":                 {here, attributesCase{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
-		"owners":                 {here, attributesCase{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
-		"delete another":         {here, attributesCase{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
-		"no mirror":              {here, attributesCase{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
-		"mirror":                 {here, attributesCase{obj: mirror()}, ""},
-		"mirror elsewhere":       {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
-		"mirror without owner":   {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
-		"mirror of an old node":  {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
-		"mirror with secret":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
-		"delete its pod":         {here, attributesCase{old: bound("n1"), op: admission.Delete}, ""},
-		"delete another's pod":   {elsewhere, attributesCase{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"status":                 {here, attributesCase{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
-		"status of another's":    {here, attributesCase{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
-		"labels by status":       {here, attributesCase{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
-		"exec":                   {here, attributesCase{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
-		"token":                  {here, attributesCase{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
-		"token without uid":      {here, attributesCase{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
-		"token of a pod gone by": {here, attributesCase{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
-		"token of another's pod": {elsewhere, attributesCase{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
-		"lease":                  {here, attributesCase{obj: lease("kube-node-lease", "n1")}, ""},
-		"another's lease":        {here, attributesCase{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
-		"lease elsewhere":        {here, attributesCase{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
-		"nameless node":          {here, attributesCase{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
-		"evict its pod":          {here, attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, ""},
-		"evict another's pod":    {elsewhere, attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, "node n1 can only evict pods with spec.nodeName set to itself"},
-		"update a pod":           {here, attributesCase{obj: bound("n1"), old: bound("n1")}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
+		"others are free": {here, attributesCase{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
+		"own node":        {here, attributesCase{obj: node("n1")}, ""},
+		"another node": {here, attributesCase{obj: node("n2")},
+			`node "n1" is not allowed to modify node "n2"`},
+		"own labels":          {here, attributesCase{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
+		"label of any domain": {here, attributesCase{obj: node("n1", label("example.com/x"))}, ""},
+		"role label": {here, attributesCase{obj: node("n1", label("node-role.kubernetes.io/x"))},
+			`node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
+		"restricted label": {here, attributesCase{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))},
+			"is not allowed to set the following labels"},
+		"label later": {here, attributesCase{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))},
+			"is not allowed to modify labels: foo.k8s.io/x"},
+		"taints": {here,
+			attributesCase{obj: node("n1"),
+				old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })},
+			`node "n1" is not allowed to modify taints`},
+		"owners": {here,
+			attributesCase{
+				obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }),
+				old: node("n1")}, "ownerReferences"},
+		"delete another": {here, attributesCase{old: node("n2"), op: admission.Delete},
+			`node "n1" is not allowed to modify node "n2"`},
+		"no mirror": {here, attributesCase{obj: pod()},
+			`pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
+		"mirror": {here, attributesCase{obj: mirror()}, ""},
+		"mirror elsewhere": {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })},
+			`node "n1" can only create pods with spec.nodeName set to itself`},
+		"mirror without owner": {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })},
+			"owner reference set to itself"},
+		"mirror of an old node": {here,
+			attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })},
+			"UID mismatch: expected old got node-uid"},
+		"mirror with secret": {here,
+			attributesCase{
+				obj: mirror(
+					func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })},
+			"can not create pods that reference secrets"},
+		"delete its pod": {here, attributesCase{old: bound("n1"), op: admission.Delete}, ""},
+		"delete another's pod": {elsewhere, attributesCase{old: bound("n2"), op: admission.Delete},
+			`node "n1" can only delete pods with spec.nodeName set to itself`},
+		"status": {here, attributesCase{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
+		"status of another's": {here, attributesCase{obj: bound("n1"), old: bound("n2"), sub: "status"},
+			"can only update pod status for pods with spec.nodeName set to itself"},
+		"labels by status": {here,
+			attributesCase{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"),
+				sub: "status"}, "cannot update labels through pod status"},
+		"exec": {here, attributesCase{obj: bound("n1"), sub: "exec"},
+			`unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
+		"token": {here, attributesCase{obj: token("pod-uid"), sub: "token",
+			resource: "serviceaccounts"}, ""},
+		"token without uid": {here, attributesCase{obj: token(""), sub: "token", resource: "serviceaccounts"},
+			"node requested token with a pod binding without a uid"},
+		"token of a pod gone by": {here, attributesCase{obj: token("old"), sub: "token", resource: "serviceaccounts"},
+			"does not match the UID in record"},
+		"token of another's pod": {elsewhere, attributesCase{obj: token("pod-uid"), sub: "token",
+			resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
+		"lease": {here, attributesCase{obj: lease("kube-node-lease", "n1")}, ""},
+		"another's lease": {here, attributesCase{obj: lease("kube-node-lease", "n2")},
+			"can only access node lease with the same name as the requesting node"},
+		"lease elsewhere": {here, attributesCase{obj: lease("ns", "n1")},
+			`can only access leases in the "kube-node-lease" system namespace`},
+		"nameless node": {here,
+			attributesCase{obj: node("n1"),
+				by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}},
+			`could not determine node from user "system:node:"`},
+		"evict its pod": {here,
+			attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}},
+				sub: "eviction", resource: "pods"}, ""},
+		"evict another's pod": {elsewhere,
+			attributesCase{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}},
+				sub: "eviction", resource: "pods"}, "node n1 can only evict pods with spec.nodeName set to itself"},
+		"update a pod": {here, attributesCase{obj: bound("n1"), old: bound("n1")},
+			`unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
 		"claims by status": {here, attributesCase{obj: pod(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.ResourceClaimStatuses = "n1", []corev1.PodResourceClaimStatus{{Name: "c"}}
 		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update resource claim statuses`},
-		"mirror with account":    {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })}, `node "n1" can not create pods that reference a service account`},
-		"mirror with two owners": {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) })}, "single owner reference set to itself"},
-		"mirror that blocks":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr(true) })}, `node "n1" must not set blockOwnerDeletion on an owner reference`},
+		"mirror with account": {here,
+			attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })},
+			`node "n1" can not create pods that reference a service account`},
+		"mirror with two owners": {here,
+			attributesCase{
+				obj: mirror(
+					func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) })},
+			"single owner reference set to itself"},
+		"mirror that blocks": {here,
+			attributesCase{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr(true) })},
+			`node "n1" must not set blockOwnerDeletion on an owner reference`},
 		"mirror with config map": {here, attributesCase{obj: mirror(func(p *corev1.Pod) {
-			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
+			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{
+					Name: "x"}}}}
 		})}, `node "n1" can not create pods that reference configmaps`},
 		"mirror with claim": {here, attributesCase{obj: mirror(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
+			p.Spec.Volumes = []corev1.Volume{
+				{Name: "v", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
 		})}, `node "n1" can not create pods that reference persistentvolumeclaims`},
-		"mirror with devices":     {here, attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} })}, `node "n1" can not create pods that reference resourceclaims`},
-		"own CSINode":             {here, attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, ""},
-		"another's CSINode":       {here, attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}, "can only access CSINode with the same name as the requesting node"},
-		"own slice":               {here, attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n1")}}}, ""},
-		"another's slice":         {here, attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n2")}}}, "can only create ResourceSlice with the same NodeName as the requesting node"},
-		"claim by another subres": {here, attributesCase{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}, "may only update PVC status"},
+		"mirror with devices": {here,
+			attributesCase{
+				obj: mirror(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} })},
+			`node "n1" can not create pods that reference resourceclaims`},
+		"own CSINode": {here,
+			attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, ""},
+		"another's CSINode": {here,
+			attributesCase{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}},
+			"can only access CSINode with the same name as the requesting node"},
+		"own slice": {here,
+			attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+				Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n1")}}}, ""},
+		"another's slice": {here,
+			attributesCase{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+				Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n2")}}},
+			"can only create ResourceSlice with the same NodeName as the requesting node"},
+		"claim by another subres": {here,
+			attributesCase{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+				Name: "c"}}}, "may only update PVC status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.write.by == nil {
@@ -698,7 +861,10 @@ func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
 	for _, p := range own.Plugins(own.Options{}) {
 		names = append(names, p.Name)
 	}
-	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels PodResize ResourceQuota"
+	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority " +
+		"DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval " +
+		"CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass " +
+		"PodTopologyLabels PodResize ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("plugins %s", got)
 	}

@@ -16,15 +16,18 @@ func Apply(o *options.AuditOptions, c *genericapiserver.Config) error {
 	outlet := o.LogOptions.Path != "" || o.WebhookOptions.ConfigFile != ""
 	switch {
 	case outlet && o.PolicyFile == "":
-		return errors.New("--audit-log-path and --audit-webhook-config-file record nothing without a policy: name a file with --audit-policy-file")
+		return errors.New("--audit-log-path and --audit-webhook-config-file record nothing without a policy: name a " +
+			"file with --audit-policy-file")
 	case !outlet && o.PolicyFile != "":
-		return errors.New("--audit-policy-file has nowhere to write to: give --audit-log-path (- means standard output) or --audit-webhook-config-file")
+		return errors.New("--audit-policy-file has nowhere to write to: give --audit-log-path (- means standard " +
+			"output) or --audit-webhook-config-file")
 	}
 	if err := errors.Join(o.Validate()...); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	if err := o.ApplyTo(c); err != nil {
-		return fmt.Errorf("audit: policy %s, log %q, webhook %q: %w", o.PolicyFile, o.LogOptions.Path, o.WebhookOptions.ConfigFile, err)
+		return fmt.Errorf("audit: policy %s, log %q, webhook %q: %w", o.PolicyFile, o.LogOptions.Path,
+			o.WebhookOptions.ConfigFile, err)
 	}
 	return nil
 }

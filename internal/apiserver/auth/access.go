@@ -38,11 +38,13 @@ type Options struct {
 	TokenKeys []string
 	// TokenFile is a file of static tokens: CSV of token, user, uid and, in quotes, groups.
 	TokenFile string
-	// Anonymous lets requests without credentials through to authorization, as upstream does. Else only health paths answer them.
+	// Anonymous lets requests without credentials through to authorization, as upstream does. Else
+	// only health paths answer them.
 	Anonymous bool
 	// ProtectStorage turns on StorageObjectInUseProtection; the protection controllers must run.
 	ProtectStorage bool
-	// BootstrapTokens lets new nodes in by Secrets of type bootstrap.kubernetes.io/token in kube-system.
+	// BootstrapTokens lets new nodes in by Secrets of type bootstrap.kubernetes.io/token in
+	// kube-system.
 	BootstrapTokens bool
 	OIDC            oidc.Options                 // issuers outside
 	TokenWebhook    webhook.TokenOptions         // who is asked about tokens nobody here knows
@@ -79,7 +81,9 @@ func newAuthBuilder(o Options, d apiserver.AccessDeps) (*authBuilder, error) {
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{o.Issuer}
 	}
-	s := &authBuilder{options: o, deps: d, audiences: o.Audiences, nodeGraph: &node.GraphPopulator{Client: d.Client, Graph: node.NewGraph(), Pods: apiserver.StorageListerWatcher(func() rest.StandardStorage { return d.Lookup("", "pods") })}}
+	s := &authBuilder{options: o, deps: d, audiences: o.Audiences, nodeGraph: &node.GraphPopulator{Client: d.Client,
+		Graph: node.NewGraph(),
+		Pods:  apiserver.StorageListerWatcher(func() rest.StandardStorage { return d.Lookup("", "pods") })}}
 	var err error
 	if s.roles, err = bootstrappolicy.Default(); err != nil {
 		return nil, err
@@ -113,15 +117,18 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	if err := s.authorize(out); err != nil {
 		return nil, err
 	}
-	// Reviews of tokens ask these, and never what the server adds later: it believes in-process clients, whoever's token they ask about.
-	judges := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer, Resolver: out.RuleResolver}
+	// Reviews of tokens ask these, and never what the server adds later: it believes in-process
+	// clients, whoever's token they ask about.
+	judges := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer,
+		Resolver: out.RuleResolver}
 	out.Wrap = registryrbac.PolicyBased(s.deps.Lookup, judges.Authorizer)
 	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
 		all := registryauth.Storages(judges)
 		if s.issuer != nil {
-			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewTokenREST(serviceaccounts.Deps{
-				Lookup: s.deps.Lookup, Issuer: s.issuer, Audiences: s.audiences,
-			})
+			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewTokenREST(
+				serviceaccounts.Deps{
+					Lookup: s.deps.Lookup, Issuer: s.issuer, Audiences: s.audiences,
+				})
 		}
 		return all, nil
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 )
 
-// A node has tokens for the audiences that volumes and drivers of its Pod ask for, and for those that a role lets it ask for, as a credential
-// provider for images needs (KEP-4412): in any namespace or for one account.
+// A node has tokens for the audiences that volumes and drivers of its Pod ask for, and for those
+// that a role lets it ask for, as a credential provider for images needs (KEP-4412): in any
+// namespace or for one account.
 func TestNodesAskForAudiencesByRight(t *testing.T) {
 	t.Parallel()
 	s := serve(t, auth.Options{})
@@ -24,22 +25,25 @@ func TestNodesAskForAudiencesByRight(t *testing.T) {
 	admin, agent := s.as(t, master()), s.over(t, s.files.Node) // system:node:n1
 	if _, err := admin.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"},
-		Spec:       storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "of-driver"}}, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}},
+		Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "of-driver"}},
+			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p := podNamed("puller")
 	p.Spec.NodeName = "n1"
 	p.Spec.Volumes = []corev1.Volume{
-		{Name: "p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
-			ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "of-volume", Path: "t"},
-		}}}}},
+		{Name: "p", VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
+				ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "of-volume", Path: "t"},
+			}}}}},
 		{Name: "d", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "csi.example.com"}}},
 	}
 	p = s.pod(t, p)
 	ask := func(audiences ...string) error {
 		_, err := s.token(t, agent, "default", authenticationv1.TokenRequestSpec{
-			Audiences: audiences, BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.Name, UID: p.UID},
+			Audiences: audiences, BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1",
+				Name: p.Name, UID: p.UID},
 		})
 		return err
 	}
@@ -49,11 +53,14 @@ func TestNodesAskForAudiencesByRight(t *testing.T) {
 	const registry = "https://registry.example.com"
 	for _, audiences := range [][]string{{registry}, {"of-volume", registry}} {
 		err := ask(audiences...)
-		if want := `audience "` + registry + `" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		if want := `audience "` + registry +
+			`" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this ` +
+			`audience`; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", audiences, err, want)
 		}
 	}
-	allow(t, ctx, s, rbacv1.PolicyRule{Verbs: []string{"request-serviceaccounts-token-audience"}, APIGroups: []string{""}, Resources: []string{registry}, ResourceNames: []string{"default"}})
+	allow(t, ctx, s, rbacv1.PolicyRule{Verbs: []string{"request-serviceaccounts-token-audience"},
+		APIGroups: []string{""}, Resources: []string{registry}, ResourceNames: []string{"default"}})
 	eventually(t, func() error { return ask("of-volume", registry) })
 	if err := ask("vault"); !apierrors.IsForbidden(err) {
 		t.Errorf("an audience that no role names: %v", err)
@@ -65,7 +72,8 @@ func allow(t *testing.T, ctx context.Context, s *server, rule rbacv1.PolicyRule)
 	t.Helper()
 	admin := s.as(t, master()).RbacV1()
 	meta := metav1.ObjectMeta{Name: "audiences-of-nodes"}
-	if _, err := admin.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.ClusterRoles().Create(ctx,
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{

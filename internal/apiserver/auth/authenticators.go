@@ -26,7 +26,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 )
 
-// tokenCacheTTL is how long a token that was found good is taken without looking again. Upstream's figure.
+// tokenCacheTTL is how long a token that was found good is taken without looking again. Upstream's
+// figure.
 const tokenCacheTTL = 10 * time.Second
 
 // authenticate joins the ways to prove who one is. Files are read again when they change.
@@ -40,14 +41,16 @@ func (s *authBuilder) authenticate(out *own.Access) error {
 		out.RequestHeader = frontProxies(ca)
 		c := out.RequestHeader
 		all = append(all, withFrontProxyHeaders(headerrequest.NewDynamicVerifyOptionsSecure(
-			ca.VerifyOptions, c.AllowedClientNames, c.UsernameHeaders, c.UIDHeaders, c.GroupHeaders, c.ExtraHeaderPrefixes), c.UsernameHeaders.Value()))
+			ca.VerifyOptions, c.AllowedClientNames, c.UsernameHeaders, c.UIDHeaders, c.GroupHeaders,
+			c.ExtraHeaderPrefixes), c.UsernameHeaders.Value()))
 	}
 	if path := s.deps.Files.ClientCA; path != "" {
 		ca, err := s.caContent("client-ca", path)
 		if err != nil {
 			return err
 		}
-		all = append(all, newCertificateCache(x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion), ca.VerifyOptions))
+		all = append(all, newCertificateCache(x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion),
+			ca.VerifyOptions))
 	}
 	tokens, err := s.tokenAuthenticators()
 	if err != nil {
@@ -72,10 +75,13 @@ func (s *authBuilder) authenticate(out *own.Access) error {
 	return nil
 }
 
-// externalTokenAuthenticators are the authenticators of tokens that something else vouches for: Secrets, issuers outside, a webhook. The issuers may be nil.
-func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, issuers *oidc.Authenticator, err error) {
+// externalTokenAuthenticators are the authenticators of tokens that something else vouches for:
+// Secrets, issuers outside, a webhook. The issuers may be nil.
+func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, issuers *oidc.Authenticator,
+	err error) {
 	if s.options.BootstrapTokens {
-		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, token.NewBootstrapAuthenticator(tokenGetter{s.deps.Lookup}, nil)))
+		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences,
+			token.NewBootstrapAuthenticator(tokenGetter{s.deps.Lookup}, nil)))
 	}
 	o := s.options.OIDC
 	o.Disallowed = []string{s.options.Issuer}
@@ -96,14 +102,16 @@ func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, 
 	return out, issuers, nil
 }
 
-// anonymous lets requests without credentials through, as the file of issuers, the flag or the default has it; nil for none of them.
+// anonymous lets requests without credentials through, as the file of issuers, the flag or the
+// default has it; nil for none of them.
 func (s *authBuilder) anonymous(issuers *oidc.Authenticator) (authenticator.Request, error) {
 	var paths []apiserver.AnonymousAuthCondition
 	if issuers != nil && issuers.Anonymous() != nil {
 		c := issuers.Anonymous()
 		switch {
 		case s.options.Anonymous:
-			return nil, errors.New("--anonymous-auth and the anonymous field of the authentication configuration exclude each other: keep the field")
+			return nil, errors.New("--anonymous-auth and the anonymous field of the authentication configuration " +
+				"exclude each other: keep the field")
 		case !c.Enabled:
 			return nil, nil
 		}
@@ -129,7 +137,8 @@ func (s *authBuilder) caContent(purpose, path string) (*certreload.CAContent, er
 	return ca, nil
 }
 
-// frontProxies are who may speak for others by headers: aggregated servers' callers, that is this server itself.
+// frontProxies are who may speak for others by headers: aggregated servers' callers, that is this
+// server itself.
 func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
 		UsernameHeaders:     headerrequest.StaticStringSlice{"X-Remote-User"},
@@ -141,7 +150,8 @@ func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactor
 	}
 }
 
-// tokenAuthenticators are the authenticators of bearer tokens. The static one comes first and knows nobody without a file.
+// tokenAuthenticators are the authenticators of bearer tokens. The static one comes first and knows
+// nobody without a file.
 func (s *authBuilder) tokenAuthenticators() ([]authenticator.Token, error) {
 	static := tokenfile.New(map[string]*user.DefaultInfo{})
 	if path := s.options.TokenFile; path != "" {

@@ -22,16 +22,19 @@ func (s *authBuilder) authorize(out *own.Access) error {
 		return err
 	}
 	roles := s.rbac()
-	nodes := &node.Authorizer{Graph: s.nodeGraph.Graph, Synced: s.nodeGraph.Synced, Rules: s.roles.Rules("system:node"), MaxWait: nodeAuthorizerMaxWait}
+	nodes := &node.Authorizer{Graph: s.nodeGraph.Graph, Synced: s.nodeGraph.Synced, Rules: s.roles.Rules("system:node"),
+		MaxWait: nodeAuthorizerMaxWait}
 	chain, err := webhook.NewAuthorizer(s.options.Authorization, webhook.BuiltInAuthorizers{
-		"Node": noRuleResolver{nodes}, "RBAC": roles, "AlwaysAllow": authorizerfactory.NewAlwaysAllowAuthorizer(), "AlwaysDeny": authorizerfactory.NewAlwaysDenyAuthorizer(),
+		"Node": noRuleResolver{nodes}, "RBAC": roles, "AlwaysAllow": authorizerfactory.NewAlwaysAllowAuthorizer(),
+		"AlwaysDeny": authorizerfactory.NewAlwaysDenyAuthorizer(),
 	})
 	if err != nil {
 		return err
 	}
 	s.runners = append(s.runners, chain.Run)
 	joined, err := union.New(
-		union.NamedAuthorizer{AuthorizerName: "masters.gantry", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		union.NamedAuthorizer{AuthorizerName: "masters.gantry",
+			Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: health},
 		union.NamedAuthorizer{AuthorizerName: chainName, Authorizer: chain},
 		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: journalReaders{chain}},
@@ -40,7 +43,8 @@ func (s *authBuilder) authorize(out *own.Access) error {
 	return err
 }
 
-// chainName is the name of the chain of authorizers that flags or a file name; each of those has a name of its own.
+// chainName is the name of the chain of authorizers that flags or a file name; each of those has a
+// name of its own.
 const chainName = "chain"
 
 // reasonTrimmer leaves out of a refusal that the chain said it.
@@ -56,7 +60,8 @@ func (u reasonTrimmer) Authorize(ctx context.Context, a authorizer.Attributes) (
 type noRuleResolver struct{ authorizer.Authorizer }
 
 // RulesFor implements authorizer.RuleResolver: what a node may do depends on its Pods.
-func (noRuleResolver) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (noRuleResolver) RulesFor(context.Context, user.Info,
+	string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, false, nil
 }
 

@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// certificateCacheTTL is how long a client certificate that was found good is taken without verifying it again; less where it runs out before.
+	// certificateCacheTTL is how long a client certificate that was found good is taken without
+	// verifying it again; less where it runs out before.
 	certificateCacheTTL = tokenCacheTTL
 	// maxCachedCertificates is how many are remembered.
 	maxCachedCertificates = 4096
 )
 
-// certificateCache verifies a client's certificate once per connection and some seconds: an authority's signature costs more than the rest of who
-// somebody is. What it takes is what the authenticator behind it took, from the same authorities.
+// certificateCache verifies a client's certificate once per connection and some seconds: an
+// authority's signature costs more than the rest of who somebody is. What it takes is what the
+// authenticator behind it took, from the same authorities.
 type certificateCache struct {
 	delegate authenticator.Request
 	roots    func() (x509.VerifyOptions, bool)
@@ -61,7 +63,8 @@ func (r *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	return res, ok, err
 }
 
-// withFrontProxyHeaders asks about the headers of front proxies only where there are some: without them nobody is named, whoever asks.
+// withFrontProxyHeaders asks about the headers of front proxies only where there are some: without
+// them nobody is named, whoever asks.
 func withFrontProxyHeaders(next authenticator.Request, headers []string) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		for _, h := range headers {

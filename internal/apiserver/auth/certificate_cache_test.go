@@ -13,7 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// A certificate is verified once in a while; anew when the authorities change, when it has run out, when it was refused, and on another connection's copy.
+// A certificate is verified once in a while; anew when the authorities change, when it has run out,
+// when it was refused, and on another connection's copy.
 func TestRememberer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	roots, asked := x509.NewCertPool(), 0
@@ -23,7 +24,8 @@ func TestRememberer(t *testing.T) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "ann"}}, refuse == nil, refuse
 	}), func() (x509.VerifyOptions, bool) { return x509.VerifyOptions{Roots: roots}, true })
 	r.now = func() time.Time { return now }
-	long, short := &x509.Certificate{NotAfter: now.Add(time.Hour)}, &x509.Certificate{NotAfter: now.Add(25 * time.Second)}
+	long, short := &x509.Certificate{NotAfter: now.Add(time.Hour)},
+		&x509.Certificate{NotAfter: now.Add(25 * time.Second)}
 	ask := func(purpose string, calls int, chain ...*x509.Certificate) {
 		t.Helper()
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -64,7 +66,10 @@ func TestRememberer(t *testing.T) {
 // A front proxy's headers are asked about where there are some.
 func TestNamed(t *testing.T) {
 	asked := 0
-	n := withFrontProxyHeaders(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { asked++; return nil, true, nil }), []string{"X-Remote-User"})
+	n := withFrontProxyHeaders(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		asked++
+		return nil, true, nil
+	}), []string{"X-Remote-User"})
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	if _, ok, err := n.AuthenticateRequest(req); ok || err != nil || asked != 0 {
 		t.Error("somebody was asked about no headers")

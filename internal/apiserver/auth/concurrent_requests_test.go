@@ -20,10 +20,12 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 )
 
-// watchConfigMaps follows ConfigMaps after a revision until it has heard so many events, and goes on where it was when it is cut off. Revisions must rise.
+// watchConfigMaps follows ConfigMaps after a revision until it has heard so many events, and goes
+// on where it was when it is cut off. Revisions must rise.
 func watchConfigMaps(ctx context.Context, c kubernetes.Interface, from string, events int) error {
 	for last, heard := uint64(0), 0; heard < events; {
-		w, err := c.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: from, LabelSelector: "crowd"})
+		w, err := c.CoreV1().ConfigMaps("default").Watch(ctx,
+			metav1.ListOptions{ResourceVersion: from, LabelSelector: "crowd"})
 		if err != nil {
 			return err
 		}
@@ -49,14 +51,16 @@ func watchConfigMaps(ctx context.Context, c kubernetes.Interface, from string, e
 	return nil
 }
 
-// Many watchers over few connections hear all writes, each once and in order, in JSON and in protobuf.
+// Many watchers over few connections hear all writes, each once and in order, in JSON and in
+// protobuf.
 // row: API-11
 func TestCrowdOverTheNetwork(t *testing.T) {
 	s := serve(t, auth.Options{})
 	config := func() *rest.Config {
 		return &rest.Config{
 			Host: "https://" + s.Addr().String(), BearerToken: "admin-token", QPS: -1,
-			TLSClientConfig: rest.TLSClientConfig{CAFile: s.files.CA.Cert}, Dial: (&net.Dialer{}).DialContext, // each has a connection of its own
+			// each has a connection of its own
+			TLSClientConfig: rest.TLSClientConfig{CAFile: s.files.CA.Cert}, Dial: (&net.Dialer{}).DialContext,
 		}
 	}
 	client := func(cfg *rest.Config) kubernetes.Interface {
@@ -92,10 +96,13 @@ func TestCrowdOverTheNetwork(t *testing.T) {
 	maps := writer.CoreV1().ConfigMaps("default")
 	for n := range writes {
 		name := fmt.Sprintf("m-%d", n)
-		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"crowd": ""}}}, metav1.CreateOptions{}); err != nil {
+		if _, err := maps.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"crowd": ""}}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := maps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := maps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"a":"b"}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,7 +32,8 @@ import (
 // bearing makes a client over TLS with a token.
 func (s *server) bearing(t testing.TB, token string) kubernetes.Interface {
 	t.Helper()
-	c, err := kubernetes.NewForConfig(&rest.Config{Host: "https://" + s.Addr().String(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: s.files.CA.Cert}})
+	c, err := kubernetes.NewForConfig(&rest.Config{Host: "https://" + s.Addr().String(), BearerToken: token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: s.files.CA.Cert}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func (s *server) bearing(t testing.TB, token string) kubernetes.Interface {
 // whoami asks the server who the bearer of a token is.
 func (s *server) whoami(t testing.TB, token string) (authenticationv1.UserInfo, error) {
 	t.Helper()
-	r, err := s.bearing(t, token).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	r, err := s.bearing(t, token).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return authenticationv1.UserInfo{}, err
 	}
@@ -58,19 +60,22 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// A new node comes in by a bootstrap token, is what the Secret says, and comes in no more when the Secret is gone.
+// A new node comes in by a bootstrap token, is what the Secret says, and comes in no more when the
+// Secret is gone.
 func TestBootstrapTokenLetsIn(t *testing.T) {
 	s := serve(t, auth.Options{BootstrapTokens: true})
 	secrets := s.as(t, master()).CoreV1().Secrets("kube-system")
 	_, err := secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"},
+		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef",
+			"usage-bootstrap-authentication": "true"},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	who, err := s.whoami(t, "abcdef.0123456789abcdef")
-	if err != nil || who.Username != "system:bootstrap:abcdef" || !strings.Contains(fmt.Sprint(who.Groups), "system:bootstrappers") {
+	if err != nil || who.Username != "system:bootstrap:abcdef" || !strings.Contains(fmt.Sprint(who.Groups),
+		"system:bootstrappers") {
 		t.Errorf("%+v, %v", who, err)
 	}
 	if _, err := s.whoami(t, "abcdef.0123456789abcdee"); err == nil {
@@ -103,7 +108,9 @@ func newIssuer(t testing.TB) *issuer {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys"})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "RS256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(
+			jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "RS256",
+				Use: "sig"}}})
 	})
 	i.Server = httptest.NewTLSServer(mux)
 	t.Cleanup(i.Close)
@@ -113,11 +120,13 @@ func newIssuer(t testing.TB) *issuer {
 
 func (i *issuer) token(t testing.TB, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}},
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]any{"iss": i.URL, "aud": "gantry", "sub": "carol", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
+	all := map[string]any{"iss": i.URL, "aud": "gantry", "sub": "carol", "exp": time.Now().Add(time.Hour).Unix(),
+		"iat": time.Now().Unix()}
 	for k, v := range claims {
 		all[k] = v
 	}
@@ -144,7 +153,8 @@ func (s *server) eventually(t testing.TB, token string) authenticationv1.UserInf
 	}
 }
 
-// Tokens of an issuer in the AuthenticationConfiguration are taken with the mapping it says; others are not.
+// Tokens of an issuer in the AuthenticationConfiguration are taken with the mapping it says; others
+// are not.
 func TestIssuerByConfiguration(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -178,12 +188,15 @@ anonymous:
 		return i.token(t, all)
 	}
 	who := s.eventually(t, token(map[string]any{"roles": []string{"dev"}, "team": "red"}))
-	if who.Username != "ext:carol" || !strings.Contains(fmt.Sprint(who.Groups), "ext:dev") || who.UID != "carol" || fmt.Sprint(who.Extra["example.com/team"]) != "[red]" {
+	if who.Username != "ext:carol" || !strings.Contains(fmt.Sprint(who.Groups), "ext:dev") || who.UID != "carol" ||
+		fmt.Sprint(who.Extra["example.com/team"]) != "[red]" {
 		t.Errorf("%+v", who)
 	}
 	for name, token := range map[string]string{
-		"other audience": token(map[string]any{"aud": "else"}), "expired": token(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
-		"rule": token(map[string]any{"sub": "mallory"}), "other issuer's key": newIssuer(t).token(t, map[string]any{"iss": i.URL, "tier": "gold"}),
+		"other audience":         token(map[string]any{"aud": "else"}),
+		"expired":                token(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+		"rule":                   token(map[string]any{"sub": "mallory"}),
+		"other issuer's key":     newIssuer(t).token(t, map[string]any{"iss": i.URL, "tier": "gold"}),
 		"claim that is required": token(map[string]any{"tier": "silver"}), "claim that is absent": i.token(t, nil),
 		"rule over claims": token(map[string]any{"exp": time.Now().Add(5 * time.Hour).Unix()}),
 	} {
@@ -202,7 +215,8 @@ anonymous:
 func TestIssuerByFlags(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	f := oidc.Flags{IssuerURL: i.URL, ClientID: "gantry", CAFile: write(t, "ca.crt", i.ca), GroupsClaim: "groups", SigningAlgs: []string{"RS256"}, RequiredClaims: map[string]string{"hd": "example.com"}}
+	f := oidc.Flags{IssuerURL: i.URL, ClientID: "gantry", CAFile: write(t, "ca.crt", i.ca), GroupsClaim: "groups",
+		SigningAlgs: []string{"RS256"}, RequiredClaims: map[string]string{"hd": "example.com"}}
 	s := serve(t, auth.Options{OIDC: oidc.Options{Flags: f}})
 	who := s.eventually(t, i.token(t, map[string]any{"groups": []string{"ops"}, "hd": "example.com"}))
 	if who.Username != i.URL+"#carol" || !strings.Contains(fmt.Sprint(who.Groups), "ops") {
@@ -220,12 +234,29 @@ func TestWrongConfigurations(t *testing.T) {
 		o    oidc.Options
 		want string
 	}{
-		"field":    {oidc.Options{File: write(t, "a", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: 'http://x', audiences: [a]}\n")}, "jwt[0].issuer.url"},
-		"unknown":  {oidc.Options{File: write(t, "a", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwts: []\n")}, `unknown field "jwts"`},
-		"kind":     {oidc.Options{File: write(t, "a", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: []\n")}, "expected AuthenticationConfiguration"},
-		"own":      {oidc.Options{File: write(t, "a", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: 'https://own', audiences: [a]}\n"), Disallowed: []string{"https://own"}}, "issuer.url"},
-		"half":     {oidc.Options{Flags: oidc.Flags{IssuerURL: "https://x"}}, "--oidc-client-id"},
-		"both":     {oidc.Options{File: "x", Flags: oidc.Flags{IssuerURL: "https://x", ClientID: "c"}}, "exclude each other"},
+		"field": {
+			oidc.Options{
+				File: write(t, "a",
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: "+
+						"'http://x', audiences: [a]}\n")}, "jwt[0].issuer.url"},
+		"unknown": {
+			oidc.Options{
+				File: write(t, "a",
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwts: []\n")},
+			`unknown field "jwts"`},
+		"kind": {
+			oidc.Options{
+				File: write(t, "a",
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: []\n")},
+			"expected AuthenticationConfiguration"},
+		"own": {
+			oidc.Options{
+				File: write(t, "a",
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: "+
+						"'https://own', audiences: [a]}\n"), Disallowed: []string{"https://own"}}, "issuer.url"},
+		"half": {oidc.Options{Flags: oidc.Flags{IssuerURL: "https://x"}}, "--oidc-client-id"},
+		"both": {oidc.Options{File: "x", Flags: oidc.Flags{IssuerURL: "https://x", ClientID: "c"}},
+			"exclude each other"},
 		"no file":  {oidc.Options{File: "/nowhere"}, "/nowhere"},
 		"no bytes": {oidc.Options{File: write(t, "a", "")}, "is empty"},
 	} {
@@ -241,16 +272,21 @@ func TestWrongConfigurations(t *testing.T) {
 		"no file": {webhook.AuthorizationOptions{Modes: []string{"Webhook"}}, "--authorization-webhook-config-file"},
 		"no mode": {webhook.AuthorizationOptions{WebhookFile: "x"}, "--authorization-mode"},
 		"both":    {webhook.AuthorizationOptions{File: "x", Modes: []string{"RBAC"}}, "exclude each other"},
-		"field": {webhook.AuthorizationOptions{File: write(t, "a", "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: Webhook, name: w, webhook: {timeout: 60s}}]\n")},
+		"field": {webhook.AuthorizationOptions{
+			File: write(t, "a",
+				"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: "+
+					"Webhook, name: w, webhook: {timeout: 60s}}]\n")},
 			"authorizers[0].timeout"},
 	} {
-		if _, err := webhook.NewAuthorizer(tt.c, webhook.BuiltInAuthorizers{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := webhook.NewAuthorizer(tt.c, webhook.BuiltInAuthorizers{}); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q in it", name, err, tt.want)
 		}
 	}
 }
 
-// startWebhookServer is a server that answers TokenReviews and SubjectAccessReviews, and its kubeconfig.
+// startWebhookServer is a server that answers TokenReviews and SubjectAccessReviews, and its
+// kubeconfig.
 func startWebhookServer(t testing.TB) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -258,7 +294,8 @@ func startWebhookServer(t testing.TB) string {
 		var review authenticationv1.TokenReview
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		if review.Spec.Token == "dave-token" {
-			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "dave", Groups: []string{"hooked"}}}
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true,
+				User: authenticationv1.UserInfo{Username: "dave", Groups: []string{"hooked"}}}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review)
@@ -279,10 +316,13 @@ func startWebhookServer(t testing.TB) string {
 }
 
 func kubeconfig(t testing.TB, url string) string {
-	return write(t, "hook.kubeconfig", fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '%s'}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {}}]\n", url))
+	return write(t, "hook.kubeconfig",
+		fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '%s'}}]\ncontexts: [{name: "+
+			"c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {}}]\n", url))
 }
 
-// A webhook says who a token is, and one says what he may do; what it denies nobody else allows; RBAC is asked as well.
+// A webhook says who a token is, and one says what he may do; what it denies nobody else allows;
+// RBAC is asked as well.
 func TestWebhooksJudge(t *testing.T) {
 	t.Parallel()
 	url := startWebhookServer(t)
@@ -301,7 +341,8 @@ authorizers:
 - {type: Node, name: node}
 - {type: RBAC, name: rbac}
 `, kubeconfig(t, url+"/access")))
-	s := serve(t, auth.Options{TokenWebhook: webhook.TokenOptions{File: kubeconfig(t, url+"/tokens"), Version: "v1"}, Authorization: webhook.AuthorizationOptions{File: file}})
+	s := serve(t, auth.Options{TokenWebhook: webhook.TokenOptions{File: kubeconfig(t, url+"/tokens"), Version: "v1"},
+		Authorization: webhook.AuthorizationOptions{File: file}})
 	who, err := s.whoami(t, "dave-token") // RBAC allows it
 	if err != nil || who.Username != "dave" || !strings.Contains(fmt.Sprint(who.Groups), "hooked") {
 		t.Fatalf("%+v, %v", who, err)
@@ -310,13 +351,16 @@ authorizers:
 	if _, err := dave.ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("what the hook allows: %v", err)
 	}
-	if _, err := dave.Secrets("default").List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "the hook says so") {
+	if _, err := dave.Secrets("default").List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "the hook says so") {
 		t.Errorf("what nobody allows: %v", err)
 	}
-	if _, err := s.bearing(t, "nobody").CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err == nil {
+	if _, err := s.bearing(t, "nobody").CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err ==
+		nil {
 		t.Error("an unknown token was taken")
 	}
-	if _, err := s.bearing(t, "alice-token").CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err == nil {
+	if _, err := s.bearing(t, "alice-token").CoreV1().ConfigMaps("default").List(t.Context(),
+		metav1.ListOptions{}); err == nil {
 		t.Error("the hook's answer about dave was given to alice")
 	}
 }
@@ -326,10 +370,12 @@ func TestWebhookByFlags(t *testing.T) {
 	t.Parallel()
 	url := startWebhookServer(t)
 	s := serve(t, auth.Options{
-		TokenWebhook:  webhook.TokenOptions{File: kubeconfig(t, url+"/tokens"), Version: "v1"},
-		Authorization: webhook.AuthorizationOptions{Modes: []string{"Node", "RBAC", "Webhook"}, WebhookFile: kubeconfig(t, url+"/access"), Version: "v1"},
+		TokenWebhook: webhook.TokenOptions{File: kubeconfig(t, url+"/tokens"), Version: "v1"},
+		Authorization: webhook.AuthorizationOptions{Modes: []string{"Node", "RBAC", "Webhook"},
+			WebhookFile: kubeconfig(t, url+"/access"), Version: "v1"},
 	})
-	if _, err := s.bearing(t, "dave-token").CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+	if _, err := s.bearing(t, "dave-token").CoreV1().ConfigMaps("default").List(t.Context(),
+		metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 }

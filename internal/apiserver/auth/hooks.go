@@ -12,14 +12,16 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/bootstrappolicy"
 )
 
-// addPostStartHooks are what runs when the server is up. A hook that returns an error ends the server, so these keep trying until it ends.
+// addPostStartHooks are what runs when the server is up. A hook that returns an error ends the
+// server, so these keep trying until it ends.
 func (s *authBuilder) addPostStartHooks(out *own.Access) {
 	s.runners = append(s.runners, s.nodeGraph.Run)
 	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
 		for _, run := range s.runners {
 			go run(c.Context)
 		}
-		_ = wait.PollUntilContextCancel(c.Context, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.nodeGraph.Synced(), nil })
+		_ = wait.PollUntilContextCancel(c.Context, 5*time.Millisecond, true,
+			func(context.Context) (bool, error) { return s.nodeGraph.Synced(), nil })
 		return nil
 	}
 	out.Hooks["rbac/bootstrap-roles"] = func(c genericapiserver.PostStartHookContext) error {
@@ -31,7 +33,8 @@ func (s *authBuilder) addPostStartHooks(out *own.Access) {
 // informerSyncTimeout bounds the wait for informers to tell of what was just written.
 const informerSyncTimeout = 5 * time.Second
 
-// ensureBootstrapPolicy writes the roles a cluster starts with and waits until authorization has seen them.
+// ensureBootstrapPolicy writes the roles a cluster starts with and waits until authorization has
+// seen them.
 func (s *authBuilder) ensureBootstrapPolicy(ctx context.Context) {
 	log := klog.FromContext(ctx)
 	pause := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}

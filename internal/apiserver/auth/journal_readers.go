@@ -12,16 +12,19 @@ const (
 	journalResource = "podjournals"
 )
 
-// journalReaders lets who may read a Pod read its story, and who may list Pods list stories. No role has to know the journal for it.
+// journalReaders lets who may read a Pod read its story, and who may list Pods list stories. No
+// role has to know the journal for it.
 type journalReaders struct{ pods authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
 func (r journalReaders) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !a.IsResourceRequest() || a.GetAPIGroup() != journalGroup || a.GetResource() != journalResource || a.GetSubresource() != "" || !a.IsReadOnly() {
+	if !a.IsResourceRequest() || a.GetAPIGroup() != journalGroup || a.GetResource() != journalResource ||
+		a.GetSubresource() != "" || !a.IsReadOnly() {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	d, reason, err := r.pods.Authorize(ctx, authorizer.AttributesRecord{
-		User: a.GetUser(), Verb: a.GetVerb(), Namespace: a.GetNamespace(), Name: a.GetName(), APIVersion: "v1", Resource: "pods", ResourceRequest: true,
+		User: a.GetUser(), Verb: a.GetVerb(), Namespace: a.GetNamespace(), Name: a.GetName(), APIVersion: "v1",
+		Resource: "pods", ResourceRequest: true,
 	})
 	if d != authorizer.DecisionAllow {
 		return authorizer.DecisionNoOpinion, "", err
@@ -30,11 +33,13 @@ func (r journalReaders) Authorize(ctx context.Context, a authorizer.Attributes) 
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer: there are no conditions.
-func (r journalReaders) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (r journalReaders) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(r.Authorize(ctx, a))
 }
 
 // EvaluateConditions implements authorizer.Authorizer: there are none to evaluate.
-func (journalReaders) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (journalReaders) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }

@@ -30,7 +30,8 @@ type restartableServer struct {
 func startServer(t testing.TB, dir string, change func(*apiserver.Config)) (*restartableServer, error) {
 	t.Helper()
 	c := apiserver.Config{
-		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
+		Etcd:         store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
 		OpenAPIv2Off: true, AggregatorOff: true, CustomResourcesOff: true,
 	}
 	change(&c)
@@ -63,7 +64,9 @@ func startServer(t testing.TB, dir string, change func(*apiserver.Config)) (*res
 
 func (k *restartableServer) secret(t testing.TB, name, text string) {
 	t.Helper()
-	_, err := k.client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": text}}, metav1.CreateOptions{})
+	_, err := k.client.CoreV1().Secrets("default").Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": text}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,8 @@ const (
 	keyTwo = "{name: two, secret: ZmVkY2JhOTg3NjU0MzIxMA==}"
 )
 
-// Secrets are not readable in etcd; keys can be rotated; a key that is missing is refused at start, naming resource, file and remedy.
+// Secrets are not readable in etcd; keys can be rotated; a key that is missing is refused at start,
+// naming resource, file and remedy.
 func TestEncryptionAtRest(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
@@ -157,7 +161,8 @@ func TestEncryptionAtRest(t *testing.T) {
 	}
 }
 
-// A file of keys that changes is taken while the server runs: new values are written with the new first key, old ones are still read.
+// A file of keys that changes is taken while the server runs: new values are written with the new
+// first key, old ones are still read.
 func TestEncryptionKeysAreReloaded(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
@@ -170,7 +175,8 @@ func TestEncryptionKeysAreReloaded(t *testing.T) {
 		}
 	}
 	with(keyOne)
-	k, err := startServer(t, t.TempDir(), func(c *apiserver.Config) { c.Encryption = encryptioncheck.Options{File: file, Reload: true} })
+	k, err := startServer(t, t.TempDir(),
+		func(c *apiserver.Config) { c.Encryption = encryptioncheck.Options{File: file, Reload: true} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +200,8 @@ func TestEncryptionKeysAreReloaded(t *testing.T) {
 	k.reads(t, "one", "open-sesame")
 }
 
-// What the policy names is in the audit log, with the body where it says so; what it leaves out is not.
+// What the policy names is in the audit log, with the body where it says so; what it leaves out is
+// not.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	policy := write(t, "policy.yaml", `apiVersion: audit.k8s.io/v1
@@ -212,7 +219,9 @@ rules:
 		t.Fatal(err)
 	}
 	k.secret(t, "hidden", "open-sesame")
-	if _, err := k.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Data: map[string]string{"a": "body-is-here"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := k.client.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Data: map[string]string{"a": "body-is-here"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(o.LogOptions.Path)
@@ -233,25 +242,29 @@ rules:
 			levels[e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Name] = e.Level
 		}
 	}
-	if levels["create secrets/hidden"] != "Metadata" || levels["create configmaps/seen"] != "Request" || len(levels) != 2 {
+	if levels["create secrets/hidden"] != "Metadata" || levels["create configmaps/seen"] != "Request" ||
+		len(levels) != 2 {
 		t.Errorf("audited: %v", levels)
 	}
 	if strings.Contains(string(raw), "sesame") || !strings.Contains(string(raw), "body-is-here") {
 		t.Errorf("bodies in the log: %s", raw)
 	}
 	for name, change := range map[string]func(*options.AuditOptions){
-		"--audit-policy-file": func(o *options.AuditOptions) { o.LogOptions.Path = "-" }, "--audit-log-path": func(o *options.AuditOptions) { o.PolicyFile = policy },
-		"/nowhere": func(o *options.AuditOptions) { o.PolicyFile, o.LogOptions.Path = "/nowhere", "-" },
+		"--audit-policy-file": func(o *options.AuditOptions) { o.LogOptions.Path = "-" },
+		"--audit-log-path":    func(o *options.AuditOptions) { o.PolicyFile = policy },
+		"/nowhere":            func(o *options.AuditOptions) { o.PolicyFile, o.LogOptions.Path = "/nowhere", "-" },
 	} {
 		o := options.NewAuditOptions()
 		change(o)
-		if _, err := startServer(t, t.TempDir(), func(c *apiserver.Config) { c.Audit = o }); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := startServer(t, t.TempDir(), func(c *apiserver.Config) { c.Audit = o }); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %s named", err, name)
 		}
 	}
 }
 
-// A full store answers writes with a clear 500 that names the remedy, is not ready, goes on reading and deleting, and takes writes after the remedy.
+// A full store answers writes with a clear 500 that names the remedy, is not ready, goes on reading
+// and deleting, and takes writes after the remedy.
 func TestFullStoreSaysSo(t *testing.T) {
 	t.Parallel()
 	k, err := startServer(t, t.TempDir(), func(c *apiserver.Config) { c.Etcd.Quota = 4 << 20 })
@@ -262,12 +275,15 @@ func TestFullStoreSaysSo(t *testing.T) {
 	big := strings.Repeat("x", 400<<10)
 	written := 0
 	for ; written < 300; written++ { // etcd looks at the size when it commits: after a hundred writes at the latest
-		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("big-", written)}, Data: map[string]string{"a": big}}, metav1.CreateOptions{})
+		_, err = maps.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("big-", written)},
+				Data: map[string]string{"a": big}}, metav1.CreateOptions{})
 		if err != nil {
 			break
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(err.Error(), "gantry etcd defrag") {
+	if err == nil || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(err.Error(),
+		"gantry etcd defrag") {
 		t.Fatalf("the store never was full, or did not say so: %v", err)
 	}
 	raw, err := k.client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())
@@ -288,7 +304,8 @@ func TestFullStoreSaysSo(t *testing.T) {
 	if err := k.Store().Defragment(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "small"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "small"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("after compaction and defragmentation: %v", err)
 	}
 	if _, err := k.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context()); err != nil {
@@ -296,7 +313,8 @@ func TestFullStoreSaysSo(t *testing.T) {
 	}
 }
 
-// A watcher that was away while the server started again resumes from its revision: the cache is new, etcd's history is not. What was compacted is 410.
+// A watcher that was away while the server started again resumes from its revision: the cache is
+// new, etcd's history is not. What was compacted is 410.
 // row: API-10
 func TestWatchResumesOverARestart(t *testing.T) {
 	t.Parallel()
@@ -307,7 +325,8 @@ func TestWatchResumesOverARestart(t *testing.T) {
 	}
 	var first string
 	for n := range 3 {
-		o, err := k.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", n)}}, metav1.CreateOptions{})
+		o, err := k.client.CoreV1().ConfigMaps("default").Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", n)}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,12 +43,16 @@ func serve(t testing.TB, o auth.Options) *server {
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := apiserver.New(ctx, apiserver.Config{
-		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
+		Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
 		Files: apiserver.Files{
-			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert, ServiceAccountSigning: files.ServiceAccount.Key,
-			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
+			ServiceAccountSigning: files.ServiceAccount.Key,
+			ProxyCert:             files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
+			RequestHeaderCA: files.FrontProxyCA.Cert,
 		},
-		Access: auth.Access(o), Features: features.Features{CBORServingAndStorage: true}, // who may not come in may not by that door either
+		// who may not come in may not by that door either
+		Access: auth.Access(o), Features: features.Features{CBORServingAndStorage: true},
 	})
 	if err != nil {
 		cancel()
@@ -74,5 +78,6 @@ func serve(t testing.TB, o auth.Options) *server {
 }
 
 func master() user.Info {
-	return &user.DefaultInfo{Name: "admin", UID: "admin-id", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	return &user.DefaultInfo{Name: "admin", UID: "admin-id", Groups: []string{user.SystemPrivilegedGroup,
+		user.AllAuthenticated}}
 }

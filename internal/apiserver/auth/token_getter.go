@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// tokenGetter reads what tokens are bound to from the stores themselves: a Pod deleted a moment ago vouches for nothing.
+// tokenGetter reads what tokens are bound to from the stores themselves: a Pod deleted a moment ago
+// vouches for nothing.
 type tokenGetter struct {
 	lookup func(group, resource string) rest.StandardStorage
 }

@@ -25,10 +25,14 @@ func Run(ctx context.Context, c kubernetes.Interface) {
 		default:
 		}
 	}
-	secrets := newInformerFactory(c, metav1.NamespaceSystem, fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken))).Core().V1().Secrets().Informer()
-	maps := newInformerFactory(c, metav1.NamespacePublic, fields.OneTermEqualSelector("metadata.name", clusterInfoConfigMap)).Core().V1().ConfigMaps().Informer()
+	secrets := newInformerFactory(c, metav1.NamespaceSystem,
+		fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken))).Core().V1().Secrets().Informer()
+	maps := newInformerFactory(c, metav1.NamespacePublic,
+		fields.OneTermEqualSelector("metadata.name", clusterInfoConfigMap)).Core().V1().ConfigMaps().Informer()
 	for _, i := range []cache.SharedIndexInformer{secrets, maps} {
-		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { poke() }, UpdateFunc: func(_, _ any) { poke() }, DeleteFunc: func(any) { poke() }}) // fails only after its end
+		// fails only after its end
+		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { poke() },
+			UpdateFunc: func(_, _ any) { poke() }, DeleteFunc: func(any) { poke() }})
 		go i.RunWithContext(ctx)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), secrets.HasSynced, maps.HasSynced) {
@@ -54,8 +58,10 @@ func Run(ctx context.Context, c kubernetes.Interface) {
 	}
 }
 
-func newInformerFactory(c kubernetes.Interface, namespace string, selector fields.Selector) informers.SharedInformerFactory {
-	return informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = selector.String() }))
+func newInformerFactory(c kubernetes.Interface, namespace string,
+	selector fields.Selector) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = selector.String() }))
 }
 
 // sync does what is to be done now and says how long until the next token runs out.
@@ -78,13 +84,15 @@ func sync(ctx context.Context, c kubernetes.Interface, secrets, maps cache.Store
 	}
 	var failed error
 	for _, s := range p.Expired {
-		err := c.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
+		err := c.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			failed = errors.Join(failed, fmt.Errorf("delete the expired token %s: %w", s.Name, err))
 		}
 	}
 	if p.ClusterInfo != nil {
-		if _, err := c.CoreV1().ConfigMaps(p.ClusterInfo.Namespace).Update(ctx, p.ClusterInfo, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		if _, err := c.CoreV1().ConfigMaps(p.ClusterInfo.Namespace).Update(ctx, p.ClusterInfo,
+			metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			failed = errors.Join(failed, fmt.Errorf("sign %s: %w", clusterInfoConfigMap, err))
 		}
 	}

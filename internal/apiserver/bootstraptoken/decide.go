@@ -13,7 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The words of token Secrets and of the ConfigMap. Source: kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens.
+// The words of token Secrets and of the ConfigMap. Source:
+// kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens.
 const (
 	clusterInfoConfigMap = "cluster-info"
 	kubeconfigKey        = "kubeconfig"
@@ -69,7 +70,8 @@ func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Pl
 	return p, nil
 }
 
-// sign makes a detached JWS with HMAC SHA-256: header and signature without the content. Libraries refuse keys as short as a token's secret.
+// sign makes a detached JWS with HMAC SHA-256: header and signature without the content. Libraries
+// refuse keys as short as a token's secret.
 func sign(content, id, secret string) (string, error) {
 	header, err := json.Marshal(struct {
 		Algorithm string `json:"alg"`

@@ -15,7 +15,8 @@ type countingListener struct{ notified int }
 
 func (b *countingListener) Enqueue() { b.notified++ }
 
-// A changed pair is in force five seconds later and listeners are told; half of a new pair, or rubbish, changes nothing.
+// A changed pair is in force five seconds later and listeners are told; half of a new pair, or
+// rubbish, changes nothing.
 func TestPairIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "c"), filepath.Join(dir, "k")
@@ -57,7 +58,8 @@ func TestPairIsFollowed(t *testing.T) {
 			path, text string
 			rung       int
 			want       pair
-		}{{certFile, first[0], 0, first}, {certFile, second[0], 0, first}, {keyFile, second[1], 1, second}, {keyFile, "rubbish", 1, second}, {certFile, "", 1, second}, {keyFile, second[1], 1, second}} {
+		}{{certFile, first[0], 0, first}, {certFile, second[0], 0, first}, {keyFile, second[1], 1, second},
+			{keyFile, "rubbish", 1, second}, {certFile, "", 1, second}, {keyFile, second[1], 1, second}} {
 			write(step.path, step.text)
 			time.Sleep(PollPeriod)
 			synctest.Wait()
@@ -65,7 +67,8 @@ func TestPairIsFollowed(t *testing.T) {
 				t.Errorf("after %q: told %d times, want %d", step.text, b.notified, step.rung)
 			}
 		}
-		if o, ok := ca.VerifyOptions(); !ok || o.Roots == nil || authorities.notified != 1 || string(ca.CurrentCABundleContent()) != second[0] {
+		if o, ok := ca.VerifyOptions(); !ok || o.Roots == nil || authorities.notified != 1 ||
+			string(ca.CurrentCABundleContent()) != second[0] {
 			t.Errorf("authorities: told %d times", authorities.notified)
 		}
 		stop()

@@ -55,7 +55,8 @@ func (a *CAContent) CurrentCABundleContent() []byte { return a.current.Load().pe
 
 // VerifyOptions say whom to believe now.
 func (a *CAContent) VerifyOptions() (x509.VerifyOptions, bool) {
-	return x509.VerifyOptions{Roots: a.current.Load().roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
+	return x509.VerifyOptions{Roots: a.current.Load().roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+		true
 }
 
 // CertKeyContent is a certificate and its key in files.
@@ -67,7 +68,8 @@ type CertKeyContent struct {
 // NewCertKeyContent reads a pair; Run follows it.
 func NewCertKeyContent(purpose, certFile, keyFile string) (*CertKeyContent, error) {
 	p := &CertKeyContent{}
-	p.fileReloader = fileReloader{name: fmt.Sprintf("%s::%s::%s", purpose, certFile, keyFile), files: []string{certFile, keyFile}, load: p.read}
+	p.fileReloader = fileReloader{name: fmt.Sprintf("%s::%s::%s", purpose, certFile, keyFile),
+		files: []string{certFile, keyFile}, load: p.read}
 	return p, p.RunOnce(context.Background())
 }
 

@@ -47,7 +47,8 @@ func (f *fileReloader) RunOnce(context.Context) error {
 			return err
 		}
 		now[i] = info
-		same = same && os.SameFile(info, f.fileInfos[i]) && info.ModTime().Equal(f.fileInfos[i].ModTime()) && info.Size() == f.fileInfos[i].Size()
+		same = same && os.SameFile(info, f.fileInfos[i]) && info.ModTime().Equal(f.fileInfos[i].ModTime()) &&
+			info.Size() == f.fileInfos[i].Size()
 	}
 	if same {
 		return nil
@@ -87,7 +88,8 @@ func (f *fileReloader) Run(ctx context.Context, _ int) {
 	}
 }
 
-// untilNextPoll is the time to the next point of a raster that all followers share, so that they wake together.
+// untilNextPoll is the time to the next point of a raster that all followers share, so that they
+// wake together.
 func untilNextPoll(now time.Time) time.Duration {
 	return now.Truncate(PollPeriod).Add(PollPeriod).Sub(now)
 }

@@ -30,9 +30,11 @@ type MissingKeyError struct {
 
 func (e *MissingKeyError) Error() string {
 	if e.File == "" {
-		return fmt.Sprintf("%s are encrypted in the store (%s) and no encryption configuration was given: name the file they were written with by --encryption-provider-config", e.Resource, e.Key)
+		return fmt.Sprintf("%s are encrypted in the store (%s) and no encryption configuration was given: name the "+
+			"file they were written with by --encryption-provider-config", e.Resource, e.Key)
 	}
-	return fmt.Sprintf("%s: no key in %s opens %s (%v): put the key it was written with back as a further key of the provider; it can go once every object was written anew", e.Resource, e.File, e.Key, e.Err)
+	return fmt.Sprintf("%s: no key in %s opens %s (%v): put the key it was written with back as a further key of the "+
+		"provider; it can go once every object was written anew", e.Resource, e.File, e.Key, e.Err)
 }
 
 // Unwrap returns what the library said.
@@ -51,7 +53,8 @@ type Source struct {
 	Transformers value.ResourceTransformers        // nil without configuration
 }
 
-// Check opens every value of the resources that the file names, or, without a file, looks whether Secrets are encrypted.
+// Check opens every value of the resources that the file names, or, without a file, looks whether
+// Secrets are encrypted.
 func Check(ctx context.Context, o Options, s Source) error {
 	resources := []schema.GroupResource{{Resource: "secrets"}}
 	if o.File != "" {
@@ -83,7 +86,8 @@ func (s Source) check(ctx context.Context, file string, gr schema.GroupResource)
 			if s.Transformers == nil {
 				return &MissingKeyError{Resource: gr.String(), Key: string(kv.Key)}
 			}
-			if _, _, err := s.Transformers.TransformerForResource(gr).TransformFromStorage(ctx, kv.Value, value.DefaultContext(kv.Key)); err != nil {
+			if _, _, err := s.Transformers.TransformerForResource(gr).TransformFromStorage(ctx, kv.Value,
+				value.DefaultContext(kv.Key)); err != nil {
 				return &MissingKeyError{gr.String(), string(kv.Key), file, err}
 			}
 		}
@@ -94,7 +98,8 @@ func (s Source) check(ctx context.Context, file string, gr schema.GroupResource)
 	}
 }
 
-// configuredResources lists the resources of a configuration; patterns stand for Secrets, the ones that matter most.
+// configuredResources lists the resources of a configuration; patterns stand for Secrets, the ones
+// that matter most.
 func configuredResources(file string) ([]schema.GroupResource, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

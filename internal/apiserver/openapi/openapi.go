@@ -26,15 +26,16 @@ var compressed []byte
 var decoded = sync.OnceValue(func() map[string]common.OpenAPIDefinition {
 	out, err := decode(compressed)
 	if err != nil {
-		panic(fmt.Sprintf("internal/apiserver/openapi/definitions.json.gz: %v: generate it with hack/openapi/generate.sh", err))
+		panic(fmt.Sprintf(
+			"internal/apiserver/openapi/definitions.json.gz: %v: generate it with hack/openapi/generate.sh", err))
 	}
 	return out
 })
 
-// GetOpenAPIDefinitions returns the definition of every served type by its model name, with references
-// made by ref. It is a common.GetOpenAPIDefinitions. The first call of a process decodes the embedded
-// file. The caller owns what it gets, but for the default values, enums and extensions, which all calls
-// share and nobody writes to. Safe for concurrent use.
+// GetOpenAPIDefinitions returns the definition of every served type by its model name, with
+// references made by ref. It is a common.GetOpenAPIDefinitions. The first call of a process decodes
+// the embedded file. The caller owns what it gets, but for the default values, enums and
+// extensions, which all calls share and nobody writes to. Safe for concurrent use.
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	from := decoded()
 	out := make(map[string]common.OpenAPIDefinition, len(from))
@@ -74,8 +75,8 @@ func decode(raw []byte) (map[string]common.OpenAPIDefinition, error) {
 	return out, nil
 }
 
-// asSchema turns a decoded JSON value into the schema that the library expects in the extension that
-// holds what OpenAPI v2 shows instead.
+// asSchema turns a decoded JSON value into the schema that the library expects in the extension
+// that holds what OpenAPI v2 shows instead.
 func asSchema(v any) (spec.Schema, error) {
 	var out spec.Schema
 	text, err := json.Marshal(v)

@@ -7,8 +7,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// TestDefinitionsAreComplete checks that every reference and dependency of a definition is a definition,
-// and that the reference callback of each caller is asked for all of them.
+// TestDefinitionsAreComplete checks that every reference and dependency of a definition is a
+// definition, and that the reference callback of each caller is asked for all of them.
 func TestDefinitionsAreComplete(t *testing.T) {
 	asked := map[string]bool{}
 	defs := GetOpenAPIDefinitions(func(name string) spec.Ref {
@@ -35,7 +35,8 @@ func TestDefinitionsAreComplete(t *testing.T) {
 	}
 }
 
-// TestCallersDoNotShareReferences checks that a second caller's references leave the first one's alone.
+// TestCallersDoNotShareReferences checks that a second caller's references leave the first one's
+// alone.
 func TestCallersDoNotShareReferences(t *testing.T) {
 	const pod, spec1 = "io.k8s.api.core.v1.Pod", "#/first/io.k8s.api.core.v1.PodSpec"
 	first := GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/first/" + name) })

@@ -22,8 +22,8 @@ const pageSize = 5000
 const (
 	// retryPeriod is the wait after an audit that failed, later that after one that left something.
 	retryPeriod, recheckPeriod = time.Minute, 10 * time.Minute
-	// settlePeriod is the wait after a namespace went: a write that was admitted while it was there lands within the longest
-	// time of a request.
+	// settlePeriod is the wait after a namespace went: a write that was admitted while it was there
+	// lands within the longest time of a request.
 	settlePeriod = time.Minute
 )
 
@@ -32,12 +32,13 @@ type Cleaner struct {
 	Etcd      *clientv3.Client
 	Discovery discovery.DiscoveryInterface
 	Objects   metadata.Interface
-	// Prefix is where the objects of a resource lie, as /registry/pods/; custom says that a definition makes it.
+	// Prefix is where the objects of a resource lie, as /registry/pods/; custom says that a
+	// definition makes it.
 	Prefix func(gr schema.GroupResource, custom bool) string
 	// NamespaceDeleted tells that a namespace was removed. It is read without delay.
 	NamespaceDeleted <-chan struct{}
-	// Period is the time between audits, Settle that between the end of a namespace and the audit that follows it;
-	// 0 means a day and a minute.
+	// Period is the time between audits, Settle that between the end of a namespace and the audit
+	// that follows it; 0 means a day and a minute.
 	Period, SettlePeriod time.Duration
 }
 
@@ -91,7 +92,8 @@ func (a *Cleaner) Run(ctx context.Context) {
 func logReport(ctx context.Context, lastReport, r Report, err error) {
 	log := klog.FromContext(ctx)
 	if err != nil {
-		log.Error(err, "Stored objects could not be checked for namespaces that do not exist; the next try is in a minute")
+		log.Error(err,
+			"Stored objects could not be checked for namespaces that do not exist; the next try is in a minute")
 	}
 	for _, g := range r.Groups {
 		switch g.Outcome {
@@ -155,7 +157,8 @@ func (a *Cleaner) namespaces() string {
 	return a.Prefix(schema.GroupResource{Resource: "namespaces"}, false)
 }
 
-// keys reads the keys below a prefix, at a revision or, with 0, at the newest; it returns the one it read at.
+// keys reads the keys below a prefix, at a revision or, with 0, at the newest; it returns the one
+// it read at.
 func (a *Cleaner) keys(ctx context.Context, prefix string, revision int64, each func(rest string)) (int64, error) {
 	for from := prefix; ; {
 		got, err := a.Etcd.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
@@ -176,11 +179,12 @@ func (a *Cleaner) keys(ctx context.Context, prefix string, revision int64, each 
 	}
 }
 
-// resources are the namespaced resources that can be listed and deleted, by where they are stored. Those of aggregated
-// servers lie elsewhere: nothing is found there.
+// resources are the namespaced resources that can be listed and deleted, by where they are stored.
+// Those of aggregated servers lie elsewhere: nothing is found there.
 func (a *Cleaner) resources(ctx context.Context) (map[string]schema.GroupVersionResource, error) {
 	custom := map[string]bool{}
-	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	list, err := a.Objects.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list custom resource definitions: %w", err)
@@ -201,7 +205,8 @@ func (a *Cleaner) resources(ctx context.Context) (map[string]schema.GroupVersion
 			return nil, err
 		}
 		for _, r := range l.APIResources {
-			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && !strings.Contains(r.Name, "/") {
+			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && !strings.Contains(r.Name,
+				"/") {
 				gvr := gv.WithResource(r.Name)
 				out[a.Prefix(gvr.GroupResource(), custom[gvr.GroupResource().String()])] = gvr
 			}
@@ -210,8 +215,8 @@ func (a *Cleaner) resources(ctx context.Context) (map[string]schema.GroupVersion
 	return out, nil
 }
 
-// remove deletes one orphan, unless its namespace has come into being. Its UID is a condition: an object that took its
-// place stays.
+// remove deletes one orphan, unless its namespace has come into being. Its UID is a condition: an
+// object that took its place stays.
 func (a *Cleaner) remove(ctx context.Context, o ObjectRef) (Outcome, string) {
 	client := a.Objects.Resource(o.Resource).Namespace(o.Namespace)
 	found, err := client.Get(ctx, o.Name, metav1.GetOptions{})

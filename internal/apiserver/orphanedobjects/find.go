@@ -26,8 +26,8 @@ type Listing struct {
 // protectedNamespaces are the namespaces that every cluster has and nobody may delete.
 var protectedNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
-// FindOrphans names the objects whose namespace does not exist, by namespace, resource and name. An error says why the
-// namespaces that were seen cannot be all there are: then nothing is an orphan.
+// FindOrphans names the objects whose namespace does not exist, by namespace, resource and name. An
+// error says why the namespaces that were seen cannot be all there are: then nothing is an orphan.
 func FindOrphans(s Listing) ([]ObjectRef, error) {
 	for _, name := range protectedNamespaces {
 		if !s.Namespaces[name] {

@@ -20,17 +20,22 @@ func namespaces(names ...string) map[string]bool {
 	return out
 }
 
-// An object is an orphan whose namespace is not among the stored ones; those of others, of terminating ones too, and of none are not.
+// An object is an orphan whose namespace is not among the stored ones; those of others, of
+// terminating ones too, and of none are not.
 func TestAnObjectWithoutItsNamespaceIsAnOrphan(t *testing.T) {
-	got, err := FindOrphans(Listing{Namespaces: namespaces("default", "kube-system", "kube-public", "a"), Objects: []ObjectRef{
-		of("secrets", "gone", "s"), of("pods", "a", "p"), of("pods", "gone", "p"), of("pods", "default", "p"), of("nodes", "", "n"), of("pods", "a-", "p"),
-	}})
-	if want := []ObjectRef{of("pods", "a-", "p"), of("pods", "gone", "p"), of("secrets", "gone", "s")}; err != nil || !slices.Equal(got, want) {
+	got, err := FindOrphans(Listing{Namespaces: namespaces("default", "kube-system", "kube-public", "a"),
+		Objects: []ObjectRef{
+			of("secrets", "gone", "s"), of("pods", "a", "p"), of("pods", "gone", "p"), of("pods", "default", "p"),
+			of("nodes", "", "n"), of("pods", "a-", "p"),
+		}})
+	if want := []ObjectRef{of("pods", "a-", "p"), of("pods", "gone", "p"), of("secrets", "gone", "s")}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
 
-// A list of namespaces that lacks one every cluster has is not complete: nothing is an orphan by it, and the reason names what is missing.
+// A list of namespaces that lacks one every cluster has is not complete: nothing is an orphan by
+// it, and the reason names what is missing.
 func TestNothingIsAnOrphanByAListThatIsNotComplete(t *testing.T) {
 	for _, missing := range []string{"default", "kube-system", "kube-public"} {
 		have := namespaces("default", "kube-system", "kube-public", "a")
@@ -43,7 +48,8 @@ func TestNothingIsAnOrphanByAListThatIsNotComplete(t *testing.T) {
 }
 
 func TestKeysAreTakenApart(t *testing.T) {
-	for key, want := range map[string][]string{"a/b": {"a", "b"}, "a": nil, "a/": nil, "/b": nil, "a/b/c": nil, "": nil} {
+	for key, want := range map[string][]string{"a/b": {"a", "b"}, "a": nil, "a/": nil, "/b": nil, "a/b/c": nil,
+		"": nil} {
 		namespace, name, err := SplitKey(key)
 		if want == nil != (err != nil) || err == nil && (namespace != want[0] || name != want[1]) {
 			t.Errorf("%q: %q, %q, %v", key, namespace, name, err)

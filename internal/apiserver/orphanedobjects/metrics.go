@@ -14,8 +14,9 @@ var (
 		Help: "Objects whose namespace does not exist that the last audit found, by what became of them",
 	}, []string{"namespace", "resource", "outcome"})
 	lastAudit = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: "gantry", Subsystem: "apiserver", Name: "orphan_audit_timestamp_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "When stored objects were last checked for namespaces that do not exist",
+		Namespace: "gantry", Subsystem: "apiserver", Name: "orphan_audit_timestamp_seconds",
+		StabilityLevel: metrics.ALPHA,
+		Help:           "When stored objects were last checked for namespaces that do not exist",
 	})
 	registerOnce sync.Once
 )

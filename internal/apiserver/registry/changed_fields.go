@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxFieldDepth is how far into a Pod the names of changed fields go: status.containerStatuses[web].state.
+// maxFieldDepth is how far into a Pod the names of changed fields go:
+// status.containerStatuses[web].state.
 const maxFieldDepth = 3
 
 // changedFields names the fields in which two states of a Pod differ, at most journal.MaxChanged.
@@ -33,7 +34,8 @@ func walkValue(out *[]string, path string, previous, now reflect.Value) {
 		return
 	}
 	switch {
-	case strings.Count(path, ".") >= maxFieldDepth, previous.Type() == timeType, previous.Type() == microTimeType: // a time is one thing, and its inside cannot be compared
+	case strings.Count(path, ".") >= maxFieldDepth, previous.Type() == timeType, previous.Type() == microTimeType:
+		// a time is one thing, and its inside cannot be compared
 	case previous.Kind() == reflect.Struct && previous.NumField() > 0 && previous.Type().Field(0).IsExported():
 		walkStruct(out, path, previous, now)
 		return
@@ -61,7 +63,8 @@ func walkStruct(out *[]string, path string, previous, now reflect.Value) {
 	}
 }
 
-// walkList compares elements of the same Name or Type; lists without such a field differ as a whole.
+// walkList compares elements of the same Name or Type; lists without such a field differ as a
+// whole.
 func walkList(out *[]string, path string, previous, now reflect.Value) {
 	field := ""
 	for _, f := range []string{"Name", "Type"} {

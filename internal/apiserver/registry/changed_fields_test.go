@@ -13,7 +13,8 @@ func TestChangedFields(t *testing.T) {
 	previous := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
+		Status: corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
 	}
 	now := previous.DeepCopy()
 	now.ResourceVersion, now.Generation = "2", 5
@@ -22,7 +23,9 @@ func TestChangedFields(t *testing.T) {
 	now.Status.Phase = corev1.PodRunning
 	now.Status.Conditions[0].Status = corev1.ConditionTrue
 	now.Status.Conditions[0].LastTransitionTime, now.Status.StartTime = metav1.Unix(7, 0), &metav1.Time{}
-	want := []string{"metadata.labels[a]", "metadata.labels[n]", "spec.containers[c].image", "spec.nodeName", "status.phase", "status.conditions[Ready].status", "status.conditions[Ready].lastTransitionTime", "status.startTime"}
+	want := []string{"metadata.labels[a]", "metadata.labels[n]", "spec.containers[c].image", "spec.nodeName",
+		"status.phase", "status.conditions[Ready].status", "status.conditions[Ready].lastTransitionTime",
+		"status.startTime"}
 	if got := changedFields(previous, now); !slices.Equal(got, want) {
 		t.Errorf("changed %q, want %q", got, want)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// journalStorage states each acknowledged write of a Pod, whichever endpoint it came through. It changes nothing about the write.
+// journalStorage states each acknowledged write of a Pod, whichever endpoint it came through. It
+// changes nothing about the write.
 type journalStorage struct {
 	storage.Interface
 	versioner storage.Versioner
@@ -86,9 +87,11 @@ func (w *journalStorage) Delete(ctx context.Context, key string, out runtime.Obj
 	return nil
 }
 
-// writtenFact says who wrote what, how long the client waited so far, and how much of that since the store was given the object.
+// writtenFact says who wrote what, how long the client waited so far, and how much of that since
+// the store was given the object.
 func (w *journalStorage) writtenFact(ctx context.Context, p *corev1.Pod, given time.Time) journal.Written {
-	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p), Stored: journal.Took(time.Since(given))}
+	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p),
+		Stored: journal.Took(time.Since(given))}
 	if info, ok := request.RequestInfoFrom(ctx); ok {
 		f.Verb, f.Subresource = info.Verb, info.Subresource
 	}

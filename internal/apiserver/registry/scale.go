@@ -21,7 +21,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// scaleREST is the scale endpoint of a kind with replicas: autoscaling/v1 Scale, read from and written to the object.
+// scaleREST is the scale endpoint of a kind with replicas: autoscaling/v1 Scale, read from and
+// written to the object.
 type scaleREST struct {
 	store *Store
 	kind  *resourcedef.Kind
@@ -58,7 +59,8 @@ func replicasOf(obj runtime.Object) (replicaCounts, bool) {
 	case *appsv1.StatefulSet:
 		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, selectorText(o.Spec.Selector)}, true
 	case *corev1.ReplicationController:
-		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).AsSelector().String()}, true
+		return replicaCounts{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).AsSelector().String()},
+			true
 	}
 	return replicaCounts{}, false
 }
@@ -89,8 +91,11 @@ func (s *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) 
 	return s.scaleFromObject(obj)
 }
 
-// Update changes the number of replicas through the main store, so that admission, generation and ownership are as for the object.
-func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+// Update changes the number of replicas through the main store, so that admission, generation and
+// ownership are as for the object.
+func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
+	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, _, err := s.store.Update(ctx, name, &scaleUpdatedObjectInfo{s, info, name},
 		s.validateCreate(create), s.validateUpdate(update), false, o)
 	if err != nil {
@@ -101,7 +106,8 @@ func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedOb
 }
 
 func (s *scaleREST) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
-	return (&tableConvertor{Table: scaleTable(), resource: autoscalingv1.Resource("scales")}).ConvertToTable(ctx, obj, o)
+	return (&tableConvertor{Table: scaleTable(), resource: autoscalingv1.Resource("scales")}).ConvertToTable(ctx,
+		obj, o)
 }
 
 // scaleFromObject is the Scale of an object.
@@ -131,7 +137,8 @@ func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, e
 // managedFieldsHandler maps field ownership between the object and its scale.
 func (s *scaleREST) managedFieldsHandler(entries []metav1.ManagedFieldsEntry) *managedfields.ScaleHandler {
 	gv := schema.GroupVersion{Group: s.kind.Group, Version: s.kind.Version}
-	return managedfields.NewScaleHandler(entries, gv, managedfields.ResourcePathMappings{gv.String(): fieldpath.MakePathOrDie("spec", "replicas")})
+	return managedfields.NewScaleHandler(entries, gv,
+		managedfields.ResourcePathMappings{gv.String(): fieldpath.MakePathOrDie("spec", "replicas")})
 }
 
 func (s *scaleREST) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjectFunc {
@@ -174,7 +181,8 @@ func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.
 		return nil, err
 	}
 	if m.GetResourceVersion() == "" {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: u.scale.kind.Group, Resource: u.scale.kind.Resource}, u.name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: u.scale.kind.Group,
+			Resource: u.scale.kind.Resource}, u.name)
 	}
 	previous, err := u.scale.scaleFromObject(obj)
 	if err != nil {
@@ -209,7 +217,8 @@ func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.
 
 func validateScale(sc *autoscalingv1.Scale) field.ErrorList {
 	if sc.Spec.Replicas < 0 {
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), sc.Spec.Replicas, "must be greater than or equal to 0")}
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), sc.Spec.Replicas,
+			"must be greater than or equal to 0")}
 	}
 	return nil
 }

@@ -14,11 +14,13 @@ func scaleTable() resourcedef.Table {
 	spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
 	return resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Available", status["replicas"]), printers.AgeColumn(),
+			printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]),
+			printers.IntColumn("Available", status["replicas"]), printers.AgeColumn(),
 		},
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 			sc := o.(*autoscalingv1.Scale)
-			return []any{sc.Name, int64(sc.Spec.Replicas), int64(sc.Status.Replicas), printers.TimestampSince(sc.CreationTimestamp, opt.Now)}
+			return []any{sc.Name, int64(sc.Spec.Replicas), int64(sc.Status.Replicas),
+				printers.TimestampSince(sc.CreationTimestamp, opt.Now)}
 		},
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// statusREST is a kind's status endpoint: the main store, written by another strategy. It offers get, update and patch only.
+// statusREST is a kind's status endpoint: the main store, written by another strategy. It offers
+// get, update and patch only.
 type statusREST struct {
 	store *Store
 	kind  *resourcedef.Kind
@@ -30,7 +31,8 @@ var (
 
 func newStatusREST(k *resourcedef.Kind, s *Store) *statusREST { return &statusREST{store: s, kind: k} }
 
-// writer is the main store as it is now with another strategy for updates. It is made for each write, so that no rule of the main store is missing.
+// writer is the main store as it is now with another strategy for updates. It is made for each
+// write, so that no rule of the main store is missing.
 func (s *statusREST) writer(update rest.RESTUpdateStrategy) *genericregistry.Store {
 	w := *s.store.Store
 	w.UpdateStrategy = update
@@ -52,7 +54,9 @@ func (s *statusREST) Get(ctx context.Context, name string, o *metav1.GetOptions)
 }
 
 // Update writes the status of an object that exists.
-func (s *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (s *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
+	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return s.writer(s.strategy()).Update(ctx, name, info, create, update, false, o)
 }
 
@@ -99,7 +103,8 @@ func (s *statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Se
 
 // UpdatePart writes an object by a rule of the caller's own in place of the status rule.
 func (s *statusREST) UpdatePart(ctx context.Context, u resourcedef.PartUpdate) (runtime.Object, error) {
-	out, _, err := s.writer(&partStrategy{*s.strategy(), u.Prepare}).Update(ctx, u.Name, u.Info, u.Create, u.Update, false, u.Options)
+	out, _, err := s.writer(&partStrategy{*s.strategy(), u.Prepare}).Update(ctx, u.Name, u.Info, u.Create, u.Update,
+		false, u.Options)
 	return out, err
 }
 

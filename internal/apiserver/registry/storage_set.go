@@ -20,7 +20,8 @@ type Options struct {
 	Scheme      *runtime.Scheme
 	RESTOptions generic.RESTOptionsGetter
 	Journal     journal.Sink // facts about writes of Pods; nil drops them
-	// Wrap puts rules around a kind's store (RBAC escalation); the wrapped storage is served, Lookup still finds the bare store.
+	// Wrap puts rules around a kind's store (RBAC escalation); the wrapped storage is served,
+	// Lookup still finds the bare store.
 	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
 	// Extra is handed to the subresources of rows.
 	Extra any
@@ -33,9 +34,11 @@ type StorageSet struct {
 	order    []schema.GroupVersion
 }
 
-// Build makes the storages of the rows. A later row replaces an earlier one of the same group, version and resource.
+// Build makes the storages of the rows. A later row replaces an earlier one of the same group,
+// version and resource.
 func Build(kinds []resourcedef.Kind, o Options) (*StorageSet, error) {
-	s := &StorageSet{stores: map[schema.GroupResource]*Store{}, versions: map[schema.GroupVersion]map[string]rest.Storage{}}
+	s := &StorageSet{stores: map[schema.GroupResource]*Store{},
+		versions: map[schema.GroupVersion]map[string]rest.Storage{}}
 	if o.Journal == nil {
 		o.Journal = journal.Discard{}
 	}
@@ -53,7 +56,8 @@ func Build(kinds []resourcedef.Kind, o Options) (*StorageSet, error) {
 	return s, nil
 }
 
-// Deduplicate keeps the last row of each group, version and resource, in the order of first appearance.
+// Deduplicate keeps the last row of each group, version and resource, in the order of first
+// appearance.
 func Deduplicate(kinds []resourcedef.Kind) []resourcedef.Kind {
 	at := map[schema.GroupVersionResource]int{}
 	var out []resourcedef.Kind
@@ -117,12 +121,14 @@ func (s *StorageSet) addSubresources(k *resourcedef.Kind, o Options) error {
 		s.addStorage(k, k.Resource+"/"+name, storage)
 	}
 	if changed := differingFields(&complete, store.Store); len(changed) > 0 {
-		return fmt.Errorf("they change %s of the main store, which is complete: make it a rule of the row", strings.Join(changed, ", "))
+		return fmt.Errorf("they change %s of the main store, which is complete: make it a rule of the row",
+			strings.Join(changed, ", "))
 	}
 	return nil
 }
 
-// differingFields names the fields in which two of the library's stores are not the same. Functions are the same that have the same code.
+// differingFields names the fields in which two of the library's stores are not the same. Functions
+// are the same that have the same code.
 func differingFields(a, b *genericregistry.Store) (out []string) {
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {

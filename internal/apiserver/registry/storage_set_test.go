@@ -12,11 +12,12 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// A status endpoint writes by the rules that its main store has at the time of the write, whenever they were set; only the strategy of updates and what
-// holds the spec's resources are its own.
+// A status endpoint writes by the rules that its main store has at the time of the write, whenever
+// they were set; only the strategy of updates and what holds the spec's resources are its own.
 func TestTheStatusEndpointHasEveryRuleOfItsMainStore(t *testing.T) {
 	main := &Store{Store: &genericregistry.Store{
-		BeginUpdate: func(context.Context, runtime.Object, runtime.Object, *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
+		BeginUpdate: func(context.Context, runtime.Object, runtime.Object,
+			*metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			return nil, nil
 		},
 	}}

@@ -32,25 +32,30 @@ func (s *Store) ShortNames() []string { return s.kind.Names.Short }
 // Categories are the groupings the kind is in, as "all".
 func (s *Store) Categories() []string { return s.kind.Names.Categories }
 
-// orphanedPodsWarning is what upstream tells those who delete Jobs without saying what becomes of the Pods.
-const orphanedPodsWarning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+// orphanedPodsWarning is what upstream tells those who delete Jobs without saying what becomes of
+// the Pods.
+const orphanedPodsWarning = "child pods are preserved by default when jobs are deleted; set " +
+	"propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
 // warnDelete tells a client what it may not expect of a delete.
 func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
 	//nolint:staticcheck // OrphanDependents is deprecated and still obeyed
-	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil && o.OrphanDependents == nil {
+	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil &&
+		o.OrphanDependents == nil {
 		warning.AddWarning(ctx, "", orphanedPodsWarning)
 	}
 }
 
 // Delete removes an object.
-func (s *Store) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *Store) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	s.warnDelete(ctx, o)
 	return s.Store.Delete(ctx, name, v, o)
 }
 
 // DeleteCollection removes all objects that match.
-func (s *Store) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *Store) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc, o *metav1.DeleteOptions,
+	l *metainternalversion.ListOptions) (runtime.Object, error) {
 	s.warnDelete(ctx, o)
 	return s.Store.DeleteCollection(ctx, v, o, l)
 }
@@ -81,7 +86,8 @@ func newStore(k *resourcedef.Kind, o Options) (*Store, error) {
 		return nil, err
 	}
 	if gr.Group == "" && gr.Resource == "pods" {
-		s.Storage.Storage = &journalStorage{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
+		s.Storage.Storage = &journalStorage{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(),
+			sink: o.Journal}
 	}
 	if wrap := k.Stored.Wrap; wrap != nil {
 		s.Storage.Storage = wrap(s.Storage.Storage)
@@ -89,24 +95,30 @@ func newStore(k *resourcedef.Kind, o Options) (*Store, error) {
 	return &Store{Store: s, kind: k}, nil
 }
 
-// returnDeletedObject are the kinds whose delete answers with the object instead of a Status, as upstream's.
+// returnDeletedObject are the kinds whose delete answers with the object instead of a Status, as
+// upstream's.
 var returnDeletedObject = map[schema.GroupResource]bool{
-	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true, {Resource: "persistentvolumeclaims"}: true,
-	{Resource: "resourcequotas"}: true, {Resource: "serviceaccounts"}: true, {Resource: "services"}: true,
-	{Group: "storage.k8s.io", Resource: "storageclasses"}: true, {Group: "storage.k8s.io", Resource: "volumeattachments"}: true,
-	{Group: "storage.k8s.io", Resource: "csinodes"}: true, {Group: "storage.k8s.io", Resource: "csidrivers"}: true,
+	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true,
+	{Resource: "persistentvolumeclaims"}: true,
+	{Resource: "resourcequotas"}:         true, {Resource: "serviceaccounts"}: true, {Resource: "services"}: true,
+	{Group: "storage.k8s.io", Resource: "storageclasses"}:       true,
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    true,
+	{Group: "storage.k8s.io", Resource: "csinodes"}:             true,
+	{Group: "storage.k8s.io", Resource: "csidrivers"}:           true,
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: true,
 }
 
 // setHooks hangs a row's Begin and After hooks into the store.
 func setHooks(s *genericregistry.Store, r *resourcedef.Rules) {
 	if begin := r.BeginCreate; begin != nil {
-		s.BeginCreate = func(ctx context.Context, obj runtime.Object, o *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
+		s.BeginCreate = func(ctx context.Context, obj runtime.Object,
+			o *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 			return newFinishFunc(begin(ctx, obj, len(o.DryRun) > 0))
 		}
 	}
 	if begin := r.BeginUpdate; begin != nil {
-		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, o *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
+		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object,
+			o *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			return newFinishFunc(begin(ctx, obj, old, len(o.DryRun) > 0))
 		}
 	}
@@ -151,8 +163,10 @@ func getAttrs(k *resourcedef.Kind) storage.AttrFunc {
 	}
 }
 
-// matchPredicate matches objects; an indexed field is named so that watchers and lists of one value cost nothing to the others.
-func matchPredicate(k *resourcedef.Kind, a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+// matchPredicate matches objects; an indexed field is named so that watchers and lists of one value
+// cost nothing to the others.
+func matchPredicate(k *resourcedef.Kind,
+	a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
 	var indexed []string
 	if k.Rules.IndexedField != "" {
 		indexed = []string{k.Rules.IndexedField, "metadata.namespace"}
@@ -166,7 +180,9 @@ func matchPredicate(k *resourcedef.Kind, a storage.AttrFunc) func(labels.Selecto
 func indexersFor(k *resourcedef.Kind, field string) (storage.IndexerFuncs, *cache.Indexers) {
 	value := func(obj runtime.Object) string { return k.Rules.Fields(obj)[field] }
 	return storage.IndexerFuncs{field: value}, &cache.Indexers{
-		storage.FieldIndex(field): func(obj any) ([]string, error) { return []string{value(obj.(runtime.Object))}, nil },
+		storage.FieldIndex(field): func(obj any) ([]string, error) {
+			return []string{value(obj.(runtime.Object))}, nil
+		},
 		storage.FieldIndex("metadata.namespace"): func(obj any) ([]string, error) {
 			m, err := meta.Accessor(obj)
 			if err != nil {

@@ -62,7 +62,8 @@ func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate keeps the status and counts a generation for each change beyond metadata and status.
+// PrepareForUpdate keeps the status and counts a generation for each change beyond metadata and
+// status.
 func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	if s.kind.Types.HasStatus {
 		structField(obj, "Status").Set(structField(old.DeepCopyObject(), "Status"))
@@ -84,7 +85,8 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 	return errs
 }
 
-// ValidateUpdate asks the row's rule for updates, or the one for creation when it has none. The library has checked metadata.
+// ValidateUpdate asks the row's rule for updates, or the one for creation when it has none. The
+// library has checked metadata.
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	if m, err := meta.Accessor(obj); err == nil {
@@ -99,9 +101,10 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 	return errs
 }
 
-// ValidateDeclaratively is asked last, with all that was found. Nothing here is declared, but what was found twice in the same words is told once, as
-// upstream does at this point.
-func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
+// ValidateDeclaratively is asked last, with all that was found. Nothing here is declared, but what
+// was found twice in the same words is told once, as upstream does at this point.
+func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList,
+	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	reported := map[string]bool{}
 	var out field.ErrorList
 	for _, e := range found {
@@ -114,7 +117,8 @@ func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object,
 }
 
 // DeclarativeValidationConfig has nothing to set.
-func (s *strategy) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+func (s *strategy) DeclarativeValidationConfig(context.Context, runtime.Object,
+	runtime.Object) rest.DeclarativeValidationConfig {
 	return rest.DeclarativeValidationConfig{}
 }
 
@@ -135,13 +139,15 @@ func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	return append(errs, s.finalizers(m)...)
 }
 
-// finalizers are checked beyond what the library does: each is one of the known names, or has a domain. Pods have the check among their own; kinds of
-// some groups are judged by the library alone.
+// finalizers are checked beyond what the library does: each is one of the known names, or has a
+// domain. Pods have the check among their own; kinds of some groups are judged by the library
+// alone.
 func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
 	switch {
 	case s.kind.Group == "" && (s.kind.Resource == "pods" || s.kind.Resource == "events"):
 		return nil
-	case s.kind.Group == "node.k8s.io", s.kind.Group == "coordination.k8s.io", s.kind.Group == "admissionregistration.k8s.io", s.kind.Group == "policy":
+	case s.kind.Group == "node.k8s.io", s.kind.Group == "coordination.k8s.io",
+		s.kind.Group == "admissionregistration.k8s.io", s.kind.Group == "policy":
 		return nil
 	}
 	return podspec.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))
@@ -155,7 +161,8 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []s
 	return nil
 }
 
-// WarningsOnUpdate is the same for an update. Whoever leaves the template of a workload as it is hears nothing about it again.
+// WarningsOnUpdate is the same for an update. Whoever leaves the template of a workload as it is
+// hears nothing about it again.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	if hasTemplate(s.kind) && generation(obj) == generation(old) {
 		return nil
@@ -165,7 +172,8 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object
 
 // hasTemplate says that a kind's warnings are about a template of Pods.
 func hasTemplate(k *resourcedef.Kind) bool {
-	return k.Group == "apps" || k.Group == "batch" || k.Group == "" && (k.Resource == "replicationcontrollers" || k.Resource == "podtemplates")
+	return k.Group == "apps" || k.Group == "batch" ||
+		k.Group == "" && (k.Resource == "replicationcontrollers" || k.Resource == "podtemplates")
 }
 
 // CheckGracefulDelete fills in the grace period of kinds that end gracefully.
@@ -173,12 +181,14 @@ func (s *strategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, 
 	return s.kind.Rules.CheckGracefulDelete != nil && s.kind.Rules.CheckGracefulDelete(ctx, obj, o)
 }
 
-// DefaultGarbageCollectionPolicy is what becomes of dependents when a delete does not say, upstream's choice for each kind.
+// DefaultGarbageCollectionPolicy is what becomes of dependents when a delete does not say,
+// upstream's choice for each kind.
 func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
 	switch {
 	case s.kind.Resource == "events":
 		return rest.Unsupported
-	case s.kind.Group == "batch" && s.kind.Resource == "jobs", s.kind.Group == "" && s.kind.Resource == "replicationcontrollers":
+	case s.kind.Group == "batch" && s.kind.Resource == "jobs",
+		s.kind.Group == "" && s.kind.Resource == "replicationcontrollers":
 		return rest.OrphanDependents
 	}
 	return rest.DeleteDependents
@@ -201,7 +211,8 @@ func resetFields(k *resourcedef.Kind, names ...string) map[fieldpath.APIVersion]
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
 }
 
-// structField is a named field of an API object; every kind that has a status has it as a struct field of this name.
+// structField is a named field of an API object; every kind that has a status has it as a struct
+// field of this name.
 func structField(obj runtime.Object, name string) reflect.Value {
 	return reflect.ValueOf(obj).Elem().FieldByName(name)
 }

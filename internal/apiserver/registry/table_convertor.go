@@ -51,7 +51,8 @@ func (t *tableConvertor) ConvertToTable(ctx context.Context, obj, options runtim
 		return out, one(obj)
 	}
 	if m, err := meta.ListAccessor(obj); err == nil {
-		out.ResourceVersion, out.Continue, out.RemainingItemCount = m.GetResourceVersion(), m.GetContinue(), m.GetRemainingItemCount()
+		out.ResourceVersion, out.Continue, out.RemainingItemCount = m.GetResourceVersion(), m.GetContinue(),
+			m.GetRemainingItemCount()
 	}
 	return out, meta.EachListItem(obj, one)
 }

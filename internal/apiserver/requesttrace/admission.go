@@ -63,7 +63,8 @@ func (p *tracedPlugin) Validate(ctx context.Context, a admission.Attributes, o a
 	return err
 }
 
-// recordDecoding notes, at the first plugin, what became of the body, and returns the object as it is.
+// recordDecoding notes, at the first plugin, what became of the body, and returns the object as it
+// is.
 func (t *recorder) recordDecoding(a admission.Attributes, o admission.ObjectInterfaces) map[string]any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +87,8 @@ func (t *recorder) recordMutation(at time.Duration, w *tracedAttributes, err err
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	after := toUnstructured(w.GetObject(), w.Attributes, w.interfaces)
-	s := journal.Step{Name: journal.StepMutation, By: w.plugin, Refused: err != nil, Error: errorText(err), Changes: journal.Changes(t.object, after)}
+	s := journal.Step{Name: journal.StepMutation, By: w.plugin, Refused: err != nil, Error: errorText(err),
+		Changes: journal.Changes(t.object, after)}
 	t.object = after
 	switch {
 	case len(w.steps) > 0:
@@ -106,7 +108,8 @@ func (t *recorder) recordMutation(at time.Duration, w *tracedAttributes, err err
 	}
 }
 
-// recordPreparation notes, at the first validating plugin, what the kind's own rules did since mutation.
+// recordPreparation notes, at the first validating plugin, what the kind's own rules did since
+// mutation.
 func (t *recorder) recordPreparation(a admission.Attributes, o admission.ObjectInterfaces) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,12 +122,14 @@ func (t *recorder) recordPreparation(a admission.Attributes, o admission.ObjectI
 		t.oldObject = toUnstructured(a.GetOldObject(), a, o)
 		return
 	}
-	t.addStep(t.lastEnd, journal.Step{Name: journal.StepValidation, Message: "valid", Changes: journal.Changes(t.object, now)})
+	t.addStep(t.lastEnd, journal.Step{Name: journal.StepValidation, Message: "valid",
+		Changes: journal.Changes(t.object, now)})
 	t.object = now
 }
 
-// tracedAttributes passes everything on and hears what single webhooks and policies did: the library says so in annotations for the audit log, and defaults the
-// object after each mutation of a policy.
+// tracedAttributes passes everything on and hears what single webhooks and policies did: the
+// library says so in annotations for the audit log, and defaults the object after each mutation of
+// a policy.
 type tracedAttributes struct {
 	admission.Attributes
 	recorder   *recorder
@@ -149,7 +154,8 @@ func (w *tracedAttributes) AddAnnotation(key, value string) error {
 			Mutated                bool
 		}
 		if json.Unmarshal([]byte(value), &annotation) == nil {
-			s := journal.Step{By: annotation.Webhook + " of " + annotation.Configuration, Message: "changed nothing", Changes: w.patch}
+			s := journal.Step{By: annotation.Webhook + " of " + annotation.Configuration, Message: "changed nothing",
+				Changes: w.patch}
 			if annotation.Mutated {
 				s.Message = ""
 			}
@@ -187,7 +193,8 @@ type jsonPatchOperation struct {
 }
 
 func (o jsonPatchOperation) toChange() journal.Change {
-	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."))
+	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/",
+		"."))
 	switch o.Op {
 	case "remove":
 		return journal.Change{Path: path, Was: "(removed)"}

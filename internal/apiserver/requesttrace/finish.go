@@ -21,7 +21,8 @@ func (t *recorder) finish(code int) *journal.RequestTrace {
 	}
 	s := &t.trace
 	if a := t.attributes; a != nil {
-		s.Verb, s.Resource, s.Subresource, s.Namespace, s.Name = a.GetVerb(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName()
+		s.Verb, s.Resource, s.Subresource, s.Namespace, s.Name = a.GetVerb(), a.GetResource(), a.GetSubresource(),
+			a.GetNamespace(), a.GetName()
 		if g := a.GetAPIGroup(); g != "" {
 			s.Resource += "." + g
 		}
@@ -47,7 +48,8 @@ func (t *recorder) finish(code int) *journal.RequestTrace {
 // failedStep is the step at which a write ended that no step refused by itself.
 func (t *recorder) failedStep(code int) string {
 	switch {
-	case t.attributes == nil && slices.ContainsFunc(t.trace.Steps, func(p journal.Step) bool { return p.Name == journal.StepImpersonation }):
+	case t.attributes == nil && slices.ContainsFunc(t.trace.Steps,
+		func(p journal.Step) bool { return p.Name == journal.StepImpersonation }):
 		return journal.StepImpersonation
 	case t.attributes == nil:
 		return journal.StepAuthentication
@@ -82,7 +84,8 @@ func mediaType(req *http.Request) string {
 	return kind
 }
 
-// credentialKind names what a client shows; authentication takes the token away, so it is looked at before.
+// credentialKind names what a client shows; authentication takes the token away, so it is looked at
+// before.
 func credentialKind(req *http.Request) string {
 	switch {
 	case strings.HasPrefix(req.Header.Get("Authorization"), "Bearer "):

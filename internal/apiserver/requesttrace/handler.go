@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxBodyBytes is how much of a request's body is kept to compare with what is made of it; upstream takes bodies of 3 MiB.
+// maxBodyBytes is how much of a request's body is kept to compare with what is made of it; upstream
+// takes bodies of 3 MiB.
 const maxBodyBytes = 3 << 20
 
 // requestBody is what the client sent.
@@ -37,7 +38,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// diff tells what became of the body: of a whole object against what was sent, of a patch against what was stored.
+// diff tells what became of the body: of a whole object against what was sent, of a patch against
+// what was stored.
 func (b *requestBody) diff(stored, now map[string]any) (string, []journal.Change) {
 	switch b.contentType {
 	case "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json":
@@ -61,7 +63,9 @@ func (d *Tracer) WithRequestTrace(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		t := &recorder{started: time.Now(), method: req.Method, body: &requestBody{ReadCloser: req.Body, contentType: mediaType(req), credential: credentialKind(req), dryRun: req.URL.Query().Get("dryRun") != ""}}
+		t := &recorder{started: time.Now(), method: req.Method,
+			body: &requestBody{ReadCloser: req.Body, contentType: mediaType(req), credential: credentialKind(req),
+				dryRun: req.URL.Query().Get("dryRun") != ""}}
 		d.active.Add(1)
 		defer d.active.Add(-1)
 		writer := &responseWriter{ResponseWriter: w, tracer: d, recorder: t}

@@ -22,7 +22,8 @@ const (
 	maxValueBytes = 400 // bytes of a string in a change
 )
 
-// recorder follows one request. Parts of the chain run in several goroutines, one after the other but for a request that was given up.
+// recorder follows one request. Parts of the chain run in several goroutines, one after the other
+// but for a request that was given up.
 type recorder struct {
 	started time.Time
 	method  string
@@ -70,8 +71,10 @@ func (t *recorder) redactChanges(changes []journal.Change) ([]journal.Change, in
 
 // isSecretPath are the fields of a Secret whose values nobody is shown.
 func isSecretPath(path string) bool {
-	return path == "data" || path == "stringData" || strings.HasPrefix(path, "data.") || strings.HasPrefix(path, "data[") ||
-		strings.HasPrefix(path, "stringData.") || strings.HasPrefix(path, "stringData[") || strings.HasPrefix(path, "metadata.annotations") || path == "metadata"
+	return path == "data" || path == "stringData" || strings.HasPrefix(path, "data.") || strings.HasPrefix(path,
+		"data[") ||
+		strings.HasPrefix(path, "stringData.") || strings.HasPrefix(path, "stringData[") || strings.HasPrefix(path,
+		"metadata.annotations") || path == "metadata"
 }
 
 func maskValue(v any) any {
@@ -105,7 +108,8 @@ func (t *recorder) recordAuthentication(at time.Duration, res *authenticator.Res
 	s := journal.Step{Name: journal.StepAuthentication, Refused: !ok, Error: errorText(err)}
 	if ok && res != nil && res.User != nil {
 		t.trace.User, t.trace.Groups = res.User.GetName(), res.User.GetGroups()
-		s.Message = fmt.Sprintf("%s is %s, in groups %s", t.body.credential, t.trace.User, strings.Join(t.trace.Groups, ", "))
+		s.Message = fmt.Sprintf("%s is %s, in groups %s", t.body.credential, t.trace.User,
+			strings.Join(t.trace.Groups, ", "))
 	} else if err == nil {
 		s.Message = t.body.credential + " names nobody"
 	}
@@ -128,10 +132,12 @@ func (t *recorder) recordAuthorization(at time.Duration, r authorizerDecision) {
 	switch {
 	case strings.HasPrefix(r.attributes.GetVerb(), "impersonate"):
 		s.Name = journal.StepImpersonation
-		s.Message = fmt.Sprintf("%s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(), r.attributes.GetName(), decisionText(r))
+		s.Message = fmt.Sprintf("%s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(),
+			r.attributes.GetName(), decisionText(r))
 		s.Refused = false // another of the questions about it may be answered with yes
 	case !r.isRequest:
-		s.Message = fmt.Sprintf("also asked: %s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(), r.attributes.GetName(), decisionText(r))
+		s.Message = fmt.Sprintf("also asked: %s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(),
+			r.attributes.GetName(), decisionText(r))
 		s.Refused = false // what follows from the answer is for who asked
 	default:
 		t.attributes = r.attributes

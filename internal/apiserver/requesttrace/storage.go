@@ -34,7 +34,8 @@ func (k *tracedStorage) Create(ctx context.Context, key string, obj, out runtime
 }
 
 // Delete implements volumelisters.Interface.
-func (k *tracedStorage) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions, validate storage.ValidateObjectFunc,
+func (k *tracedStorage) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
+	validate storage.ValidateObjectFunc,
 	cached runtime.Object, o storage.DeleteOptions) error {
 	t := k.tracer.recorderFrom(ctx)
 	if t == nil {
@@ -46,8 +47,10 @@ func (k *tracedStorage) Delete(ctx context.Context, key string, out runtime.Obje
 	return err
 }
 
-// GuaranteedUpdate implements volumelisters.Interface. Most of the write happens inside try; what comes after it is the store's.
-func (k *tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst runtime.Object, ignoreNotFound bool, pre *storage.Preconditions,
+// GuaranteedUpdate implements volumelisters.Interface. Most of the write happens inside try; what
+// comes after it is the store's.
+func (k *tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst runtime.Object, ignoreNotFound bool,
+	pre *storage.Preconditions,
 	try storage.UpdateFunc, cached runtime.Object) error {
 	t := k.tracer.recorderFrom(ctx)
 	if t == nil {
@@ -55,20 +58,22 @@ func (k *tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst ru
 	}
 	at, attempts, before := t.elapsed(), 0, ""
 	var refused error
-	err := k.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre, func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		if attempts++; attempts > 1 {
-			t.recordRetry(at)
-		}
-		before = fmt.Sprint(m.ResourceVersion)
-		out, ttl, err := try(in, m)
-		refused, at = err, t.elapsed()
-		t.markValidationStarted()
-		return out, ttl, err
-	}, cached)
+	err := k.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre,
+		func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			if attempts++; attempts > 1 {
+				t.recordRetry(at)
+			}
+			before = fmt.Sprint(m.ResourceVersion)
+			out, ttl, err := try(in, m)
+			refused, at = err, t.elapsed()
+			t.markValidationStarted()
+			return out, ttl, err
+		}, cached)
 	if refused != nil {
 		return err // told where it happened
 	}
-	t.recordStorage(at, storageResult{key: key, out: dst, err: err, unchanged: before != "0" && before == resourceVersion(dst)})
+	t.recordStorage(at,
+		storageResult{key: key, out: dst, err: err, unchanged: before != "0" && before == resourceVersion(dst)})
 	return err
 }
 
@@ -86,11 +91,14 @@ func (t *recorder) markValidationStarted() {
 	t.validationStarted = true
 }
 
-// recordRetry notes that the object was written, or may have been, between being read and being written.
+// recordRetry notes that the object was written, or may have been, between being read and being
+// written.
 func (t *recorder) recordRetry(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addStep(at, journal.Step{Name: journal.StepStorage, Message: "what was at hand was not known to be the newest: all is done once more on what is stored now"})
+	t.addStep(at,
+		journal.Step{Name: journal.StepStorage,
+			Message: "what was at hand was not known to be the newest: all is done once more on what is stored now"})
 	t.mutationStarted, t.validationStarted = false, false
 }
 

@@ -66,21 +66,25 @@ func (j tracedAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes
 	}
 	at := t.elapsed()
 	d, reason, err := j.Authorizer.Authorize(ctx, a)
-	t.recordAuthorization(at, authorizerDecision{attributes: a, isRequest: isRequestItself(ctx, a), allowed: d == authorizer.DecisionAllow, reason: reason, err: err})
+	t.recordAuthorization(at, authorizerDecision{attributes: a, isRequest: isRequestItself(ctx, a),
+		allowed: d == authorizer.DecisionAllow, reason: reason, err: err})
 	return d, reason, err
 }
 
-// isRequestItself says that the question is whether the request itself is allowed, not something it entails.
+// isRequestItself says that the question is whether the request itself is allowed, not something it
+// entails.
 func isRequestItself(ctx context.Context, a authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
-	return ok && info.Verb == a.GetVerb() && info.Resource == a.GetResource() && info.Subresource == a.GetSubresource() && info.Name == a.GetName()
+	return ok && info.Verb == a.GetVerb() && info.Resource == a.GetResource() &&
+		info.Subresource == a.GetSubresource() && info.Name == a.GetName()
 }
 
 // mayRead asks whether the user may be told.
 func (d *Tracer) mayRead(ctx context.Context, a authorizer.Attributes) (bool, error) {
 	decision, _, err := d.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
-		User: a.GetUser(), Verb: journal.ExplainVerb, Namespace: a.GetNamespace(), APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(),
-		Resource: a.GetResource(), Subresource: a.GetSubresource(), Name: a.GetName(), ResourceRequest: true,
+		User: a.GetUser(), Verb: journal.ExplainVerb, Namespace: a.GetNamespace(), APIGroup: a.GetAPIGroup(),
+		APIVersion: a.GetAPIVersion(),
+		Resource:   a.GetResource(), Subresource: a.GetSubresource(), Name: a.GetName(), ResourceRequest: true,
 	})
 	return decision == authorizer.DecisionAllow, err
 }

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// addEvents makes the core Event the hub of events.k8s.io, so that both groups show the same objects.
+// addEvents makes the core Event the hub of events.k8s.io, so that both groups show the same
+// objects.
 func addEvents(s *runtime.Scheme) error {
 	internal := schema.GroupVersion{Group: eventsv1.GroupName, Version: runtime.APIVersionInternal}
 	s.AddKnownTypes(internal, &corev1.Event{}, &corev1.EventList{})
@@ -58,7 +59,8 @@ func toEventsV1(in *corev1.Event, out *eventsv1.Event) {
 		ObjectMeta: in.ObjectMeta, EventTime: in.EventTime, Action: in.Action, Reason: in.Reason, Type: in.Type,
 		Regarding: in.InvolvedObject, Related: in.Related, Note: in.Message,
 		ReportingController: in.ReportingController, ReportingInstance: in.ReportingInstance,
-		DeprecatedSource: in.Source, DeprecatedFirstTimestamp: in.FirstTimestamp, DeprecatedLastTimestamp: in.LastTimestamp, DeprecatedCount: in.Count,
+		DeprecatedSource: in.Source, DeprecatedFirstTimestamp: in.FirstTimestamp,
+		DeprecatedLastTimestamp: in.LastTimestamp, DeprecatedCount: in.Count,
 	}
 	if in.Series != nil {
 		out.Series = &eventsv1.EventSeries{Count: in.Series.Count, LastObservedTime: in.Series.LastObservedTime}
@@ -70,7 +72,8 @@ func fromEventsV1(in *eventsv1.Event, out *corev1.Event) {
 		ObjectMeta: in.ObjectMeta, EventTime: in.EventTime, Action: in.Action, Reason: in.Reason, Type: in.Type,
 		InvolvedObject: in.Regarding, Related: in.Related, Message: in.Note,
 		ReportingController: in.ReportingController, ReportingInstance: in.ReportingInstance,
-		Source: in.DeprecatedSource, FirstTimestamp: in.DeprecatedFirstTimestamp, LastTimestamp: in.DeprecatedLastTimestamp, Count: in.DeprecatedCount,
+		Source: in.DeprecatedSource, FirstTimestamp: in.DeprecatedFirstTimestamp,
+		LastTimestamp: in.DeprecatedLastTimestamp, Count: in.DeprecatedCount,
 	}
 	if in.Series != nil {
 		out.Series = &corev1.EventSeries{Count: in.Series.Count, LastObservedTime: in.Series.LastObservedTime}
@@ -84,7 +87,8 @@ func eventsV1Label(label, value string) (string, string, error) {
 		return label, value, nil
 	case "reportingController":
 		return "reportingComponent", value, nil
-	case "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath":
+	case "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion",
+		"regarding.resourceVersion", "regarding.fieldPath":
 		return "involvedObject" + strings.TrimPrefix(label, "regarding"), value, nil
 	}
 	return "", "", fmt.Errorf("field label not supported: %s", label)

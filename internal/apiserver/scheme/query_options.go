@@ -17,7 +17,8 @@ import (
 // addQueries lets the options of connecting subresources be read from a query string.
 func addQueries(s *runtime.Scheme) error {
 	for _, o := range []any{
-		(*corev1.PodLogOptions)(nil), (*corev1.PodExecOptions)(nil), (*corev1.PodAttachOptions)(nil), (*corev1.PodPortForwardOptions)(nil),
+		(*corev1.PodLogOptions)(nil), (*corev1.PodExecOptions)(nil), (*corev1.PodAttachOptions)(nil),
+		(*corev1.PodPortForwardOptions)(nil),
 		(*corev1.PodProxyOptions)(nil), (*corev1.NodeProxyOptions)(nil), (*corev1.ServiceProxyOptions)(nil),
 	} {
 		err := s.AddConversionFunc((*url.Values)(nil), o, func(a, b any, _ conversion.Scope) error {

@@ -76,11 +76,13 @@ func groups() []servedGroup {
 // groupsFor are the groups of the rows: those behind a gate only when there is a row.
 func groupsFor(kinds []resourcedef.Kind) []servedGroup {
 	return slices.DeleteFunc(groups(), func(g servedGroup) bool {
-		return g.gated && !slices.ContainsFunc(kinds, func(k resourcedef.Kind) bool { return k.Group == g.gv.Group && k.Version == g.gv.Version })
+		return g.gated && !slices.ContainsFunc(kinds,
+			func(k resourcedef.Kind) bool { return k.Group == g.gv.Group && k.Version == g.gv.Version })
 	})
 }
 
-// metaPackage holds the types that every group has (ListOptions, WatchEvent, …) and that have hub types of their own.
+// metaPackage holds the types that every group has (ListOptions, WatchEvent, …) and that have hub
+// types of their own.
 var metaPackage = reflect.TypeFor[metav1.ListOptions]().PkgPath()
 
 // Scheme is what a server knows about types.
@@ -106,7 +108,8 @@ func New(kinds []resourcedef.Kind, more ...func(*runtime.Scheme) error) (*Scheme
 			return nil, fmt.Errorf("versions of %s: %w", gv, err)
 		}
 	}
-	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction, addLegacyVersions}, more...) {
+	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction, addLegacyVersions},
+		more...) {
 		if err := add(s.Scheme); err != nil {
 			return nil, err
 		}
@@ -126,7 +129,8 @@ func (s *Scheme) AddCBOR() {
 	s.Codecs = serializer.NewCodecFactory(s.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 }
 
-// add registers a group's types under their version and, as their own hub, under the internal version.
+// add registers a group's types under their version and, as their own hub, under the internal
+// version.
 func (s *Scheme) add(g servedGroup) error {
 	if err := g.add(s.Scheme); err != nil {
 		return err
@@ -190,7 +194,8 @@ func (s *Scheme) addKind(k *resourcedef.Kind) error {
 func fieldLabels(k *resourcedef.Kind) runtime.FieldLabelConversionFunc {
 	known := selectableFields(k)
 	known["metadata.name"] = true
-	known["metadata.namespace"] = k.Types.Namespaced && k.Resource != "podcertificaterequests" // upstream's list for them leaves it out
+	// upstream's list for them leaves it out
+	known["metadata.namespace"] = k.Types.Namespaced && k.Resource != "podcertificaterequests"
 	refused := "field label not supported: %s"
 	switch k.Resource {
 	case "jobs":
@@ -209,7 +214,8 @@ func fieldLabels(k *resourcedef.Kind) runtime.FieldLabelConversionFunc {
 	}
 }
 
-// selectableFields are the fields of a kind that a request may name; "name" is an attribute of some kinds but never a label.
+// selectableFields are the fields of a kind that a request may name; "name" is an attribute of some
+// kinds but never a label.
 func selectableFields(k *resourcedef.Kind) map[string]bool {
 	out := map[string]bool{}
 	for f := range k.Rules.Fields(k.Types.New()) {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// cachingObject is an object that several watchers are told of, encoded once per format. The watch cache tells of most events in such a way, but not of those that it
-// finds in its history.
+// cachingObject is an object that several watchers are told of, encoded once per format. The watch
+// cache tells of most events in such a way, but not of those that it finds in its history.
 type cachingObject struct {
 	runtime.Object
 	mu             sync.Mutex
@@ -34,7 +34,8 @@ func newCachingObject(o runtime.Object) runtime.Object {
 }
 
 // CacheEncode implements runtime.CacheableObject.
-func (o *cachingObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+func (o *cachingObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	w io.Writer) error {
 	o.mu.Lock()
 	e := o.serializations[id]
 	if e == nil {

@@ -19,7 +19,8 @@ type entry struct {
 	revision uint64
 }
 
-// eventWindow is what a group knows: all events after low, up to high. Entries are numbered; the first one kept has the number first.
+// eventWindow is what a group knows: all events after low, up to high. Entries are numbered; the
+// first one kept has the number first.
 type eventWindow struct {
 	entries                   []entry
 	firstIndex                int
@@ -35,7 +36,8 @@ func (w *eventWindow) add(e entry) {
 	w.highRevision = max(w.highRevision, e.revision)
 }
 
-// eventsFrom appends to batch what comes from a place on, until the batch is full; false says that the place is not kept any more.
+// eventsFrom appends to batch what comes from a place on, until the batch is full; false says that
+// the place is not kept any more.
 func (w *eventWindow) eventsFrom(place int, batch []entry) ([]entry, bool) {
 	if place < w.firstIndex {
 		return batch, false
@@ -44,7 +46,8 @@ func (w *eventWindow) eventsFrom(place int, batch []entry) ([]entry, bool) {
 	return append(batch, rest[:min(len(rest), cap(batch)-len(batch))]...), true
 }
 
-// trim forgets entries that are neither recent nor at or after the place that somebody needs, and all but the most, give or take some.
+// trim forgets entries that are neither recent nor at or after the place that somebody needs, and
+// all but the most, give or take some.
 func (w *eventWindow) trim(needed int) {
 	n := max(min(needed, w.endIndex()-recentEvents), w.endIndex()-maxWindowEvents) - w.firstIndex
 	if n < recentEvents { // seldom, many at a time

@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A window gives what was added from any place that it still keeps, keeps what somebody needs as long as it is not too much, and knows what it has forgotten.
+// A window gives what was added from any place that it still keeps, keeps what somebody needs as
+// long as it is not too much, and knows what it has forgotten.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := eventWindow{lowRevision: 10, highRevision: 10}
@@ -27,8 +28,11 @@ func TestWindow(t *testing.T) {
 			}
 			needed = rapid.IntRange(needed, len(all)).Draw(t, "needed")
 			w.trim(needed)
-			if w.endIndex() != len(all) || len(w.entries) > maxWindowEvents+recentEvents || (w.firstIndex > needed && len(w.entries) < maxWindowEvents) || len(w.entries) < min(recentEvents, len(all)) {
-				t.Fatalf("%d entries from %d to %d, though %d are needed and there are %d", len(w.entries), w.firstIndex, w.endIndex(), needed, len(all))
+			if w.endIndex() != len(all) || len(w.entries) > maxWindowEvents+recentEvents ||
+				(w.firstIndex > needed && len(w.entries) < maxWindowEvents) ||
+				len(w.entries) < min(recentEvents, len(all)) {
+				t.Fatalf("%d entries from %d to %d, though %d are needed and there are %d", len(w.entries),
+					w.firstIndex, w.endIndex(), needed, len(all))
 			}
 			if want := 10 + uint64(w.firstIndex); w.lowRevision != want {
 				t.Fatalf("knows what comes after %d, want %d", w.lowRevision, want)

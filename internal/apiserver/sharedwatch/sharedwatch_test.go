@@ -99,7 +99,8 @@ func number(e watch.Event) uint64 {
 
 func options(from string, bookmarks bool) storage.ListOptions {
 	return storage.ListOptions{ResourceVersion: from, Recursive: true,
-		Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), AllowWatchBookmarks: bookmarks}}
+		Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(),
+			AllowWatchBookmarks: bookmarks}}
 }
 
 func startWatch(ctx context.Context, t *testing.T, s *Storage, o storage.ListOptions) watch.Interface {
@@ -200,7 +201,8 @@ func TestSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeCache{lowRevision: 1}
 		s := New(h, h)
-		slow, quick, never := startWatch(t.Context(), t, s, options("1", false)), startWatch(t.Context(), t, s, options("1", false)), startWatch(t.Context(), t, s, options("1", false))
+		slow, quick, never := startWatch(t.Context(), t, s, options("1", false)),
+			startWatch(t.Context(), t, s, options("1", false)), startWatch(t.Context(), t, s, options("1", false))
 		last := 1
 		more := func(n int) {
 			for end := last + n; last < end; last += 50 {
@@ -309,7 +311,8 @@ func TestLatecomer(t *testing.T) {
 	})
 }
 
-// Who begins where the cache does not reach has a watch of its own, too; the next event that the cache knows lets it begin a group.
+// Who begins where the cache does not reach has a watch of its own, too; the next event that the
+// cache knows lets it begin a group.
 func TestBeforeTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, cache := &fakeCache{lowRevision: 1, events: added(1, 30)}, &fakeCache{lowRevision: 25}
@@ -327,10 +330,12 @@ func TestBeforeTheCache(t *testing.T) {
 	})
 }
 
-// Who begins with the state of things joins at the bookmark that ends it, not at the revision of an object.
+// Who begins with the state of things joins at the bookmark that ends it, not at the revision of an
+// object.
 func TestStateFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, cache := &fakeCache{lowRevision: 1, events: []watch.Event{event(watch.Added, 7), event(watch.Added, 3)}}, &fakeCache{lowRevision: 1, events: added(4, 9)}
+		h, cache := &fakeCache{lowRevision: 1, events: []watch.Event{event(watch.Added, 7), event(watch.Added, 3)}},
+			&fakeCache{lowRevision: 1, events: added(4, 9)}
 		s := New(h, cache)
 		o := options("", true)
 		o.SendInitialEvents = new(true)
@@ -351,14 +356,15 @@ func TestStateFirst(t *testing.T) {
 	})
 }
 
-// However often the cache cuts a watcher off that is told the state of things, or its group, it gets
-// all, with the bookmark that ends the state if it asked for that.
+// However often the cache cuts a watcher off that is told the state of things, or its group, it
+// gets all, with the bookmark that ends the state if it asked for that.
 func TestNobodyIsCutOff(t *testing.T) {
 	for _, from := range []string{"", "0", "first"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &fakeCache{lowRevision: 1, events: added(1, 30)}
 			l := &fakeLister{fakeCache: h, at: 20}
-			s := New(l, h).WithInitialEvents(func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.PodList{} })
+			s := New(l, h).WithInitialEvents(func() runtime.Object { return &corev1.Pod{} },
+				func() runtime.Object { return &corev1.PodList{} })
 			o, want := options(from, false), []string{"ADDED 7", "ADDED 3"}
 			if from == "first" {
 				o = options("", true)
@@ -394,7 +400,8 @@ func (l *fakeLister) GetList(_ context.Context, _ string, _ storage.ListOptions,
 	return nil
 }
 
-// The last word before a deadline is the library's: a watch of one's own from where the group is, with that deadline.
+// The last word before a deadline is the library's: a watch of one's own from where the group is,
+// with that deadline.
 func TestLastWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeCache{lowRevision: 1}
@@ -440,15 +447,17 @@ func TestShares(t *testing.T) {
 		o    storage.ListOptions
 		want shareMode
 	}{
-		"from a revision":        {t.Context(), options("5", false), shareNow},
-		"from anywhere":          {t.Context(), options("", false), shareAfterState},
-		"from any state":         {t.Context(), options("0", false), shareAfterState},
-		"from nonsense":          {t.Context(), options("x", false), shareNever},
-		"with the state first":   {t.Context(), list, shareAfterList},
-		"of the state, unmarked": {t.Context(), changed(list, func(o *storage.ListOptions) { o.Predicate.AllowWatchBookmarks = false }), shareAfterState},
-		"without the state":      {t.Context(), changed(list, func(o *storage.ListOptions) { o.SendInitialEvents = new(false) }), shareNever},
-		"of one object":          {t.Context(), changed(list, func(o *storage.ListOptions) { o.Recursive = false }), shareNever},
-		"for a moment":           {short, options("5", false), shareNever},
+		"from a revision":      {t.Context(), options("5", false), shareNow},
+		"from anywhere":        {t.Context(), options("", false), shareAfterState},
+		"from any state":       {t.Context(), options("0", false), shareAfterState},
+		"from nonsense":        {t.Context(), options("x", false), shareNever},
+		"with the state first": {t.Context(), list, shareAfterList},
+		"of the state, unmarked": {t.Context(),
+			changed(list, func(o *storage.ListOptions) { o.Predicate.AllowWatchBookmarks = false }), shareAfterState},
+		"without the state": {t.Context(),
+			changed(list, func(o *storage.ListOptions) { o.SendInitialEvents = new(false) }), shareNever},
+		"of one object": {t.Context(), changed(list, func(o *storage.ListOptions) { o.Recursive = false }), shareNever},
+		"for a moment":  {short, options("5", false), shareNever},
 	} {
 		if mode, _ := s.shareMode(c.ctx, &c.o); mode != c.want {
 			t.Errorf("%s: %d, want %d", name, mode, c.want)

@@ -31,13 +31,14 @@ type Cache interface {
 	Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error)
 }
 
-// New shares watches of a cache. A watcher that cannot share, or not yet, watches the storage itself.
+// New shares watches of a cache. A watcher that cannot share, or not yet, watches the storage
+// itself.
 func New(own storage.Interface, cache Cache) *Storage {
 	return &Storage{Interface: own, cache: cache, versioner: own.Versioner(), groups: map[groupKey]*watchGroup{}}
 }
 
-// WithInitialEvents has watchers that begin with the state of things told it from a list. A watch of
-// their own would be cut off where writes come faster than the state is read.
+// WithInitialEvents has watchers that begin with the state of things told it from a list. A watch
+// of their own would be cut off where writes come faster than the state is read.
 func (s *Storage) WithInitialEvents(newObject, newList func() runtime.Object) *Storage {
 	s.newObject, s.newList = newObject, newList
 	return s
@@ -67,8 +68,8 @@ const (
 	shareAfterState           // when it has got the state of things, which nothing ends for it
 )
 
-// shareMode says how a watcher of many objects shares, and from which revision. Who watches one object, wants a part of the objects by their hash or has
-// little time does not.
+// shareMode says how a watcher of many objects shares, and from which revision. Who watches one
+// object, wants a part of the objects by their hash or has little time does not.
 func (s *Storage) shareMode(ctx context.Context, o *storage.ListOptions) (shareMode, uint64) {
 	p := &o.Predicate
 	if !o.Recursive || p.Label == nil || p.Field == nil || p.ShardSelector != nil && !p.ShardSelector.Empty() {
@@ -130,9 +131,10 @@ func (s *Storage) Watch(ctx context.Context, key string, o storage.ListOptions) 
 	return m, nil
 }
 
-// initialState lists what a watcher is told first, and says at which revision; false if it cannot, which a
-// watch of one's own says in the library's words.
-func (s *Storage) initialState(ctx context.Context, key string, o storage.ListOptions) ([]runtime.Object, uint64, bool) {
+// initialState lists what a watcher is told first, and says at which revision; false if it cannot,
+// which a watch of one's own says in the library's words.
+func (s *Storage) initialState(ctx context.Context, key string,
+	o storage.ListOptions) ([]runtime.Object, uint64, bool) {
 	if s.newList == nil {
 		return nil, 0, false
 	}
@@ -168,7 +170,8 @@ func (s *Storage) initialEventsEnd(at uint64) (watch.Event, error) {
 	return watch.Event{Type: watch.Bookmark, Object: o}, storage.AnnotateInitialEventsEndBookmark(o)
 }
 
-// join makes a member of a group that knows all events after a revision, which it may begin; nil if there is none. Who owned the member's channel does not any more then.
+// join makes a member of a group that knows all events after a revision, which it may begin; nil if
+// there is none. Who owned the member's channel does not any more then.
 func (s *Storage) join(m *watcher, from uint64) *watchGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +190,8 @@ func (s *Storage) join(m *watcher, from uint64) *watchGroup {
 	return g
 }
 
-// newGroup makes a group that knows all after a revision; nil if the cache does not reach back so far. A member that was refused does not ask again at once.
+// newGroup makes a group that knows all after a revision; nil if the cache does not reach back so
+// far. A member that was refused does not ask again at once.
 func (s *Storage) newGroup(m *watcher, from uint64) *watchGroup {
 	if time.Since(m.refusedAt) < minWatchDuration {
 		return nil
@@ -199,7 +203,8 @@ func (s *Storage) newGroup(m *watcher, from uint64) *watchGroup {
 	o := m.options
 	o.SendInitialEvents, o.ResourceVersionMatch = nil, ""
 	o.Predicate.AllowWatchBookmarks = true
-	g := &watchGroup{storage: s, key: m.groupKey, options: o, ctx: ctx, cancel: stop, watchers: map[*watcher]struct{}{}, window: eventWindow{lowRevision: from, highRevision: from}}
+	g := &watchGroup{storage: s, key: m.groupKey, options: o, ctx: ctx, cancel: stop, watchers: map[*watcher]struct{}{},
+		window: eventWindow{lowRevision: from, highRevision: from}}
 	if g.watch, g.pending = g.openWatch(); g.watch == nil {
 		stop()
 		m.refusedAt = time.Now()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// minWatchDuration is how long a watch that brings nothing must last; it is opened anew so often when it ends sooner.
+	// minWatchDuration is how long a watch that brings nothing must last; it is opened anew so
+	// often when it ends sooner.
 	minWatchDuration = time.Second
 	maxReopens       = 4
 	// batchSize is how many events a group takes, or a member is fed, at once.
@@ -34,7 +35,8 @@ type watchGroup struct {
 	failed   bool // the last one was an error
 }
 
-// openWatch watches the cache from what the group knows on; nil if the cache does not know what comes next.
+// openWatch watches the cache from what the group knows on; nil if the cache does not know what
+// comes next.
 func (g *watchGroup) openWatch() (watch.Interface, []watch.Event) {
 	o := g.options
 	o.ResourceVersion = formatRevision(g.window.highRevision)
@@ -54,7 +56,8 @@ func (g *watchGroup) openWatch() (watch.Interface, []watch.Event) {
 	}
 }
 
-// run hands out what comes. When the cache ends the watch, as it does when it has no room for an event, another one goes on from there: the window says where.
+// run hands out what comes. When the cache ends the watch, as it does when it has no room for an
+// event, another one goes on from there: the window says where.
 func (g *watchGroup) run() {
 	for failures := 0; g.watch != nil && failures < maxReopens; failures++ {
 		started := time.Now()
@@ -74,7 +77,8 @@ func (g *watchGroup) run() {
 	g.detachWatchers()
 }
 
-// dispatchAll hands out what the watch brings until it ends, and says whether it brought anything, an error last.
+// dispatchAll hands out what the watch brings until it ends, and says whether it brought anything,
+// an error last.
 func (g *watchGroup) dispatchAll() (received, failed bool) {
 	batch := make([]entry, 0, batchSize)
 	for ok := true; ok && !failed; {
@@ -93,7 +97,8 @@ func (g *watchGroup) dispatchAll() (received, failed bool) {
 	return received, failed
 }
 
-// readBatch waits for an event unless there is one, and takes what else is there; false says that the watch has ended.
+// readBatch waits for an event unless there is one, and takes what else is there; false says that
+// the watch has ended.
 func (g *watchGroup) readBatch(batch []entry) ([]entry, bool) {
 	in := g.watch.ResultChan()
 	if len(batch) == 0 {
@@ -150,7 +155,8 @@ func (g *watchGroup) dispatch(batch []entry) {
 	g.window.trim(needed)
 }
 
-// trySend gives events, the first of which has the number at, to a member that keeps up. If it has no room for them it does not any more.
+// trySend gives events, the first of which has the number at, to a member that keeps up. If it has
+// no room for them it does not any more.
 func (g *watchGroup) trySend(m *watcher, at int, batch []entry) {
 	for n := range batch {
 		if !m.matches(&batch[n]) {
@@ -182,7 +188,8 @@ func (g *watchGroup) addWatcher(m *watcher, from uint64) bool {
 		return false
 	}
 	m.group.Store(g)
-	if m.ctx.Err() != nil || m.nearDeadline.Load() { // asked after it is known where the member is, as Stop and leave look there after they say so
+	// asked after it is known where the member is, as Stop and leave look there after they say so
+	if m.ctx.Err() != nil || m.nearDeadline.Load() {
 		m.group.Store(nil)
 		return false
 	}
@@ -195,7 +202,8 @@ func (g *watchGroup) addWatcher(m *watcher, from uint64) bool {
 	return true
 }
 
-// removeWatcher lets a member go whom the group hands events itself, and returns what it has seen all of; false if somebody else fills its channel.
+// removeWatcher lets a member go whom the group hands events itself, and returns what it has seen
+// all of; false if somebody else fills its channel.
 func (g *watchGroup) removeWatcher(m *watcher) (seen uint64, ok bool) {
 	g.mu.Lock()
 	if ok = m.live; ok {
@@ -223,8 +231,8 @@ func (g *watchGroup) closeIfEmptyLocked() {
 	}
 }
 
-// detachWatchers lets the group's members go on with watches of their own, those that lag when they have got
-// what there is. After an error they end.
+// detachWatchers lets the group's members go on with watches of their own, those that lag when they
+// have got what there is. After an error they end.
 func (g *watchGroup) detachWatchers() {
 	g.storage.mu.Lock()
 	defer g.storage.mu.Unlock()
@@ -257,14 +265,17 @@ func (g *watchGroup) closeLocked() {
 type catchUpState int
 
 const (
-	behind          catchUpState = iota // there is more
-	caughtUp                            // the group hands it events again
-	detached                            // it goes on with a watch of its own: it is near its end, has fallen out of the window, or the group is over
-	stoppedOrFailed                     // it was stopped, or got an error
+	behind   catchUpState = iota // there is more
+	caughtUp                     // the group hands it events again
+	// it goes on with a watch of its own: it is near its end, has fallen out of the window, or the
+	// group is over
+	detached
+	stoppedOrFailed // it was stopped, or got an error
 )
 
-// nextBatch takes what a member is fed next. Only when there is nothing is it anything but lagging, unless it was stopped: then it gets nothing more, as what
-// follows an event that it did not get is not for it.
+// nextBatch takes what a member is fed next. Only when there is nothing is it anything but lagging,
+// unless it was stopped: then it gets nothing more, as what follows an event that it did not get is
+// not for it.
 func (g *watchGroup) nextBatch(m *watcher, batch []entry) ([]entry, catchUpState, uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

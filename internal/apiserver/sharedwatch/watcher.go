@@ -13,8 +13,8 @@ import (
 const (
 	// channelSize is how many events wait for a member before it is fed.
 	channelSize = 64
-	// deadlineMargin is how long before its deadline a member leaves for a watch of its own, which brings
-	// a bookmark two seconds before the end.
+	// deadlineMargin is how long before its deadline a member leaves for a watch of its own, which
+	// brings a bookmark two seconds before the end.
 	deadlineMargin = 5 * time.Second
 )
 
@@ -40,7 +40,8 @@ type watcher struct {
 }
 
 func newWatcher(ctx context.Context, s *Storage, key string, o storage.ListOptions) *watcher {
-	m := &watcher{storage: s, key: key, groupKey: groupKeyFor(ctx, key, &o.Predicate), options: o, out: make(chan watch.Event, channelSize)}
+	m := &watcher{storage: s, key: key, groupKey: groupKeyFor(ctx, key, &o.Predicate), options: o,
+		out: make(chan watch.Event, channelSize)}
 	m.ctx, m.cancel = context.WithCancel(ctx)
 	if end, ok := ctx.Deadline(); ok && o.Predicate.AllowWatchBookmarks {
 		m.timer = time.AfterFunc(time.Until(end)-deadlineMargin, m.onDeadline)
@@ -77,8 +78,8 @@ func (m *watcher) onDeadline() {
 	}
 }
 
-// resumeOwnWatch goes on from a revision with a watch of one's own. It ends when the member is over or a
-// group goes on for it.
+// resumeOwnWatch goes on from a revision with a watch of one's own. It ends when the member is over
+// or a group goes on for it.
 func (m *watcher) resumeOwnWatch(seen uint64) {
 	w, err := m.openOwnWatch(seen)
 	if err != nil {
@@ -98,7 +99,8 @@ func (m *watcher) openOwnWatch(seen uint64) (watch.Interface, error) {
 // matches says whether an event is for the member. As in the library, a bookmark that tells nothing
 // new since the beginning is not.
 func (m *watcher) matches(e *entry) bool {
-	return e.Type == watch.Error || e.revision > m.startRevision && (e.Type != watch.Bookmark || m.options.Predicate.AllowWatchBookmarks)
+	return e.Type == watch.Error ||
+		e.revision > m.startRevision && (e.Type != watch.Bookmark || m.options.Predicate.AllowWatchBookmarks)
 }
 
 // send waits until there is room for an event; false if the member was stopped.
@@ -111,10 +113,10 @@ func (m *watcher) send(e watch.Event) bool {
 	}
 }
 
-// runOwnWatch passes on what a watch of one's own brings until the member is over, or until a group goes
-// on where it is. The member knows all up to a revision; 0 is one that begins with the state of
-// things, and cannot join before the bookmark that ends it. A watch that the cache cuts off, as it
-// does when it has no room for an event, is opened anew where it was.
+// runOwnWatch passes on what a watch of one's own brings until the member is over, or until a group
+// goes on where it is. The member knows all up to a revision; 0 is one that begins with the state
+// of things, and cannot join before the bookmark that ends it. A watch that the cache cuts off, as
+// it does when it has no room for an event, is opened anew where it was.
 func (m *watcher) runOwnWatch(w watch.Interface, seen uint64) {
 	for failures := 0; ; failures++ {
 		started := time.Now()

@@ -50,7 +50,8 @@ func (m *Controller) Run(ctx context.Context) {
 		}
 		next := m.Period
 		if err := m.syncAll(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(2).Info("Stored objects could not be migrated; the next try is in a second", "err", err)
+			klog.FromContext(ctx).V(2).Info("Stored objects could not be migrated; the next try is in a second",
+				"err", err)
 			next = time.Second
 		}
 		later.Reset(next)
@@ -89,7 +90,8 @@ func (m *Controller) sync(ctx context.Context, s *migrationv1.StorageVersionMigr
 	}
 	report, err := m.Migrator.MigrateResource(ctx, gr)
 	if err == nil && report.Failed > 0 {
-		err = fmt.Errorf("migration encountered unhandled error: %d of %d objects could not be written: %s", report.Failed, report.Objects, report.Problems[0])
+		err = fmt.Errorf("migration encountered unhandled error: %d of %d objects could not be written: %s",
+			report.Failed, report.Objects, report.Problems[0])
 	} else if err != nil {
 		return err // the server is away or ends: the next try goes on
 	}
@@ -101,7 +103,8 @@ func (m *Controller) updateStatus(ctx context.Context, s *migrationv1.StorageVer
 	return ignoreConflict(err)
 }
 
-// ignoreConflict leaves out that somebody was quicker: another API server, or who deleted the migration. The next round sees what is.
+// ignoreConflict leaves out that somebody was quicker: another API server, or who deleted the
+// migration. The next round sees what is.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -117,25 +120,31 @@ func finished(s *migrationv1.StorageVersionMigration) bool {
 }
 
 // withRunning is a migration that runs, over what is stored at a revision.
-func withRunning(s *migrationv1.StorageVersionMigration, revision string, now metav1.Time) *migrationv1.StorageVersionMigration {
+func withRunning(s *migrationv1.StorageVersionMigration, revision string,
+	now metav1.Time) *migrationv1.StorageVersionMigration {
 	s = s.DeepCopy()
 	if s.Status.ResourceVersion == "" {
 		s.Status.ResourceVersion = revision
 	}
-	setCondition(s, migrationv1.MigrationRunning, metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonInProgress, LastTransitionTime: now})
+	setCondition(s, migrationv1.MigrationRunning, metav1.Condition{Status: metav1.ConditionTrue,
+		Reason: reasonInProgress, LastTransitionTime: now})
 	return s
 }
 
 // withResult is a migration that is over, well when err is nil.
-func withResult(s *migrationv1.StorageVersionMigration, err error, now metav1.Time) *migrationv1.StorageVersionMigration {
+func withResult(s *migrationv1.StorageVersionMigration, err error,
+	now metav1.Time) *migrationv1.StorageVersionMigration {
 	s = s.DeepCopy()
 	if c := meta.FindStatusCondition(s.Status.Conditions, string(migrationv1.MigrationRunning)); c != nil {
-		setCondition(s, migrationv1.MigrationRunning, metav1.Condition{Status: metav1.ConditionFalse, Reason: c.Reason, Message: c.Message, LastTransitionTime: now})
+		setCondition(s, migrationv1.MigrationRunning, metav1.Condition{Status: metav1.ConditionFalse, Reason: c.Reason,
+			Message: c.Message, LastTransitionTime: now})
 	}
 	if err == nil {
-		setCondition(s, migrationv1.MigrationSucceeded, metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonSucceeded, LastTransitionTime: now})
+		setCondition(s, migrationv1.MigrationSucceeded, metav1.Condition{Status: metav1.ConditionTrue,
+			Reason: reasonSucceeded, LastTransitionTime: now})
 	} else {
-		setCondition(s, migrationv1.MigrationFailed, metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonFailed, Message: err.Error(), LastTransitionTime: now})
+		setCondition(s, migrationv1.MigrationFailed, metav1.Condition{Status: metav1.ConditionTrue,
+			Reason: reasonFailed, Message: err.Error(), LastTransitionTime: now})
 	}
 	return s
 }

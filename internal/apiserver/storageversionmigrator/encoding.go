@@ -16,7 +16,8 @@ const (
 	protobufPrefix  = "k8s\x00"
 )
 
-// StorageForm names how a value is stored: "protobuf v1", "JSON apps/v1beta1", "encrypted by aescbc:v1:key1".
+// StorageForm names how a value is stored: "protobuf v1", "JSON apps/v1beta1", "encrypted by
+// aescbc:v1:key1".
 func StorageForm(value []byte) string {
 	switch {
 	case bytes.HasPrefix(value, []byte(encryptedPrefix)):

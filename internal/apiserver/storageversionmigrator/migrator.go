@@ -25,7 +25,8 @@ type Migrator struct {
 	Etcd      *clientv3.Client
 	Discovery discovery.DiscoveryInterface
 	Objects   dynamic.Interface
-	// Prefix is where the objects of a resource lie, as /registry/pods/; custom says that a CustomResourceDefinition defines it.
+	// Prefix is where the objects of a resource lie, as /registry/pods/; custom says that a
+	// CustomResourceDefinition defines it.
 	Prefix func(gr schema.GroupResource, custom bool) string
 	// DryRun only reads.
 	DryRun bool
@@ -53,7 +54,8 @@ type resource struct {
 	namespaced, custom bool
 }
 
-// Run goes through all resources. Single objects that cannot be written are reported and passed over.
+// Run goes through all resources. Single objects that cannot be written are reported and passed
+// over.
 func (u *Migrator) Run(ctx context.Context) ([]Report, error) {
 	all, err := u.resources(ctx)
 	if err != nil {
@@ -107,14 +109,16 @@ func (u *Migrator) find(ctx context.Context, gr schema.GroupResource) (resource,
 	return resource{}, ErrNotServed
 }
 
-// resources are the kinds that can be read and patched, each once, in the version the server prefers.
+// resources are the kinds that can be read and patched, each once, in the version the server
+// prefers.
 func (u *Migrator) resources(ctx context.Context) ([]resource, error) {
 	custom, err := u.customResources(ctx)
 	if err != nil {
 		return nil, err
 	}
 	lists, err := u.Discovery.ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an aggregated server that is away keeps its objects elsewhere
+	// an aggregated server that is away keeps its objects elsewhere
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask which resources are served: %w", err)
 	}
 	var out []resource
@@ -124,7 +128,8 @@ func (u *Migrator) resources(ctx context.Context) ([]resource, error) {
 			return nil, err
 		}
 		for _, r := range l.APIResources {
-			if gr := gv.WithResource(r.Name); slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch") && !strings.Contains(r.Name, "/") {
+			if gr := gv.WithResource(r.Name); slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch") &&
+				!strings.Contains(r.Name, "/") {
 				out = append(out, resource{gr, r.Namespaced, custom[gr.GroupResource()]})
 			}
 		}
@@ -137,7 +142,8 @@ func (u *Migrator) resources(ctx context.Context) ([]resource, error) {
 
 // customResources are the resources that CustomResourceDefinitions define.
 func (u *Migrator) customResources(ctx context.Context) (map[schema.GroupResource]bool, error) {
-	crds, err := u.Objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).List(ctx, metav1.ListOptions{})
+	crds, err := u.Objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil // served without them
 	}
@@ -161,7 +167,8 @@ type resourceMigration struct {
 }
 
 func (u *Migrator) migrateResource(ctx context.Context, r resource) (Report, error) {
-	p := &resourceMigration{Migrator: u, resource: r, current: map[string]bool{}, report: Report{Resource: r.GroupResource().String(), Forms: map[string]int{}}}
+	p := &resourceMigration{Migrator: u, resource: r, current: map[string]bool{},
+		report: Report{Resource: r.GroupResource().String(), Forms: map[string]int{}}}
 	prefix := u.Prefix(r.GroupResource(), r.custom)
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	for {
@@ -193,7 +200,8 @@ func (u *Migrator) migrateResource(ctx context.Context, r resource) (Report, err
 	}
 }
 
-// rewriteObject has one object written anew and learns from it whether its form is the present one. Only the end of ctx and a server that is away end the run.
+// rewriteObject has one object written anew and learns from it whether its form is the present one.
+// Only the end of ctx and a server that is away end the run.
 func (p *resourceMigration) rewriteObject(ctx context.Context, key, form string) error {
 	namespace, name := "", key
 	if p.namespaced {
@@ -210,7 +218,8 @@ func (p *resourceMigration) rewriteObject(ctx context.Context, key, form string)
 	case err == nil:
 		p.current[form] = isReadable(form)
 	case apierrors.IsNotFound(err):
-	case ctx.Err() != nil || apierrors.IsServiceUnavailable(err) || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+	case ctx.Err() != nil || apierrors.IsServiceUnavailable(err) ||
+		apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return err
 	default:
 		p.report.Failed++
@@ -221,7 +230,8 @@ func (p *resourceMigration) rewriteObject(ctx context.Context, key, form string)
 	return nil
 }
 
-// patchUnchanged patches nothing, on the condition that the object is still the one that was read; true when the server wrote it.
+// patchUnchanged patches nothing, on the condition that the object is still the one that was read;
+// true when the server wrote it.
 func patchUnchanged(ctx context.Context, objects dynamic.ResourceInterface, name string) (bool, error) {
 	const tries = 5
 	for try := 1; ; try++ {
@@ -229,8 +239,10 @@ func patchUnchanged(ctx context.Context, objects dynamic.ResourceInterface, name
 		if err != nil {
 			return false, err
 		}
-		nothing := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q}}`, previous.GetUID(), previous.GetResourceVersion())
-		now, err := objects.Patch(ctx, name, types.MergePatchType, nothing, metav1.PatchOptions{FieldManager: "gantry-etcd-upgrade"})
+		nothing := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q}}`, previous.GetUID(),
+			previous.GetResourceVersion())
+		now, err := objects.Patch(ctx, name, types.MergePatchType, nothing,
+			metav1.PatchOptions{FieldManager: "gantry-etcd-upgrade"})
 		switch {
 		case err == nil:
 			return now.GetResourceVersion() != previous.GetResourceVersion(), nil

@@ -14,11 +14,13 @@ import (
 type Missing struct{ Dir string }
 
 func (e *Missing) Error() string {
-	return fmt.Sprintf("there is no store in %s: name the data directory of an instance that ran once, or the etcd servers", e.Dir)
+	return fmt.Sprintf("there is no store in %s: name the data directory of an instance that ran once, or the etcd "+
+		"servers", e.Dir)
 }
 
-// Attach reaches a store for maintenance: the external servers, the embedded etcd of a process that runs now, or, when none runs, the files,
-// which this process then serves to itself until Close. It never makes a store. Errors are those of Open, and *Missing.
+// Attach reaches a store for maintenance: the external servers, the embedded etcd of a process that
+// runs now, or, when none runs, the files, which this process then serves to itself until Close. It
+// never makes a store. Errors are those of Open, and *Missing.
 func Attach(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
 		return openExternal(ctx, o)

@@ -69,7 +69,8 @@ func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(5*tick.Milliseconds())
 	c.EnableGRPCGateway = false
 	c.WatchProgressNotifyInterval = 30 * time.Second // who needs to know sooner asks
-	// What is committed to the database file late is in the log, synced, before anybody hears that it was written.
+	// What is committed to the database file late is in the log, synced, before anybody hears that
+	// it was written.
 	c.BackendBatchInterval, c.BackendBatchLimit = time.Second, 100
 	c.UnsafeNoFsync = o.NoFsync
 	// A single member has no slow follower to catch up: keep few raft entries in memory.
@@ -83,7 +84,8 @@ func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	return c
 }
 
-// launchEtcd starts etcd. It panics or exits through its logger on damaged files; both arrive here as Damaged.
+// launchEtcd starts etcd. It panics or exits through its logger on damaged files; both arrive here
+// as Damaged.
 func launchEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	existed := fileExists(filepath.Join(c.Dir, "member"))
 	defer func() {
@@ -107,7 +109,8 @@ func launchEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	return e, nil
 }
 
-// socketPath is where etcd listens: in dir, or, where that path is too long for a socket, the same place by way of an open directory.
+// socketPath is where etcd listens: in dir, or, where that path is too long for a socket, the same
+// place by way of an open directory.
 func socketPath(dir string) (path string, release func(), err error) {
 	path = filepath.Join(dir, "etcd.sock")
 	if len(path) <= maxSocketPath {
@@ -125,7 +128,8 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// checkReadable says whether the database file, if there is one, has sound headers and pages: etcd opens it in goroutines whose panics nobody could catch.
+// checkReadable says whether the database file, if there is one, has sound headers and pages: etcd
+// opens it in goroutines whose panics nobody could catch.
 func checkReadable(db string) (err error) {
 	if !fileExists(db) {
 		return nil

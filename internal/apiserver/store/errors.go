@@ -15,7 +15,8 @@ import (
 type InUse struct{ Dir string }
 
 func (e *InUse) Error() string {
-	return fmt.Sprintf("data directory %s is in use by another process: stop it, or choose another data directory", e.Dir)
+	return fmt.Sprintf("data directory %s is in use by another process: stop it, or choose another data directory",
+		e.Dir)
 }
 
 // Damaged says that the embedded etcd cannot read what lies in its directory.
@@ -25,7 +26,8 @@ type Damaged struct {
 }
 
 func (e *Damaged) Error() string {
-	return fmt.Sprintf("the store in %s is damaged (%v): restore it from a snapshot, or move the directory away to start empty", e.Dir, e.Err)
+	return fmt.Sprintf("the store in %s is damaged (%v): restore it from a snapshot, or move the directory away to "+
+		"start empty", e.Dir, e.Err)
 }
 
 // Unwrap returns what etcd said.
@@ -38,13 +40,15 @@ type Unreachable struct {
 }
 
 func (e *Unreachable) Error() string {
-	return fmt.Sprintf("etcd at %s does not answer (%v): check the addresses and certificates of the etcd servers", strings.Join(e.Servers, ", "), e.Err)
+	return fmt.Sprintf("etcd at %s does not answer (%v): check the addresses and certificates of the etcd servers",
+		strings.Join(e.Servers, ", "), e.Err)
 }
 
 // Unwrap returns what the client said.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// certificateExpired says that a client certificate is past its time: etcd would only close the connection.
+// certificateExpired says that a client certificate is past its time: etcd would only close the
+// connection.
 func certificateExpired(file string, now time.Time) error {
 	if file == "" {
 		return nil
@@ -62,7 +66,8 @@ func certificateExpired(file string, now time.Time) error {
 		return fmt.Errorf("store: etcd client certificate %s: %w", file, err)
 	}
 	if now.After(cert.NotAfter) {
-		return fmt.Errorf("store: etcd client certificate %s of %q expired on %s: have etcd's authority issue a new one and start again",
+		return fmt.Errorf("store: etcd client certificate %s of %q expired on %s: have etcd's authority issue a new "+
+			"one and start again",
 			file, cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil

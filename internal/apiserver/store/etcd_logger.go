@@ -24,12 +24,14 @@ var ignoredWarnings = []string{
 	"error encountered",
 }
 
-// newEtcdLogger is etcd's logger: warnings and worse go to klog, the harmless do not, and what would end the process panics instead, so that launch sees it.
+// newEtcdLogger is etcd's logger: warnings and worse go to klog, the harmless do not, and what
+// would end the process panics instead, so that launch sees it.
 func newEtcdLogger() *zap.Logger {
 	return zap.New(klogCore{}, zap.WithFatalHook(panicHook{}))
 }
 
-// panicHook panics with all that etcd said: it must not go on after a write to its log failed, or it would acknowledge what is not on disk.
+// panicHook panics with all that etcd said: it must not go on after a write to its log failed, or
+// it would acknowledge what is not on disk.
 type panicHook struct{}
 
 // OnWrite implements zapcore.CheckWriteHook.

@@ -9,16 +9,18 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// etcdFamilies begin the names of families that etcd's server itself counts. Others that begin with etcd_ are the API
-// server's own, of its requests.
-var etcdFamilies = []string{"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_", "etcd_cluster_", "etcd_grpc_"}
+// etcdFamilies begin the names of families that etcd's server itself counts. Others that begin with
+// etcd_ are the API server's own, of its requests.
+var etcdFamilies = []string{"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_",
+	"etcd_cluster_", "etcd_grpc_"}
 
 var registerEtcdMetrics sync.Once
 
-// serveEtcdMetrics has the API server's /metrics show what the embedded etcd counts: it has no port of its own where a
-// Prometheus could scrape it, and there its credentials and rights count.
+// serveEtcdMetrics has the API server's /metrics show what the embedded etcd counts: it has no port
+// of its own where a Prometheus could scrape it, and there its credentials and rights count.
 func serveEtcdMetrics() {
-	registerEtcdMetrics.Do(func() { legacyregistry.RawMustRegister(gathererFilter{prometheus.DefaultGatherer, isEtcdFamily}) })
+	registerEtcdMetrics.Do(
+		func() { legacyregistry.RawMustRegister(gathererFilter{prometheus.DefaultGatherer, isEtcdFamily}) })
 }
 
 func isEtcdFamily(name string) bool {
@@ -67,6 +69,7 @@ func (s gatheredMetric) Desc() *prometheus.Desc { return s.desc }
 // Write copies the sample.
 func (s gatheredMetric) Write(out *dto.Metric) error {
 	out.Label, out.Gauge, out.Counter, out.Summary, out.Untyped, out.Histogram, out.TimestampMs =
-		s.metric.GetLabel(), s.metric.GetGauge(), s.metric.GetCounter(), s.metric.GetSummary(), s.metric.GetUntyped(), s.metric.GetHistogram(), s.metric.TimestampMs
+		s.metric.GetLabel(), s.metric.GetGauge(), s.metric.GetCounter(), s.metric.GetSummary(), s.metric.GetUntyped(),
+		s.metric.GetHistogram(), s.metric.TimestampMs
 	return nil
 }

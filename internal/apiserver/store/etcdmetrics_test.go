@@ -7,7 +7,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The embedded etcd's figures are in the registry that the API server's /metrics shows, with their types and labels.
+// The embedded etcd's figures are in the registry that the API server's /metrics shows, with their
+// types and labels.
 //
 // row: OPS-11
 func TestEtcdIsMeasuredOnTheAPIServersPort(t *testing.T) {
@@ -25,8 +26,9 @@ func TestEtcdIsMeasuredOnTheAPIServersPort(t *testing.T) {
 		types[f.GetName()] = f.GetType().String()
 	}
 	for name, want := range map[string]string{
-		"etcd_server_has_leader": "GAUGE", "etcd_server_proposals_committed_total": "GAUGE", "etcd_disk_wal_fsync_duration_seconds": "HISTOGRAM",
-		"etcd_mvcc_db_total_size_in_bytes": "GAUGE", "etcd_server_leader_changes_seen_total": "COUNTER",
+		"etcd_server_has_leader": "GAUGE", "etcd_server_proposals_committed_total": "GAUGE",
+		"etcd_disk_wal_fsync_duration_seconds": "HISTOGRAM",
+		"etcd_mvcc_db_total_size_in_bytes":     "GAUGE", "etcd_server_leader_changes_seen_total": "COUNTER",
 	} {
 		if types[name] != want {
 			t.Errorf("%s is of type %q, want %s", name, types[name], want)
@@ -48,7 +50,8 @@ func TestFamiliesArePassedOn(t *testing.T) {
 	if err != nil || len(families) != 2 {
 		t.Fatal(families, err)
 	}
-	if y, x := families[0].GetMetric()[0], families[1].GetMetric()[0]; y.GetHistogram().GetSampleSum() != 3 || x.GetCounter().GetValue() != 7 ||
+	if y, x := families[0].GetMetric()[0], families[1].GetMetric()[0]; y.GetHistogram().GetSampleSum() != 3 ||
+		x.GetCounter().GetValue() != 7 ||
 		x.GetLabel()[0].GetName() != "a" || x.GetLabel()[0].GetValue() != "1" || families[1].GetHelp() != "x" {
 		t.Error(families)
 	}

@@ -53,7 +53,8 @@ func (s *Store) Members(ctx context.Context) ([]Member, error) {
 			return err
 		}
 		m := Member{
-			Endpoint: endpoint, Version: st.Version, Revision: st.Header.Revision, Size: st.DbSize, InUse: st.DbSizeInUse, Quota: st.DbSizeQuota,
+			Endpoint: endpoint, Version: st.Version, Revision: st.Header.Revision, Size: st.DbSize,
+			InUse: st.DbSizeInUse, Quota: st.DbSizeQuota,
 			Leader: st.Leader == st.Header.MemberId,
 		}
 		alarms, err := c.AlarmList(ctx)
@@ -71,7 +72,8 @@ func (s *Store) Members(ctx context.Context) ([]Member, error) {
 	return out, err
 }
 
-// Save writes a snapshot of the store to a file, all or nothing, with a checksum, mode 0600. Writes go on meanwhile.
+// Save writes a snapshot of the store to a file, all or nothing, with a checksum, mode 0600. Writes
+// go on meanwhile.
 func (s *Store) Save(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists: a snapshot never replaces a file; choose another name", path)
@@ -86,8 +88,8 @@ func (s *Store) Save(ctx context.Context, path string) error {
 	return nil
 }
 
-// Compact forgets the history of all keys before a revision, 0 meaning now, and returns the revision. Watches that resume from before are told
-// 410 Gone and list anew.
+// Compact forgets the history of all keys before a revision, 0 meaning now, and returns the
+// revision. Watches that resume from before are told 410 Gone and list anew.
 func (s *Store) Compact(ctx context.Context, revision int64) (int64, error) {
 	c, err := dial(s.Transport)
 	if err != nil {
@@ -106,15 +108,16 @@ func (s *Store) Compact(ctx context.Context, revision int64) (int64, error) {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return revision, nil // somebody did so already
 	case errors.Is(err, rpctypes.ErrFutureRev):
-		return 0, fmt.Errorf("compact: the store has not reached revision %d yet: name an earlier one, or none for the present one", revision)
+		return 0, fmt.Errorf("compact: the store has not reached revision %d yet: name an earlier one, or none for "+
+			"the present one", revision)
 	case err != nil:
 		return 0, fmt.Errorf("compact: %w", err)
 	}
 	return revision, nil
 }
 
-// Defragment gives unused space of each server's file back to the file system and, when a server then is below its quota, ends its NOSPACE alarm.
-// A server answers nothing while it is at it.
+// Defragment gives unused space of each server's file back to the file system and, when a server
+// then is below its quota, ends its NOSPACE alarm. A server answers nothing while it is at it.
 func (s *Store) Defragment(ctx context.Context) error {
 	return s.forEachEndpoint(func(c *clientv3.Client, endpoint string) error {
 		if _, err := c.Defragment(ctx, endpoint); err != nil {

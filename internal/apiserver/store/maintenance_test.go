@@ -40,7 +40,8 @@ func get(t *testing.T, s *Store, k string) (value string, revision int64) {
 	return value, res.Header.Revision
 }
 
-// A snapshot taken from a running store comes back, with revisions far ahead of all that were; what was there is kept; a running store is refused.
+// A snapshot taken from a running store comes back, with revisions far ahead of all that were; what
+// was there is kept; a running store is refused.
 func TestSnapshotComesBack(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "etcd"), filepath.Join(t.TempDir(), "snap.db")
 	s := openStore(t, dir)
@@ -100,7 +101,8 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 	}
 	flipped := append([]byte{}, raw...)
 	flipped[len(raw)/2] ^= 1
-	for name, bytes := range map[string][]byte{"flipped": flipped, "cut": raw[:len(raw)/2], "empty": {}, "text": []byte("hello")} {
+	for name, bytes := range map[string][]byte{"flipped": flipped, "cut": raw[:len(raw)/2], "empty": {},
+		"text": []byte("hello")} {
 		if err := os.WriteFile(file, bytes, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +116,8 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 	}
 }
 
-// Compaction forgets history, defragmentation gives the space back; a store at its end refuses writes and says so, and both together mend it.
+// Compaction forgets history, defragmentation gives the space back; a store at its end refuses
+// writes and says so, and both together mend it.
 func TestFullStoreIsMended(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	s, err := Open(t.Context(), Options{Dir: dir, NoFsync: true, Tick: 10 * time.Millisecond, Quota: 2 << 20})
@@ -140,7 +143,8 @@ func TestFullStoreIsMended(t *testing.T) {
 		t.Errorf("health of a full store: %v", err)
 	}
 	members, err := s.Members(t.Context())
-	if err != nil || len(members) != 1 || len(members[0].Alarms) != 1 || members[0].Alarms[0] != "NOSPACE" || members[0].Quota != 2<<20 {
+	if err != nil || len(members) != 1 || len(members[0].Alarms) != 1 || members[0].Alarms[0] != "NOSPACE" ||
+		members[0].Quota != 2<<20 {
 		t.Errorf("members: %+v, %v", members, err)
 	}
 	revision, err := s.Compact(t.Context(), 0)

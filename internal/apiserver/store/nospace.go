@@ -12,14 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NoSpaceError says that the store has reached its quota. Reads and deletes go on; every other write is refused until space was made.
+// NoSpaceError says that the store has reached its quota. Reads and deletes go on; every other
+// write is refused until space was made.
 type NoSpaceError struct {
 	Size, Quota int64 // bytes
 	Err         error // what etcd said; nil when it was asked
 }
 
 func (e *NoSpaceError) Error() string {
-	return fmt.Sprintf("etcdserver: mvcc: database space exceeded: the store holds %d MiB of %d MiB and takes no more writes; make room with `gantry etcd compact` and then `gantry etcd defrag`",
+	return fmt.Sprintf("etcdserver: mvcc: database space exceeded: the store holds %d MiB of %d MiB and takes no more "+
+		"writes; make room with `gantry etcd compact` and then `gantry etcd defrag`",
 		e.Size>>20, e.Quota>>20)
 }
 
@@ -30,12 +32,14 @@ func (e *NoSpaceError) Unwrap() error { return e.Err }
 func (e *NoSpaceError) Status() metav1.Status {
 	return metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-		Message: "Internal error occurred: " + e.Error(), Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: e.Error()}}},
+		Message: "Internal error occurred: " + e.Error(),
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: e.Error()}}},
 	}
 }
 
 // errCorrupt says what to do when etcd's own checks found members or revisions that differ.
-var errCorrupt = errors.New("etcd found its data corrupt and takes no more writes: restore a snapshot with `gantry etcd snapshot restore`")
+var errCorrupt = errors.New("etcd found its data corrupt and takes no more writes: restore a snapshot with `gantry " +
+	"etcd snapshot restore`")
 
 // alarmError says why the embedded etcd refuses writes; nil when it does not.
 func (s *Store) alarmError() error {
@@ -51,7 +55,8 @@ func (s *Store) alarmError() error {
 }
 
 func (s *Store) noSpaceError(err error) error {
-	return &NoSpaceError{Size: s.embedded.Server.Backend().Size(), Quota: s.embedded.Server.Cfg.QuotaBackendBytes, Err: err}
+	return &NoSpaceError{Size: s.embedded.Server.Backend().Size(), Quota: s.embedded.Server.Cfg.QuotaBackendBytes,
+		Err: err}
 }
 
 // noSpaceKV is a KV whose errors of a full store carry figures and the remedy.

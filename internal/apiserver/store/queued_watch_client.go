@@ -39,8 +39,8 @@ func (q queuedWatchClient) Watch(ctx context.Context, o ...grpc.CallOption) (pb.
 	return s, nil
 }
 
-// queuedWatchStream is a stream whose Send never waits. What waits is bounded by the watches there are:
-// each is opened and cancelled once, and one request for progress is as good as many.
+// queuedWatchStream is a stream whose Send never waits. What waits is bounded by the watches there
+// are: each is opened and cancelled once, and one request for progress is as good as many.
 type queuedWatchStream struct {
 	pb.Watch_WatchClient
 	ready chan struct{} // there is something to deliver

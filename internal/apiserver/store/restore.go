@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
 
-// RevisionBump is how far a restored store jumps ahead, so that no client that saw revisions after the snapshot takes an old state for a new one.
-// etcd's documentation advises 1e9 for Kubernetes.
+// RevisionBump is how far a restored store jumps ahead, so that no client that saw revisions after
+// the snapshot takes an old state for a new one. etcd's documentation advises 1e9 for Kubernetes.
 const RevisionBump = 1_000_000_000
 
 // BadSnapshot says that a file is not a whole snapshot.
@@ -21,7 +21,8 @@ type BadSnapshot struct {
 }
 
 func (e *BadSnapshot) Error() string {
-	return fmt.Sprintf("%s is not a sound snapshot (%v): take another one; a copied database file, which has no checksum, needs --skip-hash-check", e.Path, e.Err)
+	return fmt.Sprintf("%s is not a sound snapshot (%v): take another one; a copied database file, which has no "+
+		"checksum, needs --skip-hash-check", e.Path, e.Err)
 }
 
 // Unwrap returns what the check said.
@@ -53,7 +54,8 @@ func Inspect(path string) (out Snapshot, err error) {
 	if err != nil {
 		return out, &BadSnapshot{path, err}
 	}
-	return Snapshot{Hash: fmt.Sprintf("%08x", st.Hash), Revision: st.Revision, Keys: st.TotalKey, Size: st.TotalSize, Version: st.Version}, nil
+	return Snapshot{Hash: fmt.Sprintf("%08x", st.Hash), Revision: st.Revision, Keys: st.TotalKey, Size: st.TotalSize,
+		Version: st.Version}, nil
 }
 
 // RestoreOptions says how to restore.
@@ -64,8 +66,9 @@ type RestoreOptions struct {
 	Now           time.Time
 }
 
-// Restore puts the state of a snapshot into the directory of an embedded etcd that does not run. What was there is kept beside it, and its path is
-// returned, empty when there was nothing. Nothing changes unless all is well. Errors are *InUse, *BadSnapshot or of the file system.
+// Restore puts the state of a snapshot into the directory of an embedded etcd that does not run.
+// What was there is kept beside it, and its path is returned, empty when there was nothing. Nothing
+// changes unless all is well. Errors are *InUse, *BadSnapshot or of the file system.
 func Restore(r RestoreOptions) (backup string, err error) {
 	dir, err := filepath.Abs(r.Dir)
 	if err != nil {
@@ -114,8 +117,10 @@ func unpackSnapshot(r RestoreOptions, target string) (err error) {
 	}()
 	c := embeddedConfig(target, "", Options{})
 	return snapshot.NewV3(newEtcdLogger()).Restore(snapshot.RestoreConfig{
-		SnapshotPath: r.Snapshot, Name: c.Name, OutputDataDir: target, PeerURLs: []string{c.AdvertisePeerUrls[0].String()}, InitialCluster: c.InitialCluster,
-		InitialClusterToken: c.InitialClusterToken, SkipHashCheck: r.SkipHashCheck, RevisionBump: RevisionBump, MarkCompacted: true,
+		SnapshotPath: r.Snapshot, Name: c.Name, OutputDataDir: target,
+		PeerURLs: []string{c.AdvertisePeerUrls[0].String()}, InitialCluster: c.InitialCluster,
+		InitialClusterToken: c.InitialClusterToken, SkipHashCheck: r.SkipHashCheck, RevisionBump: RevisionBump,
+		MarkCompacted: true,
 	})
 }
 

@@ -9,14 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// resumingStorage is a storage whose watches resume from every revision that etcd keeps. A watch cache knows nothing from before it was filled: after a restart
-// it would send all watchers away with 410 to list anew, though nothing is lost.
+// resumingStorage is a storage whose watches resume from every revision that etcd keeps. A watch
+// cache knows nothing from before it was filled: after a restart it would send all watchers away
+// with 410 to list anew, though nothing is lost.
 type resumingStorage struct {
 	storage.Interface
 	raw storage.Interface
 }
 
-// Watch asks the cache first, and etcd itself when the cache does not reach back far enough. What etcd has compacted is 410, as it must be.
+// Watch asks the cache first, and etcd itself when the cache does not reach back far enough. What
+// etcd has compacted is 410, as it must be.
 func (r resumingStorage) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	w, err := r.Interface.Watch(ctx, key, o)
 	if err != nil || o.ResourceVersion == "" || o.ResourceVersion == "0" || o.SendInitialEvents != nil {

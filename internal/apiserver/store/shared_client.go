@@ -25,8 +25,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/sharedwatch"
 )
 
-// sharedClient is one client of the embedded etcd for all resources: calls go to the server's functions, without sockets or copies. The library would
-// open a connection per resource.
+// sharedClient is one client of the embedded etcd for all resources: calls go to the server's
+// functions, without sockets or copies. The library would open a connection per resource.
 type sharedClient struct {
 	client    *kubernetes.Client
 	compactor interface {
@@ -45,9 +45,11 @@ func (s *Store) openSharedClient(ctx context.Context, compact time.Duration) {
 	c := &kubernetes.Client{Client: newInProcessClient(s.embedded)}
 	c.Kubernetes = c
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.shared = &sharedClient{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil), cancel: cancel}
+	s.shared = &sharedClient{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil),
+		cancel: cancel}
 	go s.monitorCaches(following)
-	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
+	// The library asks each endpoint whether watches can report progress; an in-process client has
+	// none to ask.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, namedClient{c.Client, s}, storage.RequestWatchProgress)
 	c.KV = noSpaceKV{etcd3.NewETCDLatencyTracker(c.KV), s}
 }
@@ -60,7 +62,8 @@ type namedClient struct {
 
 func (v namedClient) Endpoints() []string { return v.store.Transport.ServerList }
 
-// Status is asked beside everything else, until it is answered: also of a store that is being closed, whose database must not be read any more.
+// Status is asked beside everything else, until it is answered: also of a store that is being
+// closed, whose database must not be read any more.
 func (v namedClient) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
 	v.store.statusLock.RLock()
 	defer v.store.statusLock.RUnlock()
@@ -78,7 +81,8 @@ func (s *sharedClient) close() {
 	_ = s.client.Close() // the process or the server ends with it
 }
 
-// Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the error is *NoSpaceError or says what etcd said.
+// Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the
+// error is *NoSpaceError or says what etcd said.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed
@@ -98,7 +102,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// ShareClient makes the storages of a getter use one in-process client when etcd is embedded. Watchers share watches in any case.
+// ShareClient makes the storages of a getter use one in-process client when etcd is embedded.
+// Watchers share watches in any case.
 func (s *Store) ShareClient(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	if s.embedded == nil {
 		return WrapStorage(g, func(s storage.Interface) storage.Interface { return sharedwatch.New(s, s) })
@@ -107,7 +112,8 @@ func (s *Store) ShareClient(g generic.RESTOptionsGetter) generic.RESTOptionsGett
 }
 
 // WrapStorage has every storage of a getter wrapped once it is made.
-func WrapStorage(g generic.RESTOptionsGetter, wrap func(storage.Interface) storage.Interface) generic.RESTOptionsGetter {
+func WrapStorage(g generic.RESTOptionsGetter,
+	wrap func(storage.Interface) storage.Interface) generic.RESTOptionsGetter {
 	return wrappingGetter{g, wrap}
 }
 
@@ -120,8 +126,10 @@ type wrappingGetter struct {
 func (g wrappingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
 	if inner := o.Decorator; inner != nil {
-		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
-			attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+			newFunc, newList func() runtime.Object,
+			attrs storage.AttrFunc, triggers storage.IndexerFuncs,
+			indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 			s, destroy, err := inner(c, prefix, key, newFunc, newList, attrs, triggers, indexers)
 			if err != nil {
 				return s, destroy, err
@@ -144,15 +152,19 @@ func (g sharingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Ob
 	return o, err
 }
 
-// newStorage is etcd3 storage over the shared client behind a watch cache. The parameters are the library's.
-func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
-	attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+// newStorage is etcd3 storage over the shared client behind a watch cache. The parameters are the
+// library's.
+func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix string,
+	key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
+	attrs storage.AttrFunc, triggers storage.IndexerFuncs,
+	indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 	transformer := c.Transformer
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	raw, err := etcd3.New(s.client, s.compactor, c.Codec, newFunc, newList, c.Prefix, prefix, c.GroupResource, transformer,
+	raw, err := etcd3.New(s.client, s.compactor, c.Codec, newFunc, newList, c.Prefix, prefix, c.GroupResource,
+		transformer,
 		c.LeaseManagerConfig, etcd3.NewDefaultDecoder(c.Codec, versioner), versioner)
 	if err != nil {
 		return nil, nil, err
@@ -162,8 +174,10 @@ func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix st
 	}
 	source := s.newCacheSource(raw, c.GroupResource)
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage: source, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
-		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: alignedClock{},
+		Storage: source, Versioner: versioner, GroupResource: c.GroupResource,
+		EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers,
+		Indexers: indexers, Codec: c.Codec, Clock: alignedClock{},
 	})
 	if err != nil {
 		raw.Close()

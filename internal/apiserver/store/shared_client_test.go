@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The library asks for etcd's status beside everything else; a store that is closed meanwhile answers that it is, and is not read.
+// The library asks for etcd's status beside everything else; a store that is closed meanwhile
+// answers that it is, and is not read.
 func TestStatusOfAClosedStore(t *testing.T) {
 	s, err := Open(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, Tick: 10 * time.Millisecond})
 	if err != nil {

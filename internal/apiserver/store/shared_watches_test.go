@@ -31,25 +31,30 @@ func podStorage(t *testing.T) *sharedwatch.Storage {
 	t.Helper()
 	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
 	v1 := corev1.SchemeGroupVersion
-	config := storagebackend.NewDefaultConfig(Prefix, runtime.NewCodec(scheme.Codecs.LegacyCodec(v1), scheme.Codecs.UniversalDecoder(v1))).ForResource(schema.GroupResource{Resource: "pods"})
+	config := storagebackend.NewDefaultConfig(Prefix, runtime.NewCodec(scheme.Codecs.LegacyCodec(v1),
+		scheme.Codecs.UniversalDecoder(v1))).ForResource(schema.GroupResource{Resource: "pods"})
 	node := func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	attrs := func(o runtime.Object) (labels.Set, fields.Set, error) {
 		p := o.(*corev1.Pod)
-		return p.Labels, fields.Set{"metadata.name": p.Name, "metadata.namespace": p.Namespace, "spec.nodeName": node(p)}, nil
+		return p.Labels, fields.Set{"metadata.name": p.Name, "metadata.namespace": p.Namespace,
+			"spec.nodeName": node(p)}, nil
 	}
 	key := func(o runtime.Object) (string, error) {
 		p := o.(*corev1.Pod)
 		return podKey(p.Namespace, p.Name), nil
 	}
-	pods, destroy, err := s.shared.newStorage(config, "/pods", key, func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.PodList{} },
+	pods, destroy, err := s.shared.newStorage(config, "/pods", key, func() runtime.Object { return &corev1.Pod{} },
+		func() runtime.Object { return &corev1.PodList{} },
 		attrs, storage.IndexerFuncs{"spec.nodeName": node}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // the cache says no other way that it is filled
+	// the cache says no other way that it is filled
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		list := &corev1.PodList{}
-		err := pods.GetList(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.Everything}, list)
+		err := pods.GetList(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: "0", Recursive: true,
+			Predicate: storage.Everything}, list)
 		if err == nil {
 			return pods.(*sharedwatch.Storage)
 		}
@@ -61,7 +66,8 @@ func podStorage(t *testing.T) *sharedwatch.Storage {
 
 func podKey(namespace, name string) string { return "/pods/" + namespace + "/" + name }
 
-// closableWatcher is a watch cache that ends watches when it is told to, as one does that has no room for an event.
+// closableWatcher is a watch cache that ends watches when it is told to, as one does that has no
+// room for an event.
 type closableWatcher struct {
 	sharedwatch.Cache
 	mu   sync.Mutex
@@ -105,7 +111,8 @@ func collectEvents(e watch.Event) (receivedEvent, error) {
 		return receivedEvent{}, fmt.Errorf("%s of %v: %w", e.Type, o, err)
 	}
 	at, err := storage.APIObjectVersioner{}.ObjectResourceVersion(o)
-	h := receivedEvent{typ: e.Type, at: at, object: fmt.Sprintf("%s/%s %v %s %s", m.GetNamespace(), m.GetName(), m.GetLabels(), o.(*corev1.Pod).Spec.NodeName, m.GetResourceVersion())}
+	h := receivedEvent{typ: e.Type, at: at, object: fmt.Sprintf("%s/%s %v %s %s", m.GetNamespace(), m.GetName(),
+		m.GetLabels(), o.(*corev1.Pod).Spec.NodeName, m.GetResourceVersion())}
 	if e.Type == watch.Bookmark {
 		h.object = ""
 		h.marked, err = storage.HasInitialEventsEndBookmarkAnnotation(o)
@@ -123,7 +130,8 @@ type watchPair struct {
 	stop     context.CancelFunc
 }
 
-// read takes up to n events of the watcher that shares, until the one that has the revision at the latest.
+// read takes up to n events of the watcher that shares, until the one that has the revision at the
+// latest.
 func (p *watchPair) read(t *rapid.T, n int, last uint64) {
 	timeout := time.NewTimer(time.Minute)
 	defer timeout.Stop()
@@ -166,12 +174,13 @@ type watchTest struct {
 // write changes one Pod and returns the revision.
 func (w *watchTest) write(t *rapid.T, namespace, name string, change func(p *corev1.Pod)) {
 	out, key := &corev1.Pod{}, podKey(namespace, name)
-	err := w.pods.GuaranteedUpdate(t.Context(), key, out, true, nil, func(in runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		p := in.(*corev1.Pod)
-		p.Name, p.Namespace = name, namespace
-		change(p)
-		return p, nil, nil
-	}, nil)
+	err := w.pods.GuaranteedUpdate(t.Context(), key, out, true, nil,
+		func(in runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			p := in.(*corev1.Pod)
+			p.Name, p.Namespace = name, namespace
+			change(p)
+			return p, nil, nil
+		}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +197,8 @@ func (w *watchTest) wrote(t *rapid.T, p *corev1.Pod) {
 
 func (w *watchTest) remove(t *rapid.T, namespace, name string) {
 	out := &corev1.Pod{}
-	err := w.pods.Delete(t.Context(), podKey(namespace, name), out, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	err := w.pods.Delete(t.Context(), podKey(namespace, name), out, nil, storage.ValidateAllObjectFunc, nil,
+		storage.DeleteOptions{})
 	if storage.IsNotFound(err) {
 		return
 	}
@@ -218,7 +228,8 @@ func (w *watchTest) join(t *rapid.T) {
 	plain := false
 	switch rapid.IntRange(0, 5).Draw(t, "state first") {
 	case 0:
-		o.SendInitialEvents, o.ResourceVersionMatch, o.Predicate.AllowWatchBookmarks = new(true), metav1.ResourceVersionMatchNotOlderThan, true
+		o.SendInitialEvents, o.ResourceVersionMatch, o.Predicate.AllowWatchBookmarks = new(true),
+			metav1.ResourceVersionMatchNotOlderThan, true
 	case 1:
 		o.ResourceVersion, plain = rapid.SampledFrom([]string{"", "0"}).Draw(t, "any"), true
 		o.Predicate.AllowWatchBookmarks = false
@@ -226,7 +237,8 @@ func (w *watchTest) join(t *rapid.T) {
 		o.ResourceVersion = fmt.Sprint(rapid.SampledFrom(w.revisions).Draw(t, "from"))
 	}
 	ctx, stop := context.WithCancel(ctx)
-	p := &watchPair{plain: plain, what: fmt.Sprintf("%s %s,%s from %q", key, o.Predicate.Label, o.Predicate.Field, o.ResourceVersion), own: make(chan receivedEvent, 100_000), stop: stop}
+	p := &watchPair{plain: plain, what: fmt.Sprintf("%s %s,%s from %q", key, o.Predicate.Label, o.Predicate.Field,
+		o.ResourceVersion), own: make(chan receivedEvent, 100_000), stop: stop}
 	own, err := w.library.Watch(ctx, key, o)
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +259,8 @@ func (w *watchTest) join(t *rapid.T) {
 	w.pairs = append(w.pairs, p)
 }
 
-// A watcher that shares gets what one gets that does not, whenever it joins, however slowly it reads, whatever happens to the watch of its group.
+// A watcher that shares gets what one gets that does not, whenever it joins, however slowly it
+// reads, whatever happens to the watch of its group.
 // row: API-10
 func TestSharedWatchesAreAsOnesOwn(t *testing.T) {
 	base := podStorage(t)
@@ -257,9 +270,11 @@ func TestSharedWatchesAreAsOnesOwn(t *testing.T) {
 		cache := &closableWatcher{Cache: base.Interface.(resumingStorage).Interface}
 		shared := sharedwatch.New(base.Interface, cache)
 		if rapid.Bool().Draw(t, "states are told") {
-			shared.WithInitialEvents(func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.PodList{} })
+			shared.WithInitialEvents(func() runtime.Object { return &corev1.Pod{} },
+				func() runtime.Object { return &corev1.PodList{} })
 		}
-		w := &watchTest{pods: shared, library: base.Interface, cache: cache, spaces: []string{fmt.Sprintf("x%d", round), fmt.Sprintf("y%d", round)}}
+		w := &watchTest{pods: shared, library: base.Interface, cache: cache,
+			spaces: []string{fmt.Sprintf("x%d", round), fmt.Sprintf("y%d", round)}}
 		space := func() string { return rapid.SampledFrom(w.spaces).Draw(t, "namespace") }
 		name := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name") }
 		w.write(t, w.spaces[0], "first", func(*corev1.Pod) {})
@@ -278,8 +293,10 @@ func TestSharedWatchesAreAsOnesOwn(t *testing.T) {
 		w.join(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
-				label, node := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "label"), rapid.SampledFrom([]string{"", "n1"}).Draw(t, "node")
-				w.write(t, space(), name(), func(p *corev1.Pod) { p.Labels, p.Spec.NodeName = map[string]string{"a": label}, node })
+				label, node := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "label"),
+					rapid.SampledFrom([]string{"", "n1"}).Draw(t, "node")
+				w.write(t, space(), name(),
+					func(p *corev1.Pod) { p.Labels, p.Spec.NodeName = map[string]string{"a": label}, node })
 			},
 			"remove": func(t *rapid.T) { w.remove(t, space(), name()) },
 			"join":   w.join,

@@ -30,10 +30,12 @@ type Options struct {
 	CAFile, CertFile, KeyFile string
 	// NoFsync lets the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
 	NoFsync bool
-	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of them. 0 means a second, and that the member is made leader at once: right where a
-	// process has one store.
+	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of
+	// them. 0 means a second, and that the member is made leader at once: right where a process has
+	// one store.
 	Tick time.Duration
-	// Quota is how large the database of the embedded etcd may become, in bytes, before writes are refused. 0 means 8 GiB, etcd's own advice.
+	// Quota is how large the database of the embedded etcd may become, in bytes, before writes are
+	// refused. 0 means 8 GiB, etcd's own advice.
 	Quota int64
 }
 
@@ -48,7 +50,8 @@ type Store struct {
 	statusLock sync.RWMutex // held for reading while etcd is asked for its status
 }
 
-// Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which option is wrong.
+// Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which
+// option is wrong.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
 		return openExternal(ctx, o)
@@ -81,7 +84,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close stops an embedded etcd; call it after the API server has ended. It is safe to call more than once.
+// Close stops an embedded etcd; call it after the API server has ended. It is safe to call more
+// than once.
 func (s *Store) Close() {
 	if s.closed.Swap(true) {
 		return
@@ -110,7 +114,8 @@ func (s *Store) Failed() <-chan error {
 	return s.embedded.Err()
 }
 
-// Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes it.
+// Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes
+// it.
 func (s *Store) Client() (*clientv3.Client, error) {
 	if s.embedded != nil {
 		return newInProcessClient(s.embedded), nil
@@ -129,9 +134,11 @@ func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: newEtcdLogger()}
 	if t.TrustedCAFile != "" || t.CertFile != "" {
-		tls, err := transport.TLSInfo{TrustedCAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}.ClientConfig()
+		tls, err := transport.TLSInfo{TrustedCAFile: t.TrustedCAFile, CertFile: t.CertFile,
+			KeyFile: t.KeyFile}.ClientConfig()
 		if err != nil {
-			return cfg, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
+			return cfg, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files",
+				err)
 		}
 		cfg.TLS = tls
 		if err := certificateExpired(t.CertFile, time.Now()); err != nil {
@@ -143,7 +150,8 @@ func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 
 // openExternal checks that one of the servers answers and names them for the storage.
 func openExternal(ctx context.Context, o Options) (*Store, error) {
-	t := storagebackend.TransportConfig{ServerList: o.Servers, TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}
+	t := storagebackend.TransportConfig{ServerList: o.Servers, TrustedCAFile: o.CAFile, CertFile: o.CertFile,
+		KeyFile: o.KeyFile}
 	c, err := dial(t)
 	if err != nil {
 		return nil, err

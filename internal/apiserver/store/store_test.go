@@ -58,7 +58,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// The only member leads at once, first and after a restart with a long log, and is not asked before it has applied what it finds there.
+// The only member leads at once, first and after a restart with a long log, and is not asked before
+// it has applied what it finds there.
 func TestLeadsAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	for round := range 3 {
@@ -68,7 +69,8 @@ func TestLeadsAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status, ok := expvar.Get("raft.status").(expvar.Func).Value().(raft.Status); !ok || status.Lead != status.ID {
+		if status, ok := expvar.Get("raft.status").(expvar.Func).Value().(raft.Status); !ok ||
+			status.Lead != status.ID {
 			t.Errorf("start %d: %+v", round, status)
 		}
 		c, err := s.Client()
@@ -102,7 +104,8 @@ func TestUnreachable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := Open(ctx, Options{Servers: []string{"http://127.0.0.1:1"}})
-	if e, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(e.Error(), "http://127.0.0.1:1 does not answer") {
+	if e, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(e.Error(),
+		"http://127.0.0.1:1 does not answer") {
 		t.Errorf("got %v, want *Unreachable", err)
 	}
 }
@@ -122,14 +125,16 @@ func TestCorruptStoreSaysSo(t *testing.T) {
 	if err := s.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_CORRUPT, MemberID: uint64(s.embedded.Server.MemberID())}
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_CORRUPT,
+		MemberID: uint64(s.embedded.Server.MemberID())}
 	if _, err := s.embedded.Server.Alarm(t.Context(), alarm); err != nil {
 		t.Fatal(err)
 	}
 	_, put := s.shared.client.KV.Put(t.Context(), "k", "v")
 	_, txn := s.shared.client.KV.Txn(t.Context()).Then(clientv3.OpPut("k", "v")).Commit()
 	for what, err := range map[string]error{"health": s.Ping(t.Context()), "put": put, "transaction": txn} {
-		if err == nil || !strings.Contains(err.Error(), "corrupt") || !strings.Contains(err.Error(), "gantry etcd snapshot restore") {
+		if err == nil || !strings.Contains(err.Error(), "corrupt") || !strings.Contains(err.Error(),
+			"gantry etcd snapshot restore") {
 			t.Errorf("%s: %v, want the remedy named", what, err)
 		}
 	}

@@ -30,9 +30,10 @@ const (
 // public, so that it is reached through the library's own fields: after an update of
 // k8s.io/apiserver TestHistoryIsLetGo tells whether they are as here.
 type watchCacheHistory struct {
-	lock       *sync.RWMutex // of the watch cache
-	events     reflect.Value // the ring, a slice of pointers to events
-	first, end reflect.Value // numbers of the first event and of the next one; a place is its number modulo the capacity
+	lock   *sync.RWMutex // of the watch cache
+	events reflect.Value // the ring, a slice of pointers to events
+	// numbers of the first event and of the next one; a place is its number modulo the capacity
+	first, end reflect.Value
 	capacity   reflect.Value
 	removed    reflect.Value // something was let go since the list
 	snapshots  *cacherstore.WatchCacheStorage
@@ -50,7 +51,8 @@ func historyOf(c *cacher.Cacher) (h *watchCacheHistory, err error) {
 	history := structField(cache, "history").Elem()
 	h = &watchCacheHistory{
 		lock:   structField(cache, "RWMutex").Addr().Interface().(*sync.RWMutex),
-		events: structField(history, "cache"), first: structField(history, "startIndex"), end: structField(history, "endIndex"),
+		events: structField(history, "cache"), first: structField(history, "startIndex"),
+		end:      structField(history, "endIndex"),
 		capacity: structField(history, "capacity"), removed: structField(history, "removedEventSinceRelist"),
 		snapshots: structField(cache, "storage").Interface().(*cacherstore.WatchCacheStorage),
 	}

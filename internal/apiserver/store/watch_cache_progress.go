@@ -141,8 +141,10 @@ func (s *sharedClient) compareCaches(ctx context.Context, etcd uint64, now time.
 		case askProgress:
 			go c.requestProgress(ctx)
 		case reopenWatch:
-			klog.FromContext(ctx).Error(nil, "A watch cache has not heard from etcd, though it asked; its watch is opened anew",
-				"resource", c.resource.String(), "cacheRevision", at, "etcdRevision", etcd, "behindSeconds", int(now.Sub(next.since).Seconds()))
+			klog.FromContext(ctx).Error(nil,
+				"A watch cache has not heard from etcd, though it asked; its watch is opened anew",
+				"resource", c.resource.String(), "cacheRevision", at, "etcdRevision", etcd,
+				"behindSeconds", int(now.Sub(next.since).Seconds()))
 			watchCacheReopens.WithLabelValues(c.resource.Group, c.resource.Resource).Inc()
 			c.source.reopen()
 		}

@@ -52,7 +52,8 @@ func kindStorage0(t *testing.T, s *Store, kind string, d ...value.Transformer) s
 		c := o.(*corev1.ConfigMap)
 		return "/" + kind + "/" + c.Namespace + "/" + c.Name, nil
 	}
-	kinds, destroy, err := s.shared.newStorage(config, "/"+kind, key, func() runtime.Object { return &corev1.ConfigMap{} },
+	kinds, destroy, err := s.shared.newStorage(config, "/"+kind, key,
+		func() runtime.Object { return &corev1.ConfigMap{} },
 		func() runtime.Object { return &corev1.ConfigMapList{} }, storage.DefaultNamespaceScopedAttr, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,8 @@ type undecodableTransformer struct {
 }
 
 // TransformFromStorage implements value.Transformer.
-func (d *undecodableTransformer) TransformFromStorage(ctx context.Context, data []byte, c value.Context) ([]byte, bool, error) {
+func (d *undecodableTransformer) TransformFromStorage(ctx context.Context, data []byte,
+	c value.Context) ([]byte, bool, error) {
 	if d.on.Load() {
 		<-ctx.Done()
 		return nil, false, ctx.Err()

@@ -9,20 +9,24 @@ import (
 )
 
 const (
-	// idleThreshold is how long a connection must not have been written to for the next write to go out by itself.
+	// idleThreshold is how long a connection must not have been written to for the next write to go
+	// out by itself.
 	idleThreshold = time.Millisecond
 	// directWriteSize is a write that is worth a system call.
 	directWriteSize = 8 << 10
 	// maxPending is how much may wait before who writes waits too, in bytes.
 	maxPending = 256 << 10
-	// closeTimeout is how long the peer of a connection that is closed, or written to no more, has to take what waited.
+	// closeTimeout is how long the peer of a connection that is closed, or written to no more, has
+	// to take what waited.
 	closeTimeout = time.Second
-	// keepAlive is how often an idle connection is tried: the library's, which it can set only on a connection that it knows.
+	// keepAlive is how often an idle connection is tried: the library's, which it can set only on a
+	// connection that it knows.
 	keepAlive = 3 * time.Minute
 )
 
-// Listener accepts connections whose writes travel together: what is written in a burst is gathered and leaves in one system call. HTTP/2 flushes after
-// 4 KiB, two or three events, and ten watchers of a connection hear of a write at once.
+// Listener accepts connections whose writes travel together: what is written in a burst is gathered
+// and leaves in one system call. HTTP/2 flushes after 4 KiB, two or three events, and ten watchers
+// of a connection hear of a write at once.
 type Listener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -38,7 +42,8 @@ func (l Listener) Accept() (net.Conn, error) {
 	return newBatchingConn(c), nil
 }
 
-// batchingConn gathers what is written. Like TCP it takes bytes before they have left; an error is told at the next write.
+// batchingConn gathers what is written. Like TCP it takes bytes before they have left; an error is
+// told at the next write.
 type batchingConn struct {
 	net.Conn
 
@@ -115,7 +120,8 @@ func (c *batchingConn) send() {
 	}
 }
 
-// Close implements net.Conn. What waits is still sent, for a second at most; nothing is read any more.
+// Close implements net.Conn. What waits is still sent, for a second at most; nothing is read any
+// more.
 func (c *batchingConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +156,8 @@ func (c *batchingConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn. One that is over already refuses writes from now on, as crypto/tls wants it after its last word; what was taken
-// before still has a second to leave.
+// SetWriteDeadline implements net.Conn. One that is over already refuses writes from now on, as
+// crypto/tls wants it after its last word; what was taken before still has a second to leave.
 func (c *batchingConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,8 @@ func connPair(t *testing.T) (*batchingConn, net.Conn) {
 	return c.(*batchingConn), peer
 }
 
-// All that was written arrives, in order, though the connection is closed at once; more than may wait at a time.
+// All that was written arrives, in order, though the connection is closed at once; more than may
+// wait at a time.
 func TestConnKeepsTheOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c, peer := connPair(t)
@@ -78,7 +79,9 @@ func TestConnToADeafPeer(t *testing.T) {
 	go func() {
 		for {
 			c.mu.Lock()
-			c.lastWrite = time.Now().Add(time.Hour) // however slow the machine is, no write is one by itself, which would wait in the kernel
+			// however slow the machine is, no write is one by itself, which would wait in the
+			// kernel
+			c.lastWrite = time.Now().Add(time.Hour)
 			c.mu.Unlock()
 			if _, err := c.Write(make([]byte, 1024)); err != nil {
 				wrote <- err
@@ -115,7 +118,8 @@ func TestConnToADeafPeer(t *testing.T) {
 	}
 }
 
-// crypto/tls ends the writing side with a deadline that is over: what was written before, its last word among it, arrives all the same.
+// crypto/tls ends the writing side with a deadline that is over: what was written before, its last
+// word among it, arrives all the same.
 func TestConnUnderTLS(t *testing.T) {
 	pair := httptest.NewUnstartedServer(nil)
 	pair.StartTLS()

@@ -16,16 +16,18 @@ const (
 	activePeriod = 50 * time.Millisecond
 	// maxBuffer is how much of an answer is kept until it is flushed, in bytes.
 	maxBuffer = 64 << 10
-	// frameHeaderSize is the length of what comes before each event of some encodings, in a write of its own.
+	// frameHeaderSize is the length of what comes before each event of some encodings, in a write
+	// of its own.
 	frameHeaderSize = 4
 )
 
 // Batcher is shared by the watches of a server. The zero value is ready.
 type Batcher struct {
-	period    atomic.Int64    // the number of the period of lately that now counts
-	active    [2]atomic.Int64 // watchers that were flushed in this period and in the one before, by the parity of its number
-	lateUntil atomic.Int64    // the last period in which nobody rests, as rests ended overdue
-	buffers   sync.Pool       // of []byte
+	period atomic.Int64 // the number of the period of lately that now counts
+	// watchers that were flushed in this period and in the one before, by the parity of its number
+	active    [2]atomic.Int64
+	lateUntil atomic.Int64 // the last period in which nobody rests, as rests ended overdue
+	buffers   sync.Pool    // of []byte
 }
 
 // ServeWatch answers a watch by way of the outlet.
@@ -35,7 +37,8 @@ func (o *Batcher) ServeWatch(next http.Handler, w http.ResponseWriter, req *http
 	a.flushBuffer()
 }
 
-// countWatcher notes that a watcher was flushed in a period, once per watcher and period, and returns how many were in the busier of this and the last one.
+// countWatcher notes that a watcher was flushed in a period, once per watcher and period, and
+// returns how many were in the busier of this and the last one.
 func (o *Batcher) countWatcher(period int64, first bool) int {
 	if last := o.period.Load(); last < period && o.period.CompareAndSwap(last, period) {
 		o.active[period&1].Store(0)
@@ -67,7 +70,8 @@ type watchResponse struct {
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (a *watchResponse) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Write keeps what is written until it is flushed, or until it is much. An error is that of an earlier write.
+// Write keeps what is written until it is flushed, or until it is much. An error is that of an
+// earlier write.
 func (a *watchResponse) Write(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
@@ -122,7 +126,8 @@ func (a *watchResponse) delay(now time.Time) {
 		a.burstAt = now
 	}
 	a.eventsSinceFlush = 0
-	d := FlushDelay(FlushStats{Watchers: watchers, Processors: processors(), Events: a.eventsSinceDelay, Since: since, Burst: now.Sub(a.burstAt) < burstPeriod, Late: a.batcher.lateUntil.Load() >= period})
+	d := FlushDelay(FlushStats{Watchers: watchers, Processors: processors(), Events: a.eventsSinceDelay, Since: since,
+		Burst: now.Sub(a.burstAt) < burstPeriod, Late: a.batcher.lateUntil.Load() >= period})
 	if d > 0 || since > activePeriod || a.eventsSinceDelay > maxDelayedEvents {
 		a.eventsSinceDelay, a.delayedAt = 0, now
 	}
@@ -144,7 +149,8 @@ func (a *watchResponse) delay(now time.Time) {
 	}
 }
 
-// untilTick is the time to the next point of a raster that all watchers share, so that they wake at once and what they send travels together.
+// untilTick is the time to the next point of a raster that all watchers share, so that they wake at
+// once and what they send travels together.
 func untilTick(now time.Time, d time.Duration) time.Duration { return now.Truncate(d).Add(d).Sub(now) }
 
 func processors() int { return runtime.GOMAXPROCS(0) }

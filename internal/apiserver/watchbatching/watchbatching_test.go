@@ -20,12 +20,14 @@ func TestRest(t *testing.T) {
 		beat FlushStats
 		want time.Duration
 	}{
-		"alone":                   {FlushStats{Watchers: 1, Processors: 2, Events: 1, Since: time.Second}, 0},
-		"few":                     {FlushStats{Watchers: 12, Processors: 2, Events: 1, Since: time.Second}, 0},
-		"some":                    {FlushStats{Watchers: 13, Processors: 2, Events: 1, Since: time.Second}, 1 * ms},
-		"a hundred":               {FlushStats{Watchers: 100, Processors: 2, Events: 4, Since: 4 * ms}, 4 * ms},
-		"a hundred on a big one":  {FlushStats{Watchers: 100, Processors: 16, Events: 4, Since: 4 * ms}, 500 * time.Microsecond},
-		"a crowd":                 {FlushStats{Watchers: 10_000, Processors: 2, Events: 1, Since: time.Second}, maxDelay},
+		"alone":     {FlushStats{Watchers: 1, Processors: 2, Events: 1, Since: time.Second}, 0},
+		"few":       {FlushStats{Watchers: 12, Processors: 2, Events: 1, Since: time.Second}, 0},
+		"some":      {FlushStats{Watchers: 13, Processors: 2, Events: 1, Since: time.Second}, 1 * ms},
+		"a hundred": {FlushStats{Watchers: 100, Processors: 2, Events: 4, Since: 4 * ms}, 4 * ms},
+		"a hundred on a big one": {FlushStats{Watchers: 100, Processors: 16, Events: 4, Since: 4 * ms},
+			500 * time.Microsecond},
+		"a crowd": {FlushStats{Watchers: 10_000, Processors: 2, Events: 1, Since: time.Second},
+			maxDelay},
 		"more than there is room": {FlushStats{Watchers: 100, Processors: 2, Events: 6, Since: 3 * ms}, 2 * ms},
 		"a burst":                 {FlushStats{Watchers: 100, Processors: 2, Events: 7, Since: time.Second}, 0},
 		"in a time of bursts":     {FlushStats{Watchers: 100, Processors: 2, Events: 1, Since: 4 * ms, Burst: true}, 0},
@@ -39,12 +41,15 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A rest is bounded, and at the pace of before fewer events come in it than a watch cache has room for.
+// A rest is bounded, and at the pace of before fewer events come in it than a watch cache has room
+// for.
 func TestRestIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := FlushStats{
-			Watchers: rapid.IntRange(0, 1_000_000).Draw(t, "watchers"), Processors: rapid.IntRange(0, 512).Draw(t, "processors"),
-			Events: rapid.IntRange(0, 1_000_000).Draw(t, "events"), Since: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "since")),
+			Watchers:   rapid.IntRange(0, 1_000_000).Draw(t, "watchers"),
+			Processors: rapid.IntRange(0, 512).Draw(t, "processors"),
+			Events:     rapid.IntRange(0, 1_000_000).Draw(t, "events"),
+			Since:      time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "since")),
 		}
 		d := FlushDelay(b)
 		if d < 0 || d > maxDelay {
@@ -77,7 +82,8 @@ func writeEvent(t *testing.T, w http.ResponseWriter, s string) {
 	}
 }
 
-// flushConcurrently lets watchers hear the same events, one each millisecond, each through a channel as a watch's handler does, and returns what they got.
+// flushConcurrently lets watchers hear the same events, one each millisecond, each through a
+// channel as a watch's handler does, and returns what they got.
 func flushConcurrently(t *testing.T, watchers, events int) []*chunkRecorder {
 	var o Batcher
 	var got []*chunkRecorder
@@ -137,8 +143,9 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// Writes that come in bursts find watchers that read. A watch cache has room for ten events and its watch for as many; it waits for the slow 50 ms of each second in all,
-// then closes their watches. In no time of the bubble's do handlers write: all that the cache waits for is their rest.
+// Writes that come in bursts find watchers that read. A watch cache has room for ten events and its
+// watch for as many; it waits for the slow 50 ms of each second in all, then closes their watches.
+// In no time of the bubble's do handlers write: all that the cache waits for is their rest.
 func TestBurstsFindWatchersAwake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room, burst, budget = 20, 30, 50 * time.Millisecond
@@ -176,7 +183,8 @@ func TestBurstsFindWatchersAwake(t *testing.T) {
 	})
 }
 
-// What was written last arrives without a flush, as it does from any handler; much arrives before one.
+// What was written last arrives without a flush, as it does from any handler; much arrives before
+// one.
 func TestEnd(t *testing.T) {
 	var o Batcher
 	p := &chunkRecorder{ResponseRecorder: httptest.NewRecorder()}

@@ -24,7 +24,8 @@ type Request struct {
 // maxResponse bounds the answer that is read: a repository can have thousands of tags.
 const maxResponse = 1 << 20
 
-// List returns the tags of the image's repository, from the first host of its registry that answers.
+// List returns the tags of the image's repository, from the first host of its registry that
+// answers.
 func List(ctx context.Context, a Request) ([]string, error) {
 	named, err := reference.ParseNormalizedNamed(a.Image)
 	if err != nil {
@@ -57,7 +58,8 @@ func listFromHost(ctx context.Context, h docker.RegistryHost, repository string)
 	ctx = docker.ContextWithAppendPullRepositoryScope(ctx, repository)
 	var parsed []*http.Response
 	for range 2 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.Scheme+"://"+path.Join(h.Host, h.Path, repository, "tags/list"), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.Scheme+"://"+path.Join(h.Host, h.Path, repository,
+			"tags/list"), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -24,11 +24,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options are what Run needs. The client must be allowed what the ClusterRole system:controller:certificate-controller allows.
+// Options are what Run needs. The client must be allowed what the ClusterRole
+// system:controller:certificate-controller allows.
 type Options struct {
 	Client   kubernetes.Interface
 	Informer certinformers.CertificateSigningRequestInformer
-	// Cert and Key are the PEM files of the authority; read at each signing, so a renewed one is used at once.
+	// Cert and Key are the PEM files of the authority; read at each signing, so a renewed one is
+	// used at once.
 	Cert, Key string
 	Now       func() time.Time // default time.Now
 }
@@ -44,7 +46,8 @@ func Run(ctx context.Context, o Options) error {
 			queue.Add(r.Name)
 		}
 	}
-	reg, err := o.Informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, now any) { add(now) }})
+	reg, err := o.Informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add,
+		UpdateFunc: func(_, now any) { add(now) }})
 	if err != nil {
 		return fmt.Errorf("signing: %w", err)
 	}
@@ -82,7 +85,8 @@ func (o Options) sync(ctx context.Context, name string) error {
 		return o.approve(ctx, r, ruling.Approve)
 	case ruling.Fail != "":
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure", Message: ruling.Fail,
+			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
+			Message:        ruling.Fail,
 			LastUpdateTime: metav1.NewTime(o.Now()),
 		})
 	case ruling.Sign != nil:
@@ -106,7 +110,8 @@ func (o Options) approve(ctx context.Context, r *certificatesv1.CertificateSigni
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: r.Spec.Username, UID: r.Spec.UID, Groups: r.Spec.Groups, Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: subresource, Verb: "create", Version: "*",
+				Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: subresource,
+				Verb: "create", Version: "*",
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -118,9 +123,11 @@ func (o Options) approve(ctx context.Context, r *certificatesv1.CertificateSigni
 		message = "Auto approving self kubelet client certificate after SubjectAccessReview."
 	}
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved",
+		Message: message,
 	})
-	_, err = o.Client.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{})
+	_, err = o.Client.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, r.Name, r,
+		metav1.UpdateOptions{})
 	return ignoreNotFound(err)
 }
 

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Lives of what is signed. A request may ask for less than the longest, not for less than the shortest.
+// Lives of what is signed. A request may ask for less than the longest, not for less than the
+// shortest.
 const (
 	maxDuration = 365 * 24 * time.Hour
 	minDuration = 10 * time.Minute
@@ -23,9 +24,11 @@ const (
 
 // Decision is what to do about one request. At most one field is set; none means leave it alone.
 type Decision struct {
-	Sign    *CertificateTemplate // make this certificate
-	Fail    string               // the request can never be signed: the message of its condition Failed
-	Approve string               // subresource (selfnodeclient, nodeclient) whose creation its user must be allowed, to be approved unseen
+	Sign *CertificateTemplate // make this certificate
+	Fail string               // the request can never be signed: the message of its condition Failed
+	// subresource (selfnodeclient, nodeclient) whose creation its user must be allowed, to be
+	// approved unseen
+	Approve string
 }
 
 // CertificateTemplate is a certificate to make.
@@ -64,12 +67,14 @@ var signers = map[string]signerRules{
 // Decide rules over a request.
 func Decide(r *certificatesv1.CertificateSigningRequest, now time.Time) Decision {
 	s, ours := signers[r.Spec.SignerName]
-	if !ours || len(r.Status.Certificate) > 0 || hasCondition(r, certificatesv1.CertificateDenied) || hasCondition(r, certificatesv1.CertificateFailed) {
+	if !ours || len(r.Status.Certificate) > 0 || hasCondition(r, certificatesv1.CertificateDenied) || hasCondition(r,
+		certificatesv1.CertificateFailed) {
 		return Decision{}
 	}
 	req, err := parseCSR(r.Spec.Request)
 	if !hasCondition(r, certificatesv1.CertificateApproved) {
-		if err == nil && r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && s.validate(r, req) == nil {
+		if err == nil && r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+			s.validate(r, req) == nil {
 			return Decision{Approve: approvalSubresource(r, req)}
 		}
 		return Decision{}
@@ -84,7 +89,8 @@ func Decide(r *certificatesv1.CertificateSigningRequest, now time.Time) Decision
 	if requested := r.Spec.ExpirationSeconds; requested != nil {
 		life = min(max(time.Duration(*requested)*time.Second, minDuration), maxDuration)
 	}
-	return Decision{Sign: &CertificateTemplate{Request: req, Usages: r.Spec.Usages, NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}}
+	return Decision{Sign: &CertificateTemplate{Request: req, Usages: r.Spec.Usages, NotBefore: now.Add(-backdate),
+		NotAfter: now.Add(life)}}
 }
 
 func hasCondition(r *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) bool {
@@ -133,7 +139,8 @@ func sortedUsages(u []certificatesv1.KeyUsage) []certificatesv1.KeyUsage {
 }
 
 func validateClientUsages(usages []certificatesv1.KeyUsage) error {
-	allowed := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
+	allowed := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature,
+		certificatesv1.UsageKeyEncipherment}
 	for _, u := range usages {
 		if !slices.Contains(allowed, u) {
 			return fmt.Errorf("invalid usage for client certificate: %s", u)
@@ -193,7 +200,8 @@ func validateNodeSubject(req *x509.CertificateRequest) error {
 	return nil
 }
 
-// approvalSubresource names what a user must be allowed to create for a node's client certificate to be approved unseen.
+// approvalSubresource names what a user must be allowed to create for a node's client certificate
+// to be approved unseen.
 func approvalSubresource(r *certificatesv1.CertificateSigningRequest, req *x509.CertificateRequest) string {
 	if r.Spec.Username == req.Subject.CommonName {
 		return "selfnodeclient"

@@ -75,7 +75,8 @@ func usagesOf(u ...certificatesv1.KeyUsage) []certificatesv1.KeyUsage { return u
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	approved := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved}
-	clientUse := usagesOf(certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth)
+	clientUse := usagesOf(certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageClientAuth)
 	serverUse := usagesOf(certificatesv1.UsageServerAuth, certificatesv1.UsageDigitalSignature)
 	ip := []net.IP{net.ParseIP("10.0.0.1")}
 	cases := []struct {
@@ -85,24 +86,53 @@ func TestDecide(t *testing.T) {
 		life time.Duration
 	}{
 		{"not approved", csrCase{signer: client, usages: clientUse}, "nothing", 0},
-		{"client", csrCase{signer: client, request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "zoe"}}, usages: clientUse, state: approved}, "sign", maxDuration},
-		{"client for an hour", csrCase{signer: client, usages: clientUse, seconds: 3600, state: approved}, "sign", time.Hour},
-		{"client for a minute", csrCase{signer: client, usages: clientUse, seconds: 60, state: approved}, "sign", minDuration},
-		{"client with server auth", csrCase{signer: client, usages: usagesOf(certificatesv1.UsageServerAuth), state: approved}, "fail invalid usage", 0},
-		{"client without client auth", csrCase{signer: client, usages: usagesOf(certificatesv1.UsageDigitalSignature), state: approved}, "fail missing required usage", 0},
-		{"denied", csrCase{signer: client, usages: clientUse, state: append(approved, certificatesv1.CertificateDenied)}, "nothing", 0},
-		{"failed before", csrCase{signer: client, usages: clientUse, state: append(approved, certificatesv1.CertificateFailed)}, "nothing", 0},
+		{"client", csrCase{signer: client, request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "zoe"}},
+			usages: clientUse, state: approved}, "sign", maxDuration},
+		{"client for an hour", csrCase{signer: client, usages: clientUse, seconds: 3600, state: approved},
+			"sign", time.Hour},
+		{"client for a minute", csrCase{signer: client, usages: clientUse, seconds: 60, state: approved},
+			"sign", minDuration},
+		{"client with server auth", csrCase{signer: client, usages: usagesOf(certificatesv1.UsageServerAuth),
+			state: approved}, "fail invalid usage", 0},
+		{"client without client auth", csrCase{signer: client, usages: usagesOf(certificatesv1.UsageDigitalSignature),
+			state: approved}, "fail missing required usage", 0},
+		{"denied", csrCase{signer: client, usages: clientUse,
+			state: append(approved, certificatesv1.CertificateDenied)}, "nothing", 0},
+		{"failed before",
+			csrCase{signer: client, usages: clientUse, state: append(approved, certificatesv1.CertificateFailed)},
+			"nothing", 0},
 		{"another signer", csrCase{signer: "example.com/x", usages: clientUse, state: approved}, "nothing", 0},
-		{"node by itself", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node()}, usages: clientUse, user: "system:node:n1"}, "approve selfnodeclient", 0},
-		{"node by a bootstrapper", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node()}, usages: clientUse, user: "system:bootstrap:x"}, "approve nodeclient", 0},
-		{"node with a name more", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node(), DNSNames: []string{"x"}}, usages: clientUse, state: approved}, "fail DNS subjectAltNames are not allowed", 0},
-		{"not a node", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "zoe", Organization: []string{"system:nodes"}}}, usages: clientUse, state: approved}, "fail subject common name does not begin with system:node:", 0},
-		{"master", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:masters"}}}, usages: clientUse, state: approved}, "fail subject organization is not system:nodes", 0},
-		{"serving", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip}, usages: serverUse, user: "system:node:n1", state: approved}, "sign", maxDuration},
-		{"serving is not approved unseen", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip}, usages: serverUse, user: "system:node:n1"}, "nothing", 0},
-		{"serving without address", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node()}, usages: serverUse, user: "system:node:n1", state: approved}, "fail DNS or IP subjectAltName is required", 0},
-		{"serving for another", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip}, usages: serverUse, user: "system:node:n2", state: approved}, "fail subject common name does not match", 0},
-		{"serving as client", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip}, usages: clientUse, user: "system:node:n1", state: approved}, "fail usages did not match", 0},
+		{"node by itself", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node()},
+			usages: clientUse, user: "system:node:n1"}, "approve selfnodeclient", 0},
+		{"node by a bootstrapper", csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node()},
+			usages: clientUse, user: "system:bootstrap:x"}, "approve nodeclient", 0},
+		{"node with a name more",
+			csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node(), DNSNames: []string{"x"}},
+				usages: clientUse, state: approved}, "fail DNS subjectAltNames are not allowed", 0},
+		{"not a node",
+			csrCase{signer: kubelet,
+				request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "zoe",
+					Organization: []string{"system:nodes"}}}, usages: clientUse, state: approved},
+			"fail subject common name does not begin with system:node:", 0},
+		{"master", csrCase{signer: kubelet,
+			request: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1",
+				Organization: []string{"system:masters"}}}, usages: clientUse, state: approved},
+			"fail subject organization is not system:nodes", 0},
+		{"serving", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip},
+			usages: serverUse, user: "system:node:n1", state: approved}, "sign", maxDuration},
+		{"serving is not approved unseen",
+			csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip},
+				usages: serverUse, user: "system:node:n1"}, "nothing", 0},
+		{"serving without address", csrCase{signer: serving, request: x509.CertificateRequest{Subject: node()},
+			usages: serverUse, user: "system:node:n1", state: approved},
+			"fail DNS or IP subjectAltName is required", 0},
+		{"serving for another",
+			csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip},
+				usages: serverUse, user: "system:node:n2", state: approved},
+			"fail subject common name does not match", 0},
+		{"serving as client",
+			csrCase{signer: serving, request: x509.CertificateRequest{Subject: node(), IPAddresses: ip},
+				usages: clientUse, user: "system:node:n1", state: approved}, "fail usages did not match", 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,9 +160,11 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"))
 	f.Add(csrCase{signer: kubelet, request: x509.CertificateRequest{Subject: node()}}.object(f).Spec.Request)
 	f.Fuzz(func(_ *testing.T, raw []byte) {
-		r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: kubelet, Request: raw}}
+		r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: kubelet, Request: raw}}
 		Decide(r, time.Time{})
-		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}}
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+			{Type: certificatesv1.CertificateApproved}}
 		Decide(r, time.Time{})
 	})
 }
@@ -145,7 +177,8 @@ func authority(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +188,8 @@ func authority(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	cert, key = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: kder}} {
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "EC PRIVATE KEY", Bytes: kder}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +228,8 @@ func TestRunApprovesAndSigns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if made.Subject.CommonName != "system:node:n1" || len(made.ExtKeyUsage) != 1 || made.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || made.IsCA {
+			if made.Subject.CommonName != "system:node:n1" || len(made.ExtKeyUsage) != 1 ||
+				made.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || made.IsCA {
 				t.Errorf("certificate %+v", made.Subject)
 			}
 			break

@@ -18,8 +18,10 @@ func TestGather(t *testing.T) {
 		return r
 	}
 	view := role("view", "view")
-	view.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"to": "view"}}}}
-	got, err := AggregateRules(view, []*rbacv1.ClusterRole{role("b", "view", "list", "get"), view, role("a", "view", "get"), role("c", "edit", "patch")})
+	view.AggregationRule = &rbacv1.AggregationRule{
+		ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"to": "view"}}}}
+	got, err := AggregateRules(view, []*rbacv1.ClusterRole{role("b", "view", "list", "get"), view,
+		role("a", "view", "get"), role("c", "edit", "patch")})
 	if err != nil {
 		t.Fatal(err)
 	}

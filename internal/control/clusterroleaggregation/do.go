@@ -1,6 +1,7 @@
 // Package clusterroleaggregation fills ClusterRoles that aggregate others with the rules of those.
 //
-// Chapter 1, written: admin, edit and view grow with the kinds a cluster serves. In: ClusterRoles. Out: the rules of the aggregating ones.
+// Admin, edit and view grow with the kinds a cluster serves. In: ClusterRoles. Out: the rules of
+// the aggregating ones.
 package clusterroleaggregation
 
 import (
@@ -36,7 +37,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// aggregatingRoles names every role that gathers others: any change may concern each of them, and there are few.
+// aggregatingRoles names every role that gathers others: any change may concern each of them, and
+// there are few.
 func (c *controller) aggregatingRoles(_, _ runtime.Object) []string {
 	all, _ := c.roles.List(labels.Everything())
 	var names []string
@@ -65,11 +67,13 @@ func (c *controller) syncClusterRole(ctx context.Context, name string) (time.Dur
 		return 0, err
 	}
 	// Server-side apply owns the rules field alone, so that others may label the role.
-	body, err := yaml.Marshal(map[string]any{"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": rules})
+	body, err := yaml.Marshal(map[string]any{"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",
+		"metadata": map[string]any{"name": name}, "rules": rules})
 	if err != nil {
 		return 0, err
 	}
 	force := true
-	_, err = c.controllerContext.Client.RbacV1().ClusterRoles().Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: manager, Force: &force})
+	_, err = c.controllerContext.Client.RbacV1().ClusterRoles().Patch(ctx, name, types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: manager, Force: &force})
 	return 0, err
 }

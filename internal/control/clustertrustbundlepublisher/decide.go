@@ -16,8 +16,9 @@ type Plan struct {
 	Delete []string // names of bundles that say something else; they go after the right one is there
 }
 
-// Decide compares the bundles there are with the one that a signer should have. A signer without anchors publishes nothing and leaves alone what there is.
-// The name carries a hash of the content, so that a change of authorities makes a new bundle beside the old one before that goes.
+// Decide compares the bundles there are with the one that a signer should have. A signer without
+// anchors publishes nothing and leaves alone what there is. The name carries a hash of the content,
+// so that a change of authorities makes a new bundle beside the old one before that goes.
 func Decide(signer, anchors string, have []*certificatesv1.ClusterTrustBundle) Plan {
 	if strings.TrimSpace(anchors) == "" {
 		return Plan{}
@@ -45,7 +46,8 @@ func Decide(signer, anchors string, have []*certificatesv1.ClusterTrustBundle) P
 	return p
 }
 
-// Name is what upstream's publisher calls a signer's bundle: the signer, and 96 bits of the content's hash.
+// Name is what upstream's publisher calls a signer's bundle: the signer, and 96 bits of the
+// content's hash.
 func Name(signer, anchors string) string {
 	sum := sha256.Sum256([]byte(anchors))
 	return fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), sum[:12])

@@ -9,7 +9,8 @@ import (
 )
 
 func bundle(name, signer, anchors string) *certificatesv1.ClusterTrustBundle {
-	return &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: anchors}}
+	return &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: anchors}}
 }
 
 func TestDecide(t *testing.T) {
@@ -25,9 +26,13 @@ func TestDecide(t *testing.T) {
 		want    Plan
 	}{
 		{"none yet", "A", nil, Plan{Create: right}},
-		{"as it should be", "A", []*certificatesv1.ClusterTrustBundle{right, bundle("mine", "", "B"), bundle("example.com:x:y", "example.com/x", "B")}, Plan{}},
-		{"changed by somebody", "A", []*certificatesv1.ClusterTrustBundle{bundle(name, Signer, "B")}, Plan{Update: right}},
-		{"of an older authority", "A", []*certificatesv1.ClusterTrustBundle{bundle("kubernetes.io:kube-apiserver-serving:old", Signer, "B")}, Plan{Create: right, Delete: []string{"kubernetes.io:kube-apiserver-serving:old"}}},
+		{"as it should be", "A", []*certificatesv1.ClusterTrustBundle{right, bundle("mine", "", "B"),
+			bundle("example.com:x:y", "example.com/x", "B")}, Plan{}},
+		{"changed by somebody", "A", []*certificatesv1.ClusterTrustBundle{bundle(name, Signer, "B")},
+			Plan{Update: right}},
+		{"of an older authority",
+			"A", []*certificatesv1.ClusterTrustBundle{bundle("kubernetes.io:kube-apiserver-serving:old", Signer, "B")},
+			Plan{Create: right, Delete: []string{"kubernetes.io:kube-apiserver-serving:old"}}},
 		{"no authority is known", " \n", []*certificatesv1.ClusterTrustBundle{right}, Plan{}},
 	} {
 		if diff := cmp.Diff(c.want, Decide(Signer, c.anchors, c.have)); diff != "" {

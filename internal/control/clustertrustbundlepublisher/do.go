@@ -1,7 +1,9 @@
-// Package clustertrustbundlepublisher publishes the authority that vouches for the API server as a ClusterTrustBundle of its signer (KEP-3257).
+// Package clustertrustbundlepublisher publishes the authority that vouches for the API server as a
+// ClusterTrustBundle of its signer (KEP-3257).
 //
-// Chapter 1, written: Pods that mount it by a projected volume verify the API server without the ConfigMap of their namespace. In: the authority,
-// ClusterTrustBundles. Out: one bundle, repaired; others of the same signer go.
+// Pods that mount it by a projected volume verify the API server without the ConfigMap of their
+// namespace. In: the authority, ClusterTrustBundles. Out: one bundle, repaired; others of the same
+// signer go.
 package clustertrustbundlepublisher
 
 import (

@@ -1,7 +1,8 @@
-// Package controllerrevision knows the revisions of a Pod template that StatefulSets and DaemonSets keep as ControllerRevisions.
+// Package controllerrevision knows the revisions of a Pod template that StatefulSets and DaemonSets
+// keep as ControllerRevisions.
 //
-// Chapter 1, written. In: a template, the revisions there are. Out: the revision of the template, new or found again; which of the old ones go.
-// Pure; package statefulset and package daemonset write what it says.
+// In: a template, the revisions there are. Out: the revision of the template, new or found again;
+// which of the old ones go. Pure; package statefulset and package daemonset write what it says.
 package controllerrevision
 
 import (
@@ -39,7 +40,8 @@ type Match struct {
 	Renumber bool // it is there and not the newest: its number is raised
 }
 
-// Find returns the revision of the owner's template: one of those there are, or a new one. Numbers begin at 1.
+// Find returns the revision of the owner's template: one of those there are, or a new one. Numbers
+// begin at 1.
 func Find(o Owner, have []*appsv1.ControllerRevision) (Match, error) {
 	data, err := patch(o.Template)
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 
 func owner(image string) Owner {
 	return Owner{
-		Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "u"}}, Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-		Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}},
+		Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "u"}},
+		Kind:   appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}},
 	}
 }
 
@@ -26,18 +28,21 @@ func find(t *testing.T, o Owner, have ...*appsv1.ControllerRevision) Match {
 
 func TestATemplateIsKeptOnceAndFoundAgain(t *testing.T) {
 	one := find(t, owner("a:1"))
-	if !one.Create || one.Revision.Revision != 1 || one.Revision.Labels["app"] != "a" || one.Revision.Labels[HashLabel] == "" {
+	if !one.Create || one.Revision.Revision != 1 || one.Revision.Labels["app"] != "a" ||
+		one.Revision.Labels[HashLabel] == "" {
 		t.Fatalf("%+v", one)
 	}
 	two := find(t, owner("a:2"), one.Revision)
 	if !two.Create || two.Revision.Revision != 2 || two.Revision.Name == one.Revision.Name {
 		t.Fatalf("%+v", two)
 	}
-	if again := find(t, owner("a:2"), two.Revision, one.Revision); again.Create || again.Renumber || again.Revision != two.Revision {
+	if again := find(t, owner("a:2"), two.Revision, one.Revision); again.Create || again.Renumber ||
+		again.Revision != two.Revision {
 		t.Errorf("the newest is not found again: %+v", again)
 	}
 	back := find(t, owner("a:1"), one.Revision, two.Revision)
-	if !back.Renumber || back.Revision.Name != one.Revision.Name || back.Revision.Revision != 3 || one.Revision.Revision != 1 {
+	if !back.Renumber || back.Revision.Name != one.Revision.Name || back.Revision.Revision != 3 ||
+		one.Revision.Revision != 1 {
 		t.Errorf("going back does not raise the old one's number: %+v", back)
 	}
 	template, err := Template(one.Revision)

@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Collision says that another template has the same hash: the count of collisions is to be raised, and the next look tries again.
+// Collision says that another template has the same hash: the count of collisions is to be raised,
+// and the next look tries again.
 type Collision struct{ Name string }
 
 // Error names the revision in the way.
@@ -20,7 +21,8 @@ func (c Collision) Error() string {
 }
 
 // Ensure writes what Find found wanting and returns the revision as stored.
-func Ensure(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o Owner, have []*appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func Ensure(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o Owner,
+	have []*appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	found, err := Find(o, have)
 	r := found.Revision
 	switch {

@@ -17,7 +17,8 @@ import (
 // ByControllerIndex is the name of the index from a controller's UID to the objects it controls.
 const ByControllerIndex = "controllerUID"
 
-// IndexByController indexes an informer's objects by the UID of their controller; orphans are indexed under their namespace with an empty UID.
+// IndexByController indexes an informer's objects by the UID of their controller; orphans are
+// indexed under their namespace with an empty UID.
 func IndexByController(informer cache.SharedIndexInformer) {
 	// AddIndexers fails when the index is there already, which is what we want.
 	_ = informer.AddIndexers(cache.Indexers{ByControllerIndex: func(obj any) ([]string, error) {
@@ -41,13 +42,15 @@ type Owner struct {
 	Selector labels.Selector
 }
 
-// Adoptable gives an object that whoever selects it may adopt: it is there, stays, and has no controller.
+// Adoptable gives an object that whoever selects it may adopt: it is there, stays, and has no
+// controller.
 func Adoptable[T metav1.Object](o runtime.Object) (obj T, ok bool) {
 	obj, ok = o.(T)
 	return obj, ok && metav1.GetControllerOf(obj) == nil && obj.GetDeletionTimestamp() == nil
 }
 
-// Selects tells whether a selector chooses labels. One that is damaged or chooses everything chooses nobody: validation lets no such owner in.
+// Selects tells whether a selector chooses labels. One that is damaged or chooses everything
+// chooses nobody: validation lets no such owner in.
 func Selects(s *metav1.LabelSelector, set map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && !selector.Empty() && selector.Matches(labels.Set(set))
@@ -59,9 +62,11 @@ func (o Owner) Key() string { return o.Object.GetNamespace() + "/" + o.Object.Ge
 // PatchFunc sends a merge patch to one of the claimed objects.
 type PatchFunc func(ctx context.Context, namespace, name string, patch []byte) error
 
-// Claim returns the objects of the informer that belong to the owner: those it controls and that match its selector, and matching orphans, which
-// it adopts. Controlled objects that no longer match are released. The owner must have been read freshly when it adopts.
-func Claim[T metav1.Object](ctx context.Context, o Owner, informer cache.SharedIndexInformer, patch PatchFunc) ([]T, error) {
+// Claim returns the objects of the informer that belong to the owner: those it controls and that
+// match its selector, and matching orphans, which it adopts. Controlled objects that no longer
+// match are released. The owner must have been read freshly when it adopts.
+func Claim[T metav1.Object](ctx context.Context, o Owner, informer cache.SharedIndexInformer,
+	patch PatchFunc) ([]T, error) {
 	var mine []T
 	owned, err := informer.GetIndexer().ByIndex(ByControllerIndex, string(o.Object.GetUID()))
 	if err != nil {
@@ -103,17 +108,21 @@ func Claim[T metav1.Object](ctx context.Context, o Owner, informer cache.SharedI
 }
 
 func adopt(ctx context.Context, o Owner, m metav1.Object, patch PatchFunc) error {
-	body := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true,"blockOwnerDeletion":true}],"uid":%q}}`,
+	body := fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true,`+
+			`"blockOwnerDeletion":true}],"uid":%q}}`,
 		o.Kind.GroupVersion(), o.Kind.Kind, o.Object.GetName(), o.Object.GetUID(), m.GetUID())
 	return patch(ctx, m.GetNamespace(), m.GetName(), []byte(body))
 }
 
 func release(ctx context.Context, o Owner, m metav1.Object, patch PatchFunc) error {
-	body := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"$patch":"delete","uid":%q}],"uid":%q}}`, o.Object.GetUID(), m.GetUID())
+	body := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"$patch":"delete","uid":%q}],"uid":%q}}`, o.Object.GetUID(),
+		m.GetUID())
 	return IgnoreNotFound(patch(ctx, m.GetNamespace(), m.GetName(), []byte(body)))
 }
 
-// OwnerKeys returns the keys of the controllers of that kind that a change of an object concerns: the old and the new one.
+// OwnerKeys returns the keys of the controllers of that kind that a change of an object concerns:
+// the old and the new one.
 func OwnerKeys(kind string) func(old, cur runtime.Object) []string {
 	return func(old, cur runtime.Object) []string {
 		var keys []string
@@ -134,13 +143,15 @@ func OwnerKeys(kind string) func(old, cur runtime.Object) []string {
 
 // PatchPod is the PatchFunc of Pods.
 func (d ControllerContext) PatchPod(ctx context.Context, namespace, name string, patch []byte) error {
-	_, err := d.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := d.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 
 // PatchRevision is the PatchFunc of ControllerRevisions.
 func (d ControllerContext) PatchRevision(ctx context.Context, namespace, name string, patch []byte) error {
-	_, err := d.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := d.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -156,10 +167,12 @@ func NewPodFromTemplate(t *corev1.PodTemplateSpec, o Owner) *corev1.Pod {
 	return pod
 }
 
-// maxPrefix leaves room for the five random letters the API server appends to a generated name of at most 63.
+// maxPrefix leaves room for the five random letters the API server appends to a generated name of
+// at most 63.
 const maxPrefix = 57
 
-// GeneratePrefix is the name prefix of an owner's Pods: its name and a dash; the dash goes where the prefix would be too long to be a label.
+// GeneratePrefix is the name prefix of an owner's Pods: its name and a dash; the dash goes where
+// the prefix would be too long to be a label.
 func GeneratePrefix(owner string) string {
 	if len(owner)+1 > maxPrefix {
 		return owner
@@ -178,7 +191,8 @@ func copyMap(m map[string]string) map[string]string {
 	return out
 }
 
-// IgnoreNotFound forgives that an object is not there any more: whoever wanted to change or delete it is content.
+// IgnoreNotFound forgives that an object is not there any more: whoever wanted to change or delete
+// it is content.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -17,15 +17,19 @@ type Disruption struct {
 	Failed          bool // the Pod's phase is Failed from now on: nobody else will say how it ended
 }
 
-// SetCondition writes the condition into the Pod's status. An error of the API is returned as it is; another Pod of the name is left alone (409).
+// SetCondition writes the condition into the Pod's status. An error of the API is returned as it
+// is; another Pod of the name is left alone (409).
 func (d Disruption) SetCondition(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	phase := ""
 	if d.Failed {
 		phase = fmt.Sprintf(`"phase":"Failed","observedGeneration":%d,`, p.Generation)
 	}
-	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{%s"conditions":[{"type":"DisruptionTarget","status":"True","reason":%q,"message":%q,"lastTransitionTime":%q,"observedGeneration":%d}]}}`,
+	body := fmt.Sprintf(
+		`{"metadata":{"uid":%q},"status":{%s"conditions":[{"type":"DisruptionTarget","status":"True","reason":%q,`+
+			`"message":%q,"lastTransitionTime":%q,"observedGeneration":%d}]}}`,
 		p.UID, phase, d.Reason, d.Message, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
-	_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+	_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body),
+		metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -34,5 +38,6 @@ func (d Disruption) Delete(ctx context.Context, client kubernetes.Interface, p *
 	if err := d.SetCondition(ctx, client, p); err != nil {
 		return err
 	}
-	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 }

@@ -8,10 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// expectationsTimeout is after how long an expectation is given up, as a lost watch event would block a controller for ever otherwise.
+// expectationsTimeout is after how long an expectation is given up, as a lost watch event would
+// block a controller for ever otherwise.
 const expectationsTimeout = 5 * time.Minute
 
-// Expectations remember the creations and deletions a controller asked for and has not yet seen in its cache, so that it does not ask twice.
+// Expectations remember the creations and deletions a controller asked for and has not yet seen in
+// its cache, so that it does not ask twice.
 type Expectations struct {
 	mu    sync.Mutex
 	byKey map[string]*podExpectation
@@ -26,7 +28,8 @@ type podExpectation struct {
 // NewExpectations makes an empty set.
 func NewExpectations() *Expectations { return &Expectations{byKey: map[string]*podExpectation{}} }
 
-// SatisfiedExpectations tells whether everything asked for under key has been seen, or was asked for too long ago.
+// SatisfiedExpectations tells whether everything asked for under key has been seen, or was asked
+// for too long ago.
 func (e *Expectations) SatisfiedExpectations(key string, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,7 +66,8 @@ func (e *Expectations) DeletionObserved(key, what string) {
 	}
 }
 
-// ObservePod meets what was expected of owners by what happened to one of their Pods: it came, or it is going or gone.
+// ObservePod meets what was expected of owners by what happened to one of their Pods: it came, or
+// it is going or gone.
 func (e *Expectations) ObservePod(owners []string, old, cur runtime.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)

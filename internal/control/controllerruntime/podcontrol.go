@@ -12,16 +12,17 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// PodControl make and delete the Pods of owners and say so: events with upstream's reasons, the journal, and expectations, which whoever plans begins with
-// Expectations.Expect.
+// PodControl make and delete the Pods of owners and say so: events with upstream's reasons, the
+// journal, and expectations, which whoever plans begins with Expectations.Expect.
 type PodControl struct {
 	ControllerContext ControllerContext
 	Expectations      *Expectations
 	Controller        string // in the journal
 }
 
-// CreatePods makes the n Pods that pod(0) … pod(n-1) describe, in batches of 1, 2, 4, …: a template that the API server refuses fails once, not n times. It
-// returns the first error; IgnoreNamespaceTerminating forgives that of a namespace that is going away.
+// CreatePods makes the n Pods that pod(0) … pod(n-1) describe, in batches of 1, 2, 4, …: a template
+// that the API server refuses fails once, not n times. It returns the first error;
+// IgnoreNamespaceTerminating forgives that of a namespace that is going away.
 func (h PodControl) CreatePods(ctx context.Context, o Owner, n int, pod func(i int) *corev1.Pod) error {
 	for done, batch := 0, 1; done < n; batch *= 2 {
 		size := min(batch, n-done)
@@ -54,16 +55,19 @@ func (h PodControl) createPod(ctx context.Context, o Owner, p *corev1.Pod) error
 	created, err := h.ControllerContext.Client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
 	if err != nil {
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+			h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v",
+				err)
 		}
 		return err
 	}
-	h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", created.Name)
+	h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v",
+		created.Name)
 	h.recordAction(created, "created the Pod", "for "+o.Object.GetName())
 	return nil
 }
 
-// DeletePods deletes Pods at once; why is for the journal. It returns the first error; a Pod that is gone is none.
+// DeletePods deletes Pods at once; why is for the journal. It returns the first error; a Pod that
+// is gone is none.
 func (h PodControl) DeletePods(ctx context.Context, o Owner, pods []*corev1.Pod, why string) error {
 	errs := make([]error, len(pods))
 	var wg sync.WaitGroup
@@ -81,9 +85,11 @@ func (h PodControl) DeletePods(ctx context.Context, o Owner, pods []*corev1.Pod,
 
 func (h PodControl) deletePod(ctx context.Context, o Owner, p *corev1.Pod, why string) error {
 	owner := o.Object.(runtime.Object)
-	err := h.ControllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := h.ControllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if err == nil {
-		h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
+		h.ControllerContext.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v",
+			p.Name)
 		h.recordAction(p, "deletes the Pod", why)
 		return nil
 	}
@@ -96,5 +102,6 @@ func (h PodControl) deletePod(ctx context.Context, o Owner, p *corev1.Pod, why s
 }
 
 func (h PodControl) recordAction(p *corev1.Pod, action, message string) {
-	h.ControllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: h.Controller, Action: action, Message: message})
+	h.ControllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
+		journal.Acted{Controller: h.Controller, Action: action, Message: message})
 }

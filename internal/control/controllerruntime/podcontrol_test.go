@@ -28,7 +28,8 @@ func (n *recordingSink) Put(r journal.Ref, f journal.Fact) {
 	n.lines = append(n.lines, r.Name+": "+f.(journal.Acted).Action)
 }
 
-// A template that is refused is tried once, and two good batches come before the one that fails; nothing is expected any more that will not come.
+// A template that is refused is tried once, and two good batches come before the one that fails;
+// nothing is expected any more that will not come.
 func TestCreateInBatches(t *testing.T) {
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "web", UID: "1"}}
 	owner := controllerruntime.Owner{Object: set, Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
@@ -58,13 +59,17 @@ func TestCreateInBatches(t *testing.T) {
 			})
 			expect := controllerruntime.NewExpectations()
 			expect.SetExpectations(owner.Key(), 20, nil, time.Now())
-			h := controllerruntime.PodControl{ControllerContext: controllerruntime.ControllerContext{Client: client, Recorder: recorder, Journal: journal.Discard{}}, Expectations: expect, Controller: "test"}
-			err := h.CreatePods(t.Context(), owner, 20, func(int) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}} })
-			if (controllerruntime.IgnoreNamespaceTerminating(err) != nil) != c.fails || (err == nil) != (c.with == nil) {
+			h := controllerruntime.PodControl{ControllerContext: controllerruntime.ControllerContext{Client: client,
+				Recorder: recorder, Journal: journal.Discard{}}, Expectations: expect, Controller: "test"}
+			err := h.CreatePods(t.Context(), owner, 20,
+				func(int) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}} })
+			if (controllerruntime.IgnoreNamespaceTerminating(err) != nil) != c.fails ||
+				(err == nil) != (c.with == nil) {
 				t.Error(err)
 			}
 			if int(tries.Load()) != c.tried || len(recorder.Events) != c.events {
-				t.Errorf("%d creations and %d events, want %d and %d", tries.Load(), len(recorder.Events), c.tried, c.events)
+				t.Errorf("%d creations and %d events, want %d and %d", tries.Load(), len(recorder.Events), c.tried,
+					c.events)
 			}
 			expect.CreationObserved(owner.Key(), int(min(c.good, 20))) // what the watch will tell
 			if !expect.SatisfiedExpectations(owner.Key(), time.Now()) {
@@ -74,7 +79,8 @@ func TestCreateInBatches(t *testing.T) {
 	}
 }
 
-// A Pod that is gone needs no deletion; one that cannot be deleted is said and no longer expected to go.
+// A Pod that is gone needs no deletion; one that cannot be deleted is said and no longer expected
+// to go.
 func TestDelete(t *testing.T) {
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "web", UID: "1"}}
 	owner := controllerruntime.Owner{Object: set, Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
@@ -91,16 +97,20 @@ func TestDelete(t *testing.T) {
 		{errors.New("no"), "FailedDelete Error deleting: no", true, false},
 	} {
 		client, recorder := fake.NewClientset(), record.NewFakeRecorder(1)
-		client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.with })
+		client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, c.with
+		})
 		expect, log := controllerruntime.NewExpectations(), &recordingSink{}
 		expect.SetExpectations(owner.Key(), 0, []*corev1.Pod{pod("a")}, time.Now())
-		h := controllerruntime.PodControl{ControllerContext: controllerruntime.ControllerContext{Client: client, Recorder: recorder, Journal: log}, Expectations: expect, Controller: "test"}
+		h := controllerruntime.PodControl{ControllerContext: controllerruntime.ControllerContext{Client: client,
+			Recorder: recorder, Journal: log}, Expectations: expect, Controller: "test"}
 		err := h.DeletePods(t.Context(), owner, []*corev1.Pod{pod("a")}, "too many")
 		message := ""
 		if len(recorder.Events) > 0 {
 			message = <-recorder.Events
 		}
-		if (err != nil) != c.fails || !strings.HasSuffix(message, c.event) || (message == "") != (c.event == "") || expect.SatisfiedExpectations(owner.Key(), time.Now()) == c.left {
+		if (err != nil) != c.fails || !strings.HasSuffix(message, c.event) || (message == "") != (c.event == "") ||
+			expect.SatisfiedExpectations(owner.Key(), time.Now()) == c.left {
 			t.Errorf("%v: err %v, event %q", c.with, err, message)
 		}
 		if got := strings.Join(log.lines, " "); (got == "a: deletes the Pod") != (c.with == nil) {

@@ -28,7 +28,8 @@ type ControllerContext struct {
 	RootCA    []byte // PEM that Pods verify the API server with
 	// NodeRanges are the ranges that nodes get parts of.
 	NodeRanges NodeRanges
-	// NodeQuarantine is how long a node must have been missing before its Pods are given up; 0 is upstream's 40 s.
+	// NodeQuarantine is how long a node must have been missing before its Pods are given up; 0 is
+	// upstream's 40 s.
 	NodeQuarantine time.Duration
 }
 
@@ -52,7 +53,8 @@ type ControllerDescriptor struct {
 // Runner works until the context ends.
 type Runner interface{ Run(ctx context.Context) }
 
-// SyncHandler looks at one key and brings it nearer to what it should be. A positive duration asks for another look then.
+// SyncHandler looks at one key and brings it nearer to what it should be. A positive duration asks
+// for another look then.
 type SyncHandler func(ctx context.Context, key string) (again time.Duration, err error)
 
 // Queue calls a SyncHandler for each key that was added, one worker per key at a time.
@@ -70,7 +72,8 @@ func NewQueue(name string, workers int, sync SyncHandler) *Queue {
 	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second)
 	return &Queue{
 		name: name, syncHandler: sync, workers: workers,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limits, workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: slowTickClock{}}),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limits,
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: slowTickClock{}}),
 	}
 }
 
@@ -83,13 +86,15 @@ func (q *Queue) AddAfter(key string, d time.Duration) { q.queue.AddAfter(key, d)
 // AddBackground runs f beside the workers, for as long as the queue runs.
 func (q *Queue) AddBackground(f func(ctx context.Context)) { q.background = append(q.background, f) }
 
-// Watch asks for a look at keys(old, new) on each change that informer reports; old or new is nil on addition and removal.
+// Watch asks for a look at keys(old, new) on each change that informer reports; old or new is nil
+// on addition and removal.
 func (q *Queue) Watch(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
 	q.WatchAfterStart(informer, keys)
 	q.synced = append(q.synced, informer.HasSynced)
 }
 
-// WatchAfterStart is Watch for an informer that begins while the queue runs: the workers do not wait for its first list.
+// WatchAfterStart is Watch for an informer that begins while the queue runs: the workers do not
+// wait for its first list.
 func (q *Queue) WatchAfterStart(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
 	add := func(old, cur any) {
 		o, _ := old.(runtime.Object)
@@ -162,7 +167,8 @@ func (q *Queue) processNextWorkItem(ctx context.Context) bool {
 	again, err := q.syncRecovering(ctx, key)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		klog.FromContext(ctx).V(2).Info("Sync failed, will be tried again", "controller", q.name, "key", key, "err", err)
+		klog.FromContext(ctx).V(2).Info("Sync failed, will be tried again", "controller", q.name, "key", key,
+			"err", err)
 		q.queue.AddRateLimited(key)
 	case again > 0:
 		q.queue.Forget(key)
@@ -173,7 +179,8 @@ func (q *Queue) processNextWorkItem(ctx context.Context) bool {
 	return true
 }
 
-// syncRecovering turns a panic of one key into an error of that key: one bad object must not end the process.
+// syncRecovering turns a panic of one key into an error of that key: one bad object must not end
+// the process.
 func (q *Queue) syncRecovering(ctx context.Context, key string) (again time.Duration, err error) {
 	defer func() {
 		if p := recover(); p != nil {

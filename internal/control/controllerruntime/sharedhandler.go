@@ -8,8 +8,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ShareHandlers lets all who listen to an informer before it runs share one listener: the library wakes three goroutines per listener and event, and twenty controllers listen
-// to Pods. Who shares is told one after the other, so handlers must be quick, as those of queues are. Who comes later has a listener of its own.
+// ShareHandlers lets all who listen to an informer before it runs share one listener: the library
+// wakes three goroutines per listener and event, and twenty controllers listen to Pods. Who shares
+// is told one after the other, so handlers must be quick, as those of queues are. Who comes later
+// has a listener of its own.
 func ShareHandlers(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return &sharedHandlerInformer{SharedIndexInformer: informer}
 }
@@ -26,8 +28,10 @@ type sharedHandlerInformer struct {
 	shared   cache.ResourceEventHandlerRegistration
 }
 
-// AddEventHandler implements cache.SharedInformer. What it returns to those who share is one for all of them.
-func (j *sharedHandlerInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandler implements cache.SharedInformer. What it returns to those who share is one for
+// all of them.
+func (j *sharedHandlerInformer) AddEventHandler(
+	h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.started {

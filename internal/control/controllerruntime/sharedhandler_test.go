@@ -17,19 +17,22 @@ type countingInformer struct {
 	n int
 }
 
-func (c *countingInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (c *countingInformer) AddEventHandler(
+	h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	c.n++
 	return c.SharedIndexInformer.AddEventHandler(h)
 }
 
-// All who listen before the start are told of everything, in the order in which they came, by one listener; who comes later is told too, and can leave.
+// All who listen before the start are told of everything, in the order in which they came, by one
+// listener; who comes later is told too, and can leave.
 func TestJoint(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	}
 	source := fcache.NewFakeControllerSource()
 	source.Add(pod("first"))
-	inner := &countingInformer{SharedIndexInformer: cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})}
+	inner := &countingInformer{SharedIndexInformer: cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0,
+		cache.Indexers{})}
 	j := ShareHandlers(inner)
 	told := make(chan string, 100)
 	listen := func(who string) cache.ResourceEventHandlerRegistration {

@@ -40,8 +40,9 @@ func (p *Plan) addEvent(kind, reason, format string, args ...any) {
 	p.Events = append(p.Events, Event{kind, reason, fmt.Sprintf(format, args...)})
 }
 
-// Next plans one look (upstream's rules): Jobs that ended leave the active list, old ones go, and the latest scheduled time that has passed starts a Job
-// unless it is too late or the concurrency policy is against it.
+// Next plans one look (upstream's rules): Jobs that ended leave the active list, old ones go, and
+// the latest scheduled time that has passed starts a Job unless it is too late or the concurrency
+// policy is against it.
 func Next(in In) Plan {
 	plan := Plan{Status: *in.CronJob.Status.DeepCopy()}
 	in.countActive(&plan)
@@ -52,7 +53,8 @@ func Next(in In) Plan {
 	}
 	if cj.Spec.TimeZone != nil {
 		if _, err := time.LoadLocation(*cj.Spec.TimeZone); err != nil {
-			plan.addEvent(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *cj.Spec.TimeZone, err)
+			plan.addEvent(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *cj.Spec.TimeZone,
+				err)
 			return plan
 		}
 	}
@@ -61,21 +63,27 @@ func Next(in In) Plan {
 	}
 	schedule, err := parse(cj)
 	if err != nil {
-		plan.addEvent(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
+		plan.addEvent(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule,
+			err)
 		return plan
 	}
 	if strings.Contains(cj.Spec.Schedule, "TZ") {
-		plan.addEvent(corev1.EventTypeWarning, "UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", cj.Spec.Schedule)
+		plan.addEvent(corev1.EventTypeWarning, "UnsupportedSchedule",
+			"CRON_TZ or TZ used in schedule %q is not officially supported, see "+
+				"https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details",
+			cj.Spec.Schedule)
 	}
 	next := schedule.Next(in.Now)
 	if next.IsZero() {
-		plan.addEvent(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : time difference between two schedules is less than 1 second", cj.Spec.Schedule)
+		plan.addEvent(corev1.EventTypeWarning, "InvalidSchedule",
+			"invalid schedule: %s : time difference between two schedules is less than 1 second", cj.Spec.Schedule)
 		return plan
 	}
 	plan.RequeueAfter = next.Sub(in.Now) + 100*time.Millisecond
 	at, missed := mostRecentScheduleTime(schedule, earliestTime(in), in.Now)
 	if missed > tooManyMissed {
-		plan.addEvent(corev1.EventTypeWarning, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+		plan.addEvent(corev1.EventTypeWarning, "TooManyMissedTimes",
+			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}
 	if !at.IsZero() {
 		in.startJob(&plan, at)
@@ -83,7 +91,8 @@ func Next(in In) Plan {
 	return plan
 }
 
-// countActive keeps the active list: what ended leaves it, what is gone too; a Job nobody listed is said.
+// countActive keeps the active list: what ended leaves it, what is gone too; a Job nobody listed is
+// said.
 func (in In) countActive(plan *Plan) {
 	there := map[string]*batchv1.Job{}
 	for _, j := range in.Jobs {
@@ -98,7 +107,8 @@ func (in In) countActive(plan *Plan) {
 			continue
 		}
 		if how := finishedStatus(j); how != "" {
-			plan.addEvent(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, how)
+			plan.addEvent(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name,
+				how)
 			continue
 		}
 		plan.Status.Active = append(plan.Status.Active, ref)
@@ -107,7 +117,8 @@ func (in In) countActive(plan *Plan) {
 		listed := slices.ContainsFunc(active, func(r corev1.ObjectReference) bool { return r.UID == j.UID })
 		how := finishedStatus(j)
 		if !listed && how == "" {
-			plan.addEvent(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
+			plan.addEvent(corev1.EventTypeWarning, "UnexpectedJob",
+				"Saw a job that the controller did not create or forgot: %s", j.Name)
 		}
 		if how == batchv1.JobComplete && j.Status.CompletionTime != nil {
 			if last := plan.Status.LastSuccessfulTime; last == nil || j.Status.CompletionTime.After(last.Time) {
@@ -132,7 +143,8 @@ func (in In) trimHistory(plan *Plan) {
 	for _, side := range []struct {
 		how   batchv1.JobConditionType
 		limit *int32
-	}{{batchv1.JobComplete, in.CronJob.Spec.SuccessfulJobsHistoryLimit}, {batchv1.JobFailed, in.CronJob.Spec.FailedJobsHistoryLimit}} {
+	}{{batchv1.JobComplete, in.CronJob.Spec.SuccessfulJobsHistoryLimit},
+		{batchv1.JobFailed, in.CronJob.Spec.FailedJobsHistoryLimit}} {
 		if side.limit == nil {
 			continue
 		}
@@ -168,7 +180,8 @@ func byStart(a, b *batchv1.Job) int {
 func (in In) startJob(plan *Plan, at time.Time) {
 	cj := in.CronJob
 	if s := cj.Spec.StartingDeadlineSeconds; s != nil && at.Add(time.Duration(*s)*time.Second).Before(in.Now) {
-		plan.addEvent(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))
+		plan.addEvent(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s",
+			at.UTC().Format(time.RFC1123Z))
 		return
 	}
 	name := Name(cj, at)
@@ -179,11 +192,13 @@ func (in In) startJob(plan *Plan, at time.Time) {
 	if len(plan.Status.Active) > 0 {
 		switch cj.Spec.ConcurrencyPolicy {
 		case batchv1.ForbidConcurrent:
-			plan.addEvent(corev1.EventTypeNormal, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
+			plan.addEvent(corev1.EventTypeNormal, "JobAlreadyActive",
+				"Not starting job because prior execution is running and concurrency policy is Forbid")
 			return
 		case batchv1.ReplaceConcurrent:
 			for _, j := range in.Jobs {
-				if slices.ContainsFunc(plan.Status.Active, func(r corev1.ObjectReference) bool { return r.UID == j.UID }) {
+				if slices.ContainsFunc(plan.Status.Active,
+					func(r corev1.ObjectReference) bool { return r.UID == j.UID }) {
 					plan.Delete = append(plan.Delete, j)
 				}
 			}
@@ -202,7 +217,8 @@ func Name(cj *batchv1.CronJob, at time.Time) string {
 func Job(cj *batchv1.CronJob, at time.Time) *batchv1.Job {
 	t := cj.Spec.JobTemplate
 	j := &batchv1.Job{Spec: *t.Spec.DeepCopy()}
-	j.Name, j.Namespace, j.Labels, j.Annotations = Name(cj, at), cj.Namespace, maps.Clone(t.Labels), maps.Clone(t.Annotations)
+	j.Name, j.Namespace, j.Labels, j.Annotations = Name(cj, at), cj.Namespace, maps.Clone(t.Labels),
+		maps.Clone(t.Annotations)
 	if j.Annotations == nil {
 		j.Annotations = map[string]string{}
 	}
@@ -216,7 +232,8 @@ func Job(cj *batchv1.CronJob, at time.Time) *batchv1.Job {
 	return j
 }
 
-// parse reads the schedule in the CronJob's zone; a zone inside the schedule wins, as upstream lets it.
+// parse reads the schedule in the CronJob's zone; a zone inside the schedule wins, as upstream lets
+// it.
 func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	s := cj.Spec.Schedule
 	if cj.Spec.TimeZone != nil && !strings.Contains(s, "TZ") {
@@ -225,7 +242,8 @@ func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	return cron.ParseStandard(s)
 }
 
-// earliestTime is from when on scheduled times count: the last one that was used, or the creation; not before the starting deadline reaches back.
+// earliestTime is from when on scheduled times count: the last one that was used, or the creation;
+// not before the starting deadline reaches back.
 func earliestTime(in In) time.Time {
 	cj := in.CronJob
 	from := cj.CreationTimestamp.Time
@@ -240,8 +258,9 @@ func earliestTime(in In) time.Time {
 	return from
 }
 
-// mostRecentScheduleTime is the last scheduled time after from and not after now, and how many there were; zero for none. Long pasts are skipped by halves, so that a
-// CronJob that slept for years costs no more than one that slept for minutes.
+// mostRecentScheduleTime is the last scheduled time after from and not after now, and how many
+// there were; zero for none. Long pasts are skipped by halves, so that a CronJob that slept for
+// years costs no more than one that slept for minutes.
 func mostRecentScheduleTime(s cron.Schedule, from, now time.Time) (at time.Time, n int) {
 	for {
 		t := s.Next(from)

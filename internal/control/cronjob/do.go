@@ -1,7 +1,8 @@
 // Package cronjob starts Jobs by the clock.
 //
-// Chapter 1, written. In: CronJobs, the Jobs they control, the time. Out: Jobs, each named by the minute it was scheduled for, so that none starts
-// twice; history within its limits; status and events as upstream's.
+// In: CronJobs, the Jobs they control, the time. Out: Jobs, each named by the minute it was
+// scheduled for, so that none starts twice; history within its limits; status and events as
+// upstream's.
 package cronjob
 
 import (
@@ -54,7 +55,8 @@ func (c *controller) syncCronJob(ctx context.Context, key string) (time.Duration
 	for _, raw := range owned {
 		in.Jobs = append(in.Jobs, raw.(*batchv1.Job))
 	}
-	// What the status lists and the cache does not have yet is asked for: a Job just made is not missing.
+	// What the status lists and the cache does not have yet is asked for: a Job just made is not
+	// missing.
 	for _, ref := range cj.Status.Active {
 		if slices.ContainsFunc(in.Jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {
 			continue
@@ -78,10 +80,12 @@ func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) er
 	jobs := c.controllerContext.Client.BatchV1().Jobs(cj.Namespace)
 	background := metav1.DeletePropagationBackground
 	for _, j := range plan.Delete {
-		err := jobs.Delete(ctx, j.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(j.UID))})
+		err := jobs.Delete(ctx, j.Name, metav1.DeleteOptions{PropagationPolicy: &background,
+			Preconditions: metav1.NewUIDPreconditions(string(j.UID))})
 		switch {
 		case err == nil:
-			c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted job %v", j.Name)
+			c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted job %v",
+				j.Name)
 		case !apierrors.IsNotFound(err):
 			c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedDelete", "Deleted job: %v", err)
 			return err
@@ -95,7 +99,8 @@ func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) er
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		// Made by an earlier look whose status was not written, or somebody else's of that name, which then stands for this time.
+		// Made by an earlier look whose status was not written, or somebody else's of that name,
+		// which then stands for this time.
 		if created, err = jobs.Get(ctx, plan.Start.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -107,11 +112,13 @@ func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) er
 		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedCreate", "Error creating job: %v", err)
 		return err
 	default:
-		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v", created.Name)
+		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v",
+			created.Name)
 	}
 	plan.Status.LastScheduleTime = &metav1.Time{Time: plan.At}
 	plan.Status.Active = append(plan.Status.Active, corev1.ObjectReference{
-		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: created.Namespace, Name: created.Name, UID: created.UID, ResourceVersion: created.ResourceVersion,
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: created.Namespace, Name: created.Name,
+		UID: created.UID, ResourceVersion: created.ResourceVersion,
 	})
 	return nil
 }

@@ -9,14 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long a request is kept, as upstream does: one that was answered from the answer on, others from their creation.
+// How long a request is kept, as upstream does: one that was answered from the answer on, others
+// from their creation.
 const (
 	approvedExpiration   = time.Hour
 	pendingExpiration    = 24 * time.Hour
 	podRequestExpiration = 15 * time.Minute
 )
 
-// TimeLeft returns how long a CertificateSigningRequest may still stay; 0 is no longer. One whose certificate has run out goes at once.
+// TimeLeft returns how long a CertificateSigningRequest may still stay; 0 is no longer. One whose
+// certificate has run out goes at once.
 func TimeLeft(r *certificatesv1.CertificateSigningRequest, now time.Time) time.Duration {
 	until, done := r.CreationTimestamp.Add(pendingExpiration), false
 	for i := range r.Status.Conditions {
@@ -53,7 +55,8 @@ func notAfter(chain []byte) time.Time {
 	return c.NotAfter
 }
 
-// PodRequestTimeLeft returns how long a PodCertificateRequest may still stay: its kubelet has read the answer, or asks anew.
+// PodRequestTimeLeft returns how long a PodCertificateRequest may still stay: its kubelet has read
+// the answer, or asks anew.
 func PodRequestTimeLeft(r *certificatesv1.PodCertificateRequest, now time.Time) time.Duration {
 	return max(r.CreationTimestamp.Add(podRequestExpiration).Sub(now), 0)
 }

@@ -1,6 +1,7 @@
-// Package csrcleaner removes requests for certificates that nobody needs any more: answered ones after an hour, forgotten ones after a day, those of Pods after a quarter of an hour.
+// Package csrcleaner removes requests for certificates that nobody needs any more: answered ones
+// after an hour, forgotten ones after a day, those of Pods after a quarter of an hour.
 //
-// Chapter 10, ended. In: CertificateSigningRequests, PodCertificateRequests. Out: their deletion.
+// In: CertificateSigningRequests, PodCertificateRequests. Out: their deletion.
 package csrcleaner
 
 import (
@@ -25,7 +26,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		if left := TimeLeft(r, time.Now()); left > 0 {
 			return left, nil
 		}
-		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().CertificateSigningRequests().Delete(ctx, name, uidPrecondition(r.UID)))
+		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().CertificateSigningRequests().Delete(ctx,
+			name, uidPrecondition(r.UID)))
 	})
 	q.WatchByKey(requests.Informer())
 	return q
@@ -43,7 +45,8 @@ func NewPodCertificateRequestCleaner(d controllerruntime.ControllerContext) cont
 		if left := PodRequestTimeLeft(r, time.Now()); left > 0 {
 			return left, nil
 		}
-		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().PodCertificateRequests(ns).Delete(ctx, name, uidPrecondition(r.UID)))
+		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().PodCertificateRequests(ns).Delete(ctx,
+			name, uidPrecondition(r.UID)))
 	})
 	q.WatchByKey(requests.Informer())
 	return q

@@ -15,7 +15,8 @@ import (
 // burst is how many Pods one look may create or delete at most.
 const burst = 250
 
-// In is what the controller looks at: a set, all nodes, the Pods it controls, and the hash of its template.
+// In is what the controller looks at: a set, all nodes, the Pods it controls, and the hash of its
+// template.
 type In struct {
 	Set   *appsv1.DaemonSet
 	Nodes []*corev1.Node
@@ -26,12 +27,14 @@ type In struct {
 
 // Plan is what is to be done.
 type Plan struct {
-	Create   []string      // nodes that lack a Pod
-	Delete   []*corev1.Pod // too many, misplaced, or of an old template
-	Finished []*corev1.Pod // failed or done: deleted to make room for a new one, with a pause between the tries of a node
+	Create []string      // nodes that lack a Pod
+	Delete []*corev1.Pod // too many, misplaced, or of an old template
+	// failed or done: deleted to make room for a new one, with a pause between the tries of a node
+	Finished []*corev1.Pod
 }
 
-// Next plans one step: first the right number of Pods on each node, then, when that is so, the update to the template.
+// Next plans one step: first the right number of Pods on each node, then, when that is so, the
+// update to the template.
 func Next(in In) Plan {
 	var plan Plan
 	if in.Set.DeletionTimestamp != nil {
@@ -49,7 +52,8 @@ func Next(in In) Plan {
 			plan.Delete = append(plan.Delete, p) // never to be bound
 		}
 	}
-	if len(plan.Create)+len(plan.Delete)+len(plan.Finished) == 0 && in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+	if len(plan.Create)+len(plan.Delete)+len(plan.Finished) == 0 &&
+		in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
 		if surge > 0 {
 			in.surgeUpdate(&plan, byNode, surge)
 		} else {
@@ -88,7 +92,8 @@ func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bo
 	}
 }
 
-// deleteSurplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays beside a new one until the new one is available.
+// deleteSurplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays
+// beside a new one until the new one is available.
 func (in In) deleteSurplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	if len(live) < 2 {
 		return
@@ -114,7 +119,8 @@ func (in In) deleteSurplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	}
 }
 
-// rollingUpdate deletes old Pods: those that are not available at once, of the others as many as may be unavailable.
+// rollingUpdate deletes old Pods: those that are not available at once, of the others as many as
+// may be unavailable.
 func (in In) rollingUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 	toDelete := 0
 	var unavailablePods, availablePods []*corev1.Pod
@@ -141,7 +147,8 @@ func (in In) rollingUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int
 	plan.Delete = append(plan.Delete, availablePods[:min(len(availablePods), max(most-toDelete, 0))]...)
 }
 
-// surgeUpdate puts new Pods beside old ones, as many as may be too many; where the old one is not available anyway, at once.
+// surgeUpdate puts new Pods beside old ones, as many as may be too many; where the old one is not
+// available anyway, at once.
 func (in In) surgeUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 	under := 0
 	var unavailablePods, availablePods []string
@@ -181,7 +188,8 @@ func (in In) oldAndNew(pods []*corev1.Pod) (was, is *corev1.Pod) {
 	return was, is
 }
 
-// limits are maxSurge and maxUnavailable of the nodes that want a Pod, percents rounded up; where both come to nothing one may be unavailable.
+// limits are maxSurge and maxUnavailable of the nodes that want a Pod, percents rounded up; where
+// both come to nothing one may be unavailable.
 func (in In) limits() (surge, unavailable int) {
 	wanted := 0
 	for _, n := range in.Nodes {
@@ -191,10 +199,12 @@ func (in In) limits() (surge, unavailable int) {
 	}
 	unavailable = 1
 	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), wanted, true); err == nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)),
+			wanted, true); err == nil {
 			surge = n
 		}
-		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(1)), wanted, true); err == nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(1)),
+			wanted, true); err == nil {
 			unavailable = n
 		}
 	}
@@ -204,7 +214,8 @@ func (in In) limits() (surge, unavailable int) {
 	return surge, unavailable
 }
 
-// NodeShouldRunDaemonPod tells whether a Pod of the set should run on the node, and whether one that is there may stay: a taint NoSchedule alone drives none away.
+// NodeShouldRunDaemonPod tells whether a Pod of the set should run on the node, and whether one
+// that is there may stay: a taint NoSchedule alone drives none away.
 func NodeShouldRunDaemonPod(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
 	spec := set.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != n.Name {
@@ -214,14 +225,16 @@ func NodeShouldRunDaemonPod(set *appsv1.DaemonSet, n *corev1.Node) (should, mayS
 		return false, false
 	}
 	tolerations := append(append([]corev1.Toleration(nil), spec.Tolerations...), Tolerations(&spec)...)
-	if _, reducesAvailability := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoExecute); reducesAvailability {
+	if _, reducesAvailability := fit.Untolerated(n.Spec.Taints, tolerations,
+		corev1.TaintEffectNoExecute); reducesAvailability {
 		return false, false
 	}
 	_, reducesAvailability := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoSchedule)
 	return !reducesAvailability, true
 }
 
-// Tolerations are those every daemon gets: it stays where others are driven away, and starts where others may not.
+// Tolerations are those every daemon gets: it stays where others are driven away, and starts where
+// others may not.
 func Tolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	var out []corev1.Toleration
 	add := func(key string, effect corev1.TaintEffect) {
@@ -272,7 +285,8 @@ func ByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 // Status counts nodes and Pods, and says in how long a ready Pod becomes available.
 func Status(in In, collisions int32) (appsv1.DaemonSetStatus, time.Duration) {
 	s := *in.Set.Status.DeepCopy()
-	s = appsv1.DaemonSetStatus{ObservedGeneration: in.Set.Generation, Conditions: s.Conditions, CollisionCount: s.CollisionCount}
+	s = appsv1.DaemonSetStatus{ObservedGeneration: in.Set.Generation, Conditions: s.Conditions,
+		CollisionCount: s.CollisionCount}
 	if collisions > 0 {
 		s.CollisionCount = &collisions
 	}
@@ -320,7 +334,8 @@ func oldestFirst(pods []*corev1.Pod) {
 	})
 }
 
-// updated tells whether a Pod is of the template as it is now: by its hash, or by the generation that older clients count.
+// updated tells whether a Pod is of the template as it is now: by its hash, or by the generation
+// that older clients count.
 func (in In) updated(p *corev1.Pod) bool {
 	if h := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; h != "" {
 		return h == in.Hash

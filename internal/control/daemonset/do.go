@@ -1,7 +1,7 @@
 // Package daemonset keeps one Pod on each node that its template fits.
 //
-// Chapter 1, written; the scheduler binds its Pods like all others, by an affinity that names the node. In: DaemonSets, nodes, Pods, revisions.
-// Out: Pods, ControllerRevisions, status.
+// The scheduler binds its Pods like all others, by an affinity that names the node. In: DaemonSets,
+// nodes, Pods, revisions. Out: Pods, ControllerRevisions, status.
 package daemonset
 
 import (
@@ -29,7 +29,8 @@ import (
 
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// A node whose daemon ends again and again gets the next one after a pause from the first to the second.
+// A node whose daemon ends again and again gets the next one after a pause from the first to the
+// second.
 const initialBackoff, maxBackoff = time.Second, 15 * time.Minute
 
 type controller struct {
@@ -46,8 +47,11 @@ type controller struct {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
-		controllerContext: d, sets: apps.DaemonSets().Lister(), nodes: core.Nodes().Lister(), pods: core.Pods().Informer(),
-		revisions: apps.ControllerRevisions().Informer(), podControl: controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: "daemonset"}, failedPodsBackoff: flowcontrol.NewBackOff(initialBackoff, maxBackoff),
+		controllerContext: d, sets: apps.DaemonSets().Lister(), nodes: core.Nodes().Lister(),
+		pods:      core.Pods().Informer(),
+		revisions: apps.ControllerRevisions().Informer(), podControl: controllerruntime.PodControl{ControllerContext: d,
+			Expectations: controllerruntime.NewExpectations(), Controller: "daemonset"},
+		failedPodsBackoff: flowcontrol.NewBackOff(initialBackoff, maxBackoff),
 	}
 	controllerruntime.IndexByController(c.pods)
 	controllerruntime.IndexByController(c.revisions)
@@ -79,7 +83,8 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Node)
 	is, _ := cur.(*corev1.Node)
-	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Labels, is.Labels) && equality.Semantic.DeepEqual(was.Spec, is.Spec) {
+	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Labels, is.Labels) && equality.Semantic.DeepEqual(
+		was.Spec, is.Spec) {
 		return nil
 	}
 	sets, _ := c.sets.List(labels.Everything())
@@ -105,7 +110,8 @@ func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Durati
 		return 0, nil
 	}
 	if selector.Empty() {
-		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "SelectingAll", "This daemon set is selecting all pods. A non-empty selector is required.")
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "SelectingAll",
+			"This daemon set is selecting all pods. A non-empty selector is required.")
 		return 0, nil
 	}
 	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
@@ -114,16 +120,19 @@ func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Durati
 	if in.Nodes, err = c.nodes.List(labels.Everything()); err != nil {
 		return 0, err
 	}
-	if in.Pods, err = controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod); err != nil {
+	if in.Pods, err = controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod); err !=
+		nil {
 		return 0, err
 	}
-	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.controllerContext.PatchRevision)
+	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions,
+		c.controllerContext.PatchRevision)
 	if err != nil {
 		return 0, err
 	}
 	collisions := ptr.Deref(set.Status.CollisionCount, 0)
 	revision, err := controllerrevision.Ensure(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(ns),
-		controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions, Label: appsv1.DefaultDaemonSetUniqueLabelKey}, have)
+		controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions,
+			Label: appsv1.DefaultDaemonSetUniqueLabelKey}, have)
 	if collision := (controllerrevision.Collision{}); errors.As(err, &collision) {
 		status := *set.Status.DeepCopy()
 		collisions++
@@ -147,7 +156,8 @@ func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Durati
 }
 
 // do carries out the plan; pause says in how long an ended Pod may be replaced that may not be now.
-func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In, plan Plan) (backoff time.Duration, err error) {
+func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In,
+	plan Plan) (backoff time.Duration, err error) {
 	toDelete := plan.Delete
 	for _, p := range plan.Finished {
 		if p.Status.Phase == corev1.PodFailed {
@@ -160,9 +170,12 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In, p
 				continue
 			}
 			c.failedPodsBackoff.Next(id, in.Now)
-			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, "FailedDaemonPod", "Found failed daemon pod %s/%s on node %s, will try to kill it", p.Namespace, p.Name, TargetNode(p))
+			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, "FailedDaemonPod",
+				"Found failed daemon pod %s/%s on node %s, will try to kill it", p.Namespace, p.Name, TargetNode(p))
 		} else {
-			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeNormal, "SucceededDaemonPod", "Found succeeded daemon pod %s/%s on node %s, will try to delete it", p.Namespace, p.Name, TargetNode(p))
+			c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeNormal, "SucceededDaemonPod",
+				"Found succeeded daemon pod %s/%s on node %s, will try to delete it", p.Namespace, p.Name,
+				TargetNode(p))
 		}
 		toDelete = append(toDelete, p)
 	}
@@ -172,7 +185,8 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In, p
 	wg.Go(func() {
 		deleted = c.podControl.DeletePods(ctx, o, toDelete, "the DaemonSet wants no such Pod on its node")
 	})
-	created := c.podControl.CreatePods(ctx, o, len(plan.Create), func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
+	created := c.podControl.CreatePods(ctx, o, len(plan.Create),
+		func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
 	wg.Wait()
 	return backoff, errors.Join(deleted, controllerruntime.IgnoreNamespaceTerminating(created))
 }
@@ -203,14 +217,17 @@ func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	// The template's own terms were judged by the controller; only the node is left to say.
-	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
-	}}}
+	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn,
+				Values: []string{node}}},
+		}}}
 	return p
 }
 
 // truncateHistory deletes revisions beyond the limit that no Pod is of.
-func (c *controller) truncateHistory(ctx context.Context, in In, current string, have []*appsv1.ControllerRevision) error {
+func (c *controller) truncateHistory(ctx context.Context, in In, current string,
+	have []*appsv1.ControllerRevision) error {
 	hashes := map[string]bool{}
 	for _, p := range in.Pods {
 		hashes[p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]] = true
@@ -221,7 +238,8 @@ func (c *controller) truncateHistory(ctx context.Context, in In, current string,
 			inUse[r.Name] = true
 		}
 	}
-	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace), controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
+	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace),
+		controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet, s appsv1.DaemonSetStatus) error {
@@ -230,6 +248,7 @@ func (c *controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet, s a
 	}
 	set = set.DeepCopy()
 	set.Status = s
-	_, err := c.controllerContext.Client.AppsV1().DaemonSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	_, err := c.controllerContext.Client.AppsV1().DaemonSets(set.Namespace).UpdateStatus(ctx, set,
+		metav1.UpdateOptions{})
 	return controllerruntime.IgnoreNotFound(err)
 }

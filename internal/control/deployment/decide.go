@@ -64,7 +64,8 @@ func Next(in In) Plan {
 	return rollout(d, cur, old)
 }
 
-// FindReplicaSets returns the ReplicaSet of the current template, nil when there is none, and the others, oldest first.
+// FindReplicaSets returns the ReplicaSet of the current template, nil when there is none, and the
+// others, oldest first.
 func FindReplicaSets(in In) (*appsv1.ReplicaSet, []*appsv1.ReplicaSet) {
 	sets := append([]*appsv1.ReplicaSet(nil), in.Sets...)
 	sort.Slice(sets, func(i, j int) bool {
@@ -93,7 +94,8 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// PodTemplateHash names a template; collisions is raised when the name turns out to be taken by another template.
+// PodTemplateHash names a template; collisions is raised when the name turns out to be taken by
+// another template.
 func PodTemplateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	if err := json.NewEncoder(h).Encode(t); err != nil {
@@ -133,12 +135,15 @@ func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas
 
 // Limits are how many Pods more and fewer than wanted a rolling update may have; never both zero.
 func Limits(d *appsv1.Deployment) (surge, unavailable int32) {
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil || replicasOf(d) == 0 {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil ||
+		replicasOf(d) == 0 {
 		return 0, 0
 	}
 	r := d.Spec.Strategy.RollingUpdate
-	s, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), int(replicasOf(d)), true)
-	u, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(0)), int(replicasOf(d)), false)
+	s, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)),
+		int(replicasOf(d)), true)
+	u, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(0)),
+		int(replicasOf(d)), false)
 	if s == 0 && u == 0 {
 		u = 1
 	}
@@ -155,7 +160,8 @@ func activeReplicaSets(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return out
 }
 
-// scaled tells whether the wanted size changed since the sets were last sized: they are then resized in proportion before a rollout goes on.
+// scaled tells whether the wanted size changed since the sets were last sized: they are then
+// resized in proportion before a rollout goes on.
 func scaled(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) bool {
 	return len(staleAnnotations(d, cur, old)) > 0
 }
@@ -170,7 +176,8 @@ func staleAnnotations(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv
 	return out
 }
 
-// reconcileOldReplicaSets spreads a changed size: over the only set, else in proportion to the sets' sizes, larger and newer ones first.
+// reconcileOldReplicaSets spreads a changed size: over the only set, else in proportion to the
+// sets' sizes, larger and newer ones first.
 func reconcileOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
 	live := activeReplicaSets(all)
@@ -275,7 +282,8 @@ func rollout(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.Replica
 	return Plan{Delete: rolloutComplete(d, cur, old)}
 }
 
-// scaleUpLimit is the size of the new set: as large as wanted, within wanted plus surge for all sets together.
+// scaleUpLimit is the size of the new set: as large as wanted, within wanted plus surge for all
+// sets together.
 func scaleUpLimit(d *appsv1.Deployment, now, others int32) int32 {
 	if now >= replicasOf(d) {
 		return replicasOf(d)
@@ -288,7 +296,8 @@ func scaleUpLimit(d *appsv1.Deployment, now, others int32) int32 {
 	return now + min(room, replicasOf(d)-now)
 }
 
-// scaleDownOldReplicaSets takes Pods from the old sets: first those that are not available anyway, then as many as availability allows.
+// scaleDownOldReplicaSets takes Pods from the old sets: first those that are not available anyway,
+// then as many as availability allows.
 func scaleDownOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	_, unavailable := Limits(d)
 	floor := replicasOf(d) - unavailable
@@ -318,9 +327,11 @@ func scaleDownOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old [
 	return out
 }
 
-// Complete tells whether the rollout is done: all Pods are new and available, and no old one is left.
+// Complete tells whether the rollout is done: all Pods are new and available, and no old one is
+// left.
 func Complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
-	return s.UpdatedReplicas == replicasOf(d) && s.Replicas == replicasOf(d) && s.AvailableReplicas == replicasOf(d) && s.ObservedGeneration >= d.Generation
+	return s.UpdatedReplicas == replicasOf(d) && s.Replicas == replicasOf(d) && s.AvailableReplicas == replicasOf(d) &&
+		s.ObservedGeneration >= d.Generation
 }
 
 func rolloutComplete(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
@@ -337,7 +348,8 @@ func revisionsToDelete(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1
 	}
 	var empty []*appsv1.ReplicaSet
 	for _, rs := range old {
-		if rs.DeletionTimestamp == nil && size(rs) == 0 && rs.Status.Replicas == 0 && rs.Generation <= rs.Status.ObservedGeneration {
+		if rs.DeletionTimestamp == nil && size(rs) == 0 && rs.Status.Replicas == 0 &&
+			rs.Generation <= rs.Status.ObservedGeneration {
 			empty = append(empty, rs)
 		}
 	}
@@ -354,7 +366,8 @@ func Revision(rs *appsv1.ReplicaSet) int64 {
 	return n
 }
 
-// NextRevision is the revision the current template's set must carry: one above all others, or its own when that is highest already.
+// NextRevision is the revision the current template's set must carry: one above all others, or its
+// own when that is highest already.
 func NextRevision(cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) int64 {
 	var most int64
 	for _, rs := range old {

@@ -16,7 +16,8 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func template(image string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}}
 }
 
 func deploy(n int32, surge, unavailable string) *appsv1.Deployment {
@@ -24,7 +25,8 @@ func deploy(n int32, surge, unavailable string) *appsv1.Deployment {
 	deadline := int32(600)
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 1}, Spec: appsv1.DeploymentSpec{
 		Replicas: &n, Template: template("new"), ProgressDeadlineSeconds: &deadline,
-		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &s, MaxUnavailable: &u}},
+		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &s, MaxUnavailable: &u}},
 	}}
 }
 
@@ -32,8 +34,10 @@ func deploy(n int32, surge, unavailable string) *appsv1.Deployment {
 func rs(d *appsv1.Deployment, image string, revision int, replicas, avail int32) *appsv1.ReplicaSet {
 	surge, _ := Limits(d)
 	return &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", revision), CreationTimestamp: metav1.NewTime(t0.Add(time.Duration(revision) * time.Minute)),
-			Annotations: map[string]string{revisionKey: strconv.Itoa(revision), desiredKey: strconv.Itoa(int(replicasOf(d))), maxKey: strconv.Itoa(int(replicasOf(d) + surge))}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", revision),
+			CreationTimestamp: metav1.NewTime(t0.Add(time.Duration(revision) * time.Minute)),
+			Annotations: map[string]string{revisionKey: strconv.Itoa(revision),
+				desiredKey: strconv.Itoa(int(replicasOf(d))), maxKey: strconv.Itoa(int(replicasOf(d) + surge))}},
 		Spec:   appsv1.ReplicaSetSpec{Replicas: &replicas, Template: template(image)},
 		Status: appsv1.ReplicaSetStatus{Replicas: replicas, ReadyReplicas: avail, AvailableReplicas: avail},
 	}
@@ -48,10 +52,14 @@ func TestRollingUpdateGoesStepByStep(t *testing.T) {
 	}{
 		{"first rollout", nil, "create 10"},
 		{"new template", []*appsv1.ReplicaSet{rs(d, "old", 1, 10, 10)}, "create 3"},
-		{"old ones go as far as availability allows", []*appsv1.ReplicaSet{rs(d, "old", 1, 10, 10), rs(d, "new", 2, 3, 0)}, "web-1=8"},
-		{"new ones come as room is made", []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 8), rs(d, "new", 2, 3, 0)}, "web-2=5"},
-		{"nothing moves while too few are available", []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 8), rs(d, "new", 2, 5, 0)}, ""},
-		{"old ones that are not available go first", []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 6), rs(d, "new", 2, 5, 5)}, "web-1=3"},
+		{"old ones go as far as availability allows", []*appsv1.ReplicaSet{rs(d, "old", 1, 10, 10),
+			rs(d, "new", 2, 3, 0)}, "web-1=8"},
+		{"new ones come as room is made", []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 8), rs(d, "new", 2, 3, 0)},
+			"web-2=5"},
+		{"nothing moves while too few are available",
+			[]*appsv1.ReplicaSet{rs(d, "old", 1, 8, 8), rs(d, "new", 2, 5, 0)}, ""},
+		{"old ones that are not available go first", []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 6), rs(d, "new", 2, 5, 5)},
+			"web-1=3"},
 		{"the last old ones go", []*appsv1.ReplicaSet{rs(d, "old", 1, 2, 2), rs(d, "new", 2, 10, 10)}, "web-1=0"},
 		{"done", []*appsv1.ReplicaSet{rs(d, "old", 1, 0, 0), rs(d, "new", 2, 10, 10)}, ""},
 	} {
@@ -144,17 +152,22 @@ func TestProgressConditions(t *testing.T) {
 		t.Fatal(s.Conditions)
 	}
 	d.Status = s
-	s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)}, Now: t0.Add(time.Second)}, "", nil)
+	s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)}, Now: t0.Add(time.Second)},
+		"", nil)
 	if reason(s) != "ReplicaSetUpdated" || again != 600*time.Second {
 		t.Fatal(again, s.Conditions)
 	}
 	d.Status = s
-	late, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)}, Now: t0.Add(700 * time.Second)}, "", nil)
-	if reason(late) != "ProgressDeadlineExceeded" || getCondition(&late, appsv1.DeploymentProgressing).Message != `ReplicaSet "web-1" has timed out progressing.` {
+	late, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)},
+		Now: t0.Add(700 * time.Second)}, "", nil)
+	if reason(late) != "ProgressDeadlineExceeded" ||
+		getCondition(&late, appsv1.DeploymentProgressing).Message != `ReplicaSet "web-1" has timed out progressing.` {
 		t.Fatal(late.Conditions)
 	}
-	done, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)}, Now: t0.Add(2 * time.Second)}, "", nil)
-	if reason(done) != "NewReplicaSetAvailable" || getCondition(&done, appsv1.DeploymentAvailable).Status != corev1.ConditionTrue {
+	done, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)},
+		Now: t0.Add(2 * time.Second)}, "", nil)
+	if reason(done) != "NewReplicaSetAvailable" ||
+		getCondition(&done, appsv1.DeploymentAvailable).Status != corev1.ConditionTrue {
 		t.Fatal(done.Conditions)
 	}
 }
@@ -163,16 +176,18 @@ func TestPodsThatComeAndGoAfterARolloutAreNoProgress(t *testing.T) {
 	d := deploy(2, "1", "0")
 	d.Status, _ = Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)}, Now: t0}, "", nil)
 	for _, available := range []int32{1, 0, 1} {
-		s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, available)}, Now: t0.Add(time.Hour)}, "", nil)
-		if reason := getCondition(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" || again != 0 {
+		s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, available)},
+			Now: t0.Add(time.Hour)}, "", nil)
+		if reason := getCondition(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" ||
+			again != 0 {
 			t.Fatalf("%d available: %s, looks again in %s", available, reason, again)
 		}
 		d.Status = s
 	}
 }
 
-// A rollout whose Pods become available at random never has more than wanted plus surge Pods nor takes availability below the floor by its own
-// steps, and comes to its end.
+// A rollout whose Pods become available at random never has more than wanted plus surge Pods nor
+// takes availability below the floor by its own steps, and comes to its end.
 func TestRolloutKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 20).Draw(t, "replicas")

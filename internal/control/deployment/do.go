@@ -1,7 +1,7 @@
 // Package deployment rolls out a Pod template through ReplicaSets, one per revision.
 //
-// Chapter 1, written. In: Deployments and the ReplicaSets they control. Out: new sets, sizes step by step within surge and availability, history
-// within its limit, status with progress and its deadline.
+// In: Deployments and the ReplicaSets they control. Out: new sets, sizes step by step within surge
+// and availability, history within its limit, status with progress and its deadline.
 package deployment
 
 import (
@@ -62,7 +62,8 @@ func (c *controller) setChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// podDeleted wakes a Deployment that recreates: it waits for the Pods of earlier revisions to be gone.
+// podDeleted wakes a Deployment that recreates: it waits for the Pods of earlier revisions to be
+// gone.
 func (c *controller) podDeleted(old, cur runtime.Object) []string {
 	p, ok := old.(*corev1.Pod)
 	if !ok || cur != nil {
@@ -118,7 +119,8 @@ func (c *controller) syncDeployment(ctx context.Context, key string) (time.Durat
 }
 
 func (c *controller) patchSet(ctx context.Context, namespace, name string, patch []byte) error {
-	_, err := c.controllerContext.Client.AppsV1().ReplicaSets(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := c.controllerContext.Client.AppsV1().ReplicaSets(namespace).Patch(ctx, name, types.StrategicMergePatchType,
+		patch, metav1.PatchOptions{})
 	return err
 }
 
@@ -154,7 +156,8 @@ func (c *controller) do(ctx context.Context, in In, p Plan) (*appsv1.ReplicaSet,
 		}
 	}
 	for _, rs := range p.Delete {
-		err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(rs.UID))})
+		err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(rs.UID))})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
@@ -197,22 +200,26 @@ func (c *controller) create(ctx context.Context, in In, n int32) (*appsv1.Replic
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, nil
 	case err != nil:
-		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError", "Failed to create new replica set %q: %v", rs.Name, err)
+		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError",
+			"Failed to create new replica set %q: %v", rs.Name, err)
 		return nil, fmt.Errorf("creating ReplicaSet %s: %w", rs.Name, err)
 	}
 	if n > 0 {
-		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", created.Name, n)
+		c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet",
+			"Scaled up replica set %s from 0 to %d", created.Name, n)
 	}
 	return created, nil
 }
 
-// handleHashCollision tells a set that is ours already (the cache is behind) from one of another template with the same hash, which raises the count.
+// handleHashCollision tells a set that is ours already (the cache is behind) from one of another
+// template with the same hash, which raises the count.
 func (c *controller) handleHashCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
 	there, err := c.controllerContext.Client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if owner := metav1.GetControllerOf(there); owner != nil && owner.UID == d.UID && sameTemplate(&d.Spec.Template, &there.Spec.Template) {
+	if owner := metav1.GetControllerOf(there); owner != nil && owner.UID == d.UID && sameTemplate(&d.Spec.Template,
+		&there.Spec.Template) {
 		return nil
 	}
 	d = d.DeepCopy()
@@ -225,7 +232,8 @@ func (c *controller) handleHashCollision(ctx context.Context, d *appsv1.Deployme
 	return err
 }
 
-// annotations are the Deployment's own, without those that belong to it alone, and the controller's notes.
+// annotations are the Deployment's own, without those that belong to it alone, and the controller's
+// notes.
 func annotations(d *appsv1.Deployment, have map[string]string, revision string) map[string]string {
 	out := map[string]string{}
 	for k, v := range have {
@@ -254,7 +262,8 @@ func (c *controller) scale(ctx context.Context, d *appsv1.Deployment, s Scale) e
 	if s.To < from {
 		way = "down"
 	}
-	c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", way, s.Set.Name, from, s.To)
+	c.controllerContext.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet",
+		"Scaled %s replica set %s from %d to %d", way, s.Set.Name, from, s.To)
 	return nil
 }
 
@@ -266,24 +275,30 @@ func (c *controller) write(ctx context.Context, d *appsv1.Deployment, rs *appsv1
 	return err
 }
 
-// recordRevision gives the current set the highest revision, so that going back to an old template counts as a new one.
-func (c *controller) recordRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet, revision string) error {
+// recordRevision gives the current set the highest revision, so that going back to an old template
+// counts as a new one.
+func (c *controller) recordRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet,
+	revision string) error {
 	if cur.Annotations[revisionKey] != revision || cur.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
-		rs, err := c.controllerContext.Client.AppsV1().ReplicaSets(cur.Namespace).Get(ctx, cur.Name, metav1.GetOptions{})
+		rs, err := c.controllerContext.Client.AppsV1().ReplicaSets(cur.Namespace).Get(ctx, cur.Name,
+			metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		rs.Annotations = annotations(d, rs.Annotations, revision)
 		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
-		if _, err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{}); err != nil {
+		if _, err := c.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs,
+			metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeStatus writes the status and, with it, the revision's annotation: by the status endpoint it is no change of the Deployment's generation.
-func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s appsv1.DeploymentStatus, revision string) error {
+// writeStatus writes the status and, with it, the revision's annotation: by the status endpoint it
+// is no change of the Deployment's generation.
+func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s appsv1.DeploymentStatus,
+	revision string) error {
 	if equality.Semantic.DeepEqual(d.Status, s) && (revision == "" || d.Annotations[revisionKey] == revision) {
 		return nil
 	}
@@ -301,6 +316,7 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 	if revision != "" {
 		metav1.SetMetaDataAnnotation(&fresh.ObjectMeta, revisionKey, revision)
 	}
-	_, err = c.controllerContext.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
+	_, err = c.controllerContext.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, fresh,
+		metav1.UpdateOptions{})
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Status counts the Pods of all sets and tells progress. made names a set that was just created, failure why it could not be. When the progress
-// deadline lies ahead it says in how long.
+// Status counts the Pods of all sets and tells progress. made names a set that was just created,
+// failure why it could not be. When the progress deadline lies ahead it says in how long.
 func Status(in In, created string, failure error) (appsv1.DeploymentStatus, time.Duration) {
 	d := in.Deployment
 	cur, old := FindReplicaSets(in)
@@ -35,9 +35,11 @@ func Status(in In, created string, failure error) (appsv1.DeploymentStatus, time
 	now := metav1.NewTime(in.Now)
 	_, unavailable := Limits(d)
 	if s.AvailableReplicas >= replicasOf(d)-unavailable {
-		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability."}, now)
+		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue,
+			Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability."}, now)
 	} else {
-		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}, now)
+		setCondition(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse,
+			Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}, now)
 	}
 	again := syncProgress(in, &s, cur, created)
 	replicaFailure(&s, append(old, cur), failure, now)
@@ -53,7 +55,8 @@ func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, cre
 	}
 	have := getCondition(s, appsv1.DeploymentProgressing)
 	say := func(status corev1.ConditionStatus, reason, message string) {
-		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: message}, now)
+		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason,
+			Message: message}, now)
 	}
 	name := ""
 	if cur != nil {
@@ -72,16 +75,19 @@ func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, cre
 	case created != "":
 		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", created))
 	case Complete(d, *s):
-		say(corev1.ConditionTrue, "NewReplicaSetAvailable", fmt.Sprintf("ReplicaSet %q has successfully progressed.", name))
+		say(corev1.ConditionTrue, "NewReplicaSetAvailable", fmt.Sprintf("ReplicaSet %q has successfully progressed.",
+			name))
 		return 0
 	case progressed(d.Status, *s):
 		removeCondition(s, appsv1.DeploymentProgressing)
-		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated", Message: fmt.Sprintf("ReplicaSet %q is progressing.", name)}
+		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+			Reason: "ReplicaSetUpdated", Message: fmt.Sprintf("ReplicaSet %q is progressing.", name)}
 		setCondition(s, c, now)
 		if have != nil && have.Status == corev1.ConditionTrue {
 			getCondition(s, appsv1.DeploymentProgressing).LastTransitionTime = have.LastTransitionTime
 		}
-	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
+	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" &&
+		d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
 		if !cur.CreationTimestamp.Before(&have.LastUpdateTime) {
 			// Made since the last rollout ended, by a look whose status was not written.
 			say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", name))
@@ -97,11 +103,13 @@ func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
 	if have == nil || have.Reason == "NewReplicaSetAvailable" || have.Reason == "ProgressDeadlineExceeded" {
 		return 0
 	}
-	left := have.LastUpdateTime.Add(time.Duration(*in.Deployment.Spec.ProgressDeadlineSeconds) * time.Second).Sub(in.Now)
+	left := have.LastUpdateTime.Add(time.Duration(*in.Deployment.Spec.ProgressDeadlineSeconds) * time.Second).Sub(
+		in.Now)
 	if left > 0 {
 		return left
 	}
-	setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+	setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse,
+		Reason:  "ProgressDeadlineExceeded",
 		Message: fmt.Sprintf("ReplicaSet %q has timed out progressing.", name)}, metav1.NewTime(in.Now))
 	return 0
 }
@@ -109,13 +117,15 @@ func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
 // progressed tells whether a rollout came nearer to its end.
 func progressed(was, is appsv1.DeploymentStatus) bool {
 	oldWas, oldIs := was.Replicas-was.UpdatedReplicas, is.Replicas-is.UpdatedReplicas
-	return is.UpdatedReplicas > was.UpdatedReplicas || oldIs < oldWas || is.ReadyReplicas > was.ReadyReplicas || is.AvailableReplicas > was.AvailableReplicas
+	return is.UpdatedReplicas > was.UpdatedReplicas || oldIs < oldWas || is.ReadyReplicas > was.ReadyReplicas ||
+		is.AvailableReplicas > was.AvailableReplicas
 }
 
 // replicaFailure passes on that Pods could not be created.
 func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failure error, now metav1.Time) {
 	if failure != nil {
-		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "ReplicaSetCreateError", Message: failure.Error()}, now)
+		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue,
+			Reason: "ReplicaSetCreateError", Message: failure.Error()}, now)
 		return
 	}
 	for _, rs := range sets {
@@ -124,7 +134,8 @@ func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failu
 		}
 		for _, c := range rs.Status.Conditions {
 			if c.Type == appsv1.ReplicaSetReplicaFailure {
-				setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status, Reason: c.Reason, Message: c.Message}, now)
+				setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status,
+					Reason: c.Reason, Message: c.Message}, now)
 				return
 			}
 		}
@@ -151,11 +162,13 @@ func removeCondition(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionT
 	s.Conditions = retained
 }
 
-// setCondition replaces a condition unless status and reason are as before; the transition time changes with the status only. A replaced one moves to the end.
+// setCondition replaces a condition unless status and reason are as before; the transition time
+// changes with the status only. A replaced one moves to the end.
 func setCondition(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Time) {
 	c.LastUpdateTime, c.LastTransitionTime = now, now
 	if have := getCondition(s, c.Type); have != nil {
-		if have.Status == c.Status && have.Reason == c.Reason && (have.Message == c.Message || c.Type != appsv1.DeploymentReplicaFailure) {
+		if have.Status == c.Status && have.Reason == c.Reason &&
+			(have.Message == c.Message || c.Type != appsv1.DeploymentReplicaFailure) {
 			return
 		}
 		if have.Status == c.Status {

@@ -39,8 +39,11 @@ type Cause struct {
 	Device string    // the rule, or slice, device and place in its list
 }
 
-// Decide compares the taints of a Pod's devices with the tolerations of the claims it got them by. A taint that is not tolerated asks to leave when it was added; one
-// that is tolerated for a time that long after. One that does not tell its time counts from when the object that has it was made, which no look changes. An empty effect of a toleration matches all effects, as the API documents.
+// Decide compares the taints of a Pod's devices with the tolerations of the claims it got them by.
+// A taint that is not tolerated asks to leave when it was added; one that is tolerated for a time
+// that long after. One that does not tell its time counts from when the object that has it was
+// made, which no look changes. An empty effect of a toleration matches all effects, as the API
+// documents.
 func Decide(p *corev1.Pod, k State) Decision {
 	var v Decision
 	if p.Spec.NodeName == "" || pod.IsTerminal(p) {
@@ -48,7 +51,8 @@ func Decide(p *corev1.Pod, k State) Decision {
 	}
 	for name, ours := range resourceclaim.PodClaims(p) {
 		c := k.Claim(p.Namespace, name)
-		if c == nil || c.Status.Allocation == nil || ours && resourceclaim.IsForPod(p, c, false) != nil || !resourceclaim.IsReservedForPod(p, c, false) {
+		if c == nil || c.Status.Allocation == nil || ours && resourceclaim.IsForPod(p, c, false) != nil ||
+			!resourceclaim.IsReservedForPod(p, c, false) {
 			continue
 		}
 		for i := range c.Status.Allocation.Devices.Results {
@@ -83,12 +87,15 @@ func (v *Decision) add(r *resourceapi.DeviceRequestAllocationResult, k State) {
 	}
 	if s, d := device(k.Slices(Pool{r.Driver, r.Pool}), r.Device); d != nil {
 		for i := range d.Taints {
-			consider(&d.Taints[i], s.CreationTimestamp, Cause{Device: fmt.Sprintf("ResourceSlice %s %s/%s/%s taint #%d", s.Name, r.Driver, r.Pool, r.Device, i)})
+			consider(&d.Taints[i], s.CreationTimestamp,
+				Cause{Device: fmt.Sprintf("ResourceSlice %s %s/%s/%s taint #%d", s.Name, r.Driver, r.Pool, r.Device,
+					i)})
 		}
 	}
 	for _, rule := range k.Rules {
 		if Selects(rule, r.Driver, r.Pool, r.Device) {
-			consider(&rule.Spec.Taint, rule.CreationTimestamp, Cause{Rule: rule.UID, Device: "DeviceTaintRule " + rule.Name})
+			consider(&rule.Spec.Taint, rule.CreationTimestamp,
+				Cause{Rule: rule.UID, Device: "DeviceTaintRule " + rule.Name})
 		}
 	}
 }
@@ -96,8 +103,10 @@ func (v *Decision) add(r *resourceapi.DeviceRequestAllocationResult, k State) {
 // maxToleration is how many seconds of toleration a time.Duration has room for, 292 years.
 const maxToleration = int64(math.MaxInt64 / time.Second)
 
-// evictionTime is when one taint drives a device's users out: never when a toleration without time limit covers it, else the shortest limit counts.
-func evictionTime(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint, created time.Time) (time.Time, bool) {
+// evictionTime is when one taint drives a device's users out: never when a toleration without time
+// limit covers it, else the shortest limit counts.
+func evictionTime(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint,
+	created time.Time) (time.Time, bool) {
 	if t.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		return time.Time{}, false
 	}
@@ -113,7 +122,8 @@ func evictionTime(tolerations []resourceapi.DeviceToleration, t *resourceapi.Dev
 		if tol.TolerationSeconds == nil {
 			return time.Time{}, false
 		}
-		if d := time.Duration(min(max(*tol.TolerationSeconds, 0), maxToleration)) * time.Second; limit < 0 || d < limit {
+		if d := time.Duration(min(max(*tol.TolerationSeconds, 0), maxToleration)) * time.Second; limit < 0 ||
+			d < limit {
 			limit = d
 		}
 	}

@@ -23,18 +23,24 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFixture() *fixture {
 	return &fixture{
-		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "node-1",
-			ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("c")}}}},
-		claim: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Status: resourceapi.ResourceClaimStatus{
-			Allocation:  &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "node-1", Device: "gpu-0"}}}},
-			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}}}},
+		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
+			Spec: corev1.PodSpec{NodeName: "node-1",
+				ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("c")}}}},
+		claim: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"},
+			Status: resourceapi.ResourceClaimStatus{
+				Allocation: &resourceapi.AllocationResult{
+					Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+						{Request: "r", Driver: "d", Pool: "node-1", Device: "gpu-0"}}}},
+				ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}}}},
 		slices: []*resourceapi.ResourceSlice{slice("s", 1)},
 	}
 }
 
 func slice(name string, generation int64, taints ...resourceapi.DeviceTaint) *resourceapi.ResourceSlice {
-	return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: "node-1", Generation: generation},
-		Devices: []resourceapi.Device{{Name: "gpu-1"}, {Name: "gpu-0", Taints: taints}}}}
+	return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: "node-1",
+			Generation: generation},
+			Devices: []resourceapi.Device{{Name: "gpu-1"}, {Name: "gpu-0", Taints: taints}}}}
 }
 
 func taint(effect resourceapi.DeviceTaintEffect) resourceapi.DeviceTaint {
@@ -42,8 +48,10 @@ func taint(effect resourceapi.DeviceTaintEffect) resourceapi.DeviceTaint {
 	return resourceapi.DeviceTaint{Key: "bad", Value: "yes", Effect: effect, TimeAdded: &at}
 }
 
-func rule(name string, effect resourceapi.DeviceTaintEffect, s *resourceapi.DeviceTaintSelector) *resourceapi.DeviceTaintRule {
-	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: s, Taint: taint(effect)}}
+func rule(name string, effect resourceapi.DeviceTaintEffect,
+	s *resourceapi.DeviceTaintSelector) *resourceapi.DeviceTaintRule {
+	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)},
+		Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: s, Taint: taint(effect)}}
 }
 
 func (w *fixture) tolerate(t ...resourceapi.DeviceToleration) {
@@ -69,7 +77,8 @@ func (w *fixture) decide() Decision {
 func TestJudge(t *testing.T) {
 	const execute = resourceapi.DeviceTaintEffectNoExecute
 	exists := func(seconds *int64) resourceapi.DeviceToleration {
-		return resourceapi.DeviceToleration{Key: "bad", Operator: resourceapi.DeviceTolerationOpExists, Effect: execute, TolerationSeconds: seconds}
+		return resourceapi.DeviceToleration{Key: "bad", Operator: resourceapi.DeviceTolerationOpExists, Effect: execute,
+			TolerationSeconds: seconds}
 	}
 	bySlice := func(w *fixture) { w.slices = []*resourceapi.ResourceSlice{slice("s", 1, taint(execute))} }
 	for name, c := range map[string]struct {
@@ -87,22 +96,30 @@ func TestJudge(t *testing.T) {
 			w.rules = append(w.rules, rule("all", execute, &resourceapi.DeviceTaintSelector{}))
 		}, true, t0, "DeviceTaintRule all"},
 		"by a rule for this device": {func(w *fixture) {
-			w.rules = append(w.rules, rule("one", execute, &resourceapi.DeviceTaintSelector{Driver: new("d"), Pool: new("node-1"), Device: new("gpu-0")}))
+			w.rules = append(w.rules,
+				rule("one", execute, &resourceapi.DeviceTaintSelector{Driver: new("d"), Pool: new("node-1"),
+					Device: new("gpu-0")}))
 		}, true, t0, "DeviceTaintRule one"},
 		"by a rule for another": {set: func(w *fixture) {
 			w.rules = append(w.rules, rule("other", execute, &resourceapi.DeviceTaintSelector{Device: new("gpu-1")}))
 		}},
-		"a rule without a selector is for none": {set: func(w *fixture) { w.rules = append(w.rules, rule("none", execute, nil)) }},
+		"a rule without a selector is for none": {
+			set: func(w *fixture) { w.rules = append(w.rules, rule("none", execute, nil)) }},
 		"a rule without effect": {set: func(w *fixture) {
-			w.rules = append(w.rules, rule("dry", resourceapi.DeviceTaintEffectNone, &resourceapi.DeviceTaintSelector{}))
+			w.rules = append(w.rules, rule("dry", resourceapi.DeviceTaintEffectNone,
+				&resourceapi.DeviceTaintSelector{}))
 		}},
 		"a device nobody publishes any more can be tainted by a rule": {func(w *fixture) {
 			w.slices, w.rules = nil, append(w.rules, rule("all", execute, &resourceapi.DeviceTaintSelector{}))
 		}, true, t0, "DeviceTaintRule all"},
-		"tolerated for ever":       {set: func(w *fixture) { bySlice(w); w.tolerate(exists(nil)) }},
-		"tolerated for a time":     {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(300)))) }, true, t0.Add(300 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
-		"the shortest time counts": {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(300))), exists(new(int64(5)))) }, true, t0.Add(5 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
-		"longer than a duration":   {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(math.MaxInt64)))) }, true, t0.Add(math.MaxInt64 / time.Second * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"tolerated for ever": {set: func(w *fixture) { bySlice(w); w.tolerate(exists(nil)) }},
+		"tolerated for a time": {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(300)))) }, true,
+			t0.Add(300 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"the shortest time counts": {
+			func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(300))), exists(new(int64(5)))) }, true,
+			t0.Add(5 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"longer than a duration": {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(math.MaxInt64)))) }, true,
+			t0.Add(math.MaxInt64 / time.Second * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"tolerated for a time, without timeAdded": {func(w *fixture) {
 			undated := taint(execute)
 			undated.TimeAdded = nil
@@ -116,14 +133,16 @@ func TestJudge(t *testing.T) {
 			w.rules = append(w.rules, r)
 			w.tolerate(exists(new(int64(5))))
 		}, true, t0.Add(12 * time.Second), "DeviceTaintRule all"},
-		"less than no time": {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(-5)))) }, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"less than no time": {func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(-5)))) }, true, t0,
+			"ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"a toleration of every effect": {set: func(w *fixture) {
 			bySlice(w)
 			w.tolerate(resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists})
 		}},
 		"a toleration of another value": {func(w *fixture) {
 			bySlice(w)
-			w.tolerate(resourceapi.DeviceToleration{Key: "bad", Value: "no", Operator: resourceapi.DeviceTolerationOpEqual, Effect: execute})
+			w.tolerate(resourceapi.DeviceToleration{Key: "bad", Value: "no",
+				Operator: resourceapi.DeviceTolerationOpEqual, Effect: execute})
 		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"a newer generation ends the taint": {set: func(w *fixture) {
 			w.slices = []*resourceapi.ResourceSlice{slice("old", 1, taint(execute)), slice("new", 2)}
@@ -137,7 +156,8 @@ func TestJudge(t *testing.T) {
 		"no longer allocated": {set: func(w *fixture) { bySlice(w); w.claim.Status.Allocation = nil }},
 		"two reasons, rules first": {func(w *fixture) {
 			bySlice(w)
-			w.rules = append(w.rules, rule("b", execute, &resourceapi.DeviceTaintSelector{}), rule("a", execute, &resourceapi.DeviceTaintSelector{}))
+			w.rules = append(w.rules, rule("b", execute, &resourceapi.DeviceTaintSelector{}),
+				rule("a", execute, &resourceapi.DeviceTaintSelector{}))
 		}, true, t0, "DeviceTaintRule a, DeviceTaintRule b, ResourceSlice s d/node-1/gpu-0 taint #0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,27 +172,36 @@ func TestJudge(t *testing.T) {
 				got += b.Device
 			}
 			if v.Evict != c.leave || !v.At.Equal(c.at) || got != c.because {
-				t.Errorf("leaves %v at %v because of %q, want %v at %v because of %q", v.Evict, v.At, got, c.leave, c.at, c.because)
+				t.Errorf("leaves %v at %v because of %q, want %v at %v because of %q", v.Evict, v.At, got, c.leave,
+					c.at, c.because)
 			}
 		})
 	}
 }
 
 func TestCondition(t *testing.T) {
-	execute, none := rule("r", resourceapi.DeviceTaintEffectNoExecute, nil), rule("r", resourceapi.DeviceTaintEffectNone, nil)
+	execute, none := rule("r", resourceapi.DeviceTaintEffectNoExecute, nil),
+		rule("r", resourceapi.DeviceTaintEffectNone, nil)
 	for _, c := range []struct {
 		rule                    *resourceapi.DeviceTaintRule
 		n                       Count
 		status, reason, message string
 	}{
 		{execute, Count{}, "False", "NotStarted", ""},
-		{execute, Count{Pods: 1, Namespaces: 1}, "True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace."},
-		{execute, Count{Pods: 3, Namespaces: 2, Evicted: 1}, "True", "PodsPendingEviction", "3 pods need to be evicted in 2 different namespaces. 1 pod evicted since starting the controller."},
+		{execute, Count{Pods: 1, Namespaces: 1}, "True", "PodsPendingEviction",
+			"1 pod needs to be evicted in 1 namespace."},
+		{execute, Count{Pods: 3, Namespaces: 2, Evicted: 1}, "True", "PodsPendingEviction",
+			"3 pods need to be evicted in 2 different namespaces. 1 pod evicted since starting the controller."},
 		{execute, Count{Evicted: 4}, "False", "Completed", "4 pods evicted since starting the controller."},
-		{none, Count{Published: 1, Allocated: 2, Pods: 1, Namespaces: 1}, "False", "NoEffect", "1 published device selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."},
-		{rule("r", resourceapi.DeviceTaintEffectNoSchedule, nil), Count{}, "False", "OtherEffect", "Eviction only happens for the NoExecute effect."},
+		{none, Count{Published: 1, Allocated: 2, Pods: 1, Namespaces: 1}, "False", "NoEffect",
+			"1 published device selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if the " +
+				"effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to " +
+				"trigger an update."},
+		{rule("r", resourceapi.DeviceTaintEffectNoSchedule, nil), Count{}, "False", "OtherEffect",
+			"Eviction only happens for the NoExecute effect."},
 	} {
-		if got := Condition(c.rule, c.n); string(got.Status) != c.status || got.Reason != c.reason || got.Message != c.message || got.Type != "EvictionInProgress" {
+		if got := Condition(c.rule, c.n); string(got.Status) != c.status || got.Reason != c.reason ||
+			got.Message != c.message || got.Type != "EvictionInProgress" {
 			t.Errorf("%+v: %+v, want %s %s %q", c.n, got, c.status, c.reason, c.message)
 		}
 	}

@@ -54,8 +54,13 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	claims, slices := r.ResourceClaims().Informer(), r.ResourceSlices().Informer()
 	// Adding fails only on an informer that has stopped, which ends with this process.
 	_ = claims.AddIndexers(cache.Indexers{byPoolIndex: poolsOfClaim})
-	_ = slices.AddIndexers(cache.Indexers{byPoolIndex: func(o any) ([]string, error) { return []string{poolOf(o.(*resourceapi.ResourceSlice)).key()}, nil }})
-	c := &controller{controllerContext: d, pods: pods.Lister(), claims: claims.GetIndexer(), slices: slices.GetIndexer(), evictionState: evictionState{pending: map[types.UID]bool{}, evicted: map[types.UID]int{}}}
+	_ = slices.AddIndexers(
+		cache.Indexers{byPoolIndex: func(o any) ([]string, error) {
+			return []string{poolOf(o.(*resourceapi.ResourceSlice)).key()}, nil
+		}})
+	c := &controller{controllerContext: d, pods: pods.Lister(), claims: claims.GetIndexer(),
+		slices: slices.GetIndexer(), evictionState: evictionState{pending: map[types.UID]bool{},
+			evicted: map[types.UID]int{}}}
 	c.queue = controllerruntime.NewQueue("devicetaint", 4, c.syncHandler)
 	c.queue.Watch(pods.Informer(), c.keysOfPod)
 	c.queue.Watch(claims, keysOfClaim)
@@ -67,7 +72,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return c.queue
 }
 
-// rulesServed asks the API server; one that cannot be asked now counts as one that does, as Gantry's.
+// rulesServed asks the API server; one that cannot be asked now counts as one that does, as
+// Gantry's.
 func rulesServed(d controllerruntime.ControllerContext) bool {
 	list, err := d.Client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
 	if err != nil {
@@ -109,7 +115,8 @@ func (c *controller) keysOfPod(old, cur runtime.Object) []string {
 	if p.Spec.NodeName == "" || len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil {
 		return nil
 	}
-	if o, ok := old.(*corev1.Pod); ok && o.Spec.NodeName == p.Spec.NodeName && equality.Semantic.DeepEqual(o.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses) &&
+	if o, ok := old.(*corev1.Pod); ok && o.Spec.NodeName == p.Spec.NodeName && equality.Semantic.DeepEqual(
+		o.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses) &&
 		equality.Semantic.DeepEqual(o.Status.ExtendedResourceClaimStatus, p.Status.ExtendedResourceClaimStatus) {
 		return nil
 	}
@@ -132,7 +139,9 @@ func podKeysOfClaim(c *resourceapi.ResourceClaim) (keys []string) {
 func keysOfClaim(old, cur runtime.Object) []string {
 	was, _ := old.(*resourceapi.ResourceClaim)
 	is, _ := cur.(*resourceapi.ResourceClaim)
-	if was != nil && is != nil && was.UID == is.UID && (was.Status.Allocation == nil) == (is.Status.Allocation == nil) && equality.Semantic.DeepEqual(was.Status.ReservedFor, is.Status.ReservedFor) {
+	if was != nil && is != nil && was.UID == is.UID &&
+		(was.Status.Allocation == nil) == (is.Status.Allocation == nil) && equality.Semantic.DeepEqual(
+		was.Status.ReservedFor, is.Status.ReservedFor) {
 		return nil
 	}
 	return append(podKeysOfClaim(was), podKeysOfClaim(is)...)
@@ -164,7 +173,8 @@ func hasNoExecuteTaint(s *resourceapi.ResourceSlice) bool {
 	return false
 }
 
-// executesPods tells whether any slice of a pool has such a taint, one of an older generation among them: a newer one may end it.
+// executesPods tells whether any slice of a pool has such a taint, one of an older generation among
+// them: a newer one may end it.
 func (c *controller) executesPods(key string) bool {
 	all, _ := c.slices.ByIndex(byPoolIndex, key)
 	for _, o := range all {
@@ -248,7 +258,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	v := Decide(p, k)
 	if !v.Evict {
 		if c.dropPod(p.UID) {
-			c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Cancelling deletion")
+			c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal, "DeviceTaintManagerEviction",
+				"Cancelling deletion")
 		}
 		return 0, nil
 	}
@@ -268,10 +279,12 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	return 0, nil
 }
 
-// evict says why and deletes the Pod; false when it is another by now or on its way out without our doing.
+// evict says why and deletes the Pod; false when it is another by now or on its way out without our
+// doing.
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Decision) (bool, error) {
 	pods := c.controllerContext.Client.CoreV1().Pods(p.Namespace)
-	if is, err := pods.Get(ctx, p.Name, metav1.GetOptions{}); err != nil || is.UID != p.UID || is.DeletionTimestamp != nil {
+	if is, err := pods.Get(ctx, p.Name, metav1.GetOptions{}); err != nil || is.UID != p.UID ||
+		is.DeletionTimestamp != nil {
 		return false, err
 	}
 	c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Marking for deletion")
@@ -279,8 +292,11 @@ func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Decision) (bool
 	for _, b := range v.Causes {
 		why = append(why, b.Device)
 	}
-	c.controllerContext.Journal.Put(pod.Ref(p), journal.Acted{Controller: "devicetaint", Action: "deletes the Pod", Message: "a device it uses is tainted NoExecute and the claim does not tolerate that any longer: " + strings.Join(why, ", ")})
-	return true, controllerruntime.Disruption{Reason: "DeletionByDeviceTaintManager", Message: "Device Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.controllerContext.Client, p)
+	c.controllerContext.Journal.Put(pod.Ref(p), journal.Acted{Controller: "devicetaint", Action: "deletes the Pod",
+		Message: "a device it uses is tainted NoExecute and the claim does not tolerate that any longer: " +
+			strings.Join(why, ", ")})
+	return true, controllerruntime.Disruption{Reason: "DeletionByDeviceTaintManager",
+		Message: "Device Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.controllerContext.Client, p)
 }
 
 func (m *evictionState) expectEviction(uid types.UID) {

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// ruleStatusPeriod is the shortest time between two writes of a rule's status that are about the same spec (upstream's).
+// ruleStatusPeriod is the shortest time between two writes of a rule's status that are about the
+// same spec (upstream's).
 const ruleStatusPeriod = 10 * time.Second
 
 // manager owns the condition, as upstream's controller does.
@@ -56,9 +57,12 @@ func (c *controller) syncRule(ctx context.Context, name string) (time.Duration, 
 			return 0, nil
 		}
 	}
-	want := resourceapply.DeviceTaintRule(rule.Name).WithUID(rule.UID).WithStatus(resourceapply.DeviceTaintRuleStatus().WithConditions(
-		metav1apply.Condition().WithType(is.Type).WithStatus(is.Status).WithReason(is.Reason).WithMessage(is.Message).WithObservedGeneration(is.ObservedGeneration).WithLastTransitionTime(now)))
-	if _, err := c.controllerContext.Client.ResourceV1().DeviceTaintRules().ApplyStatus(ctx, want, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+	want := resourceapply.DeviceTaintRule(rule.Name).WithUID(rule.UID).WithStatus(
+		resourceapply.DeviceTaintRuleStatus().WithConditions(
+			metav1apply.Condition().WithType(is.Type).WithStatus(is.Status).WithReason(is.Reason).WithMessage(
+				is.Message).WithObservedGeneration(is.ObservedGeneration).WithLastTransitionTime(now)))
+	if _, err := c.controllerContext.Client.ResourceV1().DeviceTaintRules().ApplyStatus(ctx, want,
+		metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
 		return 0, controllerruntime.IgnoreNotFound(fmt.Errorf("add condition to DeviceTaintRule status: %w", err))
 	}
 	return 0, nil
@@ -78,7 +82,8 @@ func (c *controller) countRule(rule *resourceapi.DeviceTaintRule) (Count, error)
 	case resourceapi.DeviceTaintEffectNone:
 		would := rule.DeepCopy()
 		would.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-		k.Rules = append(slices.DeleteFunc(slices.Clone(k.Rules), func(r *resourceapi.DeviceTaintRule) bool { return r.UID == rule.UID }), would)
+		k.Rules = append(slices.DeleteFunc(slices.Clone(k.Rules),
+			func(r *resourceapi.DeviceTaintRule) bool { return r.UID == rule.UID }), would)
 		n.Published, n.Allocated = c.selected(rule)
 	default:
 		return n, nil

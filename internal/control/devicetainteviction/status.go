@@ -16,13 +16,15 @@ type Count struct {
 
 // Condition is a rule's EvictionInProgress, without a time (upstream's reasons and texts).
 func Condition(rule *resourceapi.DeviceTaintRule, n Count) metav1.Condition {
-	c := metav1.Condition{Type: resourceapi.DeviceTaintConditionEvictionInProgress, Status: metav1.ConditionFalse, ObservedGeneration: rule.Generation}
+	c := metav1.Condition{Type: resourceapi.DeviceTaintConditionEvictionInProgress, Status: metav1.ConditionFalse,
+		ObservedGeneration: rule.Generation}
 	switch rule.Spec.Taint.Effect {
 	case resourceapi.DeviceTaintEffectNoExecute:
 		switch {
 		case n.Pods > 0:
 			c.Status, c.Reason = metav1.ConditionTrue, "PodsPendingEviction"
-			c.Message = fmt.Sprintf("%s to be evicted in %s.", plural(n.Pods, "pod needs", "pods need"), plural(n.Namespaces, "namespace", "different namespaces"))
+			c.Message = fmt.Sprintf("%s to be evicted in %s.", plural(n.Pods, "pod needs", "pods need"),
+				plural(n.Namespaces, "namespace", "different namespaces"))
 		case n.Evicted > 0:
 			c.Reason = "Completed"
 		default:
@@ -30,8 +32,11 @@ func Condition(rule *resourceapi.DeviceTaintRule, n Count) metav1.Condition {
 		}
 	case resourceapi.DeviceTaintEffectNone:
 		c.Reason = "NoEffect"
-		c.Message = fmt.Sprintf("%s selected. %s selected. %s would be evicted in %s if the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.",
-			plural(n.Published, "published device", "published devices"), plural(n.Allocated, "allocated device", "allocated devices"), plural(n.Pods, "pod", "pods"), plural(n.Namespaces, "namespace", "different namespaces"))
+		c.Message = fmt.Sprintf("%s selected. %s selected. %s would be evicted in %s if the effect was NoExecute. "+
+			"This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.",
+			plural(n.Published, "published device", "published devices"),
+			plural(n.Allocated, "allocated device", "allocated devices"), plural(n.Pods, "pod", "pods"),
+			plural(n.Namespaces, "namespace", "different namespaces"))
 	default:
 		c.Reason, c.Message = "OtherEffect", "Eviction only happens for the NoExecute effect."
 	}

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// deletionTimeout is after how long an evicted Pod that was not deleted counts as staying (upstream's two minutes).
+	// deletionTimeout is after how long an evicted Pod that was not deleted counts as staying
+	// (upstream's two minutes).
 	deletionTimeout = 2 * time.Minute
-	// staleDisruptionTimeout is after how long a DisruptionTarget condition of a Pod that nobody deleted is taken back (upstream's two minutes).
+	// staleDisruptionTimeout is after how long a DisruptionTarget condition of a Pod that nobody
+	// deleted is taken back (upstream's two minutes).
 	staleDisruptionTimeout = 2 * time.Minute
 )
 
@@ -25,7 +27,8 @@ type Scale struct {
 	Replicas int32
 }
 
-// In is what the controller looks at: a budget, the Pods it selects, and per Pod the scale of its controller; a Pod without a controller has none.
+// In is what the controller looks at: a budget, the Pods it selects, and per Pod the scale of its
+// controller; a Pod without a controller has none.
 type In struct {
 	Budget *policyv1.PodDisruptionBudget
 	Pods   []*corev1.Pod
@@ -33,7 +36,8 @@ type In struct {
 	Now    time.Time
 }
 
-// Result is what follows: the status, the Pods that no controller counts, those that were evicted and stayed, and when to look again (zero: on change).
+// Result is what follows: the status, the Pods that no controller counts, those that were evicted
+// and stayed, and when to look again (zero: on change).
 type Result struct {
 	Status       policyv1.PodDisruptionBudgetStatus
 	Unmanaged    []*corev1.Pod
@@ -73,7 +77,8 @@ func ComputeStatus(in In) (Result, error) {
 	if allowed > 0 {
 		reason, status = policyv1.SufficientPodsReason, metav1.ConditionTrue
 	}
-	r.Status.Conditions = condition(in, metav1.Condition{Status: status, Reason: reason, ObservedGeneration: in.Budget.Generation})
+	r.Status.Conditions = condition(in, metav1.Condition{Status: status, Reason: reason,
+		ObservedGeneration: in.Budget.Generation})
 	return r, nil
 }
 
@@ -82,7 +87,8 @@ func FailureStatus(in In, err error) policyv1.PodDisruptionBudgetStatus {
 	s := *in.Budget.Status.DeepCopy()
 	s.DisruptionsAllowed = 0
 	s.Conditions = condition(in, metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: err.Error(), ObservedGeneration: s.ObservedGeneration,
+		Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: err.Error(),
+		ObservedGeneration: s.ObservedGeneration,
 	})
 	return s
 }
@@ -99,8 +105,8 @@ func condition(in In, c metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// desiredHealthy is how many Pods must stay healthy of those expected; percents are rounded up, on the side of safety for minAvailable and of the
-// eviction for maxUnavailable, as upstream does.
+// desiredHealthy is how many Pods must stay healthy of those expected; percents are rounded up, on
+// the side of safety for minAvailable and of the eviction for maxUnavailable, as upstream does.
 func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, error) {
 	spec := b.Spec
 	switch {
@@ -120,7 +126,8 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, err
 	return 0, nil
 }
 
-// expectedScale adds up what the controllers of the Pods want, each once; Pods without one are counted by nobody.
+// expectedScale adds up what the controllers of the Pods want, each once; Pods without one are
+// counted by nobody.
 func expectedScale(in In) (int32, []*corev1.Pod) {
 	var unmanaged []*corev1.Pod
 	total, seen := int32(0), map[string]bool{}
@@ -138,7 +145,8 @@ func expectedScale(in In) (int32, []*corev1.Pod) {
 	return total, unmanaged
 }
 
-// disruptedPods keeps the Pods that an eviction took from the budget and that are not yet seen to be ending.
+// disruptedPods keeps the Pods that an eviction took from the budget and that are not yet seen to
+// be ending.
 func (r *Result) disruptedPods(in In) map[string]metav1.Time {
 	noted := in.Budget.Status.DisruptedPods
 	if noted == nil {
@@ -183,14 +191,16 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// StaleDisruption tells whether a Pod carries a DisruptionTarget condition though nobody deletes it, and in how long that is to be taken back. What the kubelet
-// set stays: the end it announces may take any time.
+// StaleDisruption tells whether a Pod carries a DisruptionTarget condition though nobody deletes
+// it, and in how long that is to be taken back. What the kubelet set stays: the end it announces
+// may take any time.
 func StaleDisruption(p *corev1.Pod, now time.Time) (stale bool, in time.Duration) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false, 0
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason != corev1.PodReasonTerminationByKubelet {
 			return true, max(staleDisruptionTimeout-now.Sub(c.LastTransitionTime.Time), 0)
 		}
 	}
@@ -203,7 +213,8 @@ func WithoutDisruptionTarget(p *corev1.Pod, now time.Time) corev1.PodStatus {
 	for i := range s.Conditions {
 		if s.Conditions[i].Type == corev1.DisruptionTarget {
 			s.Conditions[i] = corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now), ObservedGeneration: p.Generation,
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now),
+				ObservedGeneration: p.Generation,
 			}
 		}
 	}

@@ -19,7 +19,8 @@ func pod(name string, isReady bool) *corev1.Pod {
 		s = corev1.ConditionTrue
 	}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 4},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
 }
 
 func budget(minAvailable, maxUnavailable string) *policyv1.PodDisruptionBudget {
@@ -72,14 +73,17 @@ func TestNumbersAndPercents(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := r.Status
-			if s.ExpectedPods != c.expected || s.DesiredHealthy != c.desired || s.DisruptionsAllowed != c.allowed || s.ObservedGeneration != 7 {
-				t.Errorf("expected %d desired %d allowed %d, want %d %d %d", s.ExpectedPods, s.DesiredHealthy, s.DisruptionsAllowed, c.expected, c.desired, c.allowed)
+			if s.ExpectedPods != c.expected || s.DesiredHealthy != c.desired || s.DisruptionsAllowed != c.allowed ||
+				s.ObservedGeneration != 7 {
+				t.Errorf("expected %d desired %d allowed %d, want %d %d %d", s.ExpectedPods, s.DesiredHealthy,
+					s.DisruptionsAllowed, c.expected, c.desired, c.allowed)
 			}
 			want := policyv1.InsufficientPodsReason
 			if c.allowed > 0 {
 				want = policyv1.SufficientPodsReason
 			}
-			if len(s.Conditions) != 1 || s.Conditions[0].Reason != want || (s.Conditions[0].Status == metav1.ConditionTrue) != (c.allowed > 0) {
+			if len(s.Conditions) != 1 || s.Conditions[0].Reason != want ||
+				(s.Conditions[0].Status == metav1.ConditionTrue) != (c.allowed > 0) {
 				t.Errorf("condition %+v, want reason %s", s.Conditions, want)
 			}
 		})
@@ -97,12 +101,14 @@ func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 
 func TestAnEvictedPodIsTakenOffUntilItEndsOrStays(t *testing.T) {
 	in := look(budget("1", ""), 3, 3, 3)
-	in.Budget.Status.DisruptedPods = map[string]metav1.Time{"a": metav1.NewTime(t0.Add(-time.Minute)), "b": metav1.NewTime(t0.Add(-3 * time.Minute)), "gone": metav1.NewTime(t0)}
+	in.Budget.Status.DisruptedPods = map[string]metav1.Time{"a": metav1.NewTime(t0.Add(-time.Minute)),
+		"b": metav1.NewTime(t0.Add(-3 * time.Minute)), "gone": metav1.NewTime(t0)}
 	r, err := ComputeStatus(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Status.DisruptedPods) != 1 || r.Status.CurrentHealthy != 2 || len(r.NotDeleted) != 1 || r.NotDeleted[0].Name != "b" {
+	if len(r.Status.DisruptedPods) != 1 || r.Status.CurrentHealthy != 2 || len(r.NotDeleted) != 1 ||
+		r.NotDeleted[0].Name != "b" {
 		t.Errorf("%+v stayed %v", r.Status, r.NotDeleted)
 	}
 	if r.RequeueAfter <= 59*time.Second || r.RequeueAfter > 61*time.Second {
@@ -119,7 +125,8 @@ func TestFailureAllowsNothingAndSaysWhy(t *testing.T) {
 	in := look(budget("", "1"), 2, 2, 2)
 	in.Budget.Status.DisruptionsAllowed = 1
 	s := FailureStatus(in, errors.New(`found no controllers for pod "a"`))
-	if s.DisruptionsAllowed != 0 || s.Conditions[0].Reason != policyv1.SyncFailedReason || s.Conditions[0].Message != `found no controllers for pod "a"` {
+	if s.DisruptionsAllowed != 0 || s.Conditions[0].Reason != policyv1.SyncFailedReason ||
+		s.Conditions[0].Message != `found no controllers for pod "a"` {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -137,10 +144,12 @@ func TestUnchangedStatusIsNotWritten(t *testing.T) {
 func TestStaleDisruptionTarget(t *testing.T) {
 	marked := func(reason string, age time.Duration) *corev1.Pod {
 		p := pod("p", true)
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(t0.Add(-age))})
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+			Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(t0.Add(-age))})
 		return p
 	}
-	if stale, left := StaleDisruption(marked("EvictionByEvictionAPI", 30*time.Second), t0); !stale || left != 90*time.Second {
+	if stale, left := StaleDisruption(marked("EvictionByEvictionAPI", 30*time.Second), t0); !stale ||
+		left != 90*time.Second {
 		t.Errorf("%v %s, want 90s", stale, left)
 	}
 	if stale, left := StaleDisruption(marked("PreemptionByScheduler", time.Hour), t0); !stale || left != 0 {
@@ -154,7 +163,9 @@ func TestStaleDisruptionTarget(t *testing.T) {
 	if stale, _ := StaleDisruption(ending, t0); stale {
 		t.Error("an ending Pod's condition is taken back")
 	}
-	if s := WithoutDisruptionTarget(marked("EvictionByEvictionAPI", time.Hour), t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" || s.Conditions[0].Status != corev1.ConditionTrue {
+	if s := WithoutDisruptionTarget(marked("EvictionByEvictionAPI", time.Hour),
+		t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" ||
+		s.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("%+v", s.Conditions)
 	}
 }

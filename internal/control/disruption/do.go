@@ -1,6 +1,8 @@
-// Package disruption keeps the status of PodDisruptionBudgets, which evictions draw on, and takes back DisruptionTarget from Pods that stayed.
+// Package disruption keeps the status of PodDisruptionBudgets, which evictions draw on, and takes
+// back DisruptionTarget from Pods that stayed.
 //
-// Chapter 10, ended. In: budgets, Pods, and the scale of the Pods' controllers. Out: budget status, Pod conditions, events.
+// In: budgets, Pods, and the scale of the Pods' controllers. Out: budget status, Pod conditions,
+// events.
 package disruption
 
 import (
@@ -47,13 +49,15 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	q.WatchByKey(budgets.Informer())
 	q.Watch(pods.Informer(), c.podChanged)
 	apps := d.Informers.Apps().V1()
-	q.WaitForInformers(apps.ReplicaSets().Informer(), apps.Deployments().Informer(), apps.StatefulSets().Informer(), d.Informers.Core().V1().ReplicationControllers().Informer())
+	q.WaitForInformers(apps.ReplicaSets().Informer(), apps.Deployments().Informer(), apps.StatefulSets().Informer(),
+		d.Informers.Core().V1().ReplicationControllers().Informer())
 	c.stale = controllerruntime.NewQueue("disruption-stale", 1, c.syncStalePod)
 	c.stale.Watch(pods.Informer(), c.stalePodKey)
 	return queueGroup{q, c.stale}
 }
 
-// podChanged names the budget of a Pod. A Pod under several budgets cannot be evicted; the first by name counts it, as upstream chooses one.
+// podChanged names the budget of a Pod. A Pod under several budgets cannot be evicted; the first by
+// name counts it, as upstream chooses one.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	var keys []string
 	for i, obj := range []runtime.Object{old, cur} {
@@ -67,7 +71,8 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		}
 		if len(found) > 1 && (i == 1 || cur == nil) {
 			c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
-				"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", p.Namespace, p.Name, found[0].Name)
+				"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", p.Namespace, p.Name,
+				found[0].Name)
 		}
 		if key := found[0].Namespace + "/" + found[0].Name; len(keys) == 0 || keys[0] != key {
 			keys = append(keys, key)
@@ -129,27 +134,34 @@ func (c *controller) computeStatus(ctx context.Context, in *In) (Result, error) 
 		ruling, err = ComputeStatus(*in)
 	}
 	if err != nil {
-		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed",
+			"Failed to calculate the number of expected pods: %v", err)
 		return Result{}, err
 	}
 	if len(ruling.Unmanaged) > 0 {
-		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
-			"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
-			"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.", b.Spec.Selector)
+		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning,
+			"UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
+				"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined "+
+				"behavior. "+
+				"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
+			b.Spec.Selector)
 	}
 	for _, p := range ruling.NotDeleted {
-		c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
+		c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted",
+			"Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 	}
 	return ruling, nil
 }
 
-func (c *controller) write(ctx context.Context, b *policyv1.PodDisruptionBudget, s policyv1.PodDisruptionBudgetStatus) error {
+func (c *controller) write(ctx context.Context, b *policyv1.PodDisruptionBudget,
+	s policyv1.PodDisruptionBudgetStatus) error {
 	if Same(b.Status, s) {
 		return nil
 	}
 	b = b.DeepCopy()
 	b.Status = s
-	_, err := c.controllerContext.Client.PolicyV1().PodDisruptionBudgets(b.Namespace).UpdateStatus(ctx, b, metav1.UpdateOptions{})
+	_, err := c.controllerContext.Client.PolicyV1().PodDisruptionBudgets(b.Namespace).UpdateStatus(ctx, b,
+		metav1.UpdateOptions{})
 	return controllerruntime.IgnoreNotFound(err)
 }
 

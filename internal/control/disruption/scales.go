@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// scaleFinder find out how many Pods the controllers of Pods want: from the cache for the known kinds, by the scale subresource for any other.
+// scaleFinder find out how many Pods the controllers of Pods want: from the cache for the known
+// kinds, by the scale subresource for any other.
 type scaleFinder struct {
 	sets         appslisters.ReplicaSetLister
 	deployments  appslisters.DeploymentLister
@@ -35,9 +36,11 @@ func newScaleFinder(d controllerruntime.ControllerContext) *scaleFinder {
 	discovery := memory.NewMemCacheClient(d.Client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(discovery)
 	s := &scaleFinder{
-		sets: apps.ReplicaSets().Lister(), deployments: apps.Deployments().Lister(), statefulSets: apps.StatefulSets().Lister(),
-		controllers: d.Informers.Core().V1().ReplicationControllers().Lister(), mapper: mapper,
-		client: scale.New(d.Client.Discovery().RESTClient(), mapper, resourcePath, scale.NewDiscoveryScaleKindResolver(discovery)),
+		sets: apps.ReplicaSets().Lister(), deployments: apps.Deployments().Lister(),
+		statefulSets: apps.StatefulSets().Lister(),
+		controllers:  d.Informers.Core().V1().ReplicationControllers().Lister(), mapper: mapper,
+		client: scale.New(d.Client.Discovery().RESTClient(), mapper, resourcePath,
+			scale.NewDiscoveryScaleKindResolver(discovery)),
 	}
 	return s
 }
@@ -117,7 +120,8 @@ func replicasOrOne(n *int32) int32 {
 }
 
 // fetchScale reads the scale subresource. A kind without one is an error that names it.
-func (s *scaleFinder) fetchScale(ctx context.Context, ns string, kind schema.GroupVersionKind, owner *metav1.OwnerReference) (*Scale, error) {
+func (s *scaleFinder) fetchScale(ctx context.Context, ns string, kind schema.GroupVersionKind,
+	owner *metav1.OwnerReference) (*Scale, error) {
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if apimeta.IsNoMatchError(err) {
 		s.mapper.Reset() // the kind may have come since

@@ -13,13 +13,15 @@ import (
 )
 
 const (
-	// maxCapacity is how many addresses an Endpoints object holds; the rest is cut off and said so in an annotation (upstream's number).
+	// maxCapacity is how many addresses an Endpoints object holds; the rest is cut off and said so
+	// in an annotation (upstream's number).
 	maxCapacity = 1000
 	// managedBy is the label that names the writer, and its value for this controller.
 	managedBy, manager = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 )
 
-// DesiredEndpoints is the Endpoints object of a Service with these Pods; have is what is there, nil for none.
+// DesiredEndpoints is the Endpoints object of a Service with these Pods; have is what is there, nil
+// for none.
 func DesiredEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
 	out := &corev1.Endpoints{}
 	out.Name, out.Namespace = service.Name, service.Namespace
@@ -90,7 +92,8 @@ func subsetsOf(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.En
 		g := groups[k]
 		byIP(g.ready)
 		byIP(g.unready)
-		subsets = append(subsets, corev1.EndpointSubset{Addresses: g.ready, NotReadyAddresses: g.unready, Ports: g.ports})
+		subsets = append(subsets, corev1.EndpointSubset{Addresses: g.ready, NotReadyAddresses: g.unready,
+			Ports: g.ports})
 	}
 	return subsets, cut
 }
@@ -99,7 +102,8 @@ func byIP(a []corev1.EndpointAddress) {
 	sort.SliceStable(a, func(i, j int) bool { return a[i].IP < a[j].IP })
 }
 
-// portsOf are the Service's ports as the Pod has them, in one group: a port the Pod does not name is left out. A headless Service may have no ports.
+// portsOf are the Service's ports as the Pod has them, in one group: a port the Pod does not name
+// is left out. A headless Service may have no ports.
 func portsOf(service *corev1.Service, p *corev1.Pod) map[string][]corev1.EndpointPort {
 	if len(service.Spec.Ports) == 0 {
 		if service.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -115,7 +119,8 @@ func portsOf(service *corev1.Service, p *corev1.Pod) map[string][]corev1.Endpoin
 		if err != nil {
 			continue
 		}
-		ports = append(ports, corev1.EndpointPort{Name: sp.Name, Port: int32(number), Protocol: sp.Protocol, AppProtocol: sp.AppProtocol})
+		ports = append(ports, corev1.EndpointPort{Name: sp.Name, Port: int32(number), Protocol: sp.Protocol,
+			AppProtocol: sp.AppProtocol})
 		fmt.Fprintf(&key, "%s/%s/%d,", sp.Name, sp.Protocol, number)
 	}
 	if len(ports) == 0 {
@@ -133,7 +138,8 @@ func addressOf(service *corev1.Service, p *corev1.Pod) (corev1.EndpointAddress, 
 			continue
 		}
 		node := p.Spec.NodeName
-		out := corev1.EndpointAddress{IP: ip.IP, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}}
+		out := corev1.EndpointAddress{IP: ip.IP, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod",
+			Namespace: p.Namespace, Name: p.Name, UID: p.UID}}
 		if util.ShouldSetHostname(p, service) {
 			out.Hostname = p.Spec.Hostname
 		}

@@ -14,8 +14,11 @@ func pod(name, ip string, ready bool, change ...func(*corev1.Pod)) *corev1.Pod {
 		s = corev1.ConditionTrue
 	}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"},
-		Spec:   corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
+		Spec: corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways,
+			Containers: []corev1.Container{
+				{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
 	for _, c := range change {
 		c(p)
 	}
@@ -23,8 +26,11 @@ func pod(name, ip string, ready bool, change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 func service(change ...func(*corev1.Service)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns", Labels: map[string]string{"own": "x"}},
-		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("web")}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns",
+		Labels: map[string]string{"own": "x"}},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1",
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP,
+				TargetPort: intstr.FromString("web")}}}}
 	for _, c := range change {
 		c(s)
 	}
@@ -41,13 +47,15 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 	unnamed := func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }
 	e := DesiredEndpoints(service(), []*corev1.Pod{
 		pod("b", "10.1.0.3", true), pod("a", "10.1.0.2", true), pod("c", "10.1.0.4", false), pod("d", "", false),
-		pod("e", "10.1.0.5", true, ended), pod("f", "10.1.0.6", true, ending), pod("g", "10.1.0.7", true, unnamed), pod("h", "127.0.0.1", true),
+		pod("e", "10.1.0.5", true, ended), pod("f", "10.1.0.6", true, ending), pod("g", "10.1.0.7", true, unnamed),
+		pod("h", "127.0.0.1", true),
 	}, nil)
 	if len(e.Subsets) != 1 || e.Labels["own"] != "x" || e.Labels[managedBy] != manager {
 		t.Fatalf("%+v", e)
 	}
 	s := e.Subsets[0]
-	if len(s.Addresses) != 2 || s.Addresses[0].IP != "10.1.0.2" || s.Addresses[1].TargetRef.Name != "b" || len(s.NotReadyAddresses) != 1 || s.NotReadyAddresses[0].IP != "10.1.0.4" {
+	if len(s.Addresses) != 2 || s.Addresses[0].IP != "10.1.0.2" || s.Addresses[1].TargetRef.Name != "b" ||
+		len(s.NotReadyAddresses) != 1 || s.NotReadyAddresses[0].IP != "10.1.0.4" {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Ports) != 1 || s.Ports[0].Port != 8080 || s.Ports[0].Name != "http" {
@@ -59,7 +67,8 @@ func TestUnreadyMayBePublishedAndHeadlessIsSaid(t *testing.T) {
 	e := DesiredEndpoints(service(func(s *corev1.Service) {
 		s.Spec.PublishNotReadyAddresses, s.Spec.ClusterIP, s.Spec.Ports = true, corev1.ClusterIPNone, nil
 	}), []*corev1.Pod{pod("a", "10.1.0.2", false)}, nil)
-	if _, headless := e.Labels[corev1.IsHeadlessService]; !headless || len(e.Subsets) != 1 || len(e.Subsets[0].Addresses) != 1 {
+	if _, headless := e.Labels[corev1.IsHeadlessService]; !headless || len(e.Subsets) != 1 ||
+		len(e.Subsets[0].Addresses) != 1 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -1,6 +1,7 @@
-// Package endpoints keeps the Endpoints object of each Service, which old clients read in place of EndpointSlices.
+// Package endpoints keeps the Endpoints object of each Service, which old clients read in place of
+// EndpointSlices.
 //
-// Chapter 8, watched. In: Services with a selector, Pods. Out: one Endpoints object of the same name.
+// In: Services with a selector, Pods. Out: one Endpoints object of the same name.
 package endpoints
 
 import (
@@ -33,11 +34,13 @@ type controller struct {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
-		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(), endpoints: core.Endpoints().Lister(), triggers: util.NewTriggerTimeTracker(),
+		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(),
+		endpoints: core.Endpoints().Lister(), triggers: util.NewTriggerTimeTracker(),
 	}
 	q := controllerruntime.NewQueue("endpoints", 5, c.syncService)
 	q.WatchByKey(core.Services().Informer())
-	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
+	q.Watch(core.Pods().Informer(),
+		func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
 	q.Watch(core.Endpoints().Informer(), func(old, cur runtime.Object) []string {
 		e, ok := old.(*corev1.Endpoints)
 		if !ok || cur != nil {
@@ -77,7 +80,8 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 		return 0, nil
 	}
 	if !trigger.IsZero() {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, corev1.EndpointsLastChangeTriggerTime, trigger.UTC().Format(time.RFC3339Nano))
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, corev1.EndpointsLastChangeTriggerTime,
+			trigger.UTC().Format(time.RFC3339Nano))
 	} else {
 		delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime)
 	}
@@ -93,14 +97,17 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return 0, err // the cache is behind our own last write: nothing to tell anybody
 	case have == nil:
-		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %v/%v: %v", ns, name, err)
+		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint",
+			"Failed to create endpoint for service %v/%v: %v", ns, name, err)
 	default:
-		c.controllerContext.Recorder.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %v/%v: %v", ns, name, err)
+		c.controllerContext.Recorder.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint",
+			"Failed to update endpoint %v/%v: %v", ns, name, err)
 	}
 	return 0, err
 }
 
-// deleteEndpoints deletes what this controller wrote for a Service that is gone; Endpoints of somebody else's making stay theirs.
+// deleteEndpoints deletes what this controller wrote for a Service that is gone; Endpoints of
+// somebody else's making stay theirs.
 func (c *controller) deleteEndpoints(ctx context.Context, ns, name string) error {
 	e, err := c.endpoints.Endpoints(ns).Get(name)
 	if err != nil {
@@ -109,5 +116,6 @@ func (c *controller) deleteEndpoints(ctx context.Context, ns, name string) error
 	if e.Labels[managedBy] != manager {
 		return nil
 	}
-	return controllerruntime.IgnoreNotFound(c.controllerContext.Client.CoreV1().Endpoints(ns).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))}))
+	return controllerruntime.IgnoreNotFound(c.controllerContext.Client.CoreV1().Endpoints(ns).Delete(ctx, name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))}))
 }

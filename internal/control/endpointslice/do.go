@@ -1,7 +1,8 @@
-// Package endpointslice lists the Pods behind each Service in EndpointSlices: their addresses, and whether they are ready, serving, terminating.
+// Package endpointslice lists the Pods behind each Service in EndpointSlices: their addresses, and
+// whether they are ready, serving, terminating.
 //
-// Chapter 8, watched: what the probes find out becomes who gets traffic. In: Services with a selector, Pods, nodes. Out: slices, by upstream's own
-// reconciler (k8s.io/endpointslice).
+// What the probes find out becomes who gets traffic. In: Services with a selector, Pods, nodes.
+// Out: slices, by upstream's own reconciler (k8s.io/endpointslice).
 package endpointslice
 
 import (
@@ -52,11 +53,14 @@ type controller struct {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{
-		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(), slices: slices.Lister(),
-		tracker: util.NewEndpointSliceTracker(), triggers: util.NewTriggerTimeTracker(), topology: topologycache.NewTopologyCache(),
+		controllerContext: d, services: core.Services().Lister(), pods: core.Pods().Lister(),
+		nodes: core.Nodes().Lister(), slices: slices.Lister(),
+		tracker: util.NewEndpointSliceTracker(), triggers: util.NewTriggerTimeTracker(),
+		topology: topologycache.NewTopologyCache(),
 	}
 	metrics.RegisterMetrics() // what the reconciler counts
-	c.reconciler = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager, library.WithPreferSameTrafficDistributionEnabled(true))
+	c.reconciler = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager,
+		library.WithPreferSameTrafficDistributionEnabled(true))
 	q := controllerruntime.NewQueue("endpointslice", 5, c.syncService)
 	q.WatchByKey(core.Services().Informer())
 	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string { return ServicesOf(c.services, old, cur) })
@@ -97,7 +101,8 @@ func (c *controller) sliceChanged(old, cur runtime.Object) []string {
 			return serviceOf(is)
 		}
 		return nil
-	case managed(was) != managed(is) || was.Labels[discoveryv1.LabelServiceName] != is.Labels[discoveryv1.LabelServiceName]:
+	case managed(was) != managed(is) ||
+		was.Labels[discoveryv1.LabelServiceName] != is.Labels[discoveryv1.LabelServiceName]:
 		return append(serviceOf(was), serviceOf(is)...)
 	case managed(is) && c.tracker.ShouldSync(is):
 		return serviceOf(is)
@@ -175,7 +180,8 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	usable := ServablePods(pods)
 	trigger := c.triggers.ComputeEndpointLastChangeTriggerTime(ns, service, usable)
 	if err := c.reconciler.Reconcile(klog.FromContext(ctx), service, usable, slices, trigger); err != nil {
-		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s/%s: %v", ns, name, err)
+		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
+			"Error updating Endpoint Slices for Service %s/%s: %v", ns, name, err)
 		return 0, err
 	}
 	return 0, nil

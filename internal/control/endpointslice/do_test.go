@@ -20,20 +20,26 @@ func pod(name, ip string, ready bool) *corev1.Pod {
 	if ready {
 		s = corev1.ConditionTrue
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", ResourceVersion: "1", Labels: map[string]string{"app": "a"}},
-		Spec:   corev1.PodSpec{NodeName: "n"},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", ResourceVersion: "1",
+		Labels: map[string]string{"app": "a"}},
+		Spec: corev1.PodSpec{NodeName: "n"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
 }
 
 // row: CTL-13
 func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns", UID: "s"}, Spec: corev1.ServiceSpec{
-		ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Selector: map[string]string{"app": "a"},
-		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns", UID: "s"},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Selector: map[string]string{"app": "a"},
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080),
+				Protocol: corev1.ProtocolTCP}}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	client := fake.NewClientset(service, node, pod("p", "10.1.0.2", false), pod("loop", "127.0.0.1", true))
 	factory := informers.NewSharedInformerFactory(client, 0)
-	c := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
+	c := New(controllerruntime.ControllerContext{Client: client, Informers: factory,
+		Recorder: record.NewFakeRecorder(100)})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
 	deadline := time.Now().Add(time.Minute)
@@ -48,7 +54,8 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 			}
 			for _, s := range list.Items {
 				for _, e := range s.Endpoints {
-					got += fmt.Sprint(e.Addresses[0], " ready ", *e.Conditions.Ready, " serving ", *e.Conditions.Serving, " terminating ", *e.Conditions.Terminating, ";")
+					got += fmt.Sprint(e.Addresses[0], " ready ", *e.Conditions.Ready, " serving ",
+						*e.Conditions.Serving, " terminating ", *e.Conditions.Terminating, ";")
 				}
 			}
 			if time.Now().After(deadline) {
@@ -86,7 +93,8 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	initPort := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "first", RestartPolicy: policy, Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}
+			p.Spec.InitContainers = []corev1.Container{{Name: "first", RestartPolicy: policy,
+				Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}
 		}
 	}
 	is := func(phase corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = phase } }
@@ -104,7 +112,8 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 		want    string // ready serving terminating ports
 	}{
 		{"no address yet", nil, "", false, []func(*corev1.Pod){is(corev1.PodPending)}, ""},
-		{"init containers run", nil, "10.1.0.2", false, []func(*corev1.Pod){is(corev1.PodPending)}, "false false false 1"},
+		{"init containers run", nil, "10.1.0.2", false, []func(*corev1.Pod){is(corev1.PodPending)},
+			"false false false 1"},
 		{"running, not ready", nil, "10.1.0.2", false, nil, "false false false 1"},
 		{"ready", nil, "10.1.0.2", true, nil, "true true false 1"},
 		{"ending, its probe still good", nil, "10.1.0.2", true, []func(*corev1.Pod){ending}, "false true true 1"},
@@ -119,8 +128,11 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			ns := fmt.Sprint("n", i)
-			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: ns, UID: "s"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Selector: map[string]string{"app": "a"},
-				Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}}}
+			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: ns, UID: "s"},
+				Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+					Selector: map[string]string{"app": "a"},
+					Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080),
+						Protocol: corev1.ProtocolTCP}}}}
 			if c.service != nil {
 				c.service(s)
 			}
@@ -134,7 +146,8 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 			}
 			client := fake.NewClientset(s, p, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 			factory := informers.NewSharedInformerFactory(client, 0)
-			run := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: record.NewFakeRecorder(100)})
+			run := New(controllerruntime.ControllerContext{Client: client, Informers: factory,
+				Recorder: record.NewFakeRecorder(100)})
 			factory.Start(t.Context().Done())
 			go run.Run(t.Context())
 			// The controller writes a slice in any case, an empty one where there is no endpoint.
@@ -152,7 +165,8 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 				got := ""
 				for _, slice := range list.Items {
 					for _, e := range slice.Endpoints {
-						got += fmt.Sprint(*e.Conditions.Ready, " ", *e.Conditions.Serving, " ", *e.Conditions.Terminating, " ", len(slice.Ports))
+						got += fmt.Sprint(*e.Conditions.Ready, " ", *e.Conditions.Serving, " ",
+							*e.Conditions.Terminating, " ", len(slice.Ports))
 					}
 				}
 				if got != c.want {

@@ -20,9 +20,11 @@ const (
 	maxEndpointsPerSubset = 1000
 )
 
-// ShouldMirror tells whether Endpoints are to be mirrored: not those that ask to be left out, nor those of a leader election.
+// ShouldMirror tells whether Endpoints are to be mirrored: not those that ask to be left out, nor
+// those of a leader election.
 func ShouldMirror(e *corev1.Endpoints) bool {
-	return e.DeletionTimestamp == nil && e.Labels[discoveryv1.LabelSkipMirror] != "true" && e.Labels["endpoints.kubernetes.io/managed-by"] == "" &&
+	return e.DeletionTimestamp == nil && e.Labels[discoveryv1.LabelSkipMirror] != "true" &&
+		e.Labels["endpoints.kubernetes.io/managed-by"] == "" &&
 		e.Annotations["control-plane.alpha.kubernetes.io/leader"] == ""
 }
 
@@ -31,7 +33,8 @@ type Plan struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
 }
 
-// Next compares the slices of a Service with its own Endpoints: one slice for each subset and family.
+// Next compares the slices of a Service with its own Endpoints: one slice for each subset and
+// family.
 func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) Plan {
 	var plan Plan
 	left := map[string][]*discoveryv1.EndpointSlice{}
@@ -47,7 +50,8 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 		}
 		s := same[0]
 		left[key] = same[1:]
-		if equality.Semantic.DeepEqual(s.Endpoints, want.Endpoints) && equality.Semantic.DeepEqual(s.Labels, want.Labels) && equality.Semantic.DeepEqual(s.Annotations, want.Annotations) {
+		if equality.Semantic.DeepEqual(s.Endpoints, want.Endpoints) && equality.Semantic.DeepEqual(s.Labels,
+			want.Labels) && equality.Semantic.DeepEqual(s.Annotations, want.Annotations) {
 			continue
 		}
 		s = s.DeepCopy()
@@ -65,7 +69,8 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 func keyOf(s *discoveryv1.EndpointSlice) string {
 	key := string(s.AddressType)
 	for _, p := range s.Ports {
-		key += fmt.Sprintf(",%s/%s/%d/%s", ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), ptr.Deref(p.Port, 0), ptr.Deref(p.AppProtocol, ""))
+		key += fmt.Sprintf(",%s/%s/%d/%s", ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), ptr.Deref(p.Port, 0),
+			ptr.Deref(p.AppProtocol, ""))
 	}
 	return key
 }
@@ -96,7 +101,8 @@ func slicesOf(service *corev1.Service, e *corev1.Endpoints) []*discoveryv1.Endpo
 	return out
 }
 
-func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.EndpointSubset, ip string) *discoveryv1.EndpointSlice {
+func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.EndpointSubset,
+	ip string) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
 	if a, err := netip.ParseAddr(ip); err == nil && a.Is6() {
 		s.AddressType = discoveryv1.AddressTypeIPv6
@@ -109,16 +115,19 @@ func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.Endpo
 	s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = service.Name, manager
 	s.Annotations = maps.Clone(e.Annotations)
 	delete(s.Annotations, corev1.LastAppliedConfigAnnotation)
-	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))}
+	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(service,
+		corev1.SchemeGroupVersion.WithKind("Service"))}
 	for i := range subset.Ports {
 		p := subset.Ports[i]
-		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol,
+			AppProtocol: p.AppProtocol})
 	}
 	return s
 }
 
 func endpoint(a corev1.EndpointAddress, ready bool) discoveryv1.Endpoint {
-	out := discoveryv1.Endpoint{Addresses: []string{a.IP}, NodeName: a.NodeName, TargetRef: a.TargetRef, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+	out := discoveryv1.Endpoint{Addresses: []string{a.IP}, NodeName: a.NodeName, TargetRef: a.TargetRef,
+		Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
 	if a.Hostname != "" {
 		out.Hostname = &a.Hostname
 	}

@@ -10,16 +10,20 @@ import (
 
 func TestHandWrittenEndpointsAreFollowed(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "u"}}
-	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", Labels: map[string]string{"x": "y"}}, Subsets: []corev1.EndpointSubset{{
-		Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, NotReadyAddresses: []corev1.EndpointAddress{{IP: "192.0.2.2"}},
-		Ports: []corev1.EndpointPort{{Name: "sql", Port: 5432, Protocol: corev1.ProtocolTCP}},
+	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns",
+		Labels: map[string]string{"x": "y"}}, Subsets: []corev1.EndpointSubset{{
+		Addresses:         []corev1.EndpointAddress{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}},
+		NotReadyAddresses: []corev1.EndpointAddress{{IP: "192.0.2.2"}},
+		Ports:             []corev1.EndpointPort{{Name: "sql", Port: 5432, Protocol: corev1.ProtocolTCP}},
 	}}}
 	plan := Next(service, e, nil)
-	if len(plan.Create) != 2 || plan.Create[0].AddressType != discoveryv1.AddressTypeIPv4 || plan.Create[1].AddressType != discoveryv1.AddressTypeIPv6 {
+	if len(plan.Create) != 2 || plan.Create[0].AddressType != discoveryv1.AddressTypeIPv4 ||
+		plan.Create[1].AddressType != discoveryv1.AddressTypeIPv6 {
 		t.Fatalf("%+v", plan)
 	}
 	v4 := plan.Create[0]
-	if len(v4.Endpoints) != 2 || !*v4.Endpoints[0].Conditions.Ready || *v4.Endpoints[1].Conditions.Ready || *v4.Ports[0].Port != 5432 || v4.Labels["x"] != "y" || v4.Labels[discoveryv1.LabelServiceName] != "db" {
+	if len(v4.Endpoints) != 2 || !*v4.Endpoints[0].Conditions.Ready || *v4.Endpoints[1].Conditions.Ready ||
+		*v4.Ports[0].Port != 5432 || v4.Labels["x"] != "y" || v4.Labels[discoveryv1.LabelServiceName] != "db" {
 		t.Errorf("%+v", v4)
 	}
 	if again := Next(service, e, plan.Create); len(again.Create)+len(again.Update)+len(again.Delete) != 0 {
@@ -27,7 +31,8 @@ func TestHandWrittenEndpointsAreFollowed(t *testing.T) {
 	}
 	e.Subsets[0].Addresses = e.Subsets[0].Addresses[:1]
 	e.Subsets[0].NotReadyAddresses = nil
-	if next := Next(service, e, plan.Create); len(next.Update) != 1 || len(next.Update[0].Endpoints) != 1 || len(next.Delete) != 1 || next.Delete[0].AddressType != discoveryv1.AddressTypeIPv6 {
+	if next := Next(service, e, plan.Create); len(next.Update) != 1 || len(next.Update[0].Endpoints) != 1 ||
+		len(next.Delete) != 1 || next.Delete[0].AddressType != discoveryv1.AddressTypeIPv6 {
 		t.Errorf("%+v", next)
 	}
 }

@@ -1,6 +1,7 @@
-// Package endpointslicemirroring copies Endpoints that people write by hand, for Services without a selector, into EndpointSlices.
+// Package endpointslicemirroring copies Endpoints that people write by hand, for Services without a
+// selector, into EndpointSlices.
 //
-// Chapter 1, written. In: Endpoints, Services without a selector. Out: slices that follow them.
+// In: Endpoints, Services without a selector. Out: slices that follow them.
 package endpointslicemirroring
 
 import (
@@ -30,7 +31,8 @@ type controller struct {
 // New makes the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
-	c := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(), slices: slices.Lister()}
+	c := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(),
+		slices: slices.Lister()}
 	q := controllerruntime.NewQueue("slicemirror", 5, c.syncEndpoints)
 	q.WatchByKey(core.Services().Informer())
 	q.WatchByKey(core.Endpoints().Informer())
@@ -60,7 +62,8 @@ func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Durati
 		return 0, failed
 	}
 	plan := Plan{Delete: have}
-	if err == nil && failed == nil && service.Spec.Selector == nil && service.Spec.Type != corev1.ServiceTypeExternalName && ShouldMirror(e) {
+	if err == nil && failed == nil && service.Spec.Selector == nil &&
+		service.Spec.Type != corev1.ServiceTypeExternalName && ShouldMirror(e) {
 		plan = Next(service, e, have)
 	}
 	return 0, c.do(ctx, ns, plan)
@@ -69,7 +72,8 @@ func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Durati
 func (c *controller) do(ctx context.Context, ns string, plan Plan) error {
 	client := c.controllerContext.Client.DiscoveryV1().EndpointSlices(ns)
 	for _, s := range plan.Create {
-		if _, err := client.Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		if _, err := client.Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.HasStatusCause(err,
+			corev1.NamespaceTerminatingCause) {
 			return err
 		}
 	}

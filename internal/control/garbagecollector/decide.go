@@ -19,7 +19,8 @@ type Object struct {
 	Deleting   bool
 }
 
-// waitsForDependents tells whether the object stays until its dependents are gone (foreground deletion).
+// waitsForDependents tells whether the object stays until its dependents are gone (foreground
+// deletion).
 func (o *Object) waitsForDependents() bool {
 	return o.Deleting && slices.Contains(o.Finalizers, metav1.FinalizerDeleteDependents)
 }
@@ -44,8 +45,8 @@ type Decision struct {
 	UnblockDeletion bool        // its reference must stop blocking its owner first, as the two block each other
 }
 
-// Decide decides by upstream's rules: an object with at least one solid owner stays and loses references to the others; one whose owners are all
-// gone or waiting goes.
+// Decide decides by upstream's rules: an object with at least one solid owner stays and loses
+// references to the others; one whose owners are all gone or waiting goes.
 func Decide(o *Object, owners []Owner, dependents []*Object) Decision {
 	if o.Deleting || len(owners) == 0 {
 		return Decision{}
@@ -111,7 +112,8 @@ func NewGraph() *Graph {
 	return &Graph{objects: map[types.UID]*Object{}, dependents: map[types.UID]map[types.UID]bool{}}
 }
 
-// Put adds or replaces an object and returns whom to look at: itself, and its dependents when it begins to wait or to set them free.
+// Put adds or replaces an object and returns whom to look at: itself, and its dependents when it
+// begins to wait or to set them free.
 func (g *Graph) Put(o *Object) []types.UID {
 	if old := g.objects[o.UID]; old != nil {
 		g.unlink(old)

@@ -25,14 +25,23 @@ func TestJudge(t *testing.T) {
 	}{
 		{"nobody's", Object{}, nil, nil, Decision{}},
 		{"owner is there", Object{}, []Owner{owner("a", true, false)}, nil, Decision{}},
-		{"owner is gone", Object{}, []Owner{owner("a", false, false)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
-		{"one of two is gone", Object{}, []Owner{owner("a", true, false), owner("b", false, false)}, nil, Decision{RemoveOwners: []types.UID{"b"}}},
-		{"one of two waits", Object{}, []Owner{owner("a", true, false), owner("b", true, true)}, nil, Decision{RemoveOwners: []types.UID{"b"}}},
-		{"owner waits", Object{}, []Owner{owner("a", true, true)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
-		{"owner waits, and it owns others", Object{}, []Owner{owner("a", true, true)}, child, Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
-		{"two wait for each other", Object{}, []Owner{owner("a", true, true)}, []*Object{{UID: "a", Deleting: true, Finalizers: foreground}}, Decision{Delete: true, Propagation: metav1.DeletePropagationForeground, UnblockDeletion: true}},
+		{"owner is gone", Object{}, []Owner{owner("a", false, false)}, nil,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
+		{"one of two is gone", Object{}, []Owner{owner("a", true, false), owner("b", false, false)}, nil,
+			Decision{RemoveOwners: []types.UID{"b"}}},
+		{"one of two waits", Object{}, []Owner{owner("a", true, false), owner("b", true, true)}, nil,
+			Decision{RemoveOwners: []types.UID{"b"}}},
+		{"owner waits", Object{}, []Owner{owner("a", true, true)}, nil,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
+		{"owner waits, and it owns others", Object{}, []Owner{owner("a", true, true)}, child,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
+		{"two wait for each other", Object{}, []Owner{owner("a", true, true)},
+			[]*Object{{UID: "a", Deleting: true, Finalizers: foreground}},
+			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground, UnblockDeletion: true}},
 		{"ending already", Object{Deleting: true}, []Owner{owner("a", false, false)}, nil, Decision{}},
-		{"keeps its own propagation", Object{Finalizers: []string{metav1.FinalizerOrphanDependents}}, []Owner{owner("a", false, false)}, nil, Decision{Delete: true, Propagation: metav1.DeletePropagationOrphan}},
+		{"keeps its own propagation", Object{Finalizers: []string{metav1.FinalizerOrphanDependents}},
+			[]Owner{owner("a", false, false)}, nil,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationOrphan}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Decide(&c.object, c.owners, c.dependents)); diff != "" {
@@ -51,7 +60,8 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 	if diff := cmp.Diff([]types.UID{"b"}, g.Put(&Object{UID: "b", Owners: ref("a")})); diff != "" {
 		t.Fatal(diff)
 	}
-	if diff := cmp.Diff([]types.UID{"a", "b"}, g.Put(&Object{UID: "a", Deleting: true, Finalizers: []string{metav1.FinalizerDeleteDependents}})); diff != "" {
+	if diff := cmp.Diff([]types.UID{"a", "b"},
+		g.Put(&Object{UID: "a", Deleting: true, Finalizers: []string{metav1.FinalizerDeleteDependents}})); diff != "" {
 		t.Fatal("foreground deletion must look at its dependents: " + diff)
 	}
 	if diff := cmp.Diff([]types.UID{"a"}, g.Drop("b")); diff != "" {
@@ -63,7 +73,8 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 	}
 }
 
-// However objects come, change owners and go, the graph knows exactly the living dependents of each owner.
+// However objects come, change owners and go, the graph knows exactly the living dependents of each
+// owner.
 func TestGraphStaysTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, truth := NewGraph(), map[types.UID]types.UID{}

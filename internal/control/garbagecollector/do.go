@@ -1,7 +1,9 @@
-// Package garbagecollector removes what nobody owns any more, and carries out foreground and orphaning deletion.
+// Package garbagecollector removes what nobody owns any more, and carries out foreground and
+// orphaning deletion.
 //
-// Chapter 10, ended. In: the metadata of every object of every resource that can be deleted. Out: deletions, references that are dropped, finalizers
-// that are lifted. An owner that the graph does not show is asked for at the API server before anything is deleted because of it.
+// In: the metadata of every object of every resource that can be deleted. Out: deletions,
+// references that are dropped, finalizers that are lifted. An owner that the graph does not show is
+// asked for at the API server before anything is deleted because of it.
 package garbagecollector
 
 import (
@@ -167,17 +169,20 @@ func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents [
 	return c.deleteObject(ctx, o, v.Propagation)
 }
 
-// deleteObject deletes an object if it still has the owners it was judged by: each resource is watched by itself, so that its owner's end may be heard of before
-// it is heard that the object was set free.
+// deleteObject deletes an object if it still has the owners it was judged by: each resource is
+// watched by itself, so that its owner's end may be heard of before it is heard that the object was
+// set free.
 func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.DeletionPropagation) error {
 	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
+	if apierrors.IsNotFound(err) ||
+		err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
 		return nil // the watch will tell
 	}
 	if err != nil {
 		return err
 	}
-	err = c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}})
+	err = c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &how,
+		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -196,7 +201,8 @@ func (c *controller) orphanDependents(ctx context.Context, o *Object, dependents
 	return c.removeFinalizer(ctx, o, metav1.FinalizerOrphanDependents)
 }
 
-// advanceForeground lifts the finalizer when nothing blocks any more, else sees to it that the dependents are looked at.
+// advanceForeground lifts the finalizer when nothing blocks any more, else sees to it that the
+// dependents are looked at.
 func (c *controller) advanceForeground(ctx context.Context, o *Object, dependents []*Object) error {
 	blocking := BlockingDependents(o.UID, dependents)
 	if len(blocking) == 0 {
@@ -212,7 +218,8 @@ func (c *controller) advanceForeground(ctx context.Context, o *Object, dependent
 
 func (c *controller) removeOwnerReferences(ctx context.Context, o *Object, owners []types.UID) error {
 	return c.patchMetadata(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
-		retained := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		retained := slices.DeleteFunc(slices.Clone(m.OwnerReferences),
+			func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
 		if len(retained) == len(m.OwnerReferences) {
 			return nil
 		}
@@ -241,8 +248,10 @@ func (c *controller) removeFinalizer(ctx context.Context, o *Object, finalizer s
 	})
 }
 
-// patchMetadata sends a merge patch of metadata made from the live object, guarded by its resource version. change returns nil for nothing to do.
-func (c *controller) patchMetadata(ctx context.Context, o *Object, change func(*metav1.PartialObjectMetadata) map[string]any) error {
+// patchMetadata sends a merge patch of metadata made from the live object, guarded by its resource
+// version. change returns nil for nothing to do.
+func (c *controller) patchMetadata(ctx context.Context, o *Object,
+	change func(*metav1.PartialObjectMetadata) map[string]any) error {
 	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && live.UID != o.UID {
 		return nil

@@ -32,22 +32,30 @@ func (s served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	return s.Resources, nil
 }
 
-// Pods are heard of by the informer that all controllers share, other kinds by watches of their metadata; who has lost its owner is deleted.
+// Pods are heard of by the informer that all controllers share, other kinds by watches of their
+// metadata; who has lost its owner is deleted.
 func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
 	owned := func(name, owner string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-pod", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: "uid-gone"}}}
+		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-pod",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner,
+				UID: "uid-gone"}}}
 	}
 	client := preferring{fake.NewClientset(&corev1.Pod{ObjectMeta: owned("p", "gone")})}
 	verbs := metav1.Verbs{"delete", "list", "watch"}
 	client.Resources = []*metav1.APIResourceList{
-		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}}},
-		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: "apps/v1",
+			APIResources: []metav1.APIResource{{Name: "replicasets", Kind: "ReplicaSet", Namespaced: true,
+				Verbs: verbs}}},
 	}
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	meta := metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: owned("p", "gone")})
+	meta := metadatafake.NewSimpleMetadataClient(scheme,
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: owned("p", "gone")})
 	deleted, listed := make(chan string, 1), make(chan string, 10)
 	meta.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		deleted <- a.(clienttesting.DeleteAction).GetName()
@@ -96,19 +104,26 @@ func TestWhoWasSetFreeStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := preferring{fake.NewClientset()}
-			client.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "replicationcontrollers", Kind: "ReplicationController", Namespaced: true}}}}
+			client.Resources = []*metav1.APIResourceList{
+				{GroupVersion: "v1",
+					APIResources: []metav1.APIResource{{Name: "replicationcontrollers", Kind: "ReplicationController",
+						Namespaced: true}}}}
 			scheme := metadatafake.NewTestScheme()
 			if err := metav1.AddMetaToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: tt.uid, OwnerReferences: tt.live}}
+			live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: tt.uid, OwnerReferences: tt.live}}
 			meta := metadatafake.NewSimpleMetadataClient(scheme, live)
-			c := newController(controllerruntime.ControllerContext{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0)})
-			c.addToGraph(objectOf(r, &metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", OwnerReferences: deleted}))
+			c := newController(controllerruntime.ControllerContext{Client: client, Metadata: meta,
+				Informers: informers.NewSharedInformerFactory(client, 0)})
+			c.addToGraph(objectOf(r, &metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid",
+				OwnerReferences: deleted}))
 			if _, err := c.attemptToDeleteItem(t.Context(), "uid"); err != nil {
 				t.Fatal(err)
 			}
-			deleted := slices.ContainsFunc(meta.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "delete" })
+			deleted := slices.ContainsFunc(meta.Actions(),
+				func(a clienttesting.Action) bool { return a.GetVerb() == "delete" })
 			if deleted != tt.deleted {
 				t.Errorf("deleted: %t; %v", deleted, meta.Actions())
 			}

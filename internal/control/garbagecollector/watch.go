@@ -22,7 +22,8 @@ const rediscoveryPeriod = 30 * time.Second
 // ignoredResources are resources that change often and never own or are owned.
 var ignoredResources = []string{"events", "podjournals"}
 
-// watchResources keeps one metadata watch per resource that can be deleted, following what the API server serves.
+// watchResources keeps one metadata watch per resource that can be deleted, following what the API
+// server serves.
 func (c *controller) watchResources(ctx context.Context) {
 	running := map[schema.GroupVersionResource]context.CancelFunc{}
 	for {
@@ -41,7 +42,8 @@ func (c *controller) watchResources(ctx context.Context) {
 func (c *controller) syncMonitors(ctx context.Context, running map[schema.GroupVersionResource]context.CancelFunc) {
 	served, err := c.deletableResources()
 	if err != nil {
-		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller", "ownergc", "err", err)
+		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller",
+			"ownergc", "err", err)
 	}
 	for r := range served {
 		if running[r] == nil {
@@ -74,7 +76,8 @@ func (c *controller) deletableResources() (map[schema.GroupVersionResource]bool,
 			return out, parseErr
 		}
 		for _, r := range l.APIResources {
-			whole := slices.Contains(r.Verbs, "delete") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+			whole := slices.Contains(r.Verbs, "delete") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs,
+				"watch")
 			if whole && !strings.Contains(r.Name, "/") && !slices.Contains(ignoredResources, r.Name) {
 				out[gv.WithResource(r.Name)] = true
 			}
@@ -92,7 +95,8 @@ func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionRes
 		}
 		return
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, r, metav1.NamespaceAll, 0,
+		cache.Indexers{}, nil).Informer()
 	_ = informer.SetTransform(trimToOwnerReferences) // fails only on an informer that has started
 	_, _ = informer.AddEventHandler(c.handlerFor(r))
 	informer.Run(ctx.Done())
@@ -128,7 +132,8 @@ func trimToOwnerReferences(obj any) (any, error) {
 
 func objectOf(r schema.GroupVersionResource, m metav1.Object) *Object {
 	return &Object{
-		Resource: r, Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), Owners: m.GetOwnerReferences(), Finalizers: m.GetFinalizers(), Deleting: m.GetDeletionTimestamp() != nil,
+		Resource: r, Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), Owners: m.GetOwnerReferences(),
+		Finalizers: m.GetFinalizers(), Deleting: m.GetDeletionTimestamp() != nil,
 	}
 }
 

@@ -18,7 +18,8 @@ const (
 	burst        = 500
 )
 
-// In is what the controller looks at: a Job and the Pods it controls. Settled says that all creations and deletions asked for have been seen.
+// In is what the controller looks at: a Job and the Pods it controls. Settled says that all
+// creations and deletions asked for have been seen.
 type In struct {
 	Job             *batchv1.Job
 	Pods            []*corev1.Pod
@@ -33,7 +34,8 @@ type PodToCreate struct {
 	Failures int // of this index so far
 }
 
-// Plan is what is to be done: the status is written first, then finalizers are lifted and Pods created and deleted.
+// Plan is what is to be done: the status is written first, then finalizers are lifted and Pods
+// created and deleted.
 type Plan struct {
 	Status       batchv1.JobStatus
 	Release      []*corev1.Pod // whose end is counted, or will be by the status above
@@ -122,8 +124,8 @@ func isPodFinished(p *corev1.Pod) bool {
 
 func tracked(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) }
 
-// uncounted tells whether a Pod has the tracking finalizer though none of the namespace's Jobs will count its end: its
-// Job is gone, or has set it free and no other will take it.
+// uncounted tells whether a Pod has the tracking finalizer though none of the namespace's Jobs will
+// count its end: its Job is gone, or has set it free and no other will take it.
 func uncounted(p *corev1.Pod, jobs []*batchv1.Job) bool {
 	if !tracked(p) {
 		return false
@@ -148,13 +150,16 @@ func completions(j *batchv1.Job) int {
 	return int(*j.Spec.Completions)
 }
 
-// replacesFailedOnly tells whether a Pod is replaced only when it has ended, not already when it is ending.
+// replacesFailedOnly tells whether a Pod is replaced only when it has ended, not already when it is
+// ending.
 func replacesFailedOnly(j *batchv1.Job) bool {
-	return j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed || j.Spec.PodFailurePolicy != nil && j.Spec.PodReplacementPolicy == nil
+	return j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed ||
+		j.Spec.PodFailurePolicy != nil && j.Spec.PodReplacementPolicy == nil
 }
 
 func countPods(in In) *syncJobContext {
-	t := &syncJobContext{In: in, status: *in.Job.Status.DeepCopy(), uncountedOK: map[types.UID]bool{}, uncountedBad: map[types.UID]bool{}, lastFailure: in.Failed}
+	t := &syncJobContext{In: in, status: *in.Job.Status.DeepCopy(), uncountedOK: map[types.UID]bool{},
+		uncountedBad: map[types.UID]bool{}, lastFailure: in.Failed}
 	if t.status.UncountedTerminatedPods == nil {
 		t.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	}
@@ -185,7 +190,8 @@ func countPods(in In) *syncJobContext {
 	return t
 }
 
-// countUncounted moves ends whose Pods hold no finalizer any more from the list of uncounted ones to the counts: each end counts once, whatever happens.
+// countUncounted moves ends whose Pods hold no finalizer any more from the list of uncounted ones
+// to the counts: each end counts once, whatever happens.
 func (t *syncJobContext) countUncounted(byUID map[types.UID]*corev1.Pod) {
 	keep := func(uids []types.UID, total *int32, into map[types.UID]bool, counts bool) {
 		for _, uid := range uids {
@@ -231,14 +237,16 @@ func (t *syncJobContext) classifyPod(p *corev1.Pod) {
 	}
 }
 
-// completionsReached tells whether the Job has reached its goal: Pods that are stopped since then are no failures.
+// completionsReached tells whether the Job has reached its goal: Pods that are stopped since then
+// are no failures.
 func (t *syncJobContext) completionsReached() bool {
 	return slices.ContainsFunc(t.Job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuccessCriteriaMet && c.Status == corev1.ConditionTrue
 	})
 }
 
-// suspendedOrFinished tells whether the ending Pods were deleted because of suspension: those are no failures.
+// suspendedOrFinished tells whether the ending Pods were deleted because of suspension: those are
+// no failures.
 func (t *syncJobContext) suspendedOrFinished() bool {
 	return t.Job.Spec.Suspend != nil && *t.Job.Spec.Suspend
 }
@@ -271,8 +279,8 @@ func deletionRequestTime(p *corev1.Pod) time.Time {
 	return at
 }
 
-// podFinishTime is when a Pod ended, by the first that tells it (upstream's order): all its containers, its Ready condition, its deletion; else when it
-// was made.
+// podFinishTime is when a Pod ended, by the first that tells it (upstream's order): all its
+// containers, its Ready condition, its deletion; else when it was made.
 func podFinishTime(p *corev1.Pod) time.Time {
 	if end := containersFinishTime(p); !end.IsZero() {
 		return end
@@ -288,14 +296,17 @@ func podFinishTime(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// containersFinishTime is when the last of a Pod's containers ended, sidecars among them; zero while one of them does not tell.
+// containersFinishTime is when the last of a Pod's containers ended, sidecars among them; zero
+// while one of them does not tell.
 func containersFinishTime(p *corev1.Pod) time.Time {
 	var end time.Time
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			if init := slices.IndexFunc(p.Spec.InitContainers, func(k corev1.Container) bool { return k.Name == c.Name }); init >= 0 &&
-				(p.Spec.InitContainers[init].RestartPolicy == nil || *p.Spec.InitContainers[init].RestartPolicy != corev1.ContainerRestartPolicyAlways) {
+			if init := slices.IndexFunc(p.Spec.InitContainers,
+				func(k corev1.Container) bool { return k.Name == c.Name }); init >= 0 &&
+				(p.Spec.InitContainers[init].RestartPolicy == nil ||
+					*p.Spec.InitContainers[init].RestartPolicy != corev1.ContainerRestartPolicyAlways) {
 				continue
 			}
 			if c.State.Terminated == nil || c.State.Terminated.FinishedAt.IsZero() {
@@ -325,7 +336,8 @@ func (t *syncJobContext) writeCounts() {
 		text := t.failedIndexes.String()
 		t.status.FailedIndexes = &text
 	}
-	t.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: list(t.uncountedOK), Failed: list(t.uncountedBad)}
+	t.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: list(t.uncountedOK),
+		Failed: list(t.uncountedBad)}
 }
 
 func list(set map[types.UID]bool) []types.UID {

@@ -28,7 +28,8 @@ type fixture struct {
 
 func newFixture(edit func(*batchv1.JobSpec)) *fixture {
 	one, six := int32(1), int32(6)
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Parallelism: &one, Completions: &one, BackoffLimit: &six}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"},
+		Spec: batchv1.JobSpec{Parallelism: &one, Completions: &one, BackoffLimit: &six}}
 	j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	if edit != nil {
 		edit(&j.Spec)
@@ -47,10 +48,12 @@ func (w *fixture) sync() Plan {
 	}
 	for _, b := range p.Create {
 		w.born++
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", w.born), UID: types.UID(fmt.Sprint("u", w.born)), CreationTimestamp: metav1.NewTime(w.now),
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", w.born),
+			UID: types.UID(fmt.Sprint("u", w.born)), CreationTimestamp: metav1.NewTime(w.now),
 			Finalizers: []string{batchv1.JobTrackingFinalizer}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 		if b.Index >= 0 {
-			pod.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(b.Index), batchv1.JobIndexFailureCountAnnotation: fmt.Sprint(b.Failures)}
+			pod.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(b.Index),
+				batchv1.JobIndexFailureCountAnnotation: fmt.Sprint(b.Failures)}
 		}
 		w.pods = append(w.pods, pod)
 	}
@@ -71,7 +74,8 @@ func (w *fixture) settle() {
 				p.Status.Phase = corev1.PodFailed
 			}
 		}
-		w.pods = slices.DeleteFunc(w.pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil && len(p.Finalizers) == 0 })
+		w.pods = slices.DeleteFunc(w.pods,
+			func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil && len(p.Finalizers) == 0 })
 		if fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods) == before {
 			return
 		}
@@ -100,7 +104,9 @@ func (w *fixture) end(name string, code int32) {
 			if code != 0 {
 				p.Status.Phase = corev1.PodFailed
 			}
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(w.now)}}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code,
+					FinishedAt: metav1.NewTime(w.now)}}}}
 		}
 	}
 	w.settle()
@@ -122,7 +128,8 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 	w.end("p2", 0)
 	w.want(t, "live 1 succeeded 2 failed 0 ")
 	w.end("p3", 0)
-	w.want(t, "live 0 succeeded 3 failed 0 SuccessCriteriaMet=True(CompletionsReached) Complete=True(CompletionsReached)")
+	w.want(t, "live 0 succeeded 3 failed 0 SuccessCriteriaMet=True(CompletionsReached) "+
+		"Complete=True(CompletionsReached)")
 	if w.job.Status.CompletionTime == nil {
 		t.Fatal("no completion time")
 	}
@@ -143,7 +150,8 @@ func TestFailuresBackOffAndEnd(t *testing.T) {
 	w.want(t, "live 0 succeeded 0 failed 2 FailureTarget=True(BackoffLimitExceeded) Failed=True(BackoffLimitExceeded)")
 }
 
-// A Pod that somebody deletes counts as failed at once, and its successor waits for the back-off from then, though the Pod itself is gone.
+// A Pod that somebody deletes counts as failed at once, and its successor waits for the back-off
+// from then, though the Pod itself is gone.
 func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
 	w := newFixture(nil)
 	w.settle()
@@ -218,8 +226,11 @@ func TestSuccessPolicy(t *testing.T) {
 
 func TestFailurePolicy(t *testing.T) {
 	policy := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
-		{Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}},
-		{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42}}},
+		{Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget,
+				Status: corev1.ConditionTrue}}},
+		{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42}}},
 	}}
 	w := newFixture(func(s *batchv1.JobSpec) { s.PodFailurePolicy = policy })
 	w.settle()
@@ -228,7 +239,8 @@ func TestFailurePolicy(t *testing.T) {
 	w.want(t, "live 1 succeeded 0 failed 0 ")
 	w.end("p2", 42)
 	w.want(t, "live 0 succeeded 0 failed 1 FailureTarget=True(PodFailurePolicy) Failed=True(PodFailurePolicy)")
-	if m := find(w.job.Status.Conditions, batchv1.JobFailed).Message; !strings.Contains(m, "exit code 42 matching FailJob rule at index 1") {
+	if m := find(w.job.Status.Conditions, batchv1.JobFailed).Message; !strings.Contains(m,
+		"exit code 42 matching FailJob rule at index 1") {
 		t.Fatal(m)
 	}
 }
@@ -241,12 +253,14 @@ func TestIndexesAreWrittenInRanges(t *testing.T) {
 	}
 }
 
-// Whatever the order of ends, every end counts exactly once and the Job reaches exactly its completions.
+// Whatever the order of ends, every end counts exactly once and the Job reaches exactly its
+// completions.
 func TestEveryEndCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 8).Draw(t, "completions")
 		w := newFixture(func(s *batchv1.JobSpec) {
-			s.Completions, s.Parallelism, s.BackoffLimit = &n, num(rapid.Int32Range(1, 4).Draw(t, "parallelism")), num(1000)
+			s.Completions, s.Parallelism, s.BackoffLimit = &n, num(rapid.Int32Range(1, 4).Draw(t, "parallelism")),
+				num(1000)
 		})
 		failures := int32(0)
 		for step := 0; !isFinished(w.job.Status.Conditions); step++ {
@@ -277,15 +291,18 @@ func TestEveryEndCountsOnce(t *testing.T) {
 	})
 }
 
-// A Pod's end is told by the first of its containers, its Ready condition, its deletion and its creation (upstream's order), so that a failure
-// whose containers tell no time still has its back-off.
+// A Pod's end is told by the first of its containers, its Ready condition, its deletion and its
+// creation (upstream's order), so that a failure whose containers tell no time still has its
+// back-off.
 func TestWhenAPodEnded(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(s int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(s) * time.Second)) }
 	ended := func(name string, s int) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(s)}}}
+		return corev1.ContainerStatus{Name: name,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(s)}}}
 	}
-	untold := corev1.ContainerStatus{Name: "b", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}
+	untold := corev1.ContainerStatus{Name: "b",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}
 	always, deletion, grace := corev1.ContainerRestartPolicyAlways, at(60), int64(30)
 	unready := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(20)}}
 	for name, c := range map[string]struct {
@@ -293,15 +310,23 @@ func TestWhenAPodEnded(t *testing.T) {
 		deleted bool
 		want    int
 	}{
-		"by its last container":              {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), ended("b", 7)}, Conditions: unready}, true, 9},
-		"by its sidecar":                     {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9)}, InitContainerStatuses: []corev1.ContainerStatus{ended("side", 12), ended("init", 50)}}, true, 12},
-		"a container does not tell":          {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), untold}, Conditions: unready}, true, 20},
-		"by its condition":                   {corev1.PodStatus{Conditions: unready}, true, 20},
-		"by its deletion":                    {corev1.PodStatus{}, true, 30},
-		"nothing tells but when it was made": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{untold}}, false, 1},
+		"by its last container": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), ended("b", 7)},
+				Conditions: unready}, true, 9},
+		"by its sidecar": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9)},
+				InitContainerStatuses: []corev1.ContainerStatus{ended("side", 12), ended("init", 50)}}, true, 12},
+		"a container does not tell": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), untold}, Conditions: unready},
+			true, 20},
+		"by its condition": {corev1.PodStatus{Conditions: unready}, true, 20},
+		"by its deletion":  {corev1.PodStatus{}, true, 30},
+		"nothing tells but when it was made": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{untold}},
+			false, 1},
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1)}, Status: c.status,
-			Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}}}
+			Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init"},
+				{Name: "side", RestartPolicy: &always}}}}
 		if c.deleted {
 			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &deletion, &grace
 		}

@@ -1,7 +1,8 @@
 // Package job runs Pods until enough of them have succeeded, or the Job has failed.
 //
-// Chapter 1, written; its ends are chapter 10. In: Jobs and the Pods they control. Out: Pods, each held by a finalizer until its end is counted
-// exactly once, status and conditions in upstream's two steps (criterion met, then over).
+// Its ends are chapter 10. In: Jobs and the Pods they control. Out: Pods, each held by a finalizer
+// until its end is counted exactly once, status and conditions in upstream's two steps (criterion
+// met, then over).
 package job
 
 import (
@@ -41,13 +42,17 @@ type controller struct {
 	mu               sync.Mutex
 	failed           map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
 	finalizerRemoved map[types.UID]bool   // Pods whose finalizer was lifted and whose change has not been seen yet
-	lastWritten      map[types.UID]string // by Job: the resource version of the last status written, until the cache has it
+	// by Job: the resource version of the last status written, until the cache has it
+	lastWritten map[types.UID]string
 }
 
 // New makes the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{controllerContext: d, jobs: jobs.Lister(), pods: pods, podControl: controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: "job"}, failed: map[string]time.Time{}, finalizerRemoved: map[types.UID]bool{}, lastWritten: map[types.UID]string{}}
+	c := &controller{controllerContext: d, jobs: jobs.Lister(), pods: pods,
+		podControl: controllerruntime.PodControl{ControllerContext: d,
+			Expectations: controllerruntime.NewExpectations(), Controller: "job"}, failed: map[string]time.Time{},
+		finalizerRemoved: map[types.UID]bool{}, lastWritten: map[types.UID]string{}}
 	controllerruntime.IndexByController(pods)
 	c.queue = controllerruntime.NewQueue("job", 5, c.syncJob)
 	c.queue.Watch(jobs.Informer(), c.jobChanged)
@@ -55,11 +60,12 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return c.queue
 }
 
-// syncBatchPeriod is how long changes of Pods and of the status are gathered before the next look, as upstream does: a Job of many Pods is written once a second,
-// not once per Pod.
+// syncBatchPeriod is how long changes of Pods and of the status are gathered before the next look,
+// as upstream does: a Job of many Pods is written once a second, not once per Pod.
 const syncBatchPeriod = time.Second
 
-// jobChanged looks at once at what a client changed; what changed in the status is mostly this controller's own doing.
+// jobChanged looks at once at what a client changed; what changed in the status is mostly this
+// controller's own doing.
 func (c *controller) jobChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*batchv1.Job)
 	is, _ := cur.(*batchv1.Job)
@@ -74,15 +80,17 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 	} else if c.cacheCaughtUp(is) {
 		return []string{key} // a look may wait for it
 	}
-	if was != nil && cur != nil && was.Generation == is.Generation && (was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
+	if was != nil && cur != nil && was.Generation == is.Generation &&
+		(was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
 		c.queue.AddAfter(key, syncBatchPeriod)
 		return nil
 	}
 	return []string{key}
 }
 
-// cacheBehind tells whether a Job from the cache is older than what this controller wrote: ends that were counted and Pods whose finalizer was lifted since then
-// would be taken for none, and their work be done again.
+// cacheBehind tells whether a Job from the cache is older than what this controller wrote: ends
+// that were counted and Pods whose finalizer was lifted since then would be taken for none, and
+// their work be done again.
 func (c *controller) cacheBehind(j *batchv1.Job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +114,8 @@ func (c *controller) cacheCaughtUp(j *batchv1.Job) bool {
 	return waited
 }
 
-// podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
+// podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as
+// somebody may wait for the sum.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
 	c.podControl.Expectations.ObservePod(keys, old, cur)
@@ -156,12 +165,14 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	p := Next(In{Job: j, Pods: c.withoutFinalizerRemoved(pods), ExpectationsMet: settled, Failed: c.lastFailureTime(key, time.Time{}), Now: time.Now()})
+	p := Next(In{Job: j, Pods: c.withoutFinalizerRemoved(pods), ExpectationsMet: settled,
+		Failed: c.lastFailureTime(key, time.Time{}), Now: time.Now()})
 	c.lastFailureTime(key, p.Failed)
 	return p.RequeueAfter, c.do(ctx, owner, p)
 }
 
-// withoutFinalizerRemoved shows Pods whose finalizer was lifted as they are, though the cache may not have them so yet: those that end together count together.
+// withoutFinalizerRemoved shows Pods whose finalizer was lifted as they are, though the cache may
+// not have them so yet: those that end together count together.
 func (c *controller) withoutFinalizerRemoved(pods []*corev1.Pod) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +180,8 @@ func (c *controller) withoutFinalizerRemoved(pods []*corev1.Pod) []*corev1.Pod {
 	for i, p := range out {
 		if c.finalizerRemoved[p.UID] && tracked(p) {
 			out[i] = p.DeepCopy()
-			out[i].Finalizers = slices.DeleteFunc(out[i].Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+			out[i].Finalizers = slices.DeleteFunc(out[i].Finalizers,
+				func(f string) bool { return f == batchv1.JobTrackingFinalizer })
 		}
 	}
 	return out
@@ -187,7 +199,8 @@ func (c *controller) lastFailureTime(key string, failed time.Time) time.Time {
 	return was
 }
 
-// removeOrphanFinalizers lifts the finalizer of Pods that no Job counts any more, so that they can go too.
+// removeOrphanFinalizers lifts the finalizer of Pods that no Job counts any more, so that they can
+// go too.
 func (c *controller) removeOrphanFinalizers(ctx context.Context, ns string) error {
 	all, err := c.pods.GetIndexer().ByIndex(cache.NamespaceIndex, ns)
 	if err != nil {
@@ -214,12 +227,14 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) 
 	if len(p.Create) > 0 {
 		c.podControl.Expectations.SetExpectations(o.Key(), len(p.Create), nil, time.Now())
 	}
-	errCreate := c.podControl.CreatePods(ctx, o, len(p.Create), func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
+	errCreate := c.podControl.CreatePods(ctx, o, len(p.Create),
+		func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
 	if errCreate == nil {
 		p.Status.Active += int32(len(p.Create))
 	}
 	errCreate = controllerruntime.IgnoreNamespaceTerminating(errCreate)
-	// Before anything is stopped it must be written why: else the next look takes it for a Pod to replace.
+	// Before anything is stopped it must be written why: else the next look takes it for a Pod to
+	// replace.
 	if err := c.writeStatus(ctx, j, p); err != nil {
 		return errors.Join(errCreate, err)
 	}
@@ -265,23 +280,29 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 
 // release lifts the tracking finalizer.
 func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
-	retained := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion, "finalizers": retained}})
+	retained := slices.DeleteFunc(slices.Clone(p.Finalizers),
+		func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	body, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion,
+			"finalizers": retained}})
 	if err != nil {
 		return err
 	}
-	if _, err = c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+	if _, err = c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body,
+		metav1.PatchOptions{}); err != nil {
 		return controllerruntime.IgnoreNotFound(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if raw, there, _ := c.pods.GetStore().GetByKey(p.Namespace + "/" + p.Name); there && raw.(*corev1.Pod).UID == p.UID && tracked(raw.(*corev1.Pod)) {
+	if raw, there, _ := c.pods.GetStore().GetByKey(p.Namespace + "/" + p.Name); there &&
+		raw.(*corev1.Pod).UID == p.UID && tracked(raw.(*corev1.Pod)) {
 		c.finalizerRemoved[p.UID] = true // until the change is seen
 	}
 	return nil
 }
 
-// podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label, host name and environment.
+// podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label,
+// host name and environment.
 func podOf(o controllerruntime.Owner, j *batchv1.Job, b PodToCreate) *corev1.Pod {
 	p := controllerruntime.NewPodFromTemplate(&j.Spec.Template, o)
 	p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
@@ -301,8 +322,10 @@ func podOf(o controllerruntime.Owner, j *batchv1.Job, b PodToCreate) *corev1.Pod
 	for _, cs := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range cs {
 			if !slices.ContainsFunc(cs[i].Env, func(e corev1.EnvVar) bool { return e.Name == "JOB_COMPLETION_INDEX" }) {
-				cs[i].Env = append(cs[i].Env, corev1.EnvVar{Name: "JOB_COMPLETION_INDEX", ValueFrom: &corev1.EnvVarSource{
-					FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.labels['%s']", batchv1.JobCompletionIndexAnnotation)}}})
+				cs[i].Env = append(cs[i].Env,
+					corev1.EnvVar{Name: "JOB_COMPLETION_INDEX", ValueFrom: &corev1.EnvVarSource{
+						FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.labels['%s']",
+							batchv1.JobCompletionIndexAnnotation)}}})
 			}
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 	labels := map[string]string{"job": "j"}
 	job := func(uid string, change func(*batchv1.Job)) *batchv1.Job {
-		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: types.UID(uid)}, Spec: batchv1.JobSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: types.UID(uid)},
+			Spec: batchv1.JobSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
 		if change != nil {
 			change(j)
 		}
@@ -24,7 +25,8 @@ func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Finalizers: finalizers}}
 		if owner != "" {
 			what, uid, _ := strings.Cut(owner, " ")
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: what, Name: "j", UID: types.UID(uid), Controller: new(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: what, Name: "j", UID: types.UID(uid),
+				Controller: new(true)}}
 		}
 		return p
 	}
@@ -52,11 +54,13 @@ func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 	}
 }
 
-// A Job from a cache that lags behind what was written is not worked on; the change that catches up is looked at without delay.
+// A Job from a cache that lags behind what was written is not worked on; the change that catches up
+// is looked at without delay.
 func TestAJobOlderThanWhatWasWrittenWaits(t *testing.T) {
 	c := &controller{lastWritten: map[types.UID]string{}, failed: nil}
 	at := func(version string) *batchv1.Job {
-		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "j", UID: "u", ResourceVersion: version, Generation: 1}}
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "j", UID: "u", ResourceVersion: version,
+			Generation: 1}}
 	}
 	if c.cacheBehind(at("9")) {
 		t.Error("nothing was written")

@@ -20,7 +20,8 @@ type finishedCondition struct {
 // evaluateFinished tells whether the Job has reached its end: a verdict passed earlier stands.
 func (t *syncJobContext) evaluateFinished() *finishedCondition {
 	for _, c := range t.status.Conditions {
-		if (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) && c.Status == corev1.ConditionTrue {
+		if (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) &&
+			c.Status == corev1.ConditionTrue {
 			return &finishedCondition{c.Type, c.Reason, c.Message}
 		}
 	}
@@ -45,11 +46,13 @@ func (t *syncJobContext) evaluateFinished() *finishedCondition {
 	case t.deadlinePassed():
 		return fail(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")
 	case t.Job.Spec.MaxFailedIndexes != nil && len(t.failedIndexes) > int(*t.Job.Spec.MaxFailedIndexes):
-		return fail(batchv1.JobReasonMaxFailedIndexesExceeded, "Job has exceeded the specified maximal number of failed indexes")
+		return fail(batchv1.JobReasonMaxFailedIndexesExceeded,
+			"Job has exceeded the specified maximal number of failed indexes")
 	case len(t.failedIndexes) > 0 && len(t.failedIndexes)+len(t.succeededIndexes) >= completions(t.Job):
 		return fail(batchv1.JobReasonFailedIndexes, "Job has failed indexes")
 	case t.complete():
-		return &finishedCondition{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"}
+		return &finishedCondition{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached,
+			"Reached expected number of succeeded pods"}
 	}
 	return nil
 }
@@ -61,14 +64,16 @@ func (t *syncJobContext) complete() bool {
 	return t.succeeded >= *t.Job.Spec.Completions
 }
 
-// restartsReached counts container restarts where Pods restart in place: they use up the limit like failed Pods.
+// restartsReached counts container restarts where Pods restart in place: they use up the limit like
+// failed Pods.
 func (t *syncJobContext) restartsReached(limit int32) bool {
 	if t.Job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
 	}
 	var n int32
 	for _, p := range t.active {
-		for _, c := range append(append([]corev1.ContainerStatus(nil), p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...) {
+		for _, c := range append(append([]corev1.ContainerStatus(nil), p.Status.InitContainerStatuses...),
+			p.Status.ContainerStatuses...) {
 			n += c.RestartCount
 		}
 	}
@@ -78,7 +83,8 @@ func (t *syncJobContext) restartsReached(limit int32) bool {
 func (t *syncJobContext) deadlinePassed() bool {
 	d := t.Job.Spec.ActiveDeadlineSeconds
 	suspended := t.Job.Spec.Suspend != nil && *t.Job.Spec.Suspend
-	return d != nil && t.status.StartTime != nil && !suspended && t.Now.Sub(t.status.StartTime.Time) >= time.Duration(*d)*time.Second
+	return d != nil && t.status.StartTime != nil && !suspended &&
+		t.Now.Sub(t.status.StartTime.Time) >= time.Duration(*d)*time.Second
 }
 
 // deadline is the time left to it.
@@ -111,7 +117,8 @@ func (t *syncJobContext) successPolicy() *finishedCondition {
 			need = len(ParseIndexes(*r.SucceededIndexes, completions(t.Job)))
 		}
 		if need > 0 && len(among) >= need {
-			return &finishedCondition{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonSuccessPolicy, fmt.Sprintf("Matched rules at index %d", i)}
+			return &finishedCondition{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonSuccessPolicy,
+				fmt.Sprintf("Matched rules at index %d", i)}
 		}
 	}
 	return nil
@@ -126,7 +133,8 @@ func (t *syncJobContext) addInterimCondition(v finishedCondition) {
 
 func (t *syncJobContext) condition(typ batchv1.JobConditionType, reason, message string) batchv1.JobCondition {
 	now := metav1.NewTime(t.Now)
-	return batchv1.JobCondition{Type: typ, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastProbeTime: now, LastTransitionTime: now}
+	return batchv1.JobCondition{Type: typ, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+		LastProbeTime: now, LastTransitionTime: now}
 }
 
 func find(cs []batchv1.JobCondition, typ batchv1.JobConditionType) *batchv1.JobCondition {
@@ -138,7 +146,8 @@ func find(cs []batchv1.JobCondition, typ batchv1.JobConditionType) *batchv1.JobC
 	return nil
 }
 
-// terminatePods moves the Pods that are about to be deleted to the ending ones; when the Job has failed they count as failed.
+// terminatePods moves the Pods that are about to be deleted to the ending ones; when the Job has
+// failed they count as failed.
 func (t *syncJobContext) terminatePods(p *Plan, ends bool) {
 	if len(p.Delete) == 0 {
 		return
@@ -149,7 +158,8 @@ func (t *syncJobContext) terminatePods(p *Plan, ends bool) {
 	}
 	t.active = slices.DeleteFunc(slices.Clone(t.active), func(x *corev1.Pod) bool { return deleted[string(x.UID)] })
 	t.terminating = append(t.terminating, p.Delete...)
-	if failed := find(t.status.Conditions, batchv1.JobFailureTarget); ends && failed != nil && !replacesFailedOnly(t.Job) {
+	if failed := find(t.status.Conditions, batchv1.JobFailureTarget); ends && failed != nil && !replacesFailedOnly(
+		t.Job) {
 		for _, x := range p.Delete {
 			if tracked(x) {
 				t.uncountedBad[x.UID] = true
@@ -210,7 +220,8 @@ func (t *syncJobContext) setCondition(have *batchv1.JobCondition, c batchv1.JobC
 	t.status.Conditions = append(t.status.Conditions, c)
 }
 
-// podFailureAction is what the Pod failure policy says about a failed Pod: empty without a policy, Count when no rule matches.
+// podFailureAction is what the Pod failure policy says about a failed Pod: empty without a policy,
+// Count when no rule matches.
 func podFailureAction(j *batchv1.Job, p *corev1.Pod) batchv1.PodFailurePolicyAction {
 	action, _, _ := matchPodFailurePolicy(j, p)
 	return action
@@ -223,13 +234,16 @@ func matchPodFailurePolicy(j *batchv1.Job, p *corev1.Pod) (batchv1.PodFailurePol
 	for i, r := range j.Spec.PodFailurePolicy.Rules {
 		if r.OnExitCodes != nil {
 			if name, code, ok := exitMatches(r.OnExitCodes, p); ok {
-				return r.Action, i, fmt.Sprintf("Container %s for pod %s/%s failed with exit code %v matching %v rule at index %d", name, p.Namespace, p.Name, code, r.Action, i)
+				return r.Action, i,
+					fmt.Sprintf("Container %s for pod %s/%s failed with exit code %v matching %v rule at index %d",
+						name, p.Namespace, p.Name, code, r.Action, i)
 			}
 		}
 		for _, want := range r.OnPodConditions {
 			for _, c := range p.Status.Conditions {
 				if c.Type == want.Type && c.Status == want.Status {
-					return r.Action, i, fmt.Sprintf("Pod %s/%s has condition %v matching %v rule at index %d", p.Namespace, p.Name, c.Type, r.Action, i)
+					return r.Action, i, fmt.Sprintf("Pod %s/%s has condition %v matching %v rule at index %d",
+						p.Namespace, p.Name, c.Type, r.Action, i)
 				}
 			}
 		}
@@ -238,7 +252,8 @@ func matchPodFailurePolicy(j *batchv1.Job, p *corev1.Pod) (batchv1.PodFailurePol
 }
 
 func exitMatches(r *batchv1.PodFailurePolicyOnExitCodesRequirement, p *corev1.Pod) (string, int32, bool) {
-	all := append(append([]corev1.ContainerStatus(nil), p.Status.ContainerStatuses...), p.Status.InitContainerStatuses...)
+	all := append(append([]corev1.ContainerStatus(nil), p.Status.ContainerStatuses...),
+		p.Status.InitContainerStatuses...)
 	for _, c := range all {
 		t := c.State.Terminated
 		if t == nil || t.ExitCode == 0 || r.ContainerName != nil && *r.ContainerName != c.Name {

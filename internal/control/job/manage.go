@@ -58,7 +58,8 @@ func (t *syncJobContext) podsToCreate(n int) ([]PodToCreate, time.Duration) {
 	}
 	failures, last := map[int]int{}, map[int]time.Time{}
 	for _, p := range t.finished {
-		if i := indexOf(p); p.Status.Phase == corev1.PodFailed && podFailureAction(t.Job, p) != batchv1.PodFailurePolicyActionIgnore {
+		if i := indexOf(p); p.Status.Phase == corev1.PodFailed &&
+			podFailureAction(t.Job, p) != batchv1.PodFailurePolicyActionIgnore {
 			failures[i] = max(failures[i], failuresOf(p)+1)
 			last[i] = laterOf(last[i], podFinishTime(p))
 		}
@@ -103,7 +104,8 @@ func shorterOf(a, b time.Duration) time.Duration {
 	return a
 }
 
-// activePodsForRemoval orders live Pods by who goes first when there are too many: unplaced, not running, not ready, younger.
+// activePodsForRemoval orders live Pods by who goes first when there are too many: unplaced, not
+// running, not ready, younger.
 func activePodsForRemoval(pods []*corev1.Pod) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
 	removalRank := func(p *corev1.Pod) int {

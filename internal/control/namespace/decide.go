@@ -38,7 +38,8 @@ func (f RemainingContent) Remains() bool {
 	return false
 }
 
-// PodsRemain tells whether Pods remain: other content stays until they are gone, so that they keep their Secrets and policies to the end (KEP-5080).
+// PodsRemain tells whether Pods remain: other content stays until they are gone, so that they keep
+// their Secrets and policies to the end (KEP-5080).
 func (f RemainingContent) PodsRemain() bool {
 	for _, c := range f.Contents {
 		if c.Resource.Resource == "pods" && (c.Remaining > 0 || c.Err != nil) {
@@ -66,7 +67,8 @@ func Conditions(f RemainingContent) []corev1.NamespaceCondition {
 			failed = append(failed, c.Err.Error())
 		}
 		if c.Remaining > 0 {
-			left = append(left, fmt.Sprintf("%s.%s has %d resource instances", c.Resource.Resource, c.Resource.Group, c.Remaining))
+			left = append(left, fmt.Sprintf("%s.%s has %d resource instances", c.Resource.Resource, c.Resource.Group,
+				c.Remaining))
 		}
 		for name, n := range c.Finalizers {
 			holders[name] += n
@@ -78,17 +80,26 @@ func Conditions(f RemainingContent) []corev1.NamespaceCondition {
 	sort.Strings(failed)
 	sort.Strings(left)
 	sort.Strings(held)
-	discovery := condition(corev1.NamespaceDeletionDiscoveryFailure, "", "ResourcesDiscovered", "All resources successfully discovered")
+	discovery := condition(corev1.NamespaceDeletionDiscoveryFailure, "", "ResourcesDiscovered",
+		"All resources successfully discovered")
 	if f.Discovery != nil {
-		discovery = condition(corev1.NamespaceDeletionDiscoveryFailure, "DiscoveryFailed", "", "Discovery failed for some groups: "+f.Discovery.Error())
+		discovery = condition(corev1.NamespaceDeletionDiscoveryFailure, "DiscoveryFailed", "",
+			"Discovery failed for some groups: "+f.Discovery.Error())
 	}
 	return []corev1.NamespaceCondition{
 		discovery,
-		condition(corev1.NamespaceDeletionGVParsingFailure, "", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-		listCondition(corev1.NamespaceDeletionContentFailure, failed, conditionTexts{"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: ", len(failed)),
-			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"}),
-		listCondition(corev1.NamespaceContentRemaining, left, conditionTexts{"SomeResourcesRemain", "Some resources are remaining: ", "ContentRemoved", "All content successfully removed"}),
-		listCondition(corev1.NamespaceFinalizersRemaining, held, conditionTexts{"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: ", "ContentHasNoFinalizers", "All content-preserving finalizers finished"}),
+		condition(corev1.NamespaceDeletionGVParsingFailure, "", "ParsedGroupVersions",
+			"All legacy kube types successfully parsed"),
+		listCondition(corev1.NamespaceDeletionContentFailure, failed,
+			conditionTexts{"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: ",
+				len(failed)),
+				"ContentDeleted", "All content successfully deleted, may be waiting on finalization"}),
+		listCondition(corev1.NamespaceContentRemaining, left,
+			conditionTexts{"SomeResourcesRemain", "Some resources are remaining: ", "ContentRemoved",
+				"All content successfully removed"}),
+		listCondition(corev1.NamespaceFinalizersRemaining, held,
+			conditionTexts{"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: ",
+				"ContentHasNoFinalizers", "All content-preserving finalizers finished"}),
 	}
 }
 
@@ -109,7 +120,8 @@ func condition(typ corev1.NamespaceConditionType, bad, good, message string) cor
 	return c
 }
 
-// Merge puts the conditions into those the namespace has, keeping the transition time of what did not change. It tells whether anything changed.
+// Merge puts the conditions into those the namespace has, keeping the transition time of what did
+// not change. It tells whether anything changed.
 func Merge(have, want []corev1.NamespaceCondition, now metav1.Time) ([]corev1.NamespaceCondition, bool) {
 	out := append([]corev1.NamespaceCondition(nil), have...)
 	changed := false

@@ -1,7 +1,8 @@
 // Package namespace empties a namespace that is being deleted and lets it go.
 //
-// Chapter 10, ended. In: a namespace with a deletion time stamp and the content of every namespaced resource. Out: deletions, Pods first, the
-// conditions that say what is left and who holds it, and at last the removal of the kubernetes finalizer.
+// In: a namespace with a deletion time stamp and the content of every namespaced resource. Out:
+// deletions, Pods first, the conditions that say what is left and who holds it, and at last the
+// removal of the kubernetes finalizer.
 package namespace
 
 import (
@@ -37,7 +38,9 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 
 func (c *controller) syncNamespaceFromKey(ctx context.Context, key string) (time.Duration, error) {
 	ns, err := c.lister.Get(key)
-	if apierrors.IsNotFound(err) || err == nil && (ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes)) {
+	if apierrors.IsNotFound(err) ||
+		err == nil && (ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers,
+			corev1.FinalizerKubernetes)) {
 		return 0, nil
 	}
 	if err != nil {
@@ -57,7 +60,8 @@ func (c *controller) syncNamespaceFromKey(ctx context.Context, key string) (time
 func (c *controller) deleteAllContent(ctx context.Context, ns string) RemainingContent {
 	resources, err := c.resources()
 	found := RemainingContent{Discovery: err}
-	pods := slices.IndexFunc(resources, func(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "pods" })
+	pods := slices.IndexFunc(resources,
+		func(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "pods" })
 	if pods >= 0 {
 		found.Contents = append(found.Contents, c.deleteResourceContent(ctx, ns, resources[pods]))
 		if found.PodsRemain() {
@@ -101,7 +105,8 @@ func (c *controller) deleteResourceContent(ctx context.Context, ns string, r sch
 		return out
 	}
 	background := metav1.DeletePropagationBackground
-	if slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.DeletionTimestamp == nil }) {
+	if slices.ContainsFunc(list.Items,
+		func(o metav1.PartialObjectMetadata) bool { return o.DeletionTimestamp == nil }) {
 		err := client.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
 		if apierrors.IsMethodNotSupported(err) {
 			err = c.deleteEach(ctx, ns, r, list.Items)
@@ -126,17 +131,20 @@ func (c *controller) deleteResourceContent(ctx context.Context, ns string, r sch
 	return out
 }
 
-func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVersionResource, items []metav1.PartialObjectMetadata) error {
+func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVersionResource,
+	items []metav1.PartialObjectMetadata) error {
 	background := metav1.DeletePropagationBackground
 	for _, o := range items {
-		if err := c.controllerContext.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); controllerruntime.IgnoreNotFound(err) != nil {
+		if err := c.controllerContext.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name,
+			metav1.DeleteOptions{PropagationPolicy: &background}); controllerruntime.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ignoreNotServed forgives a resource that was discovered but is not served any more, or cannot be listed.
+// ignoreNotServed forgives a resource that was discovered but is not served any more, or cannot be
+// listed.
 func ignoreNotServed(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil
@@ -165,7 +173,8 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers,
+		func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	_, err = namespaces.Finalize(ctx, ns, metav1.UpdateOptions{})
 	return err
 }

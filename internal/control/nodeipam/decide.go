@@ -34,7 +34,8 @@ type Allocator struct {
 // MaskSizes are the lengths of nodes' parts; 0 takes the default.
 type MaskSizes struct{ IPv4, IPv6 int }
 
-// NewAllocator checks a list of cluster ranges with a comma between: one, or one of each family. Reserved ranges (of Services) are given to no node.
+// NewAllocator checks a list of cluster ranges with a comma between: one, or one of each family.
+// Reserved ranges (of Services) are given to no node.
 func NewAllocator(cluster string, sizes MaskSizes, reserved ...netip.Prefix) (*Allocator, error) {
 	b := &Allocator{allocated: map[string][]netip.Prefix{}}
 	for _, text := range strings.Split(cluster, ",") {
@@ -45,16 +46,20 @@ func NewAllocator(cluster string, sizes MaskSizes, reserved ...netip.Prefix) (*A
 		r := &CIDRRange{Cluster: p.Masked(), Bits: sizes.bits(p), occupied: map[int]int{}}
 		switch {
 		case r.Bits < p.Bits():
-			return nil, fmt.Errorf("a node's part of %s cannot be a /%d: it must be smaller than the whole; correct %s", r.Cluster, r.Bits, flag(p))
+			return nil, fmt.Errorf("a node's part of %s cannot be a /%d: it must be smaller than the whole; correct %s",
+				r.Cluster, r.Bits, flag(p))
 		case r.Bits-p.Bits() > maxSubnets:
-			return nil, fmt.Errorf("%s in parts of /%d: the cluster's range may have at most %d bits fewer than a node's; correct --cluster-cidr or %s", r.Cluster, r.Bits, maxSubnets, flag(p))
+			return nil, fmt.Errorf("%s in parts of /%d: the cluster's range may have at most %d bits fewer than a "+
+				"node's; correct --cluster-cidr or %s", r.Cluster, r.Bits, maxSubnets, flag(p))
 		case p.Addr().BitLen()-r.Bits < 3:
-			return nil, fmt.Errorf("a node's part of %s cannot be a /%d: at least 3 bits must be free; correct %s", r.Cluster, r.Bits, flag(p))
+			return nil, fmt.Errorf("a node's part of %s cannot be a /%d: at least 3 bits must be free; correct %s",
+				r.Cluster, r.Bits, flag(p))
 		}
 		b.Ranges = append(b.Ranges, r)
 	}
 	if len(b.Ranges) > 2 || len(b.Ranges) == 2 && b.Ranges[0].Cluster.Addr().Is4() == b.Ranges[1].Cluster.Addr().Is4() {
-		return nil, fmt.Errorf("cluster ranges %q: one range, or one IPv4 and one IPv6 range in --cluster-cidr", cluster)
+		return nil, fmt.Errorf("cluster ranges %q: one range, or one IPv4 and one IPv6 range in --cluster-cidr",
+			cluster)
 	}
 	for _, p := range reserved {
 		b.mark(p, 1)
@@ -103,7 +108,8 @@ func (b *Allocator) Release(node string) {
 	delete(b.allocated, node)
 }
 
-// Allocate gives a node a part of every range that is free, and the same again until it is released.
+// Allocate gives a node a part of every range that is free, and the same again until it is
+// released.
 func (b *Allocator) Allocate(node string) ([]netip.Prefix, error) {
 	if have := b.allocated[node]; have != nil {
 		return have, nil
@@ -131,7 +137,9 @@ type Exhausted struct {
 }
 
 func (e *Exhausted) Error() string {
-	return fmt.Sprintf("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range: all %d parts of /%d of %s are in use; remove Nodes that are gone or choose a wider --cluster-cidr", e.Used, e.Bits, e.Cluster)
+	return fmt.Sprintf("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range: "+
+		"all %d parts of /%d of %s are in use; remove Nodes that are gone or choose a wider --cluster-cidr", e.Used,
+		e.Bits, e.Cluster)
 }
 
 // mark counts holders of the parts that p touches.

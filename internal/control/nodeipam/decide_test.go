@@ -28,11 +28,16 @@ func TestEveryNodeGetsItsOwnPart(t *testing.T) {
 		reserved      string
 		want          []string
 	}{
-		{"the usual size", "10.244.0.0/16", MaskSizes{}, "", []string{"[10.244.0.0/24]", "[10.244.1.0/24]", "[10.244.2.0/24]"}},
-		{"two families", "10.244.0.0/16,fd00:1::/56", MaskSizes{}, "", []string{"[10.244.0.0/24 fd00:1::/64]", "[10.244.1.0/24 fd00:1:0:1::/64]"}},
-		{"other sizes", "10.0.0.0/8,fd00:1::/112", MaskSizes{IPv4: 12, IPv6: 120}, "", []string{"[10.0.0.0/12 fd00:1::/120]", "[10.16.0.0/12 fd00:1::100/120]"}},
-		{"a range of Services inside", "10.96.0.0/14", MaskSizes{IPv4: 16}, "10.96.0.0/15", []string{"[10.98.0.0/16]", "[10.99.0.0/16]"}},
-		{"a small range of Services inside", "10.96.0.0/15", MaskSizes{IPv4: 16}, "10.96.7.0/24", []string{"[10.97.0.0/16]"}},
+		{"the usual size", "10.244.0.0/16", MaskSizes{}, "", []string{"[10.244.0.0/24]", "[10.244.1.0/24]",
+			"[10.244.2.0/24]"}},
+		{"two families", "10.244.0.0/16,fd00:1::/56", MaskSizes{}, "",
+			[]string{"[10.244.0.0/24 fd00:1::/64]", "[10.244.1.0/24 fd00:1:0:1::/64]"}},
+		{"other sizes", "10.0.0.0/8,fd00:1::/112", MaskSizes{IPv4: 12, IPv6: 120}, "",
+			[]string{"[10.0.0.0/12 fd00:1::/120]", "[10.16.0.0/12 fd00:1::100/120]"}},
+		{"a range of Services inside", "10.96.0.0/14", MaskSizes{IPv4: 16}, "10.96.0.0/15",
+			[]string{"[10.98.0.0/16]", "[10.99.0.0/16]"}},
+		{"a small range of Services inside", "10.96.0.0/15", MaskSizes{IPv4: 16}, "10.96.7.0/24",
+			[]string{"[10.97.0.0/16]"}},
 		{"one node", "10.244.3.0/24", MaskSizes{}, "", []string{"[10.244.3.0/24]"}},
 	} {
 		var reserved []netip.Prefix
@@ -90,11 +95,19 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		sizes   MaskSizes
 		want    string
 	}{
-		{"", MaskSizes{}, `cluster range "": netip.ParsePrefix(""): no '/'; write it like 10.244.0.0/16 in --cluster-cidr`},
-		{"10.0.0.0/16,10.1.0.0/16", MaskSizes{}, `cluster ranges "10.0.0.0/16,10.1.0.0/16": one range, or one IPv4 and one IPv6 range in --cluster-cidr`},
-		{"10.0.0.0/25", MaskSizes{}, "a node's part of 10.0.0.0/25 cannot be a /24: it must be smaller than the whole; correct --node-cidr-mask-size-ipv4"},
-		{"fd00::/32", MaskSizes{}, "fd00::/32 in parts of /64: the cluster's range may have at most 16 bits fewer than a node's; correct --cluster-cidr or --node-cidr-mask-size-ipv6"},
-		{"10.0.0.0/16", MaskSizes{IPv4: 30}, "a node's part of 10.0.0.0/16 cannot be a /30: at least 3 bits must be free; correct --node-cidr-mask-size-ipv4"},
+		{"", MaskSizes{},
+			`cluster range "": netip.ParsePrefix(""): no '/'; write it like 10.244.0.0/16 in --cluster-cidr`},
+		{"10.0.0.0/16,10.1.0.0/16", MaskSizes{},
+			`cluster ranges "10.0.0.0/16,10.1.0.0/16": one range, or one IPv4 and one IPv6 range in --cluster-cidr`},
+		{"10.0.0.0/25", MaskSizes{},
+			"a node's part of 10.0.0.0/25 cannot be a /24: it must be smaller than the whole; correct " +
+				"--node-cidr-mask-size-ipv4"},
+		{"fd00::/32", MaskSizes{},
+			"fd00::/32 in parts of /64: the cluster's range may have at most 16 bits fewer than a node's; correct " +
+				"--cluster-cidr or --node-cidr-mask-size-ipv6"},
+		{"10.0.0.0/16", MaskSizes{IPv4: 30},
+			"a node's part of 10.0.0.0/16 cannot be a /30: at least 3 bits must be free; correct " +
+				"--node-cidr-mask-size-ipv4"},
 	} {
 		if _, err := NewAllocator(c.cluster, c.sizes); err == nil || err.Error() != c.want {
 			t.Errorf("%s %v: %v", c.cluster, c.sizes, err)
@@ -102,7 +115,8 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, and however often the book is made anew from what Nodes have: no two nodes share an address.
+// Whatever comes and goes, and however often the book is made anew from what Nodes have: no two
+// nodes share an address.
 func TestNoPartIsGivenTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cluster = "10.244.0.0/20,fd00::/60"
@@ -111,7 +125,8 @@ func TestNoPartIsGivenTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		nodes := map[string][]netip.Prefix{}
-		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r"})
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o",
+			"p", "q", "r"})
 		t.Repeat(map[string]func(*rapid.T){
 			"grant": func(t *rapid.T) {
 				n := name.Draw(t, "node")

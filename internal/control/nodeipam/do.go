@@ -1,7 +1,8 @@
 // Package nodeipam gives every Node its own part of the cluster's Pod range.
 //
-// Chapter: between the chapters. In: Nodes, the cluster's ranges (--cluster-cidr). Out: spec.podCIDR and spec.podCIDRs, once per Node; the event
-// CIDRNotAvailable when no part is free. What Nodes have is read before anything is given, so a restart gives nothing twice.
+// In: Nodes, the cluster's ranges (--cluster-cidr). Out: spec.podCIDR and spec.podCIDRs, once per
+// Node; the event CIDRNotAvailable when no part is free. What Nodes have is read before anything is
+// given, so a restart gives nothing twice.
 package nodeipam
 
 import (
@@ -23,7 +24,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// retry is when a Node that got no range is looked at again; a part that is given back asks at once.
+// retry is when a Node that got no range is looked at again; a part that is given back asks at
+// once.
 const retry = time.Minute
 
 type controller struct {
@@ -45,7 +47,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	for _, s := range d.NodeRanges.Services {
 		reserved = append(reserved, Parse([]string{s})...)
 	}
-	allocator, err := NewAllocator(d.NodeRanges.Cluster, MaskSizes{d.NodeRanges.MaskIPv4, d.NodeRanges.MaskIPv6}, reserved...)
+	allocator, err := NewAllocator(d.NodeRanges.Cluster, MaskSizes{d.NodeRanges.MaskIPv4, d.NodeRanges.MaskIPv6},
+		reserved...)
 	if err != nil {
 		klog.Background().Error(err, "Nodes get no Pod ranges")
 		return disabled{}
@@ -122,7 +125,8 @@ func (c *controller) allocateCIDR(ctx context.Context, n *corev1.Node) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	_, err = c.controllerContext.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+	_, err = c.controllerContext.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, body,
+		metav1.PatchOptions{})
 	switch {
 	case err == nil:
 		delete(c.pending, n.Name)
@@ -131,7 +135,8 @@ func (c *controller) allocateCIDR(ctx context.Context, n *corev1.Node) (time.Dur
 		c.allocator.Release(n.Name)
 		return 0, nil
 	case apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
-		// Another Node of that name, or one that has got a range meanwhile: what the watch tells next counts. A lost answer keeps the grant.
+		// Another Node of that name, or one that has got a range meanwhile: what the watch tells
+		// next counts. A lost answer keeps the grant.
 		c.allocator.Release(n.Name)
 		c.recordEvent(n, "CIDRAssignmentFailed")
 	}

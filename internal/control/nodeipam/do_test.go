@@ -29,7 +29,8 @@ func TestNodesGetRangesAndGiveThemBack(t *testing.T) {
 		client := fake.NewClientset(node("old", "10.71.0.0/24"))
 		events := record.NewFakeRecorder(100)
 		shared := informers.NewSharedInformerFactory(client, 0)
-		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events, NodeRanges: controllerruntime.NodeRanges{Cluster: "10.71.0.0/23"}})
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events,
+			NodeRanges: controllerruntime.NodeRanges{Cluster: "10.71.0.0/23"}})
 		shared.Start(ctx.Done())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()

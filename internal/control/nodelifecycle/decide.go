@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MonitorGracePeriod is how long a node may be silent before it is held to be unreachable (upstream's --node-monitor-grace-period).
+// MonitorGracePeriod is how long a node may be silent before it is held to be unreachable
+// (upstream's --node-monitor-grace-period).
 const MonitorGracePeriod = 50 * time.Second
 
 // startupGracePeriod is how long a node that never reported may take.
@@ -27,8 +28,8 @@ type Heartbeat struct {
 	Created      time.Time // when its Node was created
 }
 
-// UpdateHealth returns the updated record: a lease or status that changed is a sign of life now. A node that never gave one counts from when it was
-// made, also for controllers that began later.
+// UpdateHealth returns the updated record: a lease or status that changed is a sign of life now. A
+// node that never gave one counts from when it was made, also for controllers that began later.
 func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
 	if h.ProbeTime.IsZero() && s.Renewed == "" && !s.StatusPosted && !s.Created.IsZero() && s.Created.Before(now) {
 		return NodeHealth{ProbeTime: s.Created}
@@ -52,9 +53,11 @@ func IsUnreachable(h NodeHealth, now time.Time) (bool, time.Duration) {
 	return true, 0
 }
 
-var monitoredConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+var monitoredConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure,
+	corev1.NodeDiskPressure, corev1.NodePIDPressure}
 
-// UnknownConditions returns the conditions of a silent node: all that it should report become UnknownConditions.
+// UnknownConditions returns the conditions of a silent node: all that it should report become
+// UnknownConditions.
 func UnknownConditions(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
 	out := append([]corev1.NodeCondition(nil), n.Status.Conditions...)
 	changed := false
@@ -64,13 +67,16 @@ func UnknownConditions(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition,
 			i++
 		}
 		if i == len(out) {
-			out = append(out, corev1.NodeCondition{Type: typ, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated",
-				Message: "Kubelet never posted node status.", LastHeartbeatTime: n.CreationTimestamp, LastTransitionTime: now})
+			out = append(out, corev1.NodeCondition{Type: typ, Status: corev1.ConditionUnknown,
+				Reason:  "NodeStatusNeverUpdated",
+				Message: "Kubelet never posted node status.", LastHeartbeatTime: n.CreationTimestamp,
+				LastTransitionTime: now})
 			changed = true
 			continue
 		}
 		if out[i].Status != corev1.ConditionUnknown {
-			out[i].Status, out[i].Reason, out[i].Message = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status."
+			out[i].Status, out[i].Reason, out[i].Message = corev1.ConditionUnknown, "NodeStatusUnknown",
+				"Kubelet stopped posting node status."
 			out[i].LastTransitionTime = now
 			changed = true
 		}
@@ -95,7 +101,8 @@ var conditionTaints = []conditionTaint{
 	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable, false},
 }
 
-// OutOfServiceDrain tells whether the node's conditions ask for its Pods to be driven out, and whether a taint does so already, that of another condition included.
+// OutOfServiceDrain tells whether the node's conditions ask for its Pods to be driven out, and
+// whether a taint does so already, that of another condition included.
 func OutOfServiceDrain(n *corev1.Node) (wanted, done bool) {
 	status := readiness(n)
 	for _, row := range conditionTaints {
@@ -119,7 +126,8 @@ func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStat
 	return status
 }
 
-// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others. Without drive none is added that drives Pods out.
+// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others.
+// Without drive none is added that drives Pods out.
 func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) {
 	wanted := map[corev1.Taint]bool{}
 	status := readiness(n)
@@ -130,7 +138,8 @@ func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) 
 			wanted[corev1.Taint{Key: row.key, Effect: corev1.TaintEffectNoExecute}] = on
 		}
 	}
-	wanted[corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}] = n.Spec.Unschedulable
+	wanted[corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}] =
+		n.Spec.Unschedulable
 
 	var out []corev1.Taint
 	changed := false
@@ -146,7 +155,8 @@ func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) 
 	}
 	for _, row := range conditionTaints {
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
-			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] && (drive || effect != corev1.TaintEffectNoExecute) {
+			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] &&
+				(drive || effect != corev1.TaintEffectNoExecute) {
 				id.TimeAdded = &now
 				out, changed = append(out, id), true
 			}

@@ -14,7 +14,8 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // row: CTL-15
 func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
-	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second)) // the same beat again is no sign of life
+	// the same beat again is no sign of life
+	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
 	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
 		t.Fatal(silent, again)
 	}
@@ -28,9 +29,13 @@ func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 }
 
 func TestUnknownConditions(t *testing.T) {
-	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}}
+	n := &corev1.Node{
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+				Reason: "KubeletReady"}}}}
 	got, changed := UnknownConditions(n, metav1.NewTime(t0))
-	if !changed || len(got) != 4 || got[0].Status != corev1.ConditionUnknown || got[0].Reason != "NodeStatusUnknown" || got[0].Message != "Kubelet stopped posting node status." || got[1].Reason != "NodeStatusNeverUpdated" {
+	if !changed || len(got) != 4 || got[0].Status != corev1.ConditionUnknown || got[0].Reason != "NodeStatusUnknown" ||
+		got[0].Message != "Kubelet stopped posting node status." || got[1].Reason != "NodeStatusNeverUpdated" {
 		t.Fatalf("%+v", got)
 	}
 	n.Status.Conditions = got
@@ -50,9 +55,11 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 		}
 		return out
 	}
-	n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{own}}, Status: corev1.NodeStatus{Conditions: ready(corev1.ConditionUnknown)}}
+	n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{own}},
+		Status: corev1.NodeStatus{Conditions: ready(corev1.ConditionUnknown)}}
 	got, changed := Taints(n, metav1.NewTime(t0), true)
-	want := []string{"dedicated:NoSchedule", "node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"}
+	want := []string{"dedicated:NoSchedule", "node.kubernetes.io/unreachable:NoSchedule",
+		"node.kubernetes.io/unreachable:NoExecute"}
 	if diff := cmp.Diff(want, keys(got)); diff != "" || !changed {
 		t.Fatal(diff)
 	}
@@ -62,14 +69,18 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	}
 	n.Status.Conditions, n.Spec.Unschedulable = ready(corev1.ConditionTrue), true
 	got, _ = Taints(n, metav1.NewTime(t0), true)
-	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"}, keys(got)); diff != "" {
+	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"},
+		keys(got)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// What keeps new Pods away comes at once; what drives Pods out waits for its turn, and is not taken back for want of one.
+// What keeps new Pods away comes at once; what drives Pods out waits for its turn, and is not taken
+// back for want of one.
 func TestPodsAreDrivenOutInTurn(t *testing.T) {
-	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
+	n := &corev1.Node{
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
 	effects := func(drive bool) (out []corev1.TaintEffect) {
 		taints, _ := Taints(n, metav1.NewTime(t0), drive)
 		for _, x := range taints {
@@ -84,13 +95,15 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	if wanted, done := OutOfServiceDrain(n); !wanted || done {
 		t.Fatal("Pods are to be driven out, and are not yet:", wanted, done)
 	}
-	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}, effects(true)); diff != "" {
+	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute},
+		effects(true)); diff != "" {
 		t.Fatal(diff)
 	}
 	if got := effects(false); len(got) != 2 {
 		t.Fatal("a taint that is there was taken back:", got)
 	}
-	n.Status.Conditions[0].Status = corev1.ConditionFalse // it answers, and is not ready: its Pods are being driven out already
+	// it answers, and is not ready: its Pods are being driven out already
+	n.Status.Conditions[0].Status = corev1.ConditionFalse
 	if wanted, done := OutOfServiceDrain(n); !wanted || !done {
 		t.Fatal(wanted, done)
 	}
@@ -100,7 +113,8 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	}
 }
 
-// A zone that loses many nodes at once is drained slowly or not at all, and where nothing is ready nobody is driven anywhere
+// A zone that loses many nodes at once is drained slowly or not at all, and where nothing is ready
+// nobody is driven anywhere
 // (https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction).
 func TestRates(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -121,9 +135,11 @@ func TestRates(t *testing.T) {
 		}
 	}
 	labelled := func(zone string, s corev1.ConditionStatus) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}}}
 	}
-	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown), labelled("b", corev1.ConditionFalse)}
+	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown),
+		labelled("b", corev1.ConditionFalse)}
 	nodes = append(nodes, &corev1.Node{ObjectMeta: nodes[2].ObjectMeta}) // has told nothing yet
 	apart := labelled("a", corev1.ConditionFalse)
 	apart.Labels[excludeDisruptionLabel] = ""
@@ -140,12 +156,13 @@ func TestTurns(t *testing.T) {
 		may         bool
 		again       time.Duration
 	}{
-		"just lost":                      {0, -1, evictionRate, false, restartGracePeriod},
-		"the first of its zone":          {restartGracePeriod, -1, evictionRate, true, 0},
-		"the first though all are lost":  {restartGracePeriod, -1, 0, true, 0},
-		"the second waits for its turn":  {4 * time.Second, 3 * time.Second, evictionRate, false, 7 * time.Second},
-		"its turn":                       {12 * time.Second, 10 * time.Second, evictionRate, true, 0},
-		"slowly":                         {12 * time.Second, 10 * time.Second, secondaryEvictionRate, false, 90 * time.Second},
+		"just lost":                     {0, -1, evictionRate, false, restartGracePeriod},
+		"the first of its zone":         {restartGracePeriod, -1, evictionRate, true, 0},
+		"the first though all are lost": {restartGracePeriod, -1, 0, true, 0},
+		"the second waits for its turn": {4 * time.Second, 3 * time.Second, evictionRate, false, 7 * time.Second},
+		"its turn":                      {12 * time.Second, 10 * time.Second, evictionRate, true, 0},
+		"slowly": {12 * time.Second, 10 * time.Second, secondaryEvictionRate, false,
+			90 * time.Second},
 		"a zone left alone is looked at": {time.Hour, time.Hour, 0, false, nodeMonitorPeriod},
 	} {
 		last := time.Time{}
@@ -158,14 +175,16 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away longer than the grace period is: Ready becomes UnknownConditions, and
-// the taints follow.
+// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away
+// longer than the grace period is: Ready becomes UnknownConditions, and the taints follow.
 //
 // row: KSL-10
 func TestAFlapIsNotSeen(t *testing.T) {
 	const beat = 10 * time.Second // how often a kubelet renews its lease
 	node := func() *corev1.Node {
-		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+		return &corev1.Node{
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	}
 	for _, c := range []struct {
 		away time.Duration
@@ -191,7 +210,8 @@ func TestAFlapIsNotSeen(t *testing.T) {
 	}
 }
 
-// A node that never reported has its minute from when it was made, not from when the controllers began.
+// A node that never reported has its minute from when it was made, not from when the controllers
+// began.
 func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
@@ -211,7 +231,8 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		if silent, _ := IsUnreachable(h, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
-		if again := UpdateHealth(h, Heartbeat{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime != h.ProbeTime {
+		if again := UpdateHealth(h, Heartbeat{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime !=
+			h.ProbeTime {
 			t.Errorf("%s: the next look counts from %v, not %v", c.name, again.ProbeTime, h.ProbeTime)
 		}
 	}

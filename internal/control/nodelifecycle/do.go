@@ -1,7 +1,9 @@
-// Package nodelifecycle notices silent nodes: it marks them UnknownConditions, taints nodes as their conditions ask, and marks the Pods of lost nodes not ready.
+// Package nodelifecycle notices silent nodes: it marks them UnknownConditions, taints nodes as
+// their conditions ask, and marks the Pods of lost nodes not ready.
 //
-// Chapter 9, pressed. In: nodes and their leases. Out: node conditions and taints, Ready=False on Pods of nodes that are not ready.
-// Times are our own: a node's clock is never trusted, only that its lease or status changed.
+// In: nodes and their leases. Out: node conditions and taints, Ready=False on Pods of nodes that
+// are not ready. Times are our own: a node's clock is never trusted, only that its lease or status
+// changed.
 package nodelifecycle
 
 import (
@@ -48,8 +50,12 @@ type controller struct {
 // New makes the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
-	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{}, unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{}}
-	_ = c.pods.AddIndexers(cache.Indexers{ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
+	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(),
+		pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{},
+		unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{}}
+	_ = c.pods.AddIndexers(
+		cache.Indexers{
+			ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
 	q := controllerruntime.NewQueue("nodelifecycle", 2, c.syncNode)
 	q.WatchByKey(nodes.Informer())
 	q.Watch(lease.Informer(), func(old, cur runtime.Object) []string {
@@ -99,7 +105,8 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 	return again, nil
 }
 
-// evictionTurn tells whether Pods may be driven off the node now, and else when to ask again; 0: never, as things are.
+// evictionTurn tells whether Pods may be driven off the node now, and else when to ask again; 0:
+// never, as things are.
 func (c *controller) evictionTurn(n *corev1.Node, now time.Time) (bool, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +164,8 @@ func (c *controller) markUnknown(ctx context.Context, n *corev1.Node) (*corev1.N
 	if !changed {
 		return n, nil
 	}
-	c.controllerContext.Recorder.Event(n, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", n.Name))
+	c.controllerContext.Recorder.Event(n, corev1.EventTypeNormal,
+		"NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", n.Name))
 	n = n.DeepCopy()
 	n.Status.Conditions = conditions
 	return c.controllerContext.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
@@ -171,11 +179,13 @@ func (c *controller) writeTaints(ctx context.Context, n *corev1.Node, taints []c
 	if err != nil {
 		return err
 	}
-	_, err = c.controllerContext.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = c.controllerContext.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	return err
 }
 
-// markPodsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while nobody watches their probes.
+// markPodsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while
+// nobody watches their probes.
 func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 	pods, err := c.pods.GetIndexer().ByIndex(ByNode, node)
 	if err != nil {
@@ -188,14 +198,19 @@ func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 			if cond.Type != corev1.PodReady || cond.Status != corev1.ConditionTrue {
 				continue
 			}
-			body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, p.UID, metav1.Now().UTC().Format(time.RFC3339))
-			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+			body := fmt.Sprintf(
+				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
+					`"lastTransitionTime":%q}]}}`, p.UID, metav1.Now().UTC().Format(time.RFC3339))
+			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
+				types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 			if err != nil && !apierrors.IsNotFound(err) {
 				failed = append(failed, err)
 				continue
 			}
 			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
-			c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
+			c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
+				journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready",
+					Message: "node " + node + " is not ready"})
 		}
 	}
 	return errors.Join(failed...)

@@ -7,7 +7,8 @@ import (
 	"k8s.io/component-helpers/node/topology"
 )
 
-// How fast Pods are driven off nodes that are not ready, as kube-controller-manager has it unless told otherwise.
+// How fast Pods are driven off nodes that are not ready, as kube-controller-manager has it unless
+// told otherwise.
 const (
 	evictionRate          = 0.1  // nodes a second of each zone (--node-eviction-rate)
 	secondaryEvictionRate = 0.01 // of a large zone that is disrupted (--secondary-node-eviction-rate)
@@ -15,24 +16,30 @@ const (
 	minUnhealthyNodes     = 3    // nodes not ready that a disrupted zone has at least
 	largeClusterSize      = 50   // nodes up to which a disrupted zone is left alone (--large-cluster-size-threshold)
 
-	// restartGracePeriod is how long after the taint that keeps new Pods away the one follows that drives out those that are there.
+	// restartGracePeriod is how long after the taint that keeps new Pods away the one follows that
+	// drives out those that are there.
 	restartGracePeriod = time.Second
-	// zoneRecountPeriod is how old the count of the zones' nodes may be: a look at each lost node of many would count all of them.
+	// zoneRecountPeriod is how old the count of the zones' nodes may be: a look at each lost node
+	// of many would count all of them.
 	zoneRecountPeriod = restartGracePeriod / 4
-	// nodeMonitorPeriod is when a zone that is left alone is looked at again (--node-monitor-period).
+	// nodeMonitorPeriod is when a zone that is left alone is looked at again
+	// (--node-monitor-period).
 	nodeMonitorPeriod = 5 * time.Second
 )
 
 // Zone is how many nodes of a zone are ready and not.
 type Zone struct{ Ready, NotReady int }
 
-// ZoneOf names the zone of a node by its labels of region and zone; empty without them: such nodes are a zone of their own.
+// ZoneOf names the zone of a node by its labels of region and zone; empty without them: such nodes
+// are a zone of their own.
 func ZoneOf(n *corev1.Node) string { return topology.GetZoneKey(n) }
 
-// excludeDisruptionLabel is the label of nodes that are not counted where a zone is judged by how many of its nodes are ready.
+// excludeDisruptionLabel is the label of nodes that are not counted where a zone is judged by how
+// many of its nodes are ready.
 const excludeDisruptionLabel = "node.kubernetes.io/exclude-disruption"
 
-// Zones counts the nodes of every zone, but for those excluded. A node that has not told whether it is ready is not.
+// Zones counts the nodes of every zone, but for those excluded. A node that has not told whether it
+// is ready is not.
 func Zones(nodes []*corev1.Node) map[string]Zone {
 	out := map[string]Zone{}
 	for _, n := range nodes {
@@ -51,8 +58,9 @@ func Zones(nodes []*corev1.Node) map[string]Zone {
 	return out
 }
 
-// EvictionRate is how many nodes of a zone may have their Pods driven out per second; 0 is none. Where no node of any zone is ready the fault is probably the network's, or
-// the control plane's own, and nobody is driven anywhere.
+// EvictionRate is how many nodes of a zone may have their Pods driven out per second; 0 is none.
+// Where no node of any zone is ready the fault is probably the network's, or the control plane's
+// own, and nobody is driven anywhere.
 func EvictionRate(zones map[string]Zone, name string) float64 {
 	z, alive := zones[name], false
 	for _, other := range zones {
@@ -71,8 +79,9 @@ func EvictionRate(zones map[string]Zone, name string) float64 {
 	return 0
 }
 
-// EvictionTurn tells whether the Pods of a node that is not ready since the given time may be driven out now, and else when to ask again. last is when that was done to a node
-// of its zone; the first node of a zone does not wait for what has happened to others.
+// EvictionTurn tells whether the Pods of a node that is not ready since the given time may be
+// driven out now, and else when to ask again. last is when that was done to a node of its zone; the
+// first node of a zone does not wait for what has happened to others.
 func EvictionTurn(since, last time.Time, rate float64, now time.Time) (bool, time.Duration) {
 	if left := since.Add(restartGracePeriod).Sub(now); left > 0 {
 		return false, left

@@ -17,7 +17,8 @@ type In struct {
 	Claim   func(ns, name string) *v1.PersistentVolumeClaim // nil: not there
 }
 
-// Step is the next thing to do for a claim or volume: at most one write, and something to tell. What is written shows up again and leads to the step after.
+// Step is the next thing to do for a claim or volume: at most one write, and something to tell.
+// What is written shows up again and leads to the step after.
 type Step struct {
 	Volume       *v1.PersistentVolume      // spec and metadata to write
 	VolumeStatus *v1.PersistentVolume      // status to write
@@ -37,7 +38,8 @@ func ForClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	v := in.Volumes[c.Spec.VolumeName]
 	switch {
 	case completed && c.Spec.VolumeName == "":
-		return lostClaim(c, "ClaimLost", "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+		return lostClaim(c, "ClaimLost",
+			"Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
 	case completed && v == nil:
 		return lostClaim(c, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	case completed && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != c.UID:
@@ -50,13 +52,15 @@ func ForClaim(c *v1.PersistentVolumeClaim, in In) Step {
 		return Step{} // it may come
 	case v.Spec.ClaimRef == nil:
 		if why := bindingMismatch(v, c); why != "" {
-			return eventStep(v1.EventTypeWarning, "VolumeMismatch", fmt.Sprintf("Cannot bind to requested volume %q: %s", v.Name, why))
+			return eventStep(v1.EventTypeWarning,
+				"VolumeMismatch", fmt.Sprintf("Cannot bind to requested volume %q: %s", v.Name, why))
 		}
 		return bindVolume(v, c)
 	case volume.IsVolumeBoundToClaim(v, c):
 		return bindVolume(v, c)
 	}
-	return eventStep(v1.EventTypeWarning, "FailedBinding", fmt.Sprintf("volume %q already bound to a different claim.", v.Name))
+	return eventStep(v1.EventTypeWarning, "FailedBinding", fmt.Sprintf("volume %q already bound to a different claim.",
+		v.Name))
 }
 
 func lostClaim(c *v1.PersistentVolumeClaim, reason, message string) Step {
@@ -69,7 +73,8 @@ func lostClaim(c *v1.PersistentVolumeClaim, reason, message string) Step {
 	return s
 }
 
-// bindingMismatch says why a volume that a claim asks for by name cannot serve it; empty when it can.
+// bindingMismatch says why a volume that a claim asks for by name cannot serve it; empty when it
+// can.
 func bindingMismatch(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) string {
 	want, have := c.Spec.Resources.Requests[v1.ResourceStorage], v.Spec.Capacity[v1.ResourceStorage]
 	switch {
@@ -93,7 +98,8 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 			candidates = append(candidates, v)
 		}
 	}
-	waits := in.Class != nil && in.Class.VolumeBindingMode != nil && *in.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	waits := in.Class != nil && in.Class.VolumeBindingMode != nil &&
+		*in.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	v, err := volume.FindMatchingVolume(c, candidates, nil, nil, waits, true)
 	class := volume.GetPersistentVolumeClaimClass(c)
 	switch {
@@ -102,20 +108,28 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	case v != nil:
 		return bindVolume(v, c)
 	case waits && !volume.IsDelayBindingProvisioning(c):
-		return eventStep(v1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+		return eventStep(v1.EventTypeNormal, "WaitForFirstConsumer",
+			"waiting for first consumer to be created before binding")
 	case class == "":
-		return eventStep(v1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
+		return eventStep(v1.EventTypeNormal, "FailedBinding",
+			"no persistent volumes available for this claim and no storage class is set")
 	case in.Class == nil:
-		return eventStep(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("storageclass.storage.k8s.io %q not found", class))
+		return eventStep(v1.EventTypeWarning,
+			"ProvisioningFailed", fmt.Sprintf("storageclass.storage.k8s.io %q not found", class))
 	case in.Class.Provisioner == volume.NotSupportedProvisioner:
-		return eventStep(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("no volume plugin matched name: %s", in.Class.Provisioner))
+		return eventStep(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("no volume plugin matched name: %s",
+			in.Class.Provisioner))
 	}
 	return provisionClaim(c, in.Class.Provisioner)
 }
 
 // provisionClaim asks a provisioner outside for a volume.
 func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
-	s := eventStep(v1.EventTypeNormal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.", provisioner))
+	s := eventStep(v1.EventTypeNormal,
+		"ExternalProvisioning",
+		fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' or manually by the "+
+			"system administrator. If volume creation is delayed, please verify that the provisioner is running and "+
+			"correctly registered.", provisioner))
 	if c.Annotations[volume.AnnStorageProvisioner] != provisioner {
 		s.Claim = c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, volume.AnnBetaStorageProvisioner, provisioner)
@@ -124,7 +138,8 @@ func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
 	return s
 }
 
-// bindVolume is the next write that makes a volume and a claim each other's: the volume first, so that nobody else takes it.
+// bindVolume is the next write that makes a volume and a claim each other's: the volume first, so
+// that nobody else takes it.
 func bindVolume(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) Step {
 	changed, dirty, err := volume.GetBindVolumeToClaim(v, c)
 	switch {
@@ -158,8 +173,8 @@ func withPhase(v *v1.PersistentVolume, phase v1.PersistentVolumePhase, message s
 	return d
 }
 
-// ForVolume says what a volume needs next: it is free, somebody's, or its claim is gone. One that is being deleted is
-// followed as well: its protection ends with the phase Bound.
+// ForVolume says what a volume needs next: it is free, somebody's, or its claim is gone. One that
+// is being deleted is followed as well: its protection ends with the phase Bound.
 func ForVolume(v *v1.PersistentVolume, in In) Step {
 	ref := v.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
@@ -174,7 +189,8 @@ func ForVolume(v *v1.PersistentVolume, in In) Step {
 		return release(v)
 	case c.Spec.VolumeName == "" || c.Spec.VolumeName == v.Name:
 		return Step{} // the claim's steps go on
-	case metav1.HasAnnotation(v.ObjectMeta, volume.AnnDynamicallyProvisioned) && v.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete:
+	case metav1.HasAnnotation(v.ObjectMeta, volume.AnnDynamicallyProvisioned) &&
+		v.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete:
 		return release(v)
 	}
 	d := v.DeepCopy() // the claim is bound elsewhere
@@ -187,8 +203,9 @@ func ForVolume(v *v1.PersistentVolume, in In) Step {
 	return Step{Volume: d}
 }
 
-// release marks a volume whose claim is gone, and reclaims it as far as that is done here: Retain keeps it, a provisioner outside deletes what it made. There is no
-// plugin that deletes or recycles any other volume, which is said.
+// release marks a volume whose claim is gone, and reclaims it as far as that is done here: Retain
+// keeps it, a provisioner outside deletes what it made. There is no plugin that deletes or recycles
+// any other volume, which is said.
 func release(v *v1.PersistentVolume) Step {
 	switch {
 	case v.Status.Phase == v1.VolumeFailed:
@@ -208,7 +225,9 @@ func release(v *v1.PersistentVolume) Step {
 		if v.Spec.CSI != nil || metav1.HasAnnotation(v.ObjectMeta, volume.AnnDynamicallyProvisioned) {
 			return Step{}
 		}
-		return fail("VolumeFailedDelete", fmt.Sprintf("error getting deleter volume plugin for volume %q: no deletable volume plugin matched", v.Name))
+		return fail("VolumeFailedDelete",
+			fmt.Sprintf("error getting deleter volume plugin for volume %q: no deletable volume plugin matched",
+				v.Name))
 	case v1.PersistentVolumeReclaimRecycle:
 		return fail("VolumeFailedRecycle", "No recycler plugin found for the volume!")
 	}

@@ -19,8 +19,10 @@ func storageOf(size string) v1.ResourceList {
 
 func claim(change ...func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim {
 	class := "c"
-	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "ns", UID: "u"}, Spec: v1.PersistentVolumeClaimSpec{
-		StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: storageOf("1Gi")}}}
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "ns", UID: "u"},
+		Spec: v1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources: v1.VolumeResourceRequirements{Requests: storageOf("1Gi")}}}
 	for _, f := range change {
 		f(c)
 	}
@@ -28,8 +30,10 @@ func claim(change ...func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim 
 }
 
 func vol(name, size string, change ...func(*v1.PersistentVolume)) *v1.PersistentVolume {
-	v := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
-		Spec: v1.PersistentVolumeSpec{StorageClassName: "c", Capacity: storageOf(size), AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}}}
+	v := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
+		Spec: v1.PersistentVolumeSpec{StorageClassName: "c", Capacity: storageOf(size),
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}}}
 	for _, f := range change {
 		f(v)
 	}
@@ -43,11 +47,14 @@ func given(name, uid string) func(*v1.PersistentVolume) {
 }
 
 func class(provisioner string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Provisioner: provisioner, VolumeBindingMode: &mode}
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Provisioner: provisioner,
+		VolumeBindingMode: &mode}
 }
 
-// settle takes steps until there is nothing more to write, and prints claim, volumes and the last thing told.
-func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, class *storagev1.StorageClass, volumes ...*v1.PersistentVolume) string {
+// settle takes steps until there is nothing more to write, and prints claim, volumes and the last
+// thing told.
+func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	volumes ...*v1.PersistentVolume) string {
 	told := ""
 	for range 20 {
 		in := In{Volumes: map[string]*v1.PersistentVolume{}, Ordered: volumes, Class: class}
@@ -116,24 +123,45 @@ func TestClaimsFindVolumes(t *testing.T) {
 		volumes []*v1.PersistentVolume
 		want    string
 	}{
-		"the smallest that fits":         {claim(), class(local, now), []*v1.PersistentVolume{vol("large", "9Gi"), vol("fit", "2Gi"), vol("small", "1Mi")}, `claim Bound "fit", large Available "", fit Bound "data", small Available ""`},
-		"kept for it by hand":            {claim(), class(local, now), []*v1.PersistentVolume{vol("mine", "9Gi", given("data", "")), vol("fit", "1Gi")}, `claim Bound "mine", mine Bound "data", fit Available ""`},
-		"named by the claim":             {claim(named("v")), class(local, now), []*v1.PersistentVolume{vol("v", "2Gi")}, `claim Bound "v", v Bound "data"`},
-		"both name each other":           {claim(named("v")), class(local, now), []*v1.PersistentVolume{vol("v", "2Gi", given("data", ""))}, `claim Bound "v", v Bound "data"`},
-		"named, but another's":           {claim(named("v")), class(local, now), []*v1.PersistentVolume{vol("v", "2Gi", given("x", "y"))}, `claim  "v", v Available "x": FailedBinding`},
-		"named, but too small":           {claim(named("v")), class(local, now), []*v1.PersistentVolume{vol("v", "1Mi")}, `claim  "v", v Available "": VolumeMismatch`},
-		"named, not there yet":           {claim(named("v")), class(local, now), nil, `claim  "v"`},
-		"waits for a Pod":                {claim(), class(local, later), []*v1.PersistentVolume{vol("v", "2Gi")}, `claim  "", v Available "": WaitForFirstConsumer`},
-		"begun by the scheduler":         {claim(), class(local, later), []*v1.PersistentVolume{vol("v", "2Gi", given("data", "u"))}, `claim Bound "v", v Bound "data"`},
-		"nothing to be had":              {claim(), class(local, now), nil, `claim  "": ProvisioningFailed`},
-		"no such class":                  {claim(), nil, nil, `claim  "": ProvisioningFailed`},
-		"no class at all":                {claim(func(c *v1.PersistentVolumeClaim) { *c.Spec.StorageClassName = "" }), nil, nil, `claim  "": FailedBinding`},
-		"made outside":                   {claim(), class("csi.example", now), nil, `claim  "": ExternalProvisioning`},
-		"made outside, for a node":       {claim(selected), class("csi.example", later), nil, `claim  "": ExternalProvisioning`},
-		"made outside, but not yet":      {claim(), class("csi.example", later), nil, `claim  "": WaitForFirstConsumer`},
-		"another access mode":            {claim(), class(local, now), []*v1.PersistentVolume{vol("v", "2Gi", func(v *v1.PersistentVolume) { v.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany} })}, `claim  "", v Available "": ProvisioningFailed`},
-		"bound, volume gone":             {claim(named("v"), completed), class(local, now), nil, `claim Lost "v": ClaimLost`},
-		"bound, volume given to another": {claim(named("v"), completed), class(local, now), []*v1.PersistentVolume{vol("v", "2Gi", given("data", "other"))}, `claim Lost "v", v Available "data": ClaimMisbound`},
+		"the smallest that fits": {claim(), class(local, now),
+			[]*v1.PersistentVolume{vol("large", "9Gi"), vol("fit", "2Gi"), vol("small", "1Mi")},
+			`claim Bound "fit", large Available "", fit Bound "data", small Available ""`},
+		"kept for it by hand": {claim(), class(local, now),
+			[]*v1.PersistentVolume{vol("mine", "9Gi", given("data", "")), vol("fit", "1Gi")},
+			`claim Bound "mine", mine Bound "data", fit Available ""`},
+		"named by the claim": {claim(named("v")), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi")}, `claim Bound "v", v Bound "data"`},
+		"both name each other": {claim(named("v")), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", ""))}, `claim Bound "v", v Bound "data"`},
+		"named, but another's": {claim(named("v")), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi", given("x", "y"))}, `claim  "v", v Available "x": FailedBinding`},
+		"named, but too small": {claim(named("v")), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "1Mi")}, `claim  "v", v Available "": VolumeMismatch`},
+		"named, not there yet": {claim(named("v")), class(local, now), nil, `claim  "v"`},
+		"waits for a Pod": {claim(), class(local, later), []*v1.PersistentVolume{vol("v", "2Gi")},
+			`claim  "", v Available "": WaitForFirstConsumer`},
+		"begun by the scheduler": {claim(), class(local, later),
+			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", "u"))}, `claim Bound "v", v Bound "data"`},
+		"nothing to be had": {claim(), class(local, now), nil, `claim  "": ProvisioningFailed`},
+		"no such class":     {claim(), nil, nil, `claim  "": ProvisioningFailed`},
+		"no class at all": {claim(func(c *v1.PersistentVolumeClaim) { *c.Spec.StorageClassName = "" }),
+			nil, nil, `claim  "": FailedBinding`},
+		"made outside": {claim(), class("csi.example", now), nil, `claim  "": ExternalProvisioning`},
+		"made outside, for a node": {claim(selected), class("csi.example", later), nil,
+			`claim  "": ExternalProvisioning`},
+		"made outside, but not yet": {claim(), class("csi.example", later), nil,
+			`claim  "": WaitForFirstConsumer`},
+		"another access mode": {claim(), class(local, now),
+			[]*v1.PersistentVolume{
+				vol("v", "2Gi",
+					func(v *v1.PersistentVolume) {
+						v.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}
+					})}, `claim  "", v Available "": ProvisioningFailed`},
+		"bound, volume gone": {claim(named("v"), completed), class(local, now), nil,
+			`claim Lost "v": ClaimLost`},
+		"bound, volume given to another": {claim(named("v"), completed), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", "other"))},
+			`claim Lost "v", v Available "data": ClaimMisbound`},
 	} {
 		if got := settle(t, x.c, x.class, x.volumes...); got != x.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, x.want)
@@ -159,21 +187,32 @@ func TestVolumesWithoutClaim(t *testing.T) {
 		c    *v1.PersistentVolumeClaim
 		want string
 	}{
-		"new":                                    {vol("v", "1Gi", func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumePending }), nil, "Available"},
-		"kept for a claim":                       {vol("v", "1Gi", given("data", "")), nil, "Available for data"},
-		"its claim is there":                     {vol("v", "1Gi", given("data", "u")), claim(), "Available for data"},
-		"claim gone, retain":                     {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
-		"claim made anew":                        {vol("v", "1Gi", given("data", "old"), policy(v1.PersistentVolumeReclaimRetain)), claim(), "Released for data"},
-		"claim gone, made by CSI":                {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete), provisioned), nil, "Released for data"},
-		"claim gone, cannot":                     {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete)), nil, "Failed for data: VolumeFailedDelete"},
-		"claim gone, recycle":                    {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRecycle)), nil, "Failed for data: VolumeFailedRecycle"},
-		"claim bound elsewhere":                  {vol("v", "1Gi", given("data", "u"), byUs), elsewhere, "Available"},
-		"being deleted, claim gone":              {vol("v", "1Gi", given("data", "u"), bound, leaving, policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
-		"being deleted, claim gone, cannot":      {vol("v", "1Gi", given("data", "u"), bound, leaving, policy(v1.PersistentVolumeReclaimDelete)), nil, "Released for data"},
-		"being deleted, claim there":             {vol("v", "1Gi", given("data", "u"), bound, leaving), claim(), "Bound for data"},
-		"being deleted, claim bound elsewhere":   {vol("v", "1Gi", given("data", "u"), bound, leaving, byUs), elsewhere, "Available"},
+		"new": {
+			vol("v", "1Gi", func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumePending }), nil, "Available"},
+		"kept for a claim":   {vol("v", "1Gi", given("data", "")), nil, "Available for data"},
+		"its claim is there": {vol("v", "1Gi", given("data", "u")), claim(), "Available for data"},
+		"claim gone, retain": {vol("v", "1Gi", given("data", "u"),
+			policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
+		"claim made anew": {vol("v", "1Gi", given("data", "old"),
+			policy(v1.PersistentVolumeReclaimRetain)), claim(), "Released for data"},
+		"claim gone, made by CSI": {vol("v", "1Gi", given("data", "u"),
+			policy(v1.PersistentVolumeReclaimDelete), provisioned), nil, "Released for data"},
+		"claim gone, cannot": {vol("v", "1Gi", given("data", "u"),
+			policy(v1.PersistentVolumeReclaimDelete)), nil, "Failed for data: VolumeFailedDelete"},
+		"claim gone, recycle": {vol("v", "1Gi", given("data", "u"),
+			policy(v1.PersistentVolumeReclaimRecycle)), nil, "Failed for data: VolumeFailedRecycle"},
+		"claim bound elsewhere": {vol("v", "1Gi", given("data", "u"), byUs), elsewhere, "Available"},
+		"being deleted, claim gone": {vol("v", "1Gi", given("data", "u"), bound, leaving,
+			policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
+		"being deleted, claim gone, cannot": {vol("v", "1Gi", given("data", "u"), bound, leaving,
+			policy(v1.PersistentVolumeReclaimDelete)), nil, "Released for data"},
+		"being deleted, claim there": {vol("v", "1Gi", given("data", "u"), bound, leaving), claim(),
+			"Bound for data"},
+		"being deleted, claim bound elsewhere": {vol("v", "1Gi", given("data", "u"), bound, leaving, byUs), elsewhere,
+			"Available"},
 		"being deleted, its reference was taken": {vol("v", "1Gi", bound, leaving), nil, "Available"},
-		"elsewhere, by hand":                     {vol("v", "1Gi", given("data", "u")), elsewhere, "Available for data"},
+		"elsewhere, by hand": {vol("v", "1Gi", given("data", "u")), elsewhere,
+			"Available for data"},
 	} {
 		told := ""
 		for range 5 {

@@ -1,7 +1,10 @@
-// Package persistentvolumebinder binds PersistentVolumeClaims to PersistentVolumes, and marks volumes whose claim is gone.
+// Package persistentvolumebinder binds PersistentVolumeClaims to PersistentVolumes, and marks
+// volumes whose claim is gone.
 //
-// Chapter between the chapters. Each look at a claim or volume leads to one write at most (Step); what was written shows up and leads to the next. Claims that wait
-// for a Pod are the scheduler's to give a volume: here only what it began is finished. One worker: two claims never take one volume.
+// Each look at a claim or volume leads to one write at most (Step);
+// what was written shows up and leads to the next. Claims that wait for a Pod are the scheduler's
+// to give a volume: here only what it began is finished. One worker: two claims never take one
+// volume.
 //
 // In: claims, volumes, classes. Out: claimRef, volumeName, phases, events with upstream's texts.
 package persistentvolumebinder
@@ -43,7 +46,8 @@ type controller struct {
 // New makes the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
-	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(), store.StorageClasses().Lister()}
+	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
+		store.StorageClasses().Lister()}
 	q := controllerruntime.NewQueue("volumebinding", 1, c.syncHandler)
 	q.Watch(core.PersistentVolumeClaims().Informer(), func(old, cur runtime.Object) []string {
 		var keys []string
@@ -70,7 +74,9 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 			return append(keys, claimKey+ref.Namespace+"/"+ref.Name)
 		}
 		return append(keys, c.pendingClaims(func(claim *v1.PersistentVolumeClaim) bool {
-			return claim.Spec.VolumeName == v.Name || claim.Spec.VolumeName == "" && volume.GetPersistentVolumeClaimClass(claim) == volume.GetPersistentVolumeClass(v)
+			return claim.Spec.VolumeName == v.Name ||
+				claim.Spec.VolumeName == "" &&
+					volume.GetPersistentVolumeClaimClass(claim) == volume.GetPersistentVolumeClass(v)
 		})...)
 	})
 	q.Watch(store.StorageClasses().Informer(), func(_, cur runtime.Object) []string {
@@ -174,7 +180,8 @@ func (c *controller) do(ctx context.Context, about runtime.Object, s Step) error
 	case s.Claim != nil:
 		_, err = core.PersistentVolumeClaims(s.Claim.Namespace).Update(ctx, s.Claim, metav1.UpdateOptions{})
 	case s.ClaimStatus != nil:
-		_, err = core.PersistentVolumeClaims(s.ClaimStatus.Namespace).UpdateStatus(ctx, s.ClaimStatus, metav1.UpdateOptions{})
+		_, err = core.PersistentVolumeClaims(s.ClaimStatus.Namespace).UpdateStatus(ctx, s.ClaimStatus,
+			metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return controllerruntime.IgnoreNotFound(err)

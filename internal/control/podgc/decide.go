@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TerminatedPodThreshold is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
+// TerminatedPodThreshold is how many ended Pods are kept before the oldest are removed (upstream's
+// --terminated-pod-gc-threshold).
 const TerminatedPodThreshold = 12500
 
 // QuarantineTime is how long a node must have been missing before its Pods are given up.
@@ -24,7 +25,8 @@ type In struct {
 	Quarantine time.Duration
 }
 
-// Removal is one Pod to remove and why. Fail says that it must be marked Failed first, for whoever counts its end.
+// Removal is one Pod to remove and why. Fail says that it must be marked Failed first, for whoever
+// counts its end.
 type Removal struct {
 	Pod     *corev1.Pod
 	Reason  string
@@ -35,7 +37,8 @@ type Removal struct {
 // noNode is the message of a Pod whose node is gone.
 const noNode = "PodGC: node no longer exists"
 
-// Next returns the Pods to remove, each once, and the nodes that are missing now with the time since when.
+// Next returns the Pods to remove, each once, and the nodes that are missing now with the time
+// since when.
 func Next(in In) ([]Removal, map[string]time.Time) {
 	missing := map[string]time.Time{}
 	var out []Removal
@@ -57,14 +60,16 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			out = append(out, Removal{p, "unscheduled", "PodGC: unscheduled Pod is terminating", false})
 		case p.DeletionTimestamp != nil && outOfService(in.Nodes[p.Spec.NodeName]):
 			out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node has the out-of-service taint", true})
-		case p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded):
+		case p.DeletionTimestamp == nil &&
+			(p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded):
 			ended = append(ended, p)
 		}
 	}
 	return append(out, oldestTerminated(ended, in.TerminatedThreshold)...), missing
 }
 
-// wait is how long the next look can wait: until a missing node's quarantine ends, at most the usual period.
+// wait is how long the next look can wait: until a missing node's quarantine ends, at most the
+// usual period.
 func wait(in In, missing map[string]time.Time) time.Duration {
 	next := gcCheckPeriod
 	for _, since := range missing {

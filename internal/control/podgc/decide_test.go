@@ -38,7 +38,8 @@ func TestNodeMustBeMissingForAWhile(t *testing.T) {
 // row: CTL-20
 func TestUnplacedAndEndingGoes(t *testing.T) {
 	now := metav1.NewTime(t0)
-	if got, _ := Next(In{Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}}, Now: t0}); len(got) != 1 || got[0].Fail {
+	if got, _ := Next(In{Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}}, Now: t0}); len(
+		got) != 1 || got[0].Fail {
 		t.Fatal(got)
 	}
 }
@@ -47,7 +48,10 @@ func TestUnplacedAndEndingGoes(t *testing.T) {
 func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 5 {
-		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), CreationTimestamp: metav1.NewTime(t0.Add(-time.Duration(i) * time.Hour))}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
+		pods = append(pods,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i),
+				CreationTimestamp: metav1.NewTime(t0.Add(-time.Duration(i) * time.Hour))},
+				Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	}
 	got, _ := Next(In{Pods: pods, TerminatedThreshold: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
@@ -55,13 +59,15 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	}
 }
 
-// A Pod that is to end on a node which does not come back goes when somebody says so by the taint; not while the node is ready, nor without the wish.
+// A Pod that is to end on a node which does not come back goes when somebody says so by the taint;
+// not while the node is ready, nor without the wish.
 //
 // row: CTL-21
 func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {
 	now := metav1.NewTime(t0)
 	node := func(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
-		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
 	out := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
 	for _, c := range []struct {
@@ -76,12 +82,15 @@ func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {
 		{"no taint", node(corev1.ConditionUnknown), &now, false},
 		{"not ending", node(corev1.ConditionUnknown, out), nil, false},
 	} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", DeletionTimestamp: c.ending}, Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", DeletionTimestamp: c.ending},
+			Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 		got, _ := Next(In{Pods: []*corev1.Pod{p}, Nodes: map[string]*corev1.Node{"n": c.node}, Now: t0})
 		if (len(got) == 1) != c.goes {
 			t.Errorf("%s: %+v", c.name, got)
 		}
-		if c.goes && len(got) == 1 && (got[0].Reason != "DeletionByPodGC" || got[0].Message != "PodGC: node has the out-of-service taint" || !got[0].Fail) {
+		if c.goes && len(got) == 1 &&
+			(got[0].Reason != "DeletionByPodGC" || got[0].Message != "PodGC: node has the out-of-service taint" ||
+				!got[0].Fail) {
 			t.Errorf("%s: %+v", c.name, got[0])
 		}
 	}

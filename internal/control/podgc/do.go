@@ -1,6 +1,8 @@
-// Package podgc removes Pods that nobody else will: on nodes that are gone, deleted before they were placed, or ended long ago.
+// Package podgc removes Pods that nobody else will: on nodes that are gone, deleted before they
+// were placed, or ended long ago.
 //
-// Chapter 10, ended. In: Pods, nodes. Out: Failed status with its reason where somebody counts the end, then removal with grace zero.
+// In: Pods, nodes. Out: Failed status with its reason where somebody counts the end, then removal
+// with grace zero.
 package podgc
 
 import (
@@ -53,7 +55,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 }
 
 func (c *controller) gc(ctx context.Context, _ string) (time.Duration, error) {
-	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, TerminatedThreshold: TerminatedPodThreshold, Now: time.Now(), Quarantine: cmp.Or(c.controllerContext.NodeQuarantine, QuarantineTime)}
+	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, TerminatedThreshold: TerminatedPodThreshold,
+		Now: time.Now(), Quarantine: cmp.Or(c.controllerContext.NodeQuarantine, QuarantineTime)}
 	var err error
 	if in.Pods, err = c.pods.List(labels.Everything()); err != nil {
 		return 0, err
@@ -78,7 +81,8 @@ func (c *controller) gc(ctx context.Context, _ string) (time.Duration, error) {
 func (c *controller) remove(ctx context.Context, r Removal) error {
 	p := r.Pod
 	if r.Fail {
-		if _, err := c.controllerContext.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == noNode {
+		if _, err := c.controllerContext.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName,
+			metav1.GetOptions{}); err == nil && r.Message == noNode {
 			return nil // the cache was behind: the node is there
 		}
 		if err := controllerruntime.IgnoreNotFound(c.fail(ctx, r)); err != nil {
@@ -86,9 +90,11 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 			return err
 		}
 	}
-	c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
+	c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
+		journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
 	zero := int64(0)
-	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if apierrors.IsConflict(err) {
 		return nil // another Pod of that name
 	}
@@ -103,5 +109,6 @@ func (c *controller) fail(ctx context.Context, r Removal) error {
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
-	return controllerruntime.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.SetCondition(ctx, c.controllerContext.Client, p)
+	return controllerruntime.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.SetCondition(ctx,
+		c.controllerContext.Client, p)
 }

@@ -29,7 +29,8 @@ func TestRemovalsAreCounted(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"force_delete_pods_total reason=orphaned", "force_delete_pods_total reason=out-of-service", "force_delete_pods_total reason=terminated",
+		"force_delete_pods_total reason=orphaned", "force_delete_pods_total reason=out-of-service",
+		"force_delete_pods_total reason=terminated",
 		"force_delete_pods_total reason=unscheduled", "force_delete_pod_errors_total reason=terminated",
 	} {
 		if got["pod_gc_collector_"+want] != 1 {

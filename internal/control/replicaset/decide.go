@@ -18,7 +18,8 @@ const burst = 500
 type In struct {
 	Set  *appsv1.ReplicaSet
 	Pods []*corev1.Pod
-	// Siblings is how many Pods of the same workload run on a node; the more, the rather one of them goes.
+	// Siblings is how many Pods of the same workload run on a node; the more, the rather one of
+	// them goes.
 	Siblings map[string]int
 	Now      time.Time
 }
@@ -63,8 +64,9 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// rankPodsToDelete orders Pods by who goes first (upstream's order): unassigned, then Pending before Unknown before Running, then not ready, then lower deletion
-// cost, then nodes with more siblings, then ready for a shorter time (by powers of two), then more restarts, then younger.
+// rankPodsToDelete orders Pods by who goes first (upstream's order): unassigned, then Pending
+// before Unknown before Running, then not ready, then lower deletion cost, then nodes with more
+// siblings, then ready for a shorter time (by powers of two), then more restarts, then younger.
 func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
 	sort.SliceStable(out, func(i, j int) bool {
@@ -72,7 +74,8 @@ func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time
 		for _, key := range []func(*corev1.Pod) int{
 			func(p *corev1.Pod) int { return boolRank(p.Spec.NodeName != "") },
 			func(p *corev1.Pod) int {
-				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] + 2*boolRank(p.Status.Phase == corev1.PodRunning)
+				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] +
+					2*boolRank(p.Status.Phase == corev1.PodRunning)
 			},
 			func(p *corev1.Pod) int { return boolRank(Ready(p)) },
 			deletionCost,
@@ -97,7 +100,8 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// logarithmicRank is the binary logarithm of seconds: ages that differ little rank alike, so that no Pod goes merely for being a moment younger.
+// logarithmicRank is the binary logarithm of seconds: ages that differ little rank alike, so that
+// no Pod goes merely for being a moment younger.
 func logarithmicRank(d time.Duration) int {
 	n := 0
 	for s := int64(d / time.Second); s > 0; s >>= 1 {
@@ -160,7 +164,8 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 		}
 		s.ReadyReplicas++
 		left := minReady
-		if !c.LastTransitionTime.IsZero() { // as upstream: while nobody tells since when it is ready it is not available
+		// as upstream: while nobody tells since when it is ready it is not available
+		if !c.LastTransitionTime.IsZero() {
 			left -= in.Now.Sub(c.LastTransitionTime.Time)
 		}
 		if minReady == 0 || left <= 0 {
@@ -180,7 +185,8 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 	return s, again
 }
 
-func conditions(have []appsv1.ReplicaSetCondition, failure error, tooMany bool, now metav1.Time) []appsv1.ReplicaSetCondition {
+func conditions(have []appsv1.ReplicaSetCondition, failure error, tooMany bool,
+	now metav1.Time) []appsv1.ReplicaSetCondition {
 	var out []appsv1.ReplicaSetCondition
 	known := false
 	for _, c := range have {
@@ -197,5 +203,6 @@ func conditions(have []appsv1.ReplicaSetCondition, failure error, tooMany bool, 
 	if tooMany {
 		reason = "FailedDelete"
 	}
-	return append(out, appsv1.ReplicaSetCondition{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: reason, Message: failure.Error(), LastTransitionTime: now})
+	return append(out, appsv1.ReplicaSetCondition{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue,
+		Reason: reason, Message: failure.Error(), LastTransitionTime: now})
 }

@@ -16,7 +16,8 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type podOption func(*corev1.Pod)
 
 func pod(name string, opts ...podOption) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(t0.Add(-time.Hour)), Labels: map[string]string{"app": "a"}},
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(t0.Add(-time.Hour)),
+		Labels: map[string]string{"app": "a"}},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	readyFor(time.Hour)(p)
 	for _, o := range opts {
@@ -27,7 +28,8 @@ func pod(name string, opts ...podOption) *corev1.Pod {
 
 func readyFor(d time.Duration) podOption {
 	return func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0.Add(-d))}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(t0.Add(-d))}}
 	}
 }
 
@@ -48,8 +50,9 @@ func aged(d time.Duration) podOption {
 }
 
 func set(n int32) *appsv1.ReplicaSet {
-	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 3}, Spec: appsv1.ReplicaSetSpec{Replicas: &n,
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}}}}
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 3},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &n,
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}}}}
 }
 
 func TestWhoGoesFirst(t *testing.T) {
@@ -62,7 +65,8 @@ func TestWhoGoesFirst(t *testing.T) {
 		{"pending before running", pod("first", pending), pod("then"), nil},
 		{"not ready before ready", pod("first", unready), pod("then"), nil},
 		{"cheap before dear", pod("first", cost("-5")), pod("then", cost("10")), nil},
-		{"crowded node before empty one", pod("first", on("full")), pod("then", on("empty")), map[string]int{"full": 3, "empty": 1}},
+		{"crowded node before empty one", pod("first", on("full")), pod("then", on("empty")),
+			map[string]int{"full": 3, "empty": 1}},
 		{"ready for a shorter time", pod("first", readyFor(time.Second)), pod("then", readyFor(time.Hour)), nil},
 		{"more restarts", pod("first", restarted(4)), pod("then", restarted(1)), nil},
 		{"younger", pod("first", aged(time.Second)), pod("then", aged(time.Hour)), nil},
@@ -94,10 +98,12 @@ func TestOnlyLivePodsCount(t *testing.T) {
 func TestStatusCountsAndWaitsForAvailability(t *testing.T) {
 	rs := set(4)
 	rs.Spec.MinReadySeconds = 10
-	in := In{Set: rs, Now: t0, Pods: []*corev1.Pod{pod("a", readyFor(time.Minute)), pod("b", readyFor(4*time.Second)), pod("c", unready), pod("d", ending)}}
+	in := In{Set: rs, Now: t0, Pods: []*corev1.Pod{pod("a", readyFor(time.Minute)), pod("b", readyFor(4*time.Second)),
+		pod("c", unready), pod("d", ending)}}
 	in.Pods[2].Labels = map[string]string{"other": "x"}
 	s, again := Status(in, nil)
-	if s.Replicas != 3 || s.ReadyReplicas != 2 || s.AvailableReplicas != 1 || s.FullyLabeledReplicas != 2 || *s.TerminatingReplicas != 1 || s.ObservedGeneration != 3 {
+	if s.Replicas != 3 || s.ReadyReplicas != 2 || s.AvailableReplicas != 1 || s.FullyLabeledReplicas != 2 ||
+		*s.TerminatingReplicas != 1 || s.ObservedGeneration != 3 {
 		t.Fatalf("%+v", s)
 	}
 	if again != 6*time.Second {
@@ -140,7 +146,8 @@ func TestPlanAlwaysReachesTheWantedNumber(t *testing.T) {
 	})
 }
 
-// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the Pod is not available, as upstream has it.
+// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the
+// Pod is not available, as upstream has it.
 func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		rs := set(1)

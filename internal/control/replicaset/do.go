@@ -1,7 +1,9 @@
-// Package replicaset keeps the wanted number of Pods of a ReplicaSet, or of a ReplicationController.
+// Package replicaset keeps the wanted number of Pods of a ReplicaSet, or of a
+// ReplicationController.
 //
-// Chapter 1, written: most Pods are written by it. In: ReplicaSets, Pods. Out: creations (slowly at first, so that a template that is refused is not
-// tried a thousand times), deletions by upstream's ranking, adoption and release, status.
+// Most Pods are written by it. In: ReplicaSets, Pods. Out: creations (slowly at first, so that a
+// template that is refused is not tried a thousand times), deletions by upstream's ranking,
+// adoption and release, status.
 package replicaset
 
 import (
@@ -40,9 +42,11 @@ func NewReplicationController(d controllerruntime.ControllerContext) controllerr
 	return newController(d, "replicationcontroller", replicationControllers{d, informer.Lister()}, informer.Informer())
 }
 
-func newController(d controllerruntime.ControllerContext, name string, f controllerKind, informer cache.SharedIndexInformer) controllerruntime.Runner {
+func newController(d controllerruntime.ControllerContext, name string, f controllerKind,
+	informer cache.SharedIndexInformer) controllerruntime.Runner {
 	pods := d.Informers.Core().V1().Pods().Informer()
-	c := &controller{d, f, pods, controllerruntime.PodControl{ControllerContext: d, Expectations: controllerruntime.NewExpectations(), Controller: name}}
+	c := &controller{d, f, pods, controllerruntime.PodControl{ControllerContext: d,
+		Expectations: controllerruntime.NewExpectations(), Controller: name}}
 	controllerruntime.IndexByController(pods)
 	q := controllerruntime.NewQueue(name, 5, c.syncReplicaSet)
 	q.WatchByKey(informer)
@@ -50,7 +54,8 @@ func newController(d controllerruntime.ControllerContext, name string, f control
 	return q
 }
 
-// podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan concerns every set that selects it.
+// podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan
+// concerns every set that selects it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := controllerruntime.OwnerKeys(c.sets.kind().Kind)(old, cur)
 	c.podControl.Expectations.ObservePod(keys, old, cur)
@@ -101,7 +106,8 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	return again, failure
 }
 
-// siblings counts, per node, the active Pods of all sets with the same owner (the revisions of one Deployment).
+// siblings counts, per node, the active Pods of all sets with the same owner (the revisions of one
+// Deployment).
 func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 	out := map[string]int{}
 	sets := []*appsv1.ReplicaSet{rs}
@@ -130,7 +136,8 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, plan Pla
 	}
 	rs := o.Object.(*appsv1.ReplicaSet)
 	c.podControl.Expectations.SetExpectations(o.Key(), plan.Create, plan.Delete, time.Now())
-	created := c.podControl.CreatePods(ctx, o, plan.Create, func(int) *corev1.Pod { return controllerruntime.NewPodFromTemplate(&rs.Spec.Template, o) })
+	created := c.podControl.CreatePods(ctx, o, plan.Create,
+		func(int) *corev1.Pod { return controllerruntime.NewPodFromTemplate(&rs.Spec.Template, o) })
 	deleted := c.podControl.DeletePods(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
 	return errors.Join(controllerruntime.IgnoreNamespaceTerminating(created), deleted)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// controllerKind is a kind that keeps a number of Pods, seen as ReplicaSets: they themselves, or the ReplicationControllers they came from.
+// controllerKind is a kind that keeps a number of Pods, seen as ReplicaSets: they themselves, or
+// the ReplicationControllers they came from.
 type controllerKind interface {
 	kind() schema.GroupVersionKind
 	get(namespace, name string) (*appsv1.ReplicaSet, error)
@@ -41,7 +42,8 @@ func (s replicaSets) list(namespace string) []*appsv1.ReplicaSet {
 }
 
 func (s replicaSets) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet) error {
-	_, err := s.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).UpdateStatus(ctx, rs, metav1.UpdateOptions{})
+	_, err := s.controllerContext.Client.AppsV1().ReplicaSets(rs.Namespace).UpdateStatus(ctx, rs,
+		metav1.UpdateOptions{})
 	return err
 }
 
@@ -85,23 +87,28 @@ func (r replicationControllers) writeStatus(ctx context.Context, rs *appsv1.Repl
 	}
 	for _, c := range s.Conditions {
 		rc.Status.Conditions = append(rc.Status.Conditions, corev1.ReplicationControllerCondition{
-			Type: corev1.ReplicationControllerConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+			Type: corev1.ReplicationControllerConditionType(c.Type), Status: c.Status,
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
 		})
 	}
-	_, err = r.controllerContext.Client.CoreV1().ReplicationControllers(rc.Namespace).UpdateStatus(ctx, rc, metav1.UpdateOptions{})
+	_, err = r.controllerContext.Client.CoreV1().ReplicationControllers(rc.Namespace).UpdateStatus(ctx, rc,
+		metav1.UpdateOptions{})
 	return err
 }
 
-// replicaSetOf is the ReplicaSet a ReplicationController would be. Its type says what it is, for the events about it.
+// replicaSetOf is the ReplicaSet a ReplicationController would be. Its type says what it is, for
+// the events about it.
 func replicaSetOf(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ReplicationController"},
 		ObjectMeta: *rc.ObjectMeta.DeepCopy(),
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas: rc.Spec.Replicas, MinReadySeconds: rc.Spec.MinReadySeconds, Selector: &metav1.LabelSelector{MatchLabels: rc.Spec.Selector},
+			Replicas: rc.Spec.Replicas, MinReadySeconds: rc.Spec.MinReadySeconds,
+			Selector: &metav1.LabelSelector{MatchLabels: rc.Spec.Selector},
 		},
 		Status: appsv1.ReplicaSetStatus{
-			Replicas: rc.Status.Replicas, FullyLabeledReplicas: rc.Status.FullyLabeledReplicas, ReadyReplicas: rc.Status.ReadyReplicas,
+			Replicas: rc.Status.Replicas, FullyLabeledReplicas: rc.Status.FullyLabeledReplicas,
+			ReadyReplicas:     rc.Status.ReadyReplicas,
 			AvailableReplicas: rc.Status.AvailableReplicas, ObservedGeneration: rc.Status.ObservedGeneration,
 		},
 	}
@@ -110,7 +117,8 @@ func replicaSetOf(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	}
 	for _, c := range rc.Status.Conditions {
 		rs.Status.Conditions = append(rs.Status.Conditions, appsv1.ReplicaSetCondition{
-			Type: appsv1.ReplicaSetConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+			Type: appsv1.ReplicaSetConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			Reason: c.Reason, Message: c.Message,
 		})
 	}
 	return rs

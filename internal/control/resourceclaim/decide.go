@@ -16,8 +16,10 @@ const PodClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
 // NewClaim is the claim for an entry of a Pod, from its template.
 func NewClaim(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{Spec: *t.Spec.Spec.DeepCopy(), ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.Namespace, GenerateName: p.Name + "-" + entry + "-", Labels: t.Spec.Labels, Annotations: map[string]string{},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true), BlockOwnerDeletion: new(true)}},
+		Namespace: p.Namespace, GenerateName: p.Name + "-" + entry + "-", Labels: t.Spec.Labels,
+		Annotations: map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID,
+			Controller: new(true), BlockOwnerDeletion: new(true)}},
 	}}
 	for k, v := range t.Spec.Annotations {
 		c.Annotations[k] = v
@@ -26,7 +28,8 @@ func NewClaim(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate)
 	return c
 }
 
-// FindClaim finds, among the claims of the namespace, the one made for an entry of a Pod; nil for none.
+// FindClaim finds, among the claims of the namespace, the one made for an entry of a Pod; nil for
+// none.
 func FindClaim(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for _, c := range all {
 		if c.Annotations[PodClaimAnnotation] == entry && c.DeletionTimestamp == nil && metav1.IsControlledBy(c, p) {
@@ -36,7 +39,8 @@ func FindClaim(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *r
 	return nil
 }
 
-// Update is what has to become of a claim. The steps are taken in their order, each on what the one before left.
+// Update is what has to become of a claim. The steps are taken in their order, each on what the one
+// before left.
 type Update struct {
 	Status          bool // write status: ReservedFor, and no allocation when Free
 	ReservedFor     []resourceapi.ResourceClaimConsumerReference

@@ -35,18 +35,22 @@ func TestDecide(t *testing.T) {
 			held(c)
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("gone"))
 		}, Update{Status: true, Deallocate: true, RemoveFinalizer: true}, 0},
-		"allocated, nobody's":     {held, Update{}, 0},
-		"deleted while allocated": {func(c *resourceapi.ResourceClaim) { held(c); c.DeletionTimestamp = &now }, Update{Status: true, Deallocate: true, RemoveFinalizer: true}, 0},
+		"allocated, nobody's": {held, Update{}, 0},
+		"deleted while allocated": {func(c *resourceapi.ResourceClaim) { held(c); c.DeletionTimestamp = &now },
+			Update{Status: true, Deallocate: true, RemoveFinalizer: true}, 0},
 		"deleted while in use": {func(c *resourceapi.ResourceClaim) {
 			held(c)
 			c.DeletionTimestamp = &now
 			c.Status.ReservedFor = append(c.Status.ReservedFor, user("lives"))
 		}, Update{}, 1},
-		"made for a Pod that is gone": {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("gone") }, Update{Delete: true}, 0},
-		"made for a Pod that lives":   {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("lives") }, Update{}, 0},
+		"made for a Pod that is gone": {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("gone") },
+			Update{Delete: true}, 0},
+		"made for a Pod that lives": {func(c *resourceapi.ResourceClaim) { c.OwnerReferences = owner("lives") },
+			Update{}, 0},
 		"another kind of user is kept": {func(c *resourceapi.ResourceClaim) {
 			held(c)
-			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "example.com", Resource: "things", Name: "gone"}}
+			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
+				{APIGroup: "example.com", Resource: "things", Name: "gone"}}
 		}, Update{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +61,8 @@ func TestDecide(t *testing.T) {
 				t.Errorf("users %v, want %d", got.ReservedFor, c.users)
 			}
 			got.ReservedFor = nil
-			if got.Status != c.want.Status || got.Deallocate != c.want.Deallocate || got.RemoveFinalizer != c.want.RemoveFinalizer || got.Delete != c.want.Delete {
+			if got.Status != c.want.Status || got.Deallocate != c.want.Deallocate ||
+				got.RemoveFinalizer != c.want.RemoveFinalizer || got.Delete != c.want.Delete {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -70,12 +75,15 @@ func owner(name string) []metav1.OwnerReference {
 
 func TestMadeIsFoundAgain(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
-	template := &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}}
+	template := &resourceapi.ResourceClaimTemplate{
+		Spec: resourceapi.ResourceClaimTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"c": "d"}}}}
 	c := NewClaim(p, "gpu", template)
 	if c.GenerateName != "p-gpu-" || c.Labels["a"] != "b" || c.Annotations["c"] != "d" || !metav1.IsControlledBy(c, p) {
 		t.Errorf("%+v", c.ObjectMeta)
 	}
-	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != c || FindClaim(p, "other", []*resourceapi.ResourceClaim{c}) != nil {
+	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != c ||
+		FindClaim(p, "other", []*resourceapi.ResourceClaim{c}) != nil {
 		t.Error("the claim is not found by its entry")
 	}
 	p.UID = "another"
@@ -90,9 +98,10 @@ func TestLives(t *testing.T) {
 		pod  corev1.Pod
 		want bool
 	}{
-		"runs":                    {corev1.Pod{}, true},
-		"succeeded":               {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, false},
-		"stops":                   {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Spec: corev1.PodSpec{NodeName: "n"}}, true},
+		"runs":      {corev1.Pod{}, true},
+		"succeeded": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, false},
+		"stops": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now},
+			Spec: corev1.PodSpec{NodeName: "n"}}, true},
 		"deleted before its node": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, false},
 	} {
 		if NeedsClaims(&c.pod) != c.want {

@@ -46,7 +46,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	q := controllerruntime.NewQueue("resourceclaim", 5, c.syncHandler)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string { return keysOfPod(old, cur) })
 	q.Watch(r.ResourceClaims().Informer(), func(old, cur runtime.Object) []string { return keysOfClaim(old, cur) })
-	q.Watch(r.ResourceClaimTemplates().Informer(), func(_, cur runtime.Object) []string { return c.keysOfTemplate(cur) })
+	q.Watch(r.ResourceClaimTemplates().Informer(),
+		func(_, cur runtime.Object) []string { return c.keysOfTemplate(cur) })
 	return q
 }
 
@@ -112,7 +113,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	return 0, c.syncClaim(ctx, strings.TrimPrefix(key, claimKey))
 }
 
-// syncPod makes the claims that a Pod's templates ask for, and reserves claims for a Pod that came to its node without the scheduler.
+// syncPod makes the claims that a Pod's templates ask for, and reserves claims for a Pod that came
+// to its node without the scheduler.
 func (c *controller) syncPod(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	p, err := c.pods.Pods(ns).Get(name)
@@ -135,7 +137,8 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 		}
 		is, err := c.ensureClaim(ctx, p, e, names[e.Name])
 		if err != nil {
-			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "FailedResourceClaimCreation", fmt.Sprintf("PodResourceClaim %s: %v", e.Name, err))
+			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning,
+				"FailedResourceClaimCreation", fmt.Sprintf("PodResourceClaim %s: %v", e.Name, err))
 			return fmt.Errorf("pod %s/%s, PodResourceClaim %s: %w", p.Namespace, p.Name, e.Name, err)
 		}
 		if names[e.Name] != is {
@@ -148,8 +151,10 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 	return c.reserveForPod(ctx, p)
 }
 
-// ensureClaim gives the name of the claim for an entry: the one the Pod's status names, one that was made before, or a new one.
-func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim, known string) (string, error) {
+// ensureClaim gives the name of the claim for an entry: the one the Pod's status names, one that
+// was made before, or a new one.
+func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim,
+	known string) (string, error) {
 	if known != "" {
 		is, err := c.claims.ResourceClaims(p.Namespace).Get(known)
 		if err == nil {
@@ -159,7 +164,8 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 			return "", err
 		}
 		// The cache may be behind its making.
-		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known,
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return known, err
 		}
 	}
@@ -170,7 +176,8 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 	if is := FindClaim(p, e.Name, all); is != nil {
 		return is.Name, nil
 	}
-	// A claim that was just made may not be in the cache yet, nor its name in the Pod: ask before making a second one.
+	// A claim that was just made may not be in the cache yet, nor its name in the Pod: ask before
+	// making a second one.
 	fresh, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
@@ -184,7 +191,8 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 	if err != nil {
 		return "", fmt.Errorf("resource claim template %q: %w", *e.ResourceClaimTemplateName, err)
 	}
-	created, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx, NewClaim(p, e.Name, t), metav1.CreateOptions{})
+	created, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx,
+		NewClaim(p, e.Name, t), metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("create ResourceClaim: %w", err)
 	}
@@ -196,11 +204,13 @@ func (c *controller) updatePodStatus(ctx context.Context, p *corev1.Pod, names m
 	status := corev1apply.PodStatus()
 	for i := range p.Spec.ResourceClaims {
 		if name, ok := names[p.Spec.ResourceClaims[i].Name]; ok {
-			status = status.WithResourceClaimStatuses(corev1apply.PodResourceClaimStatus().WithName(p.Spec.ResourceClaims[i].Name).WithResourceClaimName(name))
+			status = status.WithResourceClaimStatuses(corev1apply.PodResourceClaimStatus().WithName(
+				p.Spec.ResourceClaims[i].Name).WithResourceClaimName(name))
 		}
 	}
 	want := corev1apply.Pod(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
-	_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).ApplyStatus(ctx, want, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).ApplyStatus(ctx, want,
+		metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return controllerruntime.IgnoreNotFound(err)
 }
 
@@ -217,20 +227,24 @@ func (c *controller) reserveForPod(ctx context.Context, p *corev1.Pod) error {
 			}
 			return err
 		}
-		if is.Status.Allocation == nil || is.DeletionTimestamp != nil || resourceclaim.IsReservedForPod(p, is, false) || !resourceclaim.CanBeReserved(is) ||
+		if is.Status.Allocation == nil || is.DeletionTimestamp != nil || resourceclaim.IsReservedForPod(p, is, false) ||
+			!resourceclaim.CanBeReserved(is) ||
 			ours && resourceclaim.IsForPod(p, is, false) != nil {
 			continue
 		}
 		is = is.DeepCopy()
-		is.Status.ReservedFor = append(is.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
-		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(is.Namespace).UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
+		is.Status.ReservedFor = append(is.Status.ReservedFor,
+			resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
+		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(is.Namespace).UpdateStatus(ctx, is,
+			metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("reserve claim for pod: %w", err)
 		}
 	}
 	return nil
 }
 
-// syncClaim takes users off that are gone, and devices and the claim itself back when nobody needs them.
+// syncClaim takes users off that are gone, and devices and the claim itself back when nobody needs
+// them.
 func (c *controller) syncClaim(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	is, err := c.claims.ResourceClaims(ns).Get(name)
@@ -265,12 +279,14 @@ func (c *controller) syncClaim(ctx context.Context, key string) error {
 		}
 	}
 	if n.Delete {
-		return controllerruntime.IgnoreNotFound(client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(is.UID))}))
+		return controllerruntime.IgnoreNotFound(client.Delete(ctx, name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(is.UID))}))
 	}
 	return nil
 }
 
-// podNeedsClaim asks the API about a Pod that the cache does not show: taking devices from a Pod that runs must not happen.
+// podNeedsClaim asks the API about a Pod that the cache does not show: taking devices from a Pod
+// that runs must not happen.
 func (c *controller) podNeedsClaim(ctx context.Context, ns, name, uid string) (bool, error) {
 	p, err := c.pods.Pods(ns).Get(name)
 	if err == nil && string(p.UID) == uid {

@@ -23,8 +23,9 @@ type In struct {
 	Now   time.Time
 }
 
-// Count is the quota's status: its limits, and what the objects of its namespace use of them. An error says what could not be counted; the rest
-// stands, and what could not be counted keeps its last number.
+// Count is the quota's status: its limits, and what the objects of its namespace use of them. An
+// error says what could not be counted; the rest stands, and what could not be counted keeps its
+// last number.
 func Count(in In) (corev1.ResourceQuotaStatus, error) {
 	q := in.Quota
 	hard := quota.Add(corev1.ResourceList{}, q.Spec.Hard)
@@ -46,7 +47,8 @@ func (in In) registry() quota.Registry {
 	return generic.NewRegistry(evaluators)
 }
 
-// Kinds are the resources whose number a quota limits: all that it names as count/..., and those with a short name of old.
+// Kinds are the resources whose number a quota limits: all that it names as count/..., and those
+// with a short name of old.
 func Kinds(q *corev1.ResourceQuota) []schema.GroupResource {
 	var out []schema.GroupResource
 	for name := range q.Spec.Hard {
@@ -63,10 +65,12 @@ func Kinds(q *corev1.ResourceQuota) []schema.GroupResource {
 }
 
 func legacyResources() []corev1.ResourceName {
-	return []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas, corev1.ResourceReplicationControllers, corev1.ResourceSecrets}
+	return []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas,
+		corev1.ResourceReplicationControllers, corev1.ResourceSecrets}
 }
 
-// Uncounted tells whether a quota's limits are not those that are enforced yet: such a quota is counted before the others.
+// Uncounted tells whether a quota's limits are not those that are enforced yet: such a quota is
+// counted before the others.
 func Uncounted(q *corev1.ResourceQuota) bool {
 	if !apiequality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard) {
 		return true
@@ -79,7 +83,8 @@ func Uncounted(q *corev1.ResourceQuota) bool {
 	return false
 }
 
-// Changed tells whether an object may use other amounts than before. Creation is counted by admission.
+// Changed tells whether an object may use other amounts than before. Creation is counted by
+// admission.
 func Changed(e quota.Evaluator, old, cur runtime.Object) bool {
 	before, err := e.Usage(old)
 	if err != nil {
@@ -103,5 +108,6 @@ func IsLower(written, counted corev1.ResourceQuotaStatus) bool {
 
 // Equal tells whether writing the status would change nothing.
 func Equal(a, b corev1.ResourceQuotaStatus) bool {
-	return a.Hard != nil && b.Hard != nil && a.Used != nil && quota.Equals(a.Hard, b.Hard) && quota.Equals(a.Used, b.Used)
+	return a.Hard != nil && b.Hard != nil && a.Used != nil && quota.Equals(a.Hard, b.Hard) && quota.Equals(a.Used,
+		b.Used)
 }

@@ -25,7 +25,9 @@ func amounts(kv ...string) corev1.ResourceList {
 
 func pod(phase corev1.PodPhase, cpu string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Status: corev1.PodStatus{Phase: phase},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpu)}}}}}
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{
+				{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpu)}}}}}
 }
 
 func stored(objects map[string][]runtime.Object) func(schema.GroupResource) generic.ListFuncByNamespace {
@@ -42,9 +44,11 @@ func stored(objects map[string][]runtime.Object) func(schema.GroupResource) gene
 
 func TestCountsWhatIsThere(t *testing.T) {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"},
-		Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", "5", "requests.cpu", "4", "count/deployments.apps", "3", "configmaps", "9")}}
+		Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", "5", "requests.cpu", "4", "count/deployments.apps", "3",
+			"configmaps", "9")}}
 	in := In{Quota: q, Now: time.Now(), List: stored(map[string][]runtime.Object{
-		"pods":             {pod(corev1.PodRunning, "1200m"), pod(corev1.PodPending, "1"), pod(corev1.PodSucceeded, "8")},
+		"pods": {pod(corev1.PodRunning, "1200m"), pod(corev1.PodPending, "1"),
+			pod(corev1.PodSucceeded, "8")},
 		"deployments.apps": {&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}},
 		"configmaps":       {&metav1.PartialObjectMetadata{}},
 	})}
@@ -52,7 +56,8 @@ func TestCountsWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: amounts("pods", "2", "requests.cpu", "2200m", "count/deployments.apps", "2", "configmaps", "1")}
+	want := corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: amounts("pods", "2", "requests.cpu", "2200m",
+		"count/deployments.apps", "2", "configmaps", "1")}
 	if !Equal(got, want) {
 		t.Errorf("got %v, want %v", got.Used, want.Used)
 	}
@@ -65,9 +70,11 @@ func TestCountsWhatIsThere(t *testing.T) {
 }
 
 func TestWhatCannotBeCountedKeepsItsNumber(t *testing.T) {
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", "5", "count/things.x", "3")},
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"},
+		Spec:   corev1.ResourceQuotaSpec{Hard: amounts("pods", "5", "count/things.x", "3")},
 		Status: corev1.ResourceQuotaStatus{Used: amounts("count/things.x", "2", "left.over", "1")}}
-	got, err := Count(In{Quota: q, Now: time.Now(), List: stored(map[string][]runtime.Object{"pods": {pod(corev1.PodRunning, "1")}})})
+	got, err := Count(In{Quota: q, Now: time.Now(),
+		List: stored(map[string][]runtime.Object{"pods": {pod(corev1.PodRunning, "1")}})})
 	if err == nil {
 		t.Fatal("the unknown kind is no error")
 	}
@@ -78,10 +85,12 @@ func TestWhatCannotBeCountedKeepsItsNumber(t *testing.T) {
 
 func TestScopesAreCountedApart(t *testing.T) {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"},
-		Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", "5"), Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}}
+		Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", "5"),
+			Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}}
 	best := pod(corev1.PodRunning, "1")
 	best.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
-	got, err := Count(In{Quota: q, Now: time.Now(), List: stored(map[string][]runtime.Object{"pods": {pod(corev1.PodRunning, "1"), best}})})
+	got, err := Count(In{Quota: q, Now: time.Now(),
+		List: stored(map[string][]runtime.Object{"pods": {pod(corev1.PodRunning, "1"), best}})})
 	if n := got.Used["pods"]; err != nil || n.Value() != 1 {
 		t.Errorf("used %v (%v), want the one best-effort Pod", got.Used, err)
 	}
@@ -105,7 +114,8 @@ func TestOnlyWhatUsesOtherAmountsCountsAnew(t *testing.T) {
 
 func TestLower(t *testing.T) {
 	of := func(pods string) corev1.ResourceQuotaStatus {
-		return corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"pods": resource.MustParse(pods), "services": resource.MustParse("1")}}
+		return corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"pods": resource.MustParse(pods),
+			"services": resource.MustParse("1")}}
 	}
 	for _, c := range []struct {
 		written, counted string

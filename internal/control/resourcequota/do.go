@@ -1,7 +1,8 @@
-// Package resourcequota counts anew what a ResourceQuota's namespace uses and writes it, with the limits that are from then on enforced.
+// Package resourcequota counts anew what a ResourceQuota's namespace uses and writes it, with the
+// limits that are from then on enforced.
 //
-// Chapter 1, written: admission adds, this controller counts. In: quotas; Pods, claims and Services; any other kind a quota limits the number of.
-// Out: quota status. A quota not counted yet goes before the others.
+// Admission adds, this controller counts. In: quotas; Pods, claims and Services; any other kind a
+// quota limits the number of. Out: quota status. A quota not counted yet goes before the others.
 package resourcequota
 
 import (
@@ -28,11 +29,12 @@ import (
 	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
-// resync is after how long a quota is counted anew though nothing seems to have changed (upstream's five minutes).
+// resync is after how long a quota is counted anew though nothing seems to have changed (upstream's
+// five minutes).
 const resync = 5 * time.Minute
 
-// recalculationDelay is after how long a quota whose limits changed is counted once more: what was created before the API server's own cache knew the new limits
-// was not counted by admission.
+// recalculationDelay is after how long a quota whose limits changed is counted once more: what was
+// created before the API server's own cache knew the new limits was not counted by admission.
 const recalculationDelay = time.Second
 
 type controller struct {
@@ -42,8 +44,9 @@ type controller struct {
 	mapper                     *restmapper.DeferredDiscoveryRESTMapper
 	priorityQueue, resyncQueue *controllerruntime.Queue
 
-	mu     sync.Mutex
-	kinds  map[schema.GroupResource]cache.SharedIndexInformer // only metadata; begun when the first quota names the kind
+	mu sync.Mutex
+	// only metadata; begun when the first quota names the kind
+	kinds  map[schema.GroupResource]cache.SharedIndexInformer
 	stopCh <-chan struct{}
 }
 
@@ -61,14 +64,16 @@ func (r runner) Run(ctx context.Context) {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
-		controllerContext: d, quotas: core.ResourceQuotas().Lister(), kinds: map[schema.GroupResource]cache.SharedIndexInformer{},
+		controllerContext: d, quotas: core.ResourceQuotas().Lister(),
+		kinds:  map[schema.GroupResource]cache.SharedIndexInformer{},
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
 		typed: map[schema.GroupResource]cache.SharedIndexInformer{
 			{Resource: "pods"}: core.Pods().Informer(), {Resource: "services"}: core.Services().Informer(),
 			{Resource: "persistentvolumeclaims"}: core.PersistentVolumeClaims().Informer(),
 		},
 	}
-	c.priorityQueue, c.resyncQueue = controllerruntime.NewQueue("resourcequota-first", 5, c.syncResourceQuotaFromKey), controllerruntime.NewQueue("resourcequota", 5, c.syncResourceQuotaFromKey)
+	c.priorityQueue, c.resyncQueue = controllerruntime.NewQueue("resourcequota-first", 5, c.syncResourceQuotaFromKey),
+		controllerruntime.NewQueue("resourcequota", 5, c.syncResourceQuotaFromKey)
 	c.priorityQueue.Watch(core.ResourceQuotas().Informer(), c.quotaChanged)
 	for _, e := range ownquota.Evaluators(c.list, time.Now) {
 		informer, ok := c.typed[e.GroupResource()]
@@ -86,7 +91,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return runner{c}
 }
 
-// quotaChanged takes new limits; what changes in the status is this controller's and admission's own doing.
+// quotaChanged takes new limits; what changes in the status is this controller's and admission's
+// own doing.
 func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	q, ok := cur.(*corev1.ResourceQuota)
 	if !ok {
@@ -106,7 +112,8 @@ func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	return nil
 }
 
-// enqueueOverlapping asks for the quotas beside one that is gone: quotas may limit the number of quotas.
+// enqueueOverlapping asks for the quotas beside one that is gone: quotas may limit the number of
+// quotas.
 func (c *controller) enqueueOverlapping(deleted *corev1.ResourceQuota) {
 	for _, key := range c.inNamespaceOf(deleted) {
 		c.resyncQueue.Add(key)
@@ -140,7 +147,8 @@ func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (
 	if !Equal(q.Status, status) {
 		q = q.DeepCopy()
 		q.Status = status
-		if _, err := c.controllerContext.Client.CoreV1().ResourceQuotas(ns).UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
+		if _, err := c.controllerContext.Client.CoreV1().ResourceQuotas(ns).UpdateStatus(ctx, q,
+			metav1.UpdateOptions{}); err != nil {
 			return 0, controllerruntime.IgnoreNotFound(err)
 		}
 	}
@@ -153,7 +161,8 @@ func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (
 	return resync, nil
 }
 
-// listLive gives the objects of a kind as they are stored now; kinds of which only the number counts come from the cache.
+// listLive gives the objects of a kind as they are stored now; kinds of which only the number
+// counts come from the cache.
 func (c *controller) listLive(ctx context.Context) func(schema.GroupResource) generic.ListFuncByNamespace {
 	core := c.controllerContext.Client.CoreV1()
 	return func(gr schema.GroupResource) generic.ListFuncByNamespace {
@@ -215,7 +224,8 @@ func (c *controller) kind(gr schema.GroupResource) (cache.SharedIndexInformer, e
 			c.mu.Unlock()
 			return nil, fmt.Errorf("no such resource %s: %w", gr, err)
 		}
-		informer = metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, gvr, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer()
+		informer = metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, gvr, metav1.NamespaceAll,
+			0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer()
 		c.resyncQueue.WatchAfterStart(informer, func(old, cur runtime.Object) []string {
 			if old == nil || cur != nil {
 				return nil

@@ -1,6 +1,8 @@
-// Package rootcacertpublisher publishes the certificate authority of the API server to every namespace, as ConfigMap kube-root-ca.crt.
+// Package rootcacertpublisher publishes the certificate authority of the API server to every
+// namespace, as ConfigMap kube-root-ca.crt.
 //
-// Chapter 1, written: the projected token volume of every Pod reads it. In: namespaces, ConfigMaps, the authority. Out: the ConfigMap, repaired.
+// The projected token volume of every Pod reads it. In: namespaces, ConfigMaps, the authority. Out:
+// the ConfigMap, repaired.
 package rootcacertpublisher
 
 import (
@@ -24,7 +26,10 @@ const (
 
 const descriptionKey = "kubernetes.io/description"
 
-const description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+const description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal " +
+	"endpoints " +
+	"such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of " +
+	"Kubernetes clusters."
 
 type controller struct {
 	controllerContext controllerruntime.ControllerContext
@@ -63,13 +68,15 @@ func (c *controller) syncNamespace(ctx context.Context, key string) (time.Durati
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = maps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName, Annotations: map[string]string{descriptionKey: description}},
-			Data:       c.data(),
+			ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName,
+				Annotations: map[string]string{descriptionKey: description}},
+			Data: c.data(),
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, nil
 		}
-	case err == nil && (len(have.Data) != 1 || have.Data[configMapKey] != string(c.controllerContext.RootCA) || have.Annotations[descriptionKey] != description):
+	case err == nil && (len(have.Data) != 1 || have.Data[configMapKey] != string(c.controllerContext.RootCA) ||
+		have.Annotations[descriptionKey] != description):
 		mended := have.DeepCopy()
 		mended.Data = c.data()
 		metav1.SetMetaDataAnnotation(&mended.ObjectMeta, descriptionKey, description)

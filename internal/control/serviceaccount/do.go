@@ -1,6 +1,7 @@
 // Package serviceaccount keeps a ServiceAccount named default in every namespace.
 //
-// Chapter 1, written: a Pod that names no account runs under this one. In: namespaces and accounts. Out: the missing account.
+// A Pod that names no account runs under this one. In: namespaces and accounts. Out: the missing
+// account.
 package serviceaccount
 
 import (
@@ -50,7 +51,8 @@ func (c *controller) syncNamespace(ctx context.Context, key string) (time.Durati
 	if _, err := c.accounts.ServiceAccounts(key).Get(defaultName); !apierrors.IsNotFound(err) {
 		return 0, err
 	}
-	_, err = c.controllerContext.Client.CoreV1().ServiceAccounts(key).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultName}}, metav1.CreateOptions{})
+	_, err = c.controllerContext.Client.CoreV1().ServiceAccounts(key).Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultName}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return 0, nil
 	}

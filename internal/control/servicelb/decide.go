@@ -22,15 +22,18 @@ type Input struct {
 	Pods     []*corev1.Pod                // those that have ports of their node
 }
 
-// HandlesService tells whether a Service is for this controller: a load balancer that no other controller is named for.
+// HandlesService tells whether a Service is for this controller: a load balancer that no other
+// controller is named for.
 func HandlesService(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil
 }
 
-// Ingress says which addresses a Service gets, sorted; why tells, when there is none, what keeps it from one.
+// Ingress says which addresses a Service gets, sorted; why tells, when there is none, what keeps it
+// from one.
 func Ingress(s *corev1.Service, w Input) (ingress []corev1.LoadBalancerIngress, why string) {
 	if other := w.portOwner(s); other != nil {
-		return nil, fmt.Sprintf("%s is what Service %s/%s has, which is older, and all load balancers share the nodes' addresses; give one of the two other ports", shared(s, other), other.Namespace, other.Name)
+		return nil, fmt.Sprintf("%s is what Service %s/%s has, which is older, and all load balancers share the "+
+			"nodes' addresses; give one of the two other ports", shared(s, other), other.Namespace, other.Name)
 	}
 	var conflict []string
 	var granted []netip.Addr
@@ -51,7 +54,8 @@ func Ingress(s *corev1.Service, w Input) (ingress []corev1.LoadBalancerIngress, 
 	case len(granted) > 0:
 	case len(conflict) > 0:
 		return nil, strings.Join(conflict, "; ")
-	case len(w.Nodes) == 0 || len(nodes) == 0 && s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
+	case len(w.Nodes) == 0 ||
+		len(nodes) == 0 && s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
 		return nil, "there are no available nodes for it"
 	case len(nodes) == 0:
 		return nil, "no node has a ready endpoint of it, and externalTrafficPolicy is Local"
@@ -83,7 +87,8 @@ func (w Input) portOwner(s *corev1.Service) *corev1.Service {
 
 // older is below zero when b is older than a, zero for the same.
 func older(a, b *corev1.Service) int {
-	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(b.Namespace+"/"+b.Name, a.Namespace+"/"+a.Name))
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		strings.Compare(b.Namespace+"/"+b.Name, a.Namespace+"/"+a.Name))
 }
 
 // shared is a port that both have, as text.
@@ -98,8 +103,10 @@ func shared(a, b *corev1.Service) string {
 	return ""
 }
 
-// usable are the nodes that may take the Service's traffic: those that upstream's service controller uses, and with policy Local only those
-// that have a ready endpoint, as nobody asks health checks here. While no node is ready all count, so that addresses do not flap with one node.
+// usable are the nodes that may take the Service's traffic: those that upstream's service
+// controller uses, and with policy Local only those that have a ready endpoint, as nobody asks
+// health checks here. While no node is ready all count, so that addresses do not flap with one
+// node.
 func (w Input) usable(s *corev1.Service) []*corev1.Node {
 	var all, ready []*corev1.Node
 	for _, n := range w.Nodes {
@@ -124,7 +131,8 @@ func (w Input) usable(s *corev1.Service) []*corev1.Node {
 // NodeEligible tells whether a node may have load balancers' addresses at all.
 func NodeEligible(n *corev1.Node) bool {
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
-	return !excluded && n.DeletionTimestamp == nil && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted })
+	return !excluded && n.DeletionTimestamp == nil && !slices.ContainsFunc(n.Spec.Taints,
+		func(t corev1.Taint) bool { return t.Key == toBeDeleted })
 }
 
 func isReady(n *corev1.Node) bool {
@@ -148,7 +156,8 @@ func (w Input) hasLocalEndpoint(s *corev1.Service, node string) bool {
 	return false
 }
 
-// portConflict says who has one of the Service's ports at the node already; that one must not be cut off.
+// portConflict says who has one of the Service's ports at the node already; that one must not be
+// cut off.
 func (w Input) portConflict(s *corev1.Service, n *corev1.Node) string {
 	for _, p := range s.Spec.Ports {
 		if p.Protocol == corev1.ProtocolTCP && p.Port == n.Status.DaemonEndpoints.KubeletEndpoint.Port {
@@ -159,7 +168,8 @@ func (w Input) portConflict(s *corev1.Service, n *corev1.Node) string {
 		}
 		for _, q := range w.Pods {
 			if q.Spec.NodeName == n.Name && HasPort(q, p.Port, p.Protocol) {
-				return fmt.Sprintf("port %d/%s of node %s is a hostPort of Pod %s/%s", p.Port, p.Protocol, n.Name, q.Namespace, q.Name)
+				return fmt.Sprintf("port %d/%s of node %s is a hostPort of Pod %s/%s", p.Port, p.Protocol, n.Name,
+					q.Namespace, q.Name)
 			}
 		}
 	}
@@ -174,7 +184,8 @@ func (w Input) apiServer(n *corev1.Node, port int32) bool {
 		}
 		for _, p := range slice.Ports {
 			for _, e := range slice.Endpoints {
-				if p.Port != nil && *p.Port == port && len(e.Addresses) > 0 && slices.ContainsFunc(own, func(ip netip.Addr) bool { return ip.String() == e.Addresses[0] }) {
+				if p.Port != nil && *p.Port == port && len(e.Addresses) > 0 && slices.ContainsFunc(own,
+					func(ip netip.Addr) bool { return ip.String() == e.Addresses[0] }) {
 					return true
 				}
 			}
@@ -200,13 +211,14 @@ func HasPort(p *corev1.Pod, port int32, protocol corev1.Protocol) bool {
 	return false
 }
 
-// addresses are a node's for the outside: external ones, else internal ones, of the families in their order; no families mean all. Loopback
-// and link-local addresses reach nobody else.
+// addresses are a node's for the outside: external ones, else internal ones, of the families in
+// their order; no families mean all. Loopback and link-local addresses reach nobody else.
 func addresses(n *corev1.Node, families []corev1.IPFamily) []netip.Addr {
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
 		var all []netip.Addr
 		for _, a := range n.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == kind && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+			if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == kind && !ip.IsLoopback() &&
+				!ip.IsLinkLocalUnicast() {
 				all = append(all, ip)
 			}
 		}

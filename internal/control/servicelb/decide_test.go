@@ -11,8 +11,11 @@ import (
 )
 
 func balancer(name string, age time.Duration, f ...func(*corev1.Service)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.0.0.9", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+		CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.0.0.9",
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports:      []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}}}
 	for _, x := range f {
 		x(s)
 	}
@@ -24,7 +27,8 @@ func machine(name string, ready bool, addresses ...corev1.NodeAddress) *corev1.N
 	if ready {
 		state = corev1.ConditionTrue
 	}
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: state}},
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses,
+		Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: state}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}}}}
 }
 
@@ -33,16 +37,22 @@ func internal(ip string) corev1.NodeAddress {
 }
 
 func slice(namespace, service, ip, node string, port int32, ready bool) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		Ports:     []discoveryv1.EndpointPort{{Port: &port}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}}
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		Ports: []discoveryv1.EndpointPort{{Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip}, NodeName: &node,
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}}
 }
 
 func TestGrant(t *testing.T) {
-	n1, n2 := machine("n1", true, internal("192.0.2.1"), internal("fd00::1")), machine("n2", true, internal("192.0.2.2"))
+	n1, n2 := machine("n1", true, internal("192.0.2.1"), internal("fd00::1")),
+		machine("n2", true, internal("192.0.2.2"))
 	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
 	port := func(n int32) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.Ports[0].Port = n } }
-	host := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "edge"}, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80, Protocol: corev1.ProtocolTCP}}}}}}
+	host := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "edge"},
+		Spec: corev1.PodSpec{NodeName: "n1",
+			Containers: []corev1.Container{
+				{Ports: []corev1.ContainerPort{{HostPort: 80, Protocol: corev1.ProtocolTCP}}}}}}
 	excluded := n1.DeepCopy()
 	excluded.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 	going := n1.DeepCopy()
@@ -56,28 +66,52 @@ func TestGrant(t *testing.T) {
 		why  string
 	}{
 		{"every node's", balancer("a", 0), nodes(n2, n1), "192.0.2.1 192.0.2.2", ""},
-		{"external before internal ones", balancer("a", 0), nodes(machine("n1", true, internal("192.0.2.1"), corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.1"})), "203.0.113.1", ""},
+		{"external before internal ones", balancer("a", 0),
+			nodes(machine("n1", true, internal("192.0.2.1"), corev1.NodeAddress{Type: corev1.NodeExternalIP,
+				Address: "203.0.113.1"})), "203.0.113.1", ""},
 		{"both families", balancer("a", 0, func(s *corev1.Service) {
 			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 		}), nodes(n1), "fd00::1 192.0.2.1", ""},
-		{"no address of the family", balancer("a", 0, func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }), nodes(n2), "", "no node has an address of its families"},
+		{"no address of the family",
+			balancer("a", 0, func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }),
+			nodes(n2), "", "no node has an address of its families"},
 		{"ready ones", balancer("a", 0), nodes(n1, machine("n2", false, internal("192.0.2.2"))), "192.0.2.1", ""},
-		{"none ready: no flapping", balancer("a", 0), nodes(machine("n2", false, internal("192.0.2.2"))), "192.0.2.2", ""},
+		{"none ready: no flapping", balancer("a", 0), nodes(machine("n2", false, internal("192.0.2.2"))), "192.0.2.2",
+			""},
 		{"excluded by label", balancer("a", 0), nodes(excluded, n2), "192.0.2.2", ""},
 		{"going by the autoscaler", balancer("a", 0), nodes(going), "", "no available nodes"},
 		{"no nodes", balancer("a", 0), Input{}, "", "no available nodes"},
-		{"loopback is nobody's", balancer("a", 0), nodes(machine("n1", true, internal("127.0.0.1"))), "", "no node has an address"},
-		{"Local: where an endpoint is", balancer("a", 0, local), Input{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("shop", "a", "10.1.0.1", "n2", 8080, true), slice("shop", "a", "10.1.0.2", "n1", 8080, false)}}, "192.0.2.2", ""},
+		{"loopback is nobody's", balancer("a", 0), nodes(machine("n1", true, internal("127.0.0.1"))), "",
+			"no node has an address"},
+		{"Local: where an endpoint is", balancer("a", 0, local),
+			Input{Nodes: []*corev1.Node{n1, n2},
+				Slices: []*discoveryv1.EndpointSlice{slice("shop", "a", "10.1.0.1", "n2", 8080, true),
+					slice("shop", "a", "10.1.0.2", "n1", 8080, false)}}, "192.0.2.2", ""},
 		{"Local: nowhere", balancer("a", 0, local), nodes(n1), "", "externalTrafficPolicy is Local"},
-		{"a port that an older one has", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour), balancer("older", 2*time.Hour)}}, "", "port 80/TCP is what Service shop/older has"},
-		{"the older one keeps it", balancer("a", time.Hour), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("young", 0)}}, "192.0.2.1", ""},
-		{"another's class takes nothing", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") })}}, "192.0.2.1", ""},
+		{"a port that an older one has", balancer("a", 0),
+			Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("old", time.Hour),
+				balancer("older", 2*time.Hour)}}, "", "port 80/TCP is what Service shop/older has"},
+		{"the older one keeps it", balancer("a", time.Hour),
+			Input{Nodes: []*corev1.Node{n1}, Services: []*corev1.Service{balancer("young", 0)}}, "192.0.2.1", ""},
+		{"another's class takes nothing", balancer("a", 0),
+			Input{Nodes: []*corev1.Node{n1},
+				Services: []*corev1.Service{
+					balancer("old", time.Hour,
+						func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") })}}, "192.0.2.1",
+			""},
 		{"the kubelet's port", balancer("a", 0, port(10250)), nodes(n1), "", "its kubelet's"},
-		{"the API server's port", balancer("a", 0, port(6443)), Input{Nodes: []*corev1.Node{n1, n2}, Slices: []*discoveryv1.EndpointSlice{slice("default", "kubernetes", "192.0.2.1", "", 6443, true)}}, "192.0.2.2", ""},
-		{"a Pod's host port", balancer("a", 0), Input{Nodes: []*corev1.Node{n1, n2}, Pods: []*corev1.Pod{host}}, "192.0.2.2", ""},
-		{"a Pod's host port, the only node", balancer("a", 0), Input{Nodes: []*corev1.Node{n1}, Pods: []*corev1.Pod{host}}, "", "hostPort of Pod shop/edge"},
-		{"the address asked for", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.2" }), nodes(n1, n2), "192.0.2.2", ""},
-		{"an address nobody has", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.9" }), nodes(n1, n2), "", "192.0.2.9"},
+		{"the API server's port", balancer("a", 0, port(6443)),
+			Input{Nodes: []*corev1.Node{n1, n2},
+				Slices: []*discoveryv1.EndpointSlice{slice("default", "kubernetes", "192.0.2.1", "", 6443, true)}},
+			"192.0.2.2", ""},
+		{"a Pod's host port", balancer("a", 0), Input{Nodes: []*corev1.Node{n1, n2}, Pods: []*corev1.Pod{host}},
+			"192.0.2.2", ""},
+		{"a Pod's host port, the only node", balancer("a", 0),
+			Input{Nodes: []*corev1.Node{n1}, Pods: []*corev1.Pod{host}}, "", "hostPort of Pod shop/edge"},
+		{"the address asked for", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.2" }),
+			nodes(n1, n2), "192.0.2.2", ""},
+		{"an address nobody has", balancer("a", 0, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.9" }),
+			nodes(n1, n2), "", "192.0.2.9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, why := Ingress(c.s, c.w)
@@ -85,7 +119,8 @@ func TestGrant(t *testing.T) {
 			for _, in := range got {
 				all = append(all, in.IP)
 			}
-			if text := strings.Join(all, " "); text != c.want || (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
+			if text := strings.Join(all, " "); text != c.want || (why == "") != (c.why == "") || !strings.Contains(why,
+				c.why) {
 				t.Errorf("got %q (%s), want %q (%s)", text, why, c.want, c.why)
 			}
 		})

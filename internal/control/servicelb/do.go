@@ -1,8 +1,10 @@
-// Package servicelb grants Services of type LoadBalancer the addresses of the nodes, where no cloud has load balancers to give.
+// Package servicelb grants Services of type LoadBalancer the addresses of the nodes, where no cloud
+// has load balancers to give.
 //
-// Chapter 8, watched: the way in from outside. The proxy on each node leads what comes to one of the addresses and the Service's port. Of
-// Services that want the same port the oldest has it, as all share the nodes' addresses. loadBalancerClass leaves a Service to others.
-// In: Services, nodes, EndpointSlices, Pods with host ports. Out: status.loadBalancer, events with upstream's reasons.
+// The way in from outside. The proxy on each node leads what comes to one of the addresses and the
+// Service's port. Of Services that want the same port the oldest has it, as all share the nodes'
+// addresses. loadBalancerClass leaves a Service to others. In: Services, nodes, EndpointSlices,
+// Pods with host ports. Out: status.loadBalancer, events with upstream's reasons.
 package servicelb
 
 import (
@@ -70,7 +72,8 @@ func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 		}
 		return nil
 	}
-	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Spec, is.Spec) && equality.Semantic.DeepEqual(was.Status, is.Status) {
+	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Spec, is.Spec) && equality.Semantic.DeepEqual(
+		was.Status, is.Status) {
 		return nil
 	}
 	keys := c.allServices()
@@ -151,7 +154,8 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 		c.controllerContext.Recorder.Eventf(s, kind, reason, format, args...)
 	}
 	if why != "" {
-		say(corev1.EventTypeWarning, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: %s", why)
+		say(corev1.EventTypeWarning, "SyncLoadBalancerFailed",
+			"Error syncing load balancer: failed to ensure load balancer: %s", why)
 	}
 	if equality.Semantic.DeepEqual(have, want) || len(have)+len(want) == 0 {
 		return 0, nil
@@ -171,7 +175,8 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	return 0, nil
 }
 
-// clearStatus takes the addresses of nodes from a Service that is no longer a load balancer; addresses that others gave are theirs to take.
+// clearStatus takes the addresses of nodes from a Service that is no longer a load balancer;
+// addresses that others gave are theirs to take.
 func (c *controller) clearStatus(ctx context.Context, s *corev1.Service) error {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) == 0 {
 		return nil
@@ -225,11 +230,13 @@ func (c *controller) readInput(s *corev1.Service) (w Input, err error) {
 			w.Pods = append(w.Pods, p)
 		}
 	}
-	w.Slices, err = c.slices.EndpointSlices(s.Namespace).List(labels.Set{discoveryv1.LabelServiceName: s.Name}.AsSelector())
+	w.Slices, err = c.slices.EndpointSlices(s.Namespace).List(
+		labels.Set{discoveryv1.LabelServiceName: s.Name}.AsSelector())
 	if err != nil {
 		return w, err
 	}
-	api, err := c.slices.EndpointSlices(sharedIPDefault).List(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.AsSelector())
+	api, err := c.slices.EndpointSlices(sharedIPDefault).List(
+		labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.AsSelector())
 	w.Slices = append(w.Slices, api...)
 	return w, err
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// A load balancer gets the node's address, a second one with its port waits until the first is none any more, one of another class is left alone.
+// A load balancer gets the node's address, a second one with its port waits until the first is none
+// any more, one of another class is left alone.
 func TestAddressesComeAndGo(t *testing.T) {
 	other := balancer("other", 3*time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") })
-	client := fake.NewClientset(machine("n1", true, internal("192.0.2.1")), balancer("first", time.Hour), balancer("second", 0), other)
+	client := fake.NewClientset(machine("n1", true, internal("192.0.2.1")), balancer("first", time.Hour),
+		balancer("second", 0), other)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	events := record.NewFakeRecorder(100)
 	c := New(controllerruntime.ControllerContext{Client: client, Informers: factory, Recorder: events})

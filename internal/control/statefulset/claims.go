@@ -26,13 +26,15 @@ func (c *controller) updatePod(ctx context.Context, set *appsv1.StatefulSet, p *
 	updateIdentity(set, p, Ordinal(set, p))
 	_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedUpdate", "Update Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedUpdate",
+			"Update Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 		return err
 	}
 	return nil
 }
 
-// createClaims creates the claims of an ordinal that are not there. One that is being deleted holds the Pod back.
+// createClaims creates the claims of an ordinal that are not there. One that is being deleted holds
+// the Pod back.
 func (c *controller) createClaims(ctx context.Context, set *appsv1.StatefulSet, ordinal int, pod string) error {
 	for _, claim := range Claims(set, ordinal) {
 		have, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(claim.Name)
@@ -45,12 +47,15 @@ func (c *controller) createClaims(ctx context.Context, set *appsv1.StatefulSet, 
 			return err
 		}
 		claim.OwnerReferences, _ = ClaimOwnerRefs(set, nil, false, nil)
-		_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+		_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim,
+			metav1.CreateOptions{})
 		switch {
 		case err == nil:
-			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Claim %s Pod %s in StatefulSet %s success", claim.Name, pod, set.Name)
+			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate",
+				"Create Claim %s Pod %s in StatefulSet %s success", claim.Name, pod, set.Name)
 		case !apierrors.IsAlreadyExists(err):
-			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim.Name, pod, set.Name, err)
+			c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate",
+				"Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim.Name, pod, set.Name, err)
 			return err
 		}
 	}
@@ -73,7 +78,8 @@ func (c *controller) updateClaimOwners(ctx context.Context, set *appsv1.Stateful
 		}
 		claim = claim.DeepCopy()
 		claim.OwnerReferences = owners
-		if _, err := c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if _, err := c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim,
+			metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// In is what the controller looks at: a set, the Pods it controls, and the names of two revisions of its template: the one its Pods come from and the
-// one they go to.
+// In is what the controller looks at: a set, the Pods it controls, and the names of two revisions
+// of its template: the one its Pods come from and the one they go to.
 type In struct {
 	Set             *appsv1.StatefulSet
 	Pods            []*corev1.Pod
@@ -35,8 +35,9 @@ type Plan struct {
 	Replace        []*corev1.Pod // of another revision: deleted, to come back in the new one
 }
 
-// Next plans one step (upstream's order): the lowest ordinal that is missing or not well comes first, then the highest that is too much goes, then the
-// highest of another revision is replaced. The policy Parallel does not wait between Pods.
+// Next plans one step (upstream's order): the lowest ordinal that is missing or not well comes
+// first, then the highest that is too much goes, then the highest of another revision is replaced.
+// The policy Parallel does not wait between Pods.
 func Next(in In) Plan {
 	var plan Plan
 	if in.Set.DeletionTimestamp != nil {
@@ -50,13 +51,15 @@ func Next(in In) Plan {
 	if wait := in.scaleDown(&plan, slots, extra, ordered); wait {
 		return plan
 	}
-	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && len(plan.Create)+len(plan.Recreate) == 0 {
+	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType &&
+		len(plan.Create)+len(plan.Recreate) == 0 {
 		plan.Replace = in.rollingUpdate(slots)
 	}
 	return plan
 }
 
-// slotsByOrdinal puts the Pods into the set's slots; those outside of its range come back apart, the highest ordinal first.
+// slotsByOrdinal puts the Pods into the set's slots; those outside of its range come back apart,
+// the highest ordinal first.
 func (in In) slotsByOrdinal() (slots, extra []*corev1.Pod) {
 	start := Start(in.Set)
 	slots = make([]*corev1.Pod, replicas(in.Set))
@@ -101,7 +104,8 @@ func (in In) createMissing(plan *Plan, slots []*corev1.Pod, ordered bool) (wait 
 	return wait
 }
 
-// revisionFor says which template a new Pod gets: below the partition, and while an update without a partition runs below it, the current one.
+// revisionFor says which template a new Pod gets: below the partition, and while an update without
+// a partition runs below it, the current one.
 func (in In) revisionFor(ordinal int) string {
 	s := in.Set.Spec.UpdateStrategy
 	if s.Type == appsv1.RollingUpdateStatefulSetStrategyType {
@@ -116,7 +120,8 @@ func (in In) revisionFor(ordinal int) string {
 	return in.Update
 }
 
-// scaleDown takes the highest ordinal away. A set in order waits until all others are well, unless the Pod that is not well is the very one to go.
+// scaleDown takes the highest ordinal away. A set in order waits until all others are well, unless
+// the Pod that is not well is the very one to go.
 func (in In) scaleDown(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait bool) {
 	first := in.firstUnhealthy(slots, extra)
 	for _, p := range extra {
@@ -150,7 +155,8 @@ func (in In) firstUnhealthy(slots, extra []*corev1.Pod) *corev1.Pod {
 	return first
 }
 
-// rollingUpdate deletes Pods of another revision from the highest ordinal down to the partition, at most as many at once as may be unavailable.
+// rollingUpdate deletes Pods of another revision from the highest ordinal down to the partition, at
+// most as many at once as may be unavailable.
 func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
 	partition, most := 0, 1
 	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
@@ -201,7 +207,8 @@ func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
 // Status counts the Pods, and says in how long a ready one becomes available.
 func Status(in In, collisions int32) (appsv1.StatefulSetStatus, time.Duration) {
 	s := *in.Set.Status.DeepCopy()
-	s.ObservedGeneration, s.CurrentRevision, s.UpdateRevision, s.CollisionCount = in.Set.Generation, in.Current, in.Update, &collisions
+	s.ObservedGeneration, s.CurrentRevision, s.UpdateRevision, s.CollisionCount = in.Set.Generation, in.Current,
+		in.Update, &collisions
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas, s.UpdatedReplicas = 0, 0, 0, 0, 0
 	var again time.Duration
 	for _, p := range in.Pods {

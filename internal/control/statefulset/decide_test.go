@@ -16,10 +16,12 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func set(n int32, change ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
-	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "set", Generation: 2}, Spec: appsv1.StatefulSetSpec{
-		Replicas: &n, ServiceName: "db", UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},
-	}}
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "set", Generation: 2},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &n, ServiceName: "db",
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},
+		}}
 	for _, c := range change {
 		c(s)
 	}
@@ -30,8 +32,11 @@ func parallel(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.Paral
 
 func pod(ordinal int, revision string, change ...func(*corev1.Pod)) *corev1.Pod {
 	name := fmt.Sprintf("db-%d", ordinal)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "u"), Labels: map[string]string{appsv1.StatefulSetRevisionLabel: revision}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "u"),
+		Labels: map[string]string{appsv1.StatefulSetRevisionLabel: revision}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}}}
 	for _, c := range change {
 		c(p)
 	}
@@ -100,9 +105,11 @@ func TestOneStepAtATime(t *testing.T) {
 		{"not before it is available", set(3, minReady), []*corev1.Pod{pod(0, "new")}, ""},
 		{"not while it ends", set(3), []*corev1.Pod{pod(0, "new", ending)}, ""},
 		{"a gap first", set(3), []*corev1.Pod{pod(0, "new"), pod(2, "new")}, "create 1@new "},
-		{"all at once in parallel", set(3, parallel), []*corev1.Pod{pod(1, "new", unready)}, "create 0@new create 2@new "},
+		{"all at once in parallel", set(3, parallel), []*corev1.Pod{pod(1, "new", unready)},
+			"create 0@new create 2@new "},
 		{"an ended one makes room", set(2), []*corev1.Pod{pod(0, "new", failed), pod(1, "new")}, "recreate db-0 "},
-		{"an ended one that goes is waited for", set(2), []*corev1.Pod{pod(0, "new", failed, ending), pod(1, "new")}, ""},
+		{"an ended one that goes is waited for", set(2), []*corev1.Pod{pod(0, "new", failed, ending), pod(1, "new")},
+			""},
 		{"the highest leaves", set(1), []*corev1.Pod{pod(0, "new"), pod(1, "new"), pod(2, "new")}, "leave db-2 "},
 		{"one after the other", set(1), []*corev1.Pod{pod(0, "new"), pod(1, "new"), pod(2, "new", ending)}, ""},
 		{"the sick one may leave", set(1), []*corev1.Pod{pod(0, "new"), pod(1, "new", unready)}, "leave db-1 "},
@@ -111,16 +118,21 @@ func TestOneStepAtATime(t *testing.T) {
 		{"update from the top", set(3), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "old")}, "replace db-2 "},
 		{"update waits for the new one", set(2, parallel), []*corev1.Pod{pod(0, "old"), pod(1, "new", unready)}, ""},
 		{"then the next", set(2), []*corev1.Pod{pod(0, "old"), pod(1, "new")}, "replace db-0 "},
-		{"not below the partition", set(3, partition(2)), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "new")}, ""},
-		{"below the partition comes back as it was", set(3, partition(2)), []*corev1.Pod{pod(1, "old"), pod(2, "new")}, "create 0@old "},
+		{"not below the partition", set(3, partition(2)), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "new")},
+			""},
+		{"below the partition comes back as it was", set(3, partition(2)), []*corev1.Pod{pod(1, "old"), pod(2, "new")},
+			"create 0@old "},
 		{"never on delete", set(2, onDelete), []*corev1.Pod{pod(0, "old"), pod(1, "old")}, ""},
-		{"two may be unavailable", set(4, most("2")), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "old"), pod(3, "old")}, "replace db-3 db-2 "},
-		{"one is already", set(4, most("50%"), parallel), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "old"), pod(3, "new", unready)}, "replace db-2 "},
+		{"two may be unavailable", set(4, most("2")), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "old"),
+			pod(3, "old")}, "replace db-3 db-2 "},
+		{"one is already", set(4, most("50%"), parallel), []*corev1.Pod{pod(0, "old"), pod(1, "old"), pod(2, "old"),
+			pod(3, "new", unready)}, "replace db-2 "},
 		{"ordinals may start higher", set(2, from(5)), []*corev1.Pod{pod(5, "new")}, "create 6@new "},
 		{"below the start is too many", set(1, from(5)), []*corev1.Pod{pod(4, "new"), pod(5, "new")}, "leave db-4 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := planText(Next(In{Set: c.set, Pods: c.pods, Current: "old", Update: "new", Now: t0})); got != c.want {
+			if got := planText(Next(In{Set: c.set, Pods: c.pods, Current: "old", Update: "new", Now: t0})); got !=
+				c.want {
 				t.Errorf("plan %q, want %q", got, c.want)
 			}
 		})
@@ -160,9 +172,11 @@ func TestAnOrderedSetMovesOnePodAtATime(t *testing.T) {
 }
 
 func TestStatusCountsAndFinishesAnUpdate(t *testing.T) {
-	in := In{Set: set(2), Pods: []*corev1.Pod{pod(0, "old"), pod(1, "new", unready)}, Current: "old", Update: "new", Now: t0}
+	in := In{Set: set(2), Pods: []*corev1.Pod{pod(0, "old"), pod(1, "new", unready)}, Current: "old", Update: "new",
+		Now: t0}
 	s, _ := Status(in, 0)
-	if s.Replicas != 2 || s.ReadyReplicas != 1 || s.CurrentReplicas != 1 || s.UpdatedReplicas != 1 || s.CurrentRevision != "old" || s.ObservedGeneration != 2 || *s.CollisionCount != 0 {
+	if s.Replicas != 2 || s.ReadyReplicas != 1 || s.CurrentReplicas != 1 || s.UpdatedReplicas != 1 ||
+		s.CurrentRevision != "old" || s.ObservedGeneration != 2 || *s.CollisionCount != 0 {
 		t.Errorf("%+v", s)
 	}
 	in.Pods = []*corev1.Pod{pod(0, "new"), pod(1, "new")}
@@ -178,12 +192,15 @@ func TestStatusCountsAndFinishesAnUpdate(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	s := set(1)
 	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
-	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}, {Name: "tmp"}}}}
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}},
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}, {Name: "tmp"}}}}
 	p := Pod(s, template, Replica{3, "rev"})
-	if p.Name != "db-3" || p.Spec.Hostname != "db-3" || p.Spec.Subdomain != "db" || p.Labels["apps.kubernetes.io/pod-index"] != "3" || !IdentityMatches(s, p) || Revision(p) != "rev" {
+	if p.Name != "db-3" || p.Spec.Hostname != "db-3" || p.Spec.Subdomain != "db" ||
+		p.Labels["apps.kubernetes.io/pod-index"] != "3" || !IdentityMatches(s, p) || Revision(p) != "rev" {
 		t.Errorf("%+v", p)
 	}
-	if len(p.Spec.Volumes) != 2 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-db-3" || p.Spec.Volumes[1].Name != "tmp" {
+	if len(p.Spec.Volumes) != 2 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-db-3" ||
+		p.Spec.Volumes[1].Name != "tmp" {
 		t.Errorf("volumes %+v", p.Spec.Volumes)
 	}
 	if c := Claims(s, 3); len(c) != 1 || c[0].Name != "data-db-3" || c[0].Labels["app"] != "a" {
@@ -192,7 +209,8 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestRetention(t *testing.T) {
-	deletes, retains := appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	deletes, retains := appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	p := pod(0, "new")
 	for _, c := range []struct {
 		deleted, scaled appsv1.PersistentVolumeClaimRetentionPolicyType
@@ -200,10 +218,12 @@ func TestRetention(t *testing.T) {
 		want            string
 	}{
 		{retains, retains, true, ""}, {deletes, retains, true, "set"}, {deletes, retains, false, "set"},
-		{retains, deletes, false, ""}, {retains, deletes, true, "db-0u"}, {deletes, deletes, true, "db-0u"}, {deletes, deletes, false, "set"},
+		{retains, deletes, false, ""}, {retains, deletes, true, "db-0u"}, {deletes, deletes, true, "db-0u"},
+		{deletes, deletes, false, "set"},
 	} {
 		s := set(1)
-		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: c.deleted, WhenScaled: c.scaled}
+		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenDeleted: c.deleted, WhenScaled: c.scaled}
 		other := metav1.OwnerReference{Kind: "Other", UID: "other"}
 		got, _ := ClaimOwnerRefs(s, p, c.leaves, []metav1.OwnerReference{other})
 		uid := ""
@@ -219,7 +239,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the Pod is not available, as upstream has it.
+// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the
+// Pod is not available, as upstream has it.
 func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		in := In{Set: set(1), Now: t0}

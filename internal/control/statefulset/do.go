@@ -1,7 +1,9 @@
-// Package statefulset keeps Pods with names of their own: db-0, db-1, …, each with its claims, started, stopped and replaced in order.
+// Package statefulset keeps Pods with names of their own: db-0, db-1, …, each with its claims,
+// started, stopped and replaced in order.
 //
-// Chapter 1, written. In: StatefulSets, their Pods, claims and revisions. Out: Pods and claims by ordinal, ControllerRevisions, status. Never two Pods
-// of one name: an ordinal comes back only when the API object of its last Pod is gone.
+// In: StatefulSets, their Pods, claims and revisions. Out: Pods and claims by ordinal,
+// ControllerRevisions, status. Never two Pods of one name: an ordinal comes back only when the API
+// object of its last Pod is gone.
 package statefulset
 
 import (
@@ -43,8 +45,9 @@ type controller struct {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
-		controllerContext: d, sets: apps.StatefulSets().Lister(), pods: core.Pods().Informer(), revisions: apps.ControllerRevisions().Informer(),
-		claims: core.PersistentVolumeClaims().Lister(), expectations: controllerruntime.NewExpectations(),
+		controllerContext: d, sets: apps.StatefulSets().Lister(), pods: core.Pods().Informer(),
+		revisions: apps.ControllerRevisions().Informer(),
+		claims:    core.PersistentVolumeClaims().Lister(), expectations: controllerruntime.NewExpectations(),
 	}
 	controllerruntime.IndexByController(c.pods)
 	controllerruntime.IndexByController(c.revisions)
@@ -91,12 +94,14 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.controllerContext.PatchRevision)
+	have, err := controllerruntime.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions,
+		c.controllerContext.PatchRevision)
 	if err != nil {
 		return 0, err
 	}
 	collisions := ptr.Deref(set.Status.CollisionCount, 0)
-	update, err := controllerrevision.Ensure(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(ns), controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
+	update, err := controllerrevision.Ensure(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(ns),
+		controllerrevision.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
 	if collision := (controllerrevision.Collision{}); errors.As(err, &collision) {
 		status := *set.Status.DeepCopy()
 		collisions++
@@ -121,8 +126,10 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 	return again, errors.Join(err, c.truncateHistory(ctx, in, have))
 }
 
-// claimPods claims what bears a name of the set; another Pod that its selector matches is left alone.
-func (c *controller) claimPods(ctx context.Context, o controllerruntime.Owner, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
+// claimPods claims what bears a name of the set; another Pod that its selector matches is left
+// alone.
+func (c *controller) claimPods(ctx context.Context, o controllerruntime.Owner,
+	set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
 	patch := func(ctx context.Context, namespace, name string, body []byte) error {
 		if Ordinal(set, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}) < 0 {
 			return apierrors.NewNotFound(corev1.Resource("pods"), name)
@@ -151,7 +158,8 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 		if p.Status.Phase == corev1.PodSucceeded {
 			reason, how = "RecreatingTerminatedPod", "terminated"
 		}
-		c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, reason, "StatefulSet %s/%s is recreating %s Pod %s", in.Set.Namespace, in.Set.Name, how, p.Name)
+		c.controllerContext.Recorder.Eventf(in.Set, corev1.EventTypeWarning, reason,
+			"StatefulSet %s/%s is recreating %s Pod %s", in.Set.Namespace, in.Set.Name, how, p.Name)
 	}
 	for _, p := range plan.ReleaseClaims {
 		if err := c.updateClaimOwners(ctx, in.Set, p, true); err != nil {
@@ -165,7 +173,8 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 	return errors.Join(errs...)
 }
 
-func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revision *appsv1.ControllerRevision, s Replica) error {
+func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revision *appsv1.ControllerRevision,
+	s Replica) error {
 	template, err := controllerrevision.Template(revision)
 	var p *corev1.Pod
 	if err == nil {
@@ -175,7 +184,8 @@ func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revisi
 		}
 	}
 	if err == nil {
-		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate",
+			"Create Pod %s in StatefulSet %s successful", p.Name, set.Name)
 		return nil
 	}
 	c.expectations.CreationObserved(set.Namespace+"/"+set.Name, 1)
@@ -183,22 +193,26 @@ func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revisi
 		return nil
 	}
 	if p != nil && !apierrors.IsAlreadyExists(err) {
-		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate",
+			"Create Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 	}
 	return fmt.Errorf("creating Pod %d of %s: %w", s.Ordinal, set.Name, err)
 }
 
 func (c *controller) delete(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
-	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if err == nil {
-		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Delete Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		c.controllerContext.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete",
+			"Delete Pod %s in StatefulSet %s successful", p.Name, set.Name)
 		return nil
 	}
 	c.expectations.DeletionObserved(set.Namespace+"/"+set.Name, string(p.UID))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Delete Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+	c.controllerContext.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete",
+		"Delete Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
 	return err
 }
 
@@ -208,7 +222,8 @@ func (c *controller) truncateHistory(ctx context.Context, in In, have []*appsv1.
 	for _, p := range in.Pods {
 		inUse[Revision(p)] = true
 	}
-	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace), controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
+	return controllerrevision.Truncate(ctx, c.controllerContext.Client.AppsV1().ControllerRevisions(in.Set.Namespace),
+		controllerrevision.Retention{Revisions: have, InUse: inUse, HistoryLimit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s appsv1.StatefulSetStatus) error {
@@ -217,6 +232,7 @@ func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s
 	}
 	set = set.DeepCopy()
 	set.Status = s
-	_, err := c.controllerContext.Client.AppsV1().StatefulSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	_, err := c.controllerContext.Client.AppsV1().StatefulSets(set.Namespace).UpdateStatus(ctx, set,
+		metav1.UpdateOptions{})
 	return controllerruntime.IgnoreNotFound(err)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// Pod makes the Pod of an ordinal from a revision's template: its own name, host name, labels and claims.
+// Pod makes the Pod of an ordinal from a revision's template: its own name, host name, labels and
+// claims.
 func Pod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, s Replica) *corev1.Pod {
 	p := controllerruntime.NewPodFromTemplate(template, controllerruntime.Owner{Object: set, Kind: kind})
 	p.GenerateName = ""
@@ -44,7 +45,8 @@ func updateStorage(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		claims[t.Name] = true
 		volumes = append(volumes, corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, t.Name, ordinal)},
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, t.Name,
+				ordinal)},
 		}})
 	}
 	for _, v := range p.Spec.Volumes {
@@ -81,12 +83,15 @@ func Claims(set *appsv1.StatefulSet, ordinal int) []*corev1.PersistentVolumeClai
 
 // IdentityMatches tells whether a Pod still carries its name and number.
 func IdentityMatches(set *appsv1.StatefulSet, p *corev1.Pod) bool {
-	return p.Labels[appsv1.StatefulSetPodNameLabel] == p.Name && p.Labels[appsv1.PodIndexLabel] == strconv.Itoa(Ordinal(set, p))
+	return p.Labels[appsv1.StatefulSetPodNameLabel] == p.Name &&
+		p.Labels[appsv1.PodIndexLabel] == strconv.Itoa(Ordinal(set, p))
 }
 
-// ClaimOwnerRefs are the owner references a claim is to have under the retention policy (KEP-1847): the set's where deleting the set deletes it, the Pod's where
-// scaling down deletes it and the Pod leaves. ClaimOwnerRefs of other kinds stay; changed tells whether the claim is to be written.
-func ClaimOwnerRefs(set *appsv1.StatefulSet, p *corev1.Pod, leaves bool, have []metav1.OwnerReference) (want []metav1.OwnerReference, changed bool) {
+// ClaimOwnerRefs are the owner references a claim is to have under the retention policy (KEP-1847):
+// the set's where deleting the set deletes it, the Pod's where scaling down deletes it and the Pod
+// leaves. ClaimOwnerRefs of other kinds stay; changed tells whether the claim is to be written.
+func ClaimOwnerRefs(set *appsv1.StatefulSet, p *corev1.Pod, leaves bool,
+	have []metav1.OwnerReference) (want []metav1.OwnerReference, changed bool) {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	bySet, byPod := false, false
 	if policy != nil {

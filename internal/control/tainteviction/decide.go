@@ -16,7 +16,8 @@ type Decision struct {
 	Taint corev1.Taint // the one that asks first
 }
 
-// taintID names a taint of a node: there is one of a key and an effect, and another value keeps its place.
+// taintID names a taint of a node: there is one of a key and an effect, and another value keeps its
+// place.
 type taintID struct {
 	key    string
 	effect corev1.TaintEffect
@@ -25,16 +26,19 @@ type taintID struct {
 // TaintTimes is when each NoExecute taint of one node that does not tell its time was first seen.
 type TaintTimes map[taintID]time.Time
 
-// isUndated tells whether a taint drives Pods out and does not tell since when, as those of `kubectl taint`.
+// isUndated tells whether a taint drives Pods out and does not tell since when, as those of
+// `kubectl taint`.
 func isUndated(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoExecute && t.TimeAdded == nil
 }
 
-// HasUndatedTaint tells whether a node has a NoExecute taint without timeAdded; RecordTaints then wants the node's managedFields too.
+// HasUndatedTaint tells whether a node has a NoExecute taint without timeAdded; RecordTaints then
+// wants the node's managedFields too.
 func HasUndatedTaint(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, isUndated) }
 
-// RecordTaints returns what is known of a node's taints at now: what was known of those that are still there, and new ones from now on. Where
-// managedFields tell that the taints have stood unchanged for longer, as after a restart of the controllers, that counts.
+// RecordTaints returns what is known of a node's taints at now: what was known of those that are
+// still there, and new ones from now on. Where managedFields tell that the taints have stood
+// unchanged for longer, as after a restart of the controllers, that counts.
 func RecordTaints(n *corev1.Node, known TaintTimes, now time.Time) TaintTimes {
 	out := TaintTimes{}
 	written := taintsWritten(n)
@@ -54,8 +58,9 @@ func RecordTaints(n *corev1.Node, known TaintTimes, now time.Time) TaintTimes {
 	return out
 }
 
-// taintsWritten is since when the node's list of taints is known to stand as it does: a manager that owns the list wrote it then, and nobody
-// has changed it since, who would own it now. Zero when nobody tells.
+// taintsWritten is since when the node's list of taints is known to stand as it does: a manager
+// that owns the list wrote it then, and nobody has changed it since, who would own it now. Zero
+// when nobody tells.
 func taintsWritten(n *corev1.Node) time.Time {
 	var at time.Time
 	for i := range n.ManagedFields {
@@ -63,7 +68,8 @@ func taintsWritten(n *corev1.Node) time.Time {
 		if e.Time == nil || e.FieldsV1 == nil || e.Subresource != "" || !ownsTaints(e.FieldsV1.Raw) {
 			continue
 		}
-		if whole := e.Time.Time.Add(time.Second); at.IsZero() || whole.Before(at) { // objects tell whole seconds: it was written before the next
+		// objects tell whole seconds: it was written before the next
+		if whole := e.Time.Time.Add(time.Second); at.IsZero() || whole.Before(at) {
 			at = whole
 		}
 	}
@@ -77,18 +83,21 @@ func ownsTaints(fields []byte) bool {
 	return json.Unmarshal(fields, &f) == nil && f.Spec["f:taints"] != nil
 }
 
-// boundAt is since when a Pod is on its node, as far as its object tells: never before it was made, never after now.
+// boundAt is since when a Pod is on its node, as far as its object tells: never before it was made,
+// never after now.
 func boundAt(p *corev1.Pod, now time.Time) time.Time {
 	for _, c := range p.Status.Conditions {
-		if at := c.LastTransitionTime.Time; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !at.After(now) && at.After(p.CreationTimestamp.Time) {
+		if at := c.LastTransitionTime.Time; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue &&
+			!at.After(now) && at.After(p.CreationTimestamp.Time) {
 			return at
 		}
 	}
 	return p.CreationTimestamp.Time
 }
 
-// Decide compares the node's NoExecute taints with the Pod's tolerations. A taint that is not tolerated asks to leave now; one that is tolerated
-// for a time asks to leave that long after the taint was added, or after it was first seen where it does not tell; a Pod that was bound later
+// Decide compares the node's NoExecute taints with the Pod's tolerations. A taint that is not
+// tolerated asks to leave now; one that is tolerated for a time asks to leave that long after the
+// taint was added, or after it was first seen where it does not tell; a Pod that was bound later
 // has its time from then on, as upstream gives it.
 func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time) Decision {
 	var v Decision
@@ -114,7 +123,8 @@ func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time
 	return v
 }
 
-// evictionTime is when one taint drives the Pod out: never when a toleration without time limit covers it, else the shortest limit counts.
+// evictionTime is when one taint drives the Pod out: never when a toleration without time limit
+// covers it, else the shortest limit counts.
 func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bool) {
 	tolerated := false
 	var shortest *int64
@@ -136,7 +146,8 @@ func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bo
 	case *shortest <= 0:
 		return since, true
 	default:
-		return since.Add(time.Duration(min(*shortest, int64(math.MaxInt64/time.Second))) * time.Second), true // 292 years at most: a time.Duration has room for no more
+		// 292 years at most: a time.Duration has room for no more
+		return since.Add(time.Duration(min(*shortest, int64(math.MaxInt64/time.Second))) * time.Second), true
 	}
 }
 

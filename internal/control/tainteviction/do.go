@@ -1,6 +1,8 @@
-// Package tainteviction deletes Pods from nodes whose NoExecute taints they do not tolerate, or not for longer.
+// Package tainteviction deletes Pods from nodes whose NoExecute taints they do not tolerate, or not
+// for longer.
 //
-// Chapter 9, pressed. In: Pods, nodes' taints. Out: the condition DisruptionTarget with reason DeletionByTaintManager, then the deletion.
+// In: Pods, nodes' taints. Out: the condition DisruptionTarget with reason DeletionByTaintManager,
+// then the deletion.
 package tainteviction
 
 import (
@@ -41,15 +43,20 @@ type nodeTaints struct {
 // New makes the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, nodes := d.Informers.Core().V1().Pods(), d.Informers.Core().V1().Nodes()
-	c := &controller{controllerContext: d, pods: pods.Lister(), nodes: nodes.Lister(), scheduled: map[string]bool{}, taints: map[string]nodeTaints{}}
-	_ = pods.Informer().AddIndexers(cache.Indexers{byNodeIndex: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
+	c := &controller{controllerContext: d, pods: pods.Lister(), nodes: nodes.Lister(), scheduled: map[string]bool{},
+		taints: map[string]nodeTaints{}}
+	_ = pods.Informer().AddIndexers(
+		cache.Indexers{byNodeIndex: func(obj any) ([]string, error) {
+			return []string{obj.(*corev1.Pod).Spec.NodeName}, nil
+		}})
 	q := controllerruntime.NewQueue("taintevict", 4, c.syncPod)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string {
 		p, ok := cur.(*corev1.Pod)
 		if !ok || p.Spec.NodeName == "" {
 			return nil
 		}
-		if o, ok := old.(*corev1.Pod); ok && o.Spec.NodeName == p.Spec.NodeName && equality.Semantic.DeepEqual(o.Spec.Tolerations, p.Spec.Tolerations) {
+		if o, ok := old.(*corev1.Pod); ok && o.Spec.NodeName == p.Spec.NodeName && equality.Semantic.DeepEqual(
+			o.Spec.Tolerations, p.Spec.Tolerations) {
 			return nil
 		}
 		return []string{p.Namespace + "/" + p.Name}
@@ -91,9 +98,11 @@ func (c *controller) syncPod(ctx context.Context, key string) (time.Duration, er
 	v := Decide(p, n.Spec.Taints, c.recordTaints(n, now), now)
 	wait := v.At.Sub(now)
 	if before := c.planEviction(key, v.Evict && wait > 0); before && !v.Evict {
-		c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+p.Namespace+"/"+p.Name)
+		c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal,
+			"TaintManagerEviction", "Cancelling deletion of Pod "+p.Namespace+"/"+p.Name)
 		c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
-			journal.Acted{Controller: "taintevict", Action: "lets the Pod stay", Message: "no taint of its node asks it to leave any more"})
+			journal.Acted{Controller: "taintevict", Action: "lets the Pod stay",
+				Message: "no taint of its node asks it to leave any more"})
 	}
 	if !v.Evict {
 		return 0, nil
@@ -104,7 +113,8 @@ func (c *controller) syncPod(ctx context.Context, key string) (time.Duration, er
 	return 0, controllerruntime.IgnoreNotFound(c.evict(ctx, p, v))
 }
 
-// recordTaints keeps when the node's taints were first seen, whether or not a Pod is there that minds.
+// recordTaints keeps when the node's taints were first seen, whether or not a Pod is there that
+// minds.
 func (c *controller) recordTaints(n *corev1.Node, now time.Time) TaintTimes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,10 +151,13 @@ func (c *controller) planEviction(pod string, later bool) (before bool) {
 }
 
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Decision) error {
-	c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
+	c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal,
+		"TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
 	c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
-		journal.Acted{Controller: "taintevict", Action: "deletes the Pod", Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
-	err := controllerruntime.Disruption{Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.controllerContext.Client, p)
+		journal.Acted{Controller: "taintevict", Action: "deletes the Pod",
+			Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
+	err := controllerruntime.Disruption{Reason: "DeletionByTaintManager",
+		Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.controllerContext.Client, p)
 	if err == nil {
 		count(v.At)
 	}

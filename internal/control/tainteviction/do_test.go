@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// A Pod that was to leave later and may stay after all is told so, once; one that was not to leave is told nothing.
+// A Pod that was to leave later and may stay after all is told so, once; one that was not to leave
+// is told nothing.
 func TestCancelledEvictionIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -26,11 +27,14 @@ func TestCancelledEvictionIsTold(t *testing.T) {
 		taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
-			NodeName: "n", Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}},
+			NodeName: "n",
+			Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists,
+				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}},
 		}}
 		client, events := fake.NewClientset(node, p), record.NewFakeRecorder(9)
 		shared := informers.NewSharedInformerFactory(client, 0)
-		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events, Journal: journal.Discard{}})
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: events,
+			Journal: journal.Discard{}})
 		shared.Start(ctx.Done())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
@@ -58,8 +62,9 @@ func TestCancelledEvictionIsTold(t *testing.T) {
 	})
 }
 
-// The seconds of a taint without timeAdded end: though the node and the Pod are looked at again and again meanwhile, and over a restart of the
-// controllers where managedFields tell when the taint was set.
+// The seconds of a taint without timeAdded end: though the node and the Pod are looked at again and
+// again meanwhile, and over a restart of the controllers where managedFields tell when the taint
+// was set.
 //
 // row: CTL-16
 func TestTolerationSecondsEndWithoutTimeAdded(t *testing.T) {
@@ -76,7 +81,8 @@ func undatedTaint(t *testing.T, restart bool) {
 		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
 	}}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}}}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
-		NodeName: "n", Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &sixty}},
+		NodeName:    "n",
+		Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &sixty}},
 	}}
 	if !restart {
 		node.ManagedFields = nil
@@ -85,7 +91,8 @@ func undatedTaint(t *testing.T, restart bool) {
 	run := func() (stop func()) {
 		ctx, cancel := context.WithCancel(ctx)
 		shared := informers.NewSharedInformerFactory(client, 0)
-		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
+			Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
 		shared.Start(ctx.Done())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
@@ -103,7 +110,8 @@ func undatedTaint(t *testing.T, restart bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Spec.Taints = append(n.Spec.Taints[:1:1], corev1.Taint{Key: "other", Value: string(rune('a' + i)), Effect: corev1.TaintEffectPreferNoSchedule})
+		n.Spec.Taints = append(n.Spec.Taints[:1:1], corev1.Taint{Key: "other", Value: string(rune('a' + i)),
+			Effect: corev1.TaintEffectPreferNoSchedule})
 		if _, err := client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TimeLeft returns how long a finished Job may still live; false when it may live for ever, or is not finished, or does not tell since when.
+// TimeLeft returns how long a finished Job may still live; false when it may live for ever, or is
+// not finished, or does not tell since when.
 func TimeLeft(j *batchv1.Job, now time.Time) (time.Duration, bool) {
 	ttl := j.Spec.TTLSecondsAfterFinished
 	if ttl == nil || j.DeletionTimestamp != nil {

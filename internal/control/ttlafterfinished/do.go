@@ -1,6 +1,6 @@
 // Package ttlafterfinished removes finished Jobs when their time to live is over.
 //
-// Chapter 10, ended. In: Jobs. Out: their deletion in the foreground.
+// In: Jobs. Out: their deletion in the foreground.
 package ttlafterfinished
 
 import (
@@ -47,5 +47,7 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 		return left, nil
 	}
 	foreground := metav1.DeletePropagationForeground
-	return 0, controllerruntime.IgnoreNotFound(c.controllerContext.Client.BatchV1().Jobs(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
+	return 0, controllerruntime.IgnoreNotFound(c.controllerContext.Client.BatchV1().Jobs(ns).Delete(ctx, name,
+		metav1.DeleteOptions{PropagationPolicy: &foreground,
+			Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
 }

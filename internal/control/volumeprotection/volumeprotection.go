@@ -1,7 +1,9 @@
-// Package volumeprotection lets PersistentVolumeClaims, PersistentVolumes and VolumeAttributesClasses go when nothing uses them any more.
+// Package volumeprotection lets PersistentVolumeClaims, PersistentVolumes and
+// VolumeAttributesClasses go when nothing uses them any more.
 //
-// Chapter 10, ended. Admission puts a finalizer on each; here it is taken off: a claim's when no Pod that has a node uses it, a volume's when it is not bound, a
-// class's when no claim and no volume has it. In: claims, volumes, classes, Pods. Out: the finalizer removed.
+// Admission puts a finalizer on each; here it is taken off: a claim's when no Pod that has a node
+// uses it, a volume's when it is not bound, a class's when no claim and no volume has it. In:
+// claims, volumes, classes, Pods. Out: the finalizer removed.
 package volumeprotection
 
 import (
@@ -37,8 +39,9 @@ func without(all []string, finalizer string) ([]string, bool) {
 	return slices.Delete(slices.Clone(all), i, i+1), true
 }
 
-// ClaimsUsedBy lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out. A Pod that the kubelet is
-// done with does not use the claims made for it: they may be what its own finalizer waits for.
+// ClaimsUsedBy lists the claims a Pod uses, when it has a node: until then no volume of it is
+// mounted, and afterwards none that is on its way out. A Pod that the kubelet is done with does not
+// use the claims made for it: they may be what its own finalizer waits for.
 func ClaimsUsedBy(p *v1.Pod) []string {
 	if p.Spec.NodeName == "" {
 		return nil
@@ -55,13 +58,14 @@ func ClaimsUsedBy(p *v1.Pod) []string {
 	return out
 }
 
-// isTerminated tells whether a Pod only waits to be removed: the kubelet is done with it, or it was deleted by force.
+// isTerminated tells whether a Pod only waits to be removed: the kubelet is done with it, or it was
+// deleted by force.
 func isTerminated(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
 }
 
-// FreedClaims lists the claims that a change of a Pod frees: those it used and does not use any more. Behind a change there
-// may be the end of one Pod and the beginning of another of its name.
+// FreedClaims lists the claims that a change of a Pod frees: those it used and does not use any
+// more. Behind a change there may be the end of one Pod and the beginning of another of its name.
 func FreedClaims(old, cur runtime.Object) []string {
 	was, _ := old.(*v1.Pod)
 	if was == nil {
@@ -155,7 +159,8 @@ type vacProtection struct {
 // NewVACProtection makes the controller of VolumeAttributesClasses.
 func NewVACProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
-	c := &vacProtection{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()}
+	c := &vacProtection{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(),
+		core.PersistentVolumes().Lister()}
 	q := controllerruntime.NewQueue("vacprotection", 1, c.processVAC)
 	q.WatchByKey(store.VolumeAttributesClasses().Informer())
 	had := func(old, _ runtime.Object) []string { return ClassesOf(old) }

@@ -18,12 +18,14 @@ import (
 )
 
 func leaving(name, finalizer string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: "ns", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{finalizer, "other/one"}}
+	return metav1.ObjectMeta{Name: name, Namespace: "ns", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)},
+		Finalizers: []string{finalizer, "other/one"}}
 }
 
 func user(node string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1.PodSpec{NodeName: node, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
-		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"},
+		Spec: v1.PodSpec{NodeName: node, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
 }
 
 // What a change of a Pod frees, whatever is hidden behind it.
@@ -32,7 +34,8 @@ func TestClaimsThatAPodsChangeFrees(t *testing.T) {
 	with := func(uid, node string, change ...func(*v1.Pod)) *v1.Pod {
 		p := user(node)
 		p.UID = types.UID(uid)
-		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})
+		p.Spec.Volumes = append(p.Spec.Volumes,
+			v1.Volume{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})
 		for _, f := range change {
 			f(p)
 		}
@@ -67,7 +70,8 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 	gold := "gold"
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: leaving("data", ClaimFinalizer)}
 	vol := func(phase v1.PersistentVolumePhase) *v1.PersistentVolume {
-		v := &v1.PersistentVolume{ObjectMeta: leaving("v", VolumeFinalizer), Status: v1.PersistentVolumeStatus{Phase: phase}}
+		v := &v1.PersistentVolume{ObjectMeta: leaving("v", VolumeFinalizer),
+			Status: v1.PersistentVolumeStatus{Phase: phase}}
 		v.Namespace = ""
 		return v
 	}
@@ -85,11 +89,16 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, NewPVProtection, "v", true},
 		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, NewPVProtection, "v", false},
 		"class nobody has":         {[]runtime.Object{class}, NewVACProtection, gold, true},
-		"class that a claim wants": {[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
-		"class that a volume has":  {[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
+		"class that a claim wants": {
+			[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"},
+				Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
+		"class that a volume has": {
+			[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"},
+				Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
 	} {
 		client := fake.NewClientset(c.objects...)
-		d := controllerruntime.ControllerContext{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)}
+		d := controllerruntime.ControllerContext{Client: client,
+			Informers: informers.NewSharedInformerFactory(client, 0)}
 		runner := c.make(d)
 		ctx, stop := context.WithCancel(t.Context())
 		d.Informers.Start(ctx.Done())
@@ -101,7 +110,9 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 		case "v":
 			_, err = (&pvProtection{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).processPV(ctx, s)
 		default:
-			_, err = (&vacProtection{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(), d.Informers.Core().V1().PersistentVolumeClaims().Lister(), d.Informers.Core().V1().PersistentVolumes().Lister()}).processVAC(ctx, s)
+			_, err = (&vacProtection{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(),
+				d.Informers.Core().V1().PersistentVolumeClaims().Lister(),
+				d.Informers.Core().V1().PersistentVolumes().Lister()}).processVAC(ctx, s)
 		}
 		stop()
 		if err != nil || runner == nil {

@@ -11,7 +11,9 @@ import (
 type PodRecord struct {
 	UID, Namespace, Name string
 	State                string // the side's own word: a phase, Ready, NotReady
-	Needed               bool   // the other sides should know it too: an ended Pod or a sandbox of the past need not be known anywhere
+	// the other sides should know it too: an ended Pod or a sandbox of the past need not be known
+	// anywhere
+	Needed bool
 }
 
 // Source is one that knows Pods.
@@ -21,13 +23,15 @@ type Source struct {
 	Error string // not empty: the side could not be asked, and is left out
 }
 
-// Difference is a Pod that not all sides know. States are by column; a side that does not know the Pod has "-", one that was not asked "?".
+// Difference is a Pod that not all sides know. States are by column; a side that does not know the
+// Pod has "-", one that was not asked "?".
 type Difference struct {
 	UID, Namespace, Name string
 	States               []string
 }
 
-// Compare returns the Pods that at least one side needs known and another does not know, in the order of their names.
+// Compare returns the Pods that at least one side needs known and another does not know, in the
+// order of their names.
 func Compare(sources []Source) []Difference {
 	type pod struct {
 		Difference

@@ -15,18 +15,21 @@ import (
 // ContainerStates are what ListOptions.State may be for containers.
 var ContainerStates = []string{"created", "running", "exited", "unknown"}
 
-// Containers prints containers, the newest first. The image is the one that is written in the Pod's spec, as far as the runtime tells.
+// Containers prints containers, the newest first. The image is the one that is written in the Pod's
+// spec, as far as the runtime tells.
 func Containers(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out io.Writer) error {
 	filter := &runtimeapi.ContainerFilter{Id: l.ID, PodSandboxId: l.Pod, LabelSelector: l.Labels}
 	if l.State != "" {
-		filter.State = &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState(slices.Index(ContainerStates, strings.ToLower(l.State)))}
+		filter.State = &runtimeapi.ContainerStateValue{
+			State: runtimeapi.ContainerState(slices.Index(ContainerStates, strings.ToLower(l.State)))}
 	}
 	list, err := rt.ListContainers(ctx, filter)
 	if err != nil {
 		return err
 	}
 	list = slices.DeleteFunc(list, func(c *runtimeapi.Container) bool {
-		return !l.named(c.GetMetadata().GetName(), orUnknown(c.Labels, labelNamespace)) || l.Image != "" && !ofImage(c, l.Image)
+		return !l.named(c.GetMetadata().GetName(), orUnknown(c.Labels, labelNamespace)) ||
+			l.Image != "" && !ofImage(c, l.Image)
 	})
 	slices.SortFunc(list, func(a, b *runtimeapi.Container) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
 	list = list[:l.first(len(list))]
@@ -47,7 +50,8 @@ func Containers(ctx context.Context, rt internalapi.RuntimeService, l ListOption
 			image = l.short(image)
 		}
 		rows = append(rows, []string{
-			l.short(c.Id), image, l.age(c.CreatedAt), containerState(c.State), c.GetMetadata().GetName(), strconv.Itoa(int(c.GetMetadata().GetAttempt())),
+			l.short(c.Id), image, l.age(c.CreatedAt), containerState(c.State), c.GetMetadata().GetName(),
+			strconv.Itoa(int(c.GetMetadata().GetAttempt())),
 			l.short(c.PodSandboxId), orUnknown(c.Labels, labelPodName), orUnknown(c.Labels, labelNamespace),
 		})
 	}
@@ -56,7 +60,8 @@ func Containers(ctx context.Context, rt internalapi.RuntimeService, l ListOption
 
 // ofImage compares with every name the runtime gives for the container's image.
 func ofImage(c *runtimeapi.Container, image string) bool {
-	for _, have := range []string{c.GetImage().GetImage(), c.GetImage().GetUserSpecifiedImage(), c.GetImageRef(), c.GetImageId()} {
+	for _, have := range []string{c.GetImage().GetImage(), c.GetImage().GetUserSpecifiedImage(), c.GetImageRef(),
+		c.GetImageId()} {
 		if have != "" && (have == image || strings.HasPrefix(strings.TrimPrefix(have, "sha256:"), image)) {
 			return true
 		}

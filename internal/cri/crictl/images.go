@@ -14,7 +14,8 @@ import (
 
 const none = "<none>"
 
-// Images prints images, one row per tag; ListOptions.Image leaves only those that the runtime finds under it.
+// Images prints images, one row per tag; ListOptions.Image leaves only those that the runtime finds
+// under it.
 func Images(ctx context.Context, im internalapi.ImageManagerService, l ListOptions, out io.Writer) error {
 	var filter *runtimeapi.ImageFilter
 	if l.Image != "" {
@@ -27,7 +28,8 @@ func Images(ctx context.Context, im internalapi.ImageManagerService, l ListOptio
 	by := func(i *runtimeapi.Image) string {
 		return strings.Join(append(slices.Clone(i.RepoTags), i.RepoDigests...), " ")
 	}
-	slices.SortFunc(list, func(a, b *runtimeapi.Image) int { return cmp.Or(cmp.Compare(by(a), by(b)), cmp.Compare(a.Id, b.Id)) })
+	slices.SortFunc(list,
+		func(a, b *runtimeapi.Image) int { return cmp.Or(cmp.Compare(by(a), by(b)), cmp.Compare(a.Id, b.Id)) })
 	if l.Output == "json" || l.Output == "yaml" {
 		return message(out, l.Output, &runtimeapi.ListImagesResponse{Images: list})
 	}
@@ -51,7 +53,8 @@ func Images(ctx context.Context, im internalapi.ImageManagerService, l ListOptio
 			repo, digest, _ = strings.Cut(i.RepoDigests[0], "@")
 		}
 		for _, t := range tags(i, repo) {
-			rows = append(rows, row(t[0], t[1], l.short(digest), l.short(i.Id), units.HumanSizeWithPrecision(float64(i.Size), 3)))
+			rows = append(rows, row(t[0], t[1], l.short(digest), l.short(i.Id),
+				units.HumanSizeWithPrecision(float64(i.Size), 3)))
 		}
 	}
 	return table(out, rows)

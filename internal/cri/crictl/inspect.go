@@ -67,7 +67,8 @@ func write(out io.Writer, form string, raw []byte) (err error) {
 	return err
 }
 
-// asJSON has every field, unset ones too. protojson varies its white space from build to build on purpose; indenting again makes it the same always.
+// asJSON has every field, unset ones too. protojson varies its white space from build to build on
+// purpose; indenting again makes it the same always.
 func asJSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -80,7 +81,9 @@ func asJSON(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Text is a request or an answer in protobuf's text form under its own name, as the documents show the calls of CRI.
+// Text is a request or an answer in protobuf's text form under its own name, as the documents show
+// the calls of CRI.
 func Text(m proto.Message) string {
-	return fmt.Sprintf("%s {\n%s}", m.ProtoReflect().Descriptor().Name(), prototext.MarshalOptions{Multiline: true, Indent: "    "}.Format(m))
+	return fmt.Sprintf("%s {\n%s}", m.ProtoReflect().Descriptor().Name(),
+		prototext.MarshalOptions{Multiline: true, Indent: "    "}.Format(m))
 }

@@ -47,7 +47,8 @@ func Pods(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out
 	for _, s := range list {
 		m := s.GetMetadata()
 		rows = append(rows, []string{
-			l.short(s.Id), l.age(s.CreatedAt), podState(s.State), m.GetName(), m.GetNamespace(), strconv.Itoa(int(m.GetAttempt())), cmp.Or(s.RuntimeHandler, "(default)"),
+			l.short(s.Id), l.age(s.CreatedAt), podState(s.State), m.GetName(), m.GetNamespace(),
+			strconv.Itoa(int(m.GetAttempt())), cmp.Or(s.RuntimeHandler, "(default)"),
 		})
 	}
 	return table(out, rows)

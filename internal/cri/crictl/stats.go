@@ -14,7 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Stats prints what running containers use; the share of a processor is that between two answers which are ListOptions.Sample apart.
+// Stats prints what running containers use; the share of a processor is that between two answers
+// which are ListOptions.Sample apart.
 func Stats(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out io.Writer) error {
 	filter := &runtimeapi.ContainerStatsFilter{Id: l.ID, PodSandboxId: l.Pod, LabelSelector: l.Labels}
 	before, err := rt.ListContainerStats(ctx, filter)
@@ -58,8 +59,10 @@ func usage(l ListOptions, before, after []*runtimeapi.ContainerStats) [][]string
 		}
 		layer := s.GetWritableLayer()
 		rows = append(rows, []string{
-			l.short(a.GetId()), a.GetMetadata().GetName(), fmt.Sprintf("%.2f", share), units.HumanSize(float64(memory)), units.HumanSize(float64(layer.GetUsedBytes().GetValue())),
-			strconv.FormatUint(layer.GetInodesUsed().GetValue(), 10), units.HumanSize(float64(s.GetSwap().GetSwapUsageBytes().GetValue())),
+			l.short(a.GetId()), a.GetMetadata().GetName(), fmt.Sprintf("%.2f", share), units.HumanSize(float64(memory)),
+			units.HumanSize(float64(layer.GetUsedBytes().GetValue())),
+			strconv.FormatUint(layer.GetInodesUsed().GetValue(), 10),
+			units.HumanSize(float64(s.GetSwap().GetSwapUsageBytes().GetValue())),
 		})
 	}
 	return rows

@@ -59,8 +59,9 @@ func (c *command) operands() (out []string) {
 	return out
 }
 
-// lookup finds what a script can call besides the shell's own (echo, printf, test, cd, read, trap, wait, …).
-// run runs until stopped and then exits 0; oom is killed for memory; httpd PORT [CODE [BODY]] answers HTTP on a port of the Pod.
+// lookup finds what a script can call besides the shell's own (echo, printf, test, cd, read, trap,
+// wait, …). run runs until stopped and then exits 0; oom is killed for memory; httpd PORT [CODE
+// [BODY]] answers HTTP on a port of the Pod.
 func lookup(name string) (func(*command) int, bool) {
 	do, known := map[string]func(*command) int{
 		"run": runForever, "sleep": sleep, "cat": cat, "touch": touch, "rm": rm, "mkdir": mkdir, "ls": ls,

@@ -14,7 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// container is one container's life: created, started, finished; its state follows from which of these happened. Fake.mu guards it.
+// container is one container's life: created, started, finished; its state follows from which of
+// these happened. Fake.mu guards it.
 type container struct {
 	fake    *Fake
 	id      string
@@ -34,7 +35,8 @@ func (c *container) name() string { return c.config.GetMetadata().GetName() }
 
 func (c *container) fullName() string {
 	m := c.sandbox.config.GetMetadata()
-	return fmt.Sprintf("%s_%s_%s_%s_%d", c.name(), m.GetName(), m.GetNamespace(), m.GetUid(), c.config.GetMetadata().GetAttempt())
+	return fmt.Sprintf("%s_%s_%s_%s_%d", c.name(), m.GetName(), m.GetNamespace(), m.GetUid(),
+		c.config.GetMetadata().GetAttempt())
 }
 
 func (c *container) state() runtimeapi.ContainerState {
@@ -54,8 +56,10 @@ func (c *container) logPath() string {
 	return filepath.Join(c.sandbox.config.GetLogDirectory(), c.config.GetLogPath())
 }
 
-// CreateContainer refuses an unknown or stopped sandbox, an absent image, and a second container of one name and attempt.
-func (f *Fake) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+// CreateContainer refuses an unknown or stopped sandbox, an absent image, and a second container of
+// one name and attempt.
+func (f *Fake) CreateContainer(_ context.Context,
+	r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.findSandbox(r.GetPodSandboxId())
@@ -63,7 +67,8 @@ func (f *Fake) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerR
 		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", r.GetPodSandboxId())
 	}
 	if !s.ready {
-		return nil, status.Errorf(codes.Unknown, "failed to get sandbox container task: no running task found: task %s not found", s.id)
+		return nil, status.Errorf(codes.Unknown,
+			"failed to get sandbox container task: no running task found: task %s not found", s.id)
 	}
 	if r.GetConfig().GetMetadata().GetName() == "" {
 		return nil, status.Error(codes.Unknown, "container config must include metadata")
@@ -71,11 +76,13 @@ func (f *Fake) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerR
 	c := &container{fake: f, sandbox: s, config: r.GetConfig(), created: time.Now()}
 	for _, o := range f.containers {
 		if o.fullName() == c.fullName() {
-			return nil, status.Errorf(codes.Unknown, "failed to reserve container name %q: name %q is reserved for %q", c.fullName(), c.fullName(), o.id)
+			return nil, status.Errorf(codes.Unknown, "failed to reserve container name %q: name %q is reserved for %q",
+				c.fullName(), c.fullName(), o.id)
 		}
 	}
 	if c.image = f.findImage(c.config.GetImage().GetImage()); c.image == nil {
-		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", c.config.GetImage().GetImage())
+		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found",
+			c.config.GetImage().GetImage())
 	}
 	for _, m := range c.config.GetMounts() {
 		if m.GetHostPath() == "" || m.GetImage().GetImage() != "" {
@@ -83,7 +90,8 @@ func (f *Fake) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerR
 		}
 		if _, err := os.Stat(m.HostPath); os.IsNotExist(err) {
 			if err := os.MkdirAll(m.HostPath, 0o755); err != nil {
-				return nil, status.Errorf(codes.Unknown, "failed to generate spec: failed to mkdir %q: %v", m.HostPath, err)
+				return nil, status.Errorf(codes.Unknown, "failed to generate spec: failed to mkdir %q: %v", m.HostPath,
+					err)
 			}
 		}
 	}
@@ -94,7 +102,8 @@ func (f *Fake) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerR
 }
 
 // StartContainer starts a created container; any other state is refused.
-func (f *Fake) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+func (f *Fake) StartContainer(_ context.Context,
+	r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, err := f.container(r.GetContainerId())
@@ -102,7 +111,8 @@ func (f *Fake) StartContainer(_ context.Context, r *runtimeapi.StartContainerReq
 		return nil, err
 	}
 	if st := c.state(); st != runtimeapi.ContainerState_CONTAINER_CREATED {
-		return nil, status.Errorf(codes.Unknown, "failed to set starting state for container %q: container is in %s state", c.id, st)
+		return nil, status.Errorf(codes.Unknown,
+			"failed to set starting state for container %q: container is in %s state", c.id, st)
 	}
 	if !c.sandbox.ready {
 		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", c.sandbox.id)
@@ -145,7 +155,8 @@ func (f *Fake) container(id string) (*container, error) {
 }
 
 // StopContainer signals, waits, kills; an unknown or stopped one is no error.
-func (f *Fake) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+func (f *Fake) StopContainer(ctx context.Context,
+	r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	f.mu.Lock()
 	c, _ := f.container(r.GetContainerId())
 	running := c != nil && c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
@@ -181,7 +192,8 @@ func (c *container) kill() {
 }
 
 // RemoveContainer kills and removes; an unknown one is no error.
-func (f *Fake) RemoveContainer(_ context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+func (f *Fake) RemoveContainer(_ context.Context,
+	r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	f.mu.Lock()
 	c, _ := f.container(r.GetContainerId())
 	f.mu.Unlock()
@@ -204,19 +216,23 @@ func (f *Fake) remove(c *container) {
 }
 
 // ListContainers filters by id, state, sandbox and labels, all of which must fit.
-func (f *Fake) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+func (f *Fake) ListContainers(_ context.Context,
+	r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := &runtimeapi.ListContainersResponse{}
 	q := r.GetFilter()
 	for _, c := range f.containers {
 		if !strings.HasPrefix(c.id, q.GetId()) || !strings.HasPrefix(c.sandbox.id, q.GetPodSandboxId()) ||
-			q.GetState() != nil && q.GetState().State != c.state() || !selects(q.GetLabelSelector(), c.config.GetLabels()) {
+			q.GetState() != nil && q.GetState().State != c.state() || !selects(q.GetLabelSelector(),
+			c.config.GetLabels()) {
 			continue
 		}
 		out.Containers = append(out.Containers, &runtimeapi.Container{
-			Id: c.id, PodSandboxId: c.sandbox.id, Metadata: c.config.GetMetadata(), Image: c.config.GetImage(), ImageRef: c.image.ID, ImageId: c.image.ID,
-			State: c.state(), CreatedAt: c.created.UnixNano(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+			Id: c.id, PodSandboxId: c.sandbox.id, Metadata: c.config.GetMetadata(), Image: c.config.GetImage(),
+			ImageRef: c.image.ID, ImageId: c.image.ID,
+			State: c.state(), CreatedAt: c.created.UnixNano(), Labels: c.config.GetLabels(),
+			Annotations: c.config.GetAnnotations(),
 		})
 	}
 	sort.Slice(out.Containers, func(a, b int) bool { return out.Containers[a].CreatedAt < out.Containers[b].CreatedAt })
@@ -224,7 +240,8 @@ func (f *Fake) ListContainers(_ context.Context, r *runtimeapi.ListContainersReq
 }
 
 // ContainerStatus answers NotFound for an unknown id.
-func (f *Fake) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (f *Fake) ContainerStatus(_ context.Context,
+	r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, err := f.container(r.GetContainerId())
@@ -238,7 +255,8 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	st := &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state(), CreatedAt: c.created.UnixNano(),
 		Image: &runtimeapi.ImageSpec{Image: c.statusImage()}, ImageRef: c.image.ID, ImageId: c.image.ID,
-		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(), Mounts: c.config.GetMounts(), LogPath: c.logPath(),
+		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(), Mounts: c.config.GetMounts(),
+		LogPath:   c.logPath(),
 		Resources: &runtimeapi.ContainerResources{Linux: c.config.GetLinux().GetResources()}, User: c.user(),
 		StopSignal: c.config.GetStopSignal(),
 	}
@@ -263,7 +281,8 @@ func (c *container) statusImage() string {
 
 func (c *container) user() *runtimeapi.ContainerUser {
 	sc := c.config.GetLinux().GetSecurityContext()
-	u := &runtimeapi.LinuxContainerUser{Uid: c.image.UID, Gid: sc.GetRunAsGroup().GetValue(), SupplementalGroups: sc.GetSupplementalGroups()}
+	u := &runtimeapi.LinuxContainerUser{Uid: c.image.UID, Gid: sc.GetRunAsGroup().GetValue(),
+		SupplementalGroups: sc.GetSupplementalGroups()}
 	if sc.GetRunAsUser() != nil {
 		u.Uid = sc.GetRunAsUser().GetValue()
 	}
@@ -274,7 +293,8 @@ func (c *container) user() *runtimeapi.ContainerUser {
 }
 
 // UpdateContainerResources keeps the new limits; an exited container refuses them.
-func (f *Fake) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+func (f *Fake) UpdateContainerResources(_ context.Context,
+	r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, err := f.container(r.GetContainerId())
@@ -282,7 +302,8 @@ func (f *Fake) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateC
 		return nil, err
 	}
 	if c.state() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		return nil, status.Errorf(codes.Unknown, "failed to update resources: container %q is in CONTAINER_EXITED state", c.id)
+		return nil, status.Errorf(codes.Unknown,
+			"failed to update resources: container %q is in CONTAINER_EXITED state", c.id)
 	}
 	if c.config.Linux == nil {
 		c.config.Linux = &runtimeapi.LinuxContainerConfig{}
@@ -292,7 +313,8 @@ func (f *Fake) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateC
 }
 
 // ReopenContainerLog makes a running container write to a new file.
-func (f *Fake) ReopenContainerLog(_ context.Context, r *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
+func (f *Fake) ReopenContainerLog(_ context.Context,
+	r *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, err := f.container(r.GetContainerId())

@@ -50,10 +50,13 @@ func runTest(t *testing.T, o crifake.Options, test func(n *testNode)) {
 }
 
 // run makes a Pod with one container, app; change may alter both configs.
-func (n *testNode) run(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) (id string, err error) {
+func (n *testNode) run(name string,
+	change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) (id string, err error) {
 	n.Helper()
-	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name}, LogDirectory: n.dir, Hostname: name}
-	c := &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, LogPath: name + ".log"}
+	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default",
+		Uid: name}, LogDirectory: n.dir, Hostname: name}
+	c := &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
+		Image: &runtimeapi.ImageSpec{Image: "img:1"}, LogPath: name + ".log"}
 	if change != nil {
 		change(pod, c)
 	}
@@ -111,7 +114,8 @@ func TestScriptDuration(t *testing.T) {
 			{[]string{"sh", "-c", "echo a; sleep 2; echo b; exit 3"}, 2 * time.Second, 3, "Error", "a|b"},
 			{[]string{"true"}, 0, 0, "Completed", ""},
 			{[]string{"/bin/false"}, 0, 1, "Error", ""},
-			{[]string{"sh", "-c", "for i in 1 2 3; do echo $i; sleep 1m; done"}, 3 * time.Minute, 0, "Completed", "1|2|3"},
+			{[]string{"sh", "-c", "for i in 1 2 3; do echo $i; sleep 1m; done"}, 3 * time.Minute, 0, "Completed",
+				"1|2|3"},
 			{[]string{"sh", "-c", "sleep 5; oom"}, 5 * time.Second, 137, "OOMKilled", ""},
 			{[]string{"nginx", "-g", "daemon off;"}, -1, 0, "", ""},
 			{[]string{"sleep", "infinity"}, -1, 0, "", ""},
@@ -136,8 +140,10 @@ func TestScriptDuration(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond)
 			st := n.status(id)
-			if took := time.Unix(0, st.FinishedAt).Sub(began); st.ExitCode != c.code || st.Reason != c.reason || took != c.lasts {
-				t.Errorf("%q: code %d reason %s after %s, want %d %s after %s", c.argv, st.ExitCode, st.Reason, took, c.code, c.reason, c.lasts)
+			if took := time.Unix(0, st.FinishedAt).Sub(began); st.ExitCode != c.code || st.Reason != c.reason ||
+				took != c.lasts {
+				t.Errorf("%q: code %d reason %s after %s, want %d %s after %s", c.argv, st.ExitCode, st.Reason, took,
+					c.code, c.reason, c.lasts)
 			}
 			if got := n.logged(name); got != c.log {
 				t.Errorf("%q logged %q, want %q", c.argv, got, c.log)
@@ -147,7 +153,8 @@ func TestScriptDuration(t *testing.T) {
 }
 
 func TestWhereScriptsComeFrom(t *testing.T) {
-	runTest(t, crifake.Options{Images: []crifake.Image{{Names: []string{"img:1"}, Script: crifake.Script{Sh: "exit 10"}}}}, func(n *testNode) {
+	runTest(t, crifake.Options{
+		Images: []crifake.Image{{Names: []string{"img:1"}, Script: crifake.Script{Sh: "exit 10"}}}}, func(n *testNode) {
 		code := func(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) int32 {
 			id := n.must(n.run(name, change))
 			synctest.Wait()
@@ -178,7 +185,8 @@ func TestWhereScriptsComeFrom(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "executable file not found") {
 			t.Error(err)
 		}
-		if st := n.status(id); st.ExitCode != 128 || st.Reason != "StartError" || st.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+		if st := n.status(id); st.ExitCode != 128 || st.Reason != "StartError" ||
+			st.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 			t.Errorf("%v", st)
 		}
 	})
@@ -229,13 +237,16 @@ func TestFilesOfAContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.must(n.run("web", func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) {
-			c.Command = []string{"sh", "-c", `cat /etc/config/key; echo "$A $HOSTNAME"; echo bye > /dev/termination-log; touch /tmp/x && test -e /tmp/x && echo there
+			c.Command = []string{"sh", "-c",
+				`cat /etc/config/key; echo "$A $HOSTNAME"; echo bye > /dev/termination-log; touch /tmp/x && test -e /tmp/x && echo there
 				touch /etc/config/new || echo refused; cat /etc/passwd-of-the-host; ls /etc/config; cat /nowhere/else 2>/dev/null; echo $?`}
 			c.Envs = []*runtimeapi.KeyValue{{Key: "A", Value: []byte("hello")}}
-			c.Mounts = []*runtimeapi.Mount{{ContainerPath: "/etc/config", HostPath: host, Readonly: true}, {ContainerPath: "/dev/termination-log", HostPath: message}}
+			c.Mounts = []*runtimeapi.Mount{{ContainerPath: "/etc/config", HostPath: host, Readonly: true},
+				{ContainerPath: "/dev/termination-log", HostPath: message}}
 		}))
 		synctest.Wait()
-		want := "value|hello web|there|touch: /etc/config/new: Read-only file system|refused|cat: can't open '/etc/passwd-of-the-host': No such file or directory|key|1"
+		want := "value|hello web|there|touch: /etc/config/new: Read-only file system|refused|cat: can't open " +
+			"'/etc/passwd-of-the-host': No such file or directory|key|1"
 		if got := n.logged("web"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -247,7 +258,8 @@ func TestFilesOfAContainer(t *testing.T) {
 
 func TestLivenessExample(t *testing.T) {
 	runTest(t, crifake.Options{}, func(n *testNode) {
-		id := n.must(n.run("liveness", command("/bin/sh", "-c", "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600")))
+		id := n.must(
+			n.run("liveness", command("/bin/sh", "-c", "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600")))
 		synctest.Wait()
 		probe := func() error {
 			_, _, err := n.c.ProbeRuntime().ExecSync(n.Context(), id, []string{"cat", "/tmp/healthy"}, time.Second)
@@ -257,7 +269,8 @@ func TestLivenessExample(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(31 * time.Second)
-		if err := probe(); err == nil || !strings.Contains(err.Error(), "can't open '/tmp/healthy': No such file or directory") {
+		if err := probe(); err == nil || !strings.Contains(err.Error(),
+			"can't open '/tmp/healthy': No such file or directory") {
 			t.Error(err)
 		}
 	})
@@ -278,21 +291,26 @@ func TestImages(t *testing.T) {
 		if took, err := pull("registry.example/slow:1", nil); err != nil || took != time.Minute {
 			t.Error(took, err)
 		}
-		if _, err := pull("registry.example/none:1", nil); status.Code(err) != codes.NotFound || !strings.HasSuffix(err.Error(), "registry.example/none:1: not found") {
+		if _, err := pull("registry.example/none:1", nil); status.Code(err) != codes.NotFound ||
+			!strings.HasSuffix(err.Error(), "registry.example/none:1: not found") {
 			t.Error(err)
 		}
-		if _, err := pull("registry.example/private:1", nil); err == nil || !strings.Contains(err.Error(), "no basic auth credentials") {
+		if _, err := pull("registry.example/private:1", nil); err == nil || !strings.Contains(err.Error(),
+			"no basic auth credentials") {
 			t.Error(err)
 		}
-		if _, err := pull("registry.example/private:1", &runtimeapi.AuthConfig{Username: "user", Password: "pass"}); err != nil {
+		if _, err := pull("registry.example/private:1",
+			&runtimeapi.AuthConfig{Username: "user", Password: "pass"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := pull("registry.example/broken:1", nil); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+		if _, err := pull("registry.example/broken:1", nil); err == nil || !strings.Contains(err.Error(),
+			"unexpected EOF") {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
-		if _, err := n.c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "registry.example/slow:1"}, nil, nil); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := n.c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "registry.example/slow:1"}, nil,
+			nil); status.Code(err) != codes.DeadlineExceeded {
 			t.Error(err)
 		}
 	})
@@ -338,7 +356,8 @@ func TestAddressesComeBack(t *testing.T) {
 	runTest(t, crifake.Options{}, func(n *testNode) {
 		first := n.must(n.run("one", nil))
 		n.must(n.run("two", nil))
-		want := "pod default/one attempt=0 ready ip=10.88.0.2\n  app attempt=0 running image=docker.io/library/img:1\n" +
+		want := "pod default/one attempt=0 ready ip=10.88.0.2\n  app attempt=0 running " +
+			"image=docker.io/library/img:1\n" +
 			"pod default/two attempt=0 ready ip=10.88.0.3\n  app attempt=0 running image=docker.io/library/img:1\n"
 		if got := n.f.Dump(); got != want {
 			t.Errorf("dump:\n%s", got)
@@ -347,10 +366,12 @@ func TestAddressesComeBack(t *testing.T) {
 		if err := n.c.Runtime().StopPodSandbox(n.Context(), list[0].PodSandboxId); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.f.Dump(); !strings.HasPrefix(got, "pod default/one attempt=0 stopped\n  app attempt=0 exited code=137 reason=Error\n") {
+		if got := n.f.Dump(); !strings.HasPrefix(got,
+			"pod default/one attempt=0 stopped\n  app attempt=0 exited code=137 reason=Error\n") {
 			t.Errorf("dump:\n%s", got)
 		}
-		if calls := n.f.Calls(); len(calls) != 7 || calls[0].Method != "RunPodSandbox" || calls[6].Method != "StopPodSandbox" {
+		if calls := n.f.Calls(); len(calls) != 7 || calls[0].Method != "RunPodSandbox" ||
+			calls[6].Method != "StopPodSandbox" {
 			t.Errorf("%d calls", len(calls))
 		}
 		if n.f.Count("ListContainers") != 1 {
@@ -373,7 +394,8 @@ func TestPortsOfAPod(t *testing.T) {
 		if resp.StatusCode != 503 || string(b) != "not yet\n" {
 			t.Errorf("%d %q", resp.StatusCode, b)
 		}
-		if _, err := client.Get("http://10.88.0.2:81/"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		if _, err := client.Get("http://10.88.0.2:81/"); err == nil || !strings.Contains(err.Error(),
+			"connection refused") {
 			t.Error(err)
 		}
 	})
@@ -386,7 +408,9 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 			t.Fatal(err)
 		}
 		pull := func(pod string) error {
-			_, err := n.c.Images().PullImage(context.Background(), &runtimeapi.ImageSpec{Image: "img:2"}, nil, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: pod, Namespace: "default", Uid: pod}})
+			_, err := n.c.Images().PullImage(context.Background(), &runtimeapi.ImageSpec{Image: "img:2"}, nil,
+				&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: pod, Namespace: "default",
+					Uid: pod}})
 			return err
 		}
 		if err := pull("b"); err != nil {
@@ -401,13 +425,16 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 	})
 }
 
-// A call may be finished after its caller has given up, unless the runtime is killed meanwhile; and it is noted when a name has two ready sandboxes.
+// A call may be finished after its caller has given up, unless the runtime is killed meanwhile; and
+// it is noted when a name has two ready sandboxes.
 func TestWhatComesLate(t *testing.T) {
 	runTest(t, crifake.Options{}, func(n *testNode) {
 		run := func(uid string) error {
 			ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 			defer cancel()
-			_, err := n.c.Runtime().RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: uid}}, "")
+			_, err := n.c.Runtime().RunPodSandbox(ctx,
+				&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default",
+					Uid: uid}}, "")
 			return err
 		}
 		_ = n.f.Fault("RunPodSandbox", "1*late(3s)->ok")
@@ -424,7 +451,8 @@ func TestWhatComesLate(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := n.f.DuplicateSandboxes(); len(got) != 1 || got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
+		if got := n.f.DuplicateSandboxes(); len(got) != 1 ||
+			got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
 			t.Errorf("%q", got)
 		}
 		_ = n.f.Fault("RunPodSandbox", "late(3s)")

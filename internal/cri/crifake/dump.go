@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Dump prints the state, one line per sandbox and container, ordered by name: for a test's failure message or its assertion.
+// Dump prints the state, one line per sandbox and container, ordered by name: for a test's failure
+// message or its assertion.
 //
 //	pod default/web attempt=0 ready ip=10.88.0.2
 //	  app attempt=1 running image=docker.io/library/web:1
@@ -33,7 +34,8 @@ func (f *Fake) Dump() string {
 		}
 		b.WriteByte('\n')
 		for _, c := range f.containersInLocked(s) {
-			fmt.Fprintf(&b, "  %s attempt=%d %s", c.name(), c.config.GetMetadata().GetAttempt(), strings.ToLower(strings.TrimPrefix(c.state().String(), "CONTAINER_")))
+			fmt.Fprintf(&b, "  %s attempt=%d %s", c.name(), c.config.GetMetadata().GetAttempt(),
+				strings.ToLower(strings.TrimPrefix(c.state().String(), "CONTAINER_")))
 			if c.finished.IsZero() {
 				fmt.Fprintf(&b, " image=%s\n", c.statusImage())
 			} else {

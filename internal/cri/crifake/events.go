@@ -8,10 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// backlog is how many events are kept while nobody listens; containerd keeps a like number for five minutes.
+// backlog is how many events are kept while nobody listens; containerd keeps a like number for five
+// minutes.
 const backlog = 100
 
-// eventBus passes events to every subscriber; one that does not read loses its stream rather than holding up the others.
+// eventBus passes events to every subscriber; one that does not read loses its stream rather than
+// holding up the others.
 type eventBus struct {
 	mu          sync.Mutex
 	subs        map[chan *runtimeapi.ContainerEventResponse]bool
@@ -56,7 +58,8 @@ func (b *eventBus) unsubscribe(s chan *runtimeapi.ContainerEventResponse) {
 	delete(b.subs, s)
 }
 
-// drop ends all subscriptions and forgets what was kept, as the death of the runtime's process does.
+// drop ends all subscriptions and forgets what was kept, as the death of the runtime's process
+// does.
 func (b *eventBus) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +81,10 @@ func (f *Fake) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 	f.bus.send(proto.Clone(e).(*runtimeapi.ContainerEventResponse))
 }
 
-// GetContainerEvents streams events until the client leaves; what happened while nobody listened comes first.
-func (f *Fake) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
+// GetContainerEvents streams events until the client leaves; what happened while nobody listened
+// comes first.
+func (f *Fake) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
+	stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
 	ch, undelivered := f.bus.subscribe()
 	defer f.bus.unsubscribe(ch)
 	for _, e := range undelivered {

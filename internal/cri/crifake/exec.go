@@ -38,7 +38,8 @@ func (f *Fake) running(id string) (*container, error) {
 type errNoCommand struct{ cmd string }
 
 func (e errNoCommand) Error() string {
-	return fmt.Sprintf("failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: unable to start container process: exec: %q: executable file not found in $PATH", e.cmd)
+	return fmt.Sprintf("failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "+
+		"unable to start container process: exec: %q: executable file not found in $PATH", e.cmd)
 }
 
 // exec runs a command beside the container's main process.
@@ -69,7 +70,8 @@ func (c *container) exec(ctx context.Context, cmd []string, std stdio) (int, err
 	return code, nil
 }
 
-// ExecSync runs a command to its end or, after timeout seconds, kills it and answers DeadlineExceeded.
+// ExecSync runs a command to its end or, after timeout seconds, kills it and answers
+// DeadlineExceeded.
 func (f *Fake) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	c, err := f.running(r.GetContainerId())
 	if err != nil {
@@ -84,14 +86,16 @@ func (f *Fake) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*ru
 	code, err := c.exec(ctx, r.GetCmd(), stdio{nil, &stdout, &stderr})
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %ds exceeded: context deadline exceeded", r.GetTimeout())
+		return nil, status.Errorf(codes.DeadlineExceeded,
+			"failed to exec in container: timeout %ds exceeded: context deadline exceeded", r.GetTimeout())
 	case err != nil:
 		return nil, status.Error(codes.Unknown, err.Error())
 	}
 	return &runtimeapi.ExecSyncResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: int32(code)}, nil
 }
 
-// streamServer is the HTTP server behind the URLs of Exec, Attach and PortForward; it starts with the first of them.
+// streamServer is the HTTP server behind the URLs of Exec, Attach and PortForward; it starts with
+// the first of them.
 type streamServer struct {
 	mu   sync.Mutex
 	api  streaming.Server
@@ -152,7 +156,8 @@ func (f *Fake) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimea
 }
 
 // PortForward returns a URL.
-func (f *Fake) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (f *Fake) PortForward(_ context.Context,
+	r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	f.mu.Lock()
 	sb := f.findSandbox(r.GetPodSandboxId())
 	ready := sb != nil && sb.ready
@@ -174,7 +179,8 @@ func (f *Fake) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) 
 type streams struct{ f *Fake }
 
 // Exec runs a command with the client's streams.
-func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader, out, errw io.WriteCloser, tty bool, _ <-chan remotecommand.TerminalSize) error {
+func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader, out, errw io.WriteCloser, tty bool,
+	_ <-chan remotecommand.TerminalSize) error {
 	c, err := s.f.running(id)
 	if err != nil {
 		return err
@@ -184,7 +190,8 @@ func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader
 		return err
 	}
 	if code != 0 {
-		return utilexec.CodeExitError{Err: fmt.Errorf("error executing command %v, exit code %d", cmd, code), Code: code}
+		return utilexec.CodeExitError{Err: fmt.Errorf("error executing command %v, exit code %d", cmd, code),
+			Code: code}
 	}
 	return nil
 }
@@ -204,7 +211,8 @@ func orDiscard(w io.WriteCloser) io.Writer {
 }
 
 // Attach copies the container's streams until it ends or the client leaves.
-func (s streams) Attach(ctx context.Context, id string, in io.Reader, out, errw io.WriteCloser, tty bool, _ <-chan remotecommand.TerminalSize) error {
+func (s streams) Attach(ctx context.Context, id string, in io.Reader, out, errw io.WriteCloser, tty bool,
+	_ <-chan remotecommand.TerminalSize) error {
 	c, err := s.f.running(id)
 	if err != nil {
 		return err
@@ -261,14 +269,16 @@ func (f *Fake) connect(sb *sandbox, port int) (net.Conn, error) {
 	handle := sb.ports[port]
 	f.mu.Unlock()
 	if handle == nil {
-		return nil, fmt.Errorf("failed to execute portforward in network namespace: failed to connect to localhost:%d inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id, port)
+		return nil, fmt.Errorf("failed to execute portforward in network namespace: failed to connect to localhost:%d "+
+			"inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id, port)
 	}
 	client, server := net.Pipe()
 	go handle(server)
 	return client, nil
 }
 
-// DialPod connects to a port a script listens on, by the Pod's address; tests give it to probes and proxies as their dialer.
+// DialPod connects to a port a script listens on, by the Pod's address; tests give it to probes and
+// proxies as their dialer.
 func (f *Fake) DialPod(_ context.Context, _, address string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {

@@ -17,13 +17,16 @@ import (
 
 // Options say what the runtime is like at its start.
 type Options struct {
-	Dir      string       // holds the socket and the containers' own files; empty makes a temporary directory that Close removes
+	// holds the socket and the containers' own files; empty makes a temporary directory that Close
+	// removes
+	Dir      string
 	InMemory bool         // no socket: Dial through Fake.Dialer; works inside testing/synctest
 	PodCIDR  netip.Prefix // 10.88.0.0/16
 	Images   []Image      // there from the start
 	// Registry holds what can be pulled. Nil lets every name be pulled.
 	Registry []Image
-	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a runtime that does not know the call.
+	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a
+	// runtime that does not know the call.
 	CgroupDriver string
 }
 
@@ -129,7 +132,8 @@ func (f *Fake) serve() error {
 	return nil
 }
 
-// Kill drops every connection, as when the runtime's process is killed. Containers go on; an open event stream ends, and events until Revive are lost.
+// Kill drops every connection, as when the runtime's process is killed. Containers go on; an open
+// event stream ends, and events until Revive are lost.
 func (f *Fake) Kill() {
 	f.mu.Lock()
 	s := f.server
@@ -177,7 +181,8 @@ func (f *Fake) Close() {
 	}
 }
 
-// SetNetworkReady changes the NetworkReady condition of Status; a node whose network is not ready is not Ready.
+// SetNetworkReady changes the NetworkReady condition of Status; a node whose network is not ready
+// is not Ready.
 func (f *Fake) SetNetworkReady(ready bool, reason, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,16 +16,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fault makes an RPC misbehave. Terms are used up from left to right, then the RPC works: "2*error(no space)->ok", "delay(2s)", "1*drop".
+// Fault makes an RPC misbehave. Terms are used up from left to right, then the RPC works:
+// "2*error(no space)->ok", "delay(2s)", "1*drop".
 //
 //	[N*]ok            works
 //	[N*]error(text)   fails with code Unknown; error(NotFound: text) with that code
 //	[N*]delay(D)      works after D
 //	[N*]hang          answers only when the caller gives up
-//	[N*]late(D)       works after D, even when the caller has given up by then; not when the runtime is killed meanwhile
+//	[N*]late(D)       works after D, also when the caller has given up by then; not
+//	                  when the runtime is killed meanwhile
 //	[N*]drop          works, but the answer is lost: the caller sees Unavailable
 //
-// A term without N holds for good. Method is the RPC's name (StartContainer). An empty terms string ends the fault.
+// A term without N holds for good. Method is the RPC's name (StartContainer). An empty terms string
+// ends the fault.
 func (f *Fake) Fault(method, terms string) error {
 	list, err := parseFaults(terms)
 	if err != nil {
@@ -110,7 +113,8 @@ func (f *faults) next(method string) term {
 }
 
 // intercept applies faults and records the call.
-func (f *Fake) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (f *Fake) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	method := path.Base(info.FullMethod)
 	t := f.faultOf(method, req)
 	if t.action == "late" {
@@ -149,7 +153,8 @@ func (f *Fake) inject(ctx context.Context, t term, do func() (any, error)) (any,
 		return nil, status.Error(codes.Unavailable, "error reading from server: EOF")
 	}
 	resp, err := do()
-	if err != nil && status.Code(err) == codes.Unknown && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if err != nil && status.Code(err) == codes.Unknown && (errors.Is(err, context.Canceled) || errors.Is(err,
+		context.DeadlineExceeded)) {
 		err = status.FromContextError(err).Err()
 	}
 	return resp, err
@@ -203,7 +208,8 @@ func (l *callLog) add(method string, req any, err error) {
 // isMutation tells RPCs that ask from RPCs that act.
 func isMutation(method string) bool {
 	switch method {
-	case "Version", "Status", "RuntimeConfig", "ImageStatus", "ImageFsInfo", "PodSandboxStatus", "ContainerStatus", "ContainerStats", "PodSandboxStats":
+	case "Version", "Status", "RuntimeConfig", "ImageStatus", "ImageFsInfo", "PodSandboxStatus", "ContainerStatus",
+		"ContainerStats", "PodSandboxStats":
 		return false
 	}
 	return !strings.HasPrefix(method, "List")

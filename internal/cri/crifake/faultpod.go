@@ -6,7 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// FaultPod is Fault for the calls about one Pod only, by its name; it goes before a fault of the method as a whole. Calls that list are nobody's.
+// FaultPod is Fault for the calls about one Pod only, by its name; it goes before a fault of the
+// method as a whole. Calls that list are nobody's.
 func (f *Fake) FaultPod(pod, method, terms string) error {
 	list, err := parseFaults(terms)
 	if err != nil {

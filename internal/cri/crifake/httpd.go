@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// httpd answers every request with CODE (200) and BODY (ok) until it is stopped. With options it is busybox's: -p PORT, -h DIRECTORY whose files it
-// serves, -f for staying in the foreground.
+// httpd answers every request with CODE (200) and BODY (ok) until it is stopped. With options it is
+// busybox's: -p PORT, -h DIRECTORY whose files it serves, -f for staying in the foreground.
 func httpd(c *command) int {
 	if len(c.args) > 1 && strings.HasPrefix(c.args[1], "-") {
 		return busyboxHttpd(c)

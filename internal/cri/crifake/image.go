@@ -44,7 +44,8 @@ func splitTag(name string) (repo, tag string) {
 	return name, ""
 }
 
-// withTag writes a name the way the runtime keeps it: docker.io's short names are spelled out and latest is added.
+// withTag writes a name the way the runtime keeps it: docker.io's short names are spelled out and
+// latest is added.
 func withTag(name string) string {
 	if strings.HasPrefix(name, "sha256:") || strings.Contains(name, "@") {
 		return name
@@ -67,7 +68,8 @@ func (f *Fake) AddImage(i Image) {
 	f.addImage(i)
 }
 
-// addImage gives a name that another image has to the new one, as pulling a moved tag does. Callers hold f.mu.
+// addImage gives a name that another image has to the new one, as pulling a moved tag does. Callers
+// hold f.mu.
 func (f *Fake) addImage(i Image) *Image {
 	names := make([]string, len(i.Names))
 	for n, name := range i.Names {
@@ -141,7 +143,8 @@ func (f *Fake) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*
 }
 
 // ImageStatus answers without an image for an absent one.
-func (f *Fake) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (f *Fake) ImageStatus(_ context.Context,
+	r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := f.findImage(r.GetImage().GetImage()); i != nil {
@@ -154,7 +157,8 @@ func (f *Fake) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) 
 func (f *Fake) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	name := withTag(r.GetImage().GetImage())
 	if name == ":latest" || r.GetImage().GetImage() == "" {
-		return nil, status.Errorf(codes.InvalidArgument, "failed to parse image reference %q: invalid reference format", r.GetImage().GetImage())
+		return nil, status.Errorf(codes.InvalidArgument, "failed to parse image reference %q: invalid reference format",
+			r.GetImage().GetImage())
 	}
 	found, err := f.inRegistry(name)
 	if err != nil {
@@ -172,7 +176,9 @@ func (f *Fake) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*
 		return nil, status.Errorf(codes.Unknown, failed+"%s", name, name, found.Error)
 	}
 	if auth := r.GetAuth(); found.Auth != "" && found.Auth != auth.GetUsername()+":"+auth.GetPassword() {
-		return nil, status.Errorf(codes.Unknown, failed+"pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials", name, name)
+		return nil, status.Errorf(codes.Unknown,
+			failed+"pull access denied, repository does not exist or may require authorization: authorization failed: "+
+				"no basic auth credentials", name, name)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,7 +201,9 @@ func (f *Fake) inRegistry(name string) (Image, error) {
 	if f.registry == nil {
 		return Image{}, nil
 	}
-	return Image{}, status.Errorf(codes.NotFound, "failed to pull and unpack image %q: failed to resolve reference %q: %s: not found", name, name, name)
+	return Image{},
+		status.Errorf(codes.NotFound,
+			"failed to pull and unpack image %q: failed to resolve reference %q: %s: not found", name, name, name)
 }
 
 // SetRegistry replaces what can be pulled; nil lets every name be pulled, an empty list none.
@@ -206,7 +214,8 @@ func (f *Fake) SetRegistry(images []Image) {
 }
 
 // RemoveImage removes an image with all its names; an absent one is removed already.
-func (f *Fake) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+func (f *Fake) RemoveImage(_ context.Context,
+	r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := f.findImage(r.GetImage().GetImage()); i != nil {

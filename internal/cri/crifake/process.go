@@ -130,8 +130,10 @@ func (p *process) main() int {
 func (p *process) api(ctx context.Context, std stdio) *Process {
 	m := p.c.sandbox.config.GetMetadata()
 	return &Process{
-		Context: ctx, Signal: p.signals, Stdin: std.in, Stdout: std.out, Stderr: std.err, Env: p.env(), Pod: m.GetNamespace() + "/" + m.GetName(),
-		Container: p.c.name(), Attempt: p.c.config.GetMetadata().GetAttempt(), Path: p.hostPath, OOMKilled: p.setOOM, Listen: p.listen,
+		Context: ctx, Signal: p.signals, Stdin: std.in, Stdout: std.out, Stderr: std.err, Env: p.env(),
+		Pod:       m.GetNamespace() + "/" + m.GetName(),
+		Container: p.c.name(), Attempt: p.c.config.GetMetadata().GetAttempt(), Path: p.hostPath, OOMKilled: p.setOOM,
+		Listen: p.listen,
 	}
 }
 
@@ -149,7 +151,8 @@ func (p *process) signal(name string) {
 	}
 }
 
-// handleSignals treats signals as a shell does: trap, or end. A trap that calls exit ends the process, any other lets it go on.
+// handleSignals treats signals as a shell does: trap, or end. A trap that calls exit ends the
+// process, any other lets it go on.
 func (p *process) handleSignals() {
 	for {
 		select {
@@ -192,7 +195,8 @@ func (p *process) end(code int) {
 func (p *process) kill() { p.end(137) }
 
 func (p *process) env() []string {
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + p.c.sandbox.config.GetHostname()}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOSTNAME=" + p.c.sandbox.config.GetHostname()}
 	for _, kv := range p.c.config.GetEnvs() {
 		env = append(env, kv.Key+"="+string(kv.Value))
 	}

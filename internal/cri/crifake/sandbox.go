@@ -44,14 +44,17 @@ func (s *sandbox) hostNetwork() bool {
 }
 
 // RunPodSandbox refuses a second sandbox of one name, namespace, uid and attempt.
-func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+func (f *Fake) RunPodSandbox(_ context.Context,
+	r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	m := r.GetConfig().GetMetadata()
 	if m.GetName() == "" || m.GetNamespace() == "" || m.GetUid() == "" {
 		return nil, status.Error(codes.Unknown, "sandbox config must include metadata")
 	}
-	s := &sandbox{config: r.GetConfig(), handler: r.GetRuntimeHandler(), created: time.Now(), ready: true, ports: map[int]func(net.Conn){}}
+	s := &sandbox{config: r.GetConfig(), handler: r.GetRuntimeHandler(), created: time.Now(), ready: true,
+		ports: map[int]func(net.Conn){}}
 	if s.handler != "" && s.handler != "runc" {
-		return nil, status.Errorf(codes.Unknown, "unable to get OCI runtime for sandbox %q: no runtime for %q is configured", s.name(), s.handler)
+		return nil, status.Errorf(codes.Unknown,
+			"unable to get OCI runtime for sandbox %q: no runtime for %q is configured", s.name(), s.handler)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,11 +68,13 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 		holder = "one that is being made"
 	}
 	if holder != "" {
-		return nil, status.Errorf(codes.Unknown, "failed to reserve sandbox name %q: name %q is reserved for %q", s.name(), s.name(), holder)
+		return nil, status.Errorf(codes.Unknown, "failed to reserve sandbox name %q: name %q is reserved for %q",
+			s.name(), s.name(), holder)
 	}
 	if !s.hostNetwork() {
 		if !f.network.ready {
-			return nil, status.Errorf(codes.Unknown, "failed to setup network for sandbox %q: cni plugin not initialized", f.newID("sandbox"))
+			return nil, status.Errorf(codes.Unknown,
+				"failed to setup network for sandbox %q: cni plugin not initialized", f.newID("sandbox"))
 		}
 		ip, err := f.ips.take()
 		if err != nil {
@@ -85,13 +90,15 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
 }
 
-// creation is the request for a sandbox that comes late, and the runtime's life in which it was asked.
+// creation is the request for a sandbox that comes late, and the runtime's life in which it was
+// asked.
 type creation struct {
 	request any
 	server  *grpc.Server
 }
 
-// reserve keeps a sandbox's name until its late making is over, as runtimes do from the moment they are asked; what it returns gives the name back.
+// reserve keeps a sandbox's name until its late making is over, as runtimes do from the moment they
+// are asked; what it returns gives the name back.
 func (f *Fake) reserve(req any) func() {
 	r, ok := req.(*runtimeapi.RunPodSandboxRequest)
 	if !ok {
@@ -120,21 +127,25 @@ func (f *Fake) reserve(req any) func() {
 func (f *Fake) noteDuplicates(s *sandbox) {
 	m := s.config.GetMetadata()
 	for _, o := range f.sandboxes {
-		if om := o.config.GetMetadata(); o.ready && om.GetNamespace() == m.GetNamespace() && om.GetName() == m.GetName() {
+		if om := o.config.GetMetadata(); o.ready && om.GetNamespace() == m.GetNamespace() &&
+			om.GetName() == m.GetName() {
 			f.duplicates = append(f.duplicates, fmt.Sprintf("%s was ready when %s was made", o.name(), s.name()))
 		}
 	}
 }
 
-// DuplicateSandboxes tells when two sandboxes of one Pod's name were ready at once, however short it was; a kubelet never makes that happen.
+// DuplicateSandboxes tells when two sandboxes of one Pod's name were ready at once, however short
+// it was; a kubelet never makes that happen.
 func (f *Fake) DuplicateSandboxes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.duplicates...)
 }
 
-// StopPodSandbox kills what runs in it and gives its address back; an unknown or stopped one is no error.
-func (f *Fake) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+// StopPodSandbox kills what runs in it and gives its address back; an unknown or stopped one is no
+// error.
+func (f *Fake) StopPodSandbox(_ context.Context,
+	r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	f.mu.Lock()
 	s := f.findSandbox(r.GetPodSandboxId())
 	f.mu.Unlock()
@@ -182,7 +193,8 @@ func (f *Fake) containersInLocked(s *sandbox) []*container {
 }
 
 // RemovePodSandbox stops and removes the sandbox and its containers; an unknown one is no error.
-func (f *Fake) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (f *Fake) RemovePodSandbox(_ context.Context,
+	r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	f.mu.Lock()
 	s := f.findSandbox(r.GetPodSandboxId())
 	f.mu.Unlock()
@@ -214,14 +226,16 @@ func (f *Fake) findSandbox(id string) *sandbox {
 }
 
 // PodSandboxStatus answers NotFound for an unknown id.
-func (f *Fake) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (f *Fake) PodSandboxStatus(_ context.Context,
+	r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.findSandbox(r.GetPodSandboxId())
 	if s == nil {
 		return nil, status.Errorf(codes.NotFound, "an error occurred when try to find sandbox: not found")
 	}
-	out := &runtimeapi.PodSandboxStatusResponse{Status: s.status(), ContainersStatuses: f.statuses(s), Timestamp: time.Now().UnixNano()}
+	out := &runtimeapi.PodSandboxStatusResponse{Status: s.status(), ContainersStatuses: f.statuses(s),
+		Timestamp: time.Now().UnixNano()}
 	if r.GetVerbose() {
 		out.Info = map[string]string{"info": fmt.Sprintf(`{"pid":%d}`, 1000)}
 	}
@@ -243,19 +257,22 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 	}
 	return &runtimeapi.PodSandboxStatus{
 		Id: s.id, Metadata: s.config.GetMetadata(), State: s.state(), CreatedAt: s.created.UnixNano(), Network: net,
-		Linux:  &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: s.config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
+		Linux: &runtimeapi.LinuxPodSandboxStatus{
+			Namespaces: &runtimeapi.Namespace{Options: s.config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
 		Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(), RuntimeHandler: s.handler,
 	}
 }
 
 // ListPodSandbox filters by id, state and labels, all of which must fit.
-func (f *Fake) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (f *Fake) ListPodSandbox(_ context.Context,
+	r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := &runtimeapi.ListPodSandboxResponse{}
 	for _, s := range f.sandboxes {
 		q := r.GetFilter()
-		if !strings.HasPrefix(s.id, q.GetId()) || q.GetState() != nil && q.GetState().State != s.state() || !selects(q.GetLabelSelector(), s.config.GetLabels()) {
+		if !strings.HasPrefix(s.id, q.GetId()) || q.GetState() != nil && q.GetState().State != s.state() ||
+			!selects(q.GetLabelSelector(), s.config.GetLabels()) {
 			continue
 		}
 		out.Items = append(out.Items, &runtimeapi.PodSandbox{
@@ -277,7 +294,8 @@ func selects(selector, labels map[string]string) bool {
 }
 
 // UpdatePodSandboxResources is accepted and keeps nothing but the config, as containerd does.
-func (f *Fake) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+func (f *Fake) UpdatePodSandboxResources(_ context.Context,
+	r *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.findSandbox(r.GetPodSandboxId()) == nil {

@@ -10,7 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// AnnotationPrefix plus a container's name is the Pod annotation that holds the container's shell script.
+// AnnotationPrefix plus a container's name is the Pod annotation that holds the container's shell
+// script.
 const AnnotationPrefix = "fake.gantry.dev/"
 
 // Script is what a container does. The zero Script runs until it is stopped and then exits 0.
@@ -23,8 +24,9 @@ type Script struct {
 
 // Process is what a Go script has around it.
 type Process struct {
-	Context   context.Context // ends when the container is killed
-	Signal    <-chan string   // TERM and other stop signals; a script that does not look is killed when the grace is over
+	Context context.Context // ends when the container is killed
+	// TERM and other stop signals; a script that does not look is killed when the grace is over
+	Signal    <-chan string
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
@@ -37,7 +39,8 @@ type Process struct {
 	OOMKilled func() // the exit will be reported with reason OOMKilled
 }
 
-// Match says which containers a rule is for; empty fields match all. Image is matched with and without its tag.
+// Match says which containers a rule is for; empty fields match all. Image is matched with and
+// without its tag.
 type Match struct {
 	Namespace, Pod, Container, Image string
 	PodPrefix                        string
@@ -55,7 +58,8 @@ func (f *Fake) On(m Match, s Script) {
 	f.rules = append(f.rules, rule{m, s})
 }
 
-// scriptFor decides what a container does: rule, annotation, its own command, its image's script, run for good. Callers hold f.mu.
+// scriptFor decides what a container does: rule, annotation, its own command, its image's script,
+// run for good. Callers hold f.mu.
 func (f *Fake) scriptFor(c *container) Script {
 	for i := len(f.rules) - 1; i >= 0; i-- {
 		if f.rules[i].match.matches(c) {

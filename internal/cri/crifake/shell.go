@@ -16,8 +16,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell interprets text inside the container and returns its exit code. main is set for the container's own process, not for exec:
-// there, a command nobody knows stands for a server and runs until it is stopped; in exec it is not found.
+// shell interprets text inside the container and returns its exit code. main is set for the
+// container's own process, not for exec: there, a command nobody knows stands for a server and runs
+// until it is stopped; in exec it is not found.
 func (p *process) shell(ctx context.Context, text string, std stdio, main bool) int {
 	code, _ := p.interpret(ctx, text, std, main)
 	return code
@@ -46,8 +47,10 @@ func (p *process) interpret(ctx context.Context, text string, std stdio, main bo
 	sh := &shellRun{p: p, main: main}
 	runner, err := interp.New(
 		interp.Env(expand.ListEnviron(p.env()...)), interp.Dir("/"), interp.StdIO(std.in, std.out, std.err),
-		interp.CallHandler(sh.call), interp.OpenHandler(sh.open), interp.StatHandler(sh.stat), interp.ReadDirHandler2(sh.readDir),
-		interp.AccessHandler(sh.access), interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return sh.exec }),
+		interp.CallHandler(sh.call), interp.OpenHandler(sh.open), interp.StatHandler(sh.stat),
+		interp.ReadDirHandler2(sh.readDir),
+		interp.AccessHandler(sh.access),
+		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return sh.exec }),
 	)
 	if err != nil {
 		fmt.Fprintf(std.err, "sh: %v\n", err)
@@ -65,7 +68,8 @@ func (p *process) interpret(ctx context.Context, text string, std stdio, main bo
 	return code, runner.Exited()
 }
 
-// shellRun is one interpretation: what it asks of the world goes to the container's own files and commands.
+// shellRun is one interpretation: what it asks of the world goes to the container's own files and
+// commands.
 type shellRun struct {
 	p    *process
 	main bool

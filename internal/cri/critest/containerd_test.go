@@ -29,20 +29,23 @@ func TestMain(m *testing.M) {
 
 const busybox = "docker.io/library/busybox:1.28"
 
-// dialContainerd starts the containerd Gantry brings along, with Gantry's network, and cleans up after it.
+// dialContainerd starts the containerd Gantry brings along, with Gantry's network, and cleans up
+// after it.
 func dialContainerd(t testing.TB) critest.Target {
 	bin, dir := binaries.Dir(t), t.TempDir()
 	id := instance.ID(dir)
 	cfg := containerd.Config{DataDir: dir, BinDir: bin}
 	net := network.Config{
-		DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + id, PodCIDR: fmt.Sprintf("10.197.%d.0/24", (int(id[0])*7+int(id[1]))%200+1),
+		DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + id,
+		PodCIDR: fmt.Sprintf("10.197.%d.0/24", (int(id[0])*7+int(id[1]))%200+1),
 	}
 	groups, err := cgroup.Open(cgroup.Options{Root: "/gantry-test-" + id})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, err := range []error{containerd.Clean(context.Background(), cfg), network.Clean(context.Background(), net)} {
+		for _, err := range []error{containerd.Clean(context.Background(), cfg),
+			network.Clean(context.Background(), net)} {
 			if err != nil {
 				t.Error(err)
 			}

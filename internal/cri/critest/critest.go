@@ -55,7 +55,8 @@ func FromEnv(t testing.TB) Target {
 			host = false
 		}
 	}
-	return Target{Runtime: c.Runtime(), Images: c.Images(), Events: c.Events, Image: image, Dir: t.TempDir(), Host: host}
+	return Target{Runtime: c.Runtime(), Images: c.Images(), Events: c.Events, Image: image, Dir: t.TempDir(),
+		Host: host}
 }
 
 // suite is every promise, in the order they are checked.
@@ -118,9 +119,12 @@ func (b *suiteEnv) podConfig() *runtimeapi.PodSandboxConfig {
 		b.Fatal(err)
 	}
 	c := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "critest", Uid: name + "-uid"}, Hostname: name, LogDirectory: dir,
-		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "critest", "io.kubernetes.pod.uid": name + "-uid"},
-		Linux:  &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}}},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "critest", Uid: name + "-uid"}, Hostname: name,
+		LogDirectory: dir,
+		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "critest",
+			"io.kubernetes.pod.uid": name + "-uid"},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}}},
 	}
 	if b.Host {
 		c.Hostname = ""
@@ -159,9 +163,11 @@ func (b *suiteEnv) containerConfig(p *pod, name, script string) *runtimeapi.Cont
 		labels[k] = v
 	}
 	return &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: b.Image}, LogPath: name + ".log",
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: b.Image},
+		LogPath: name + ".log",
 		Command: []string{"/bin/sh", "-c", script}, Labels: labels,
-		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions}},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions}},
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 const image = "registry.example/busybox:1.37"
 
 func dialFake(t testing.TB) critest.Target {
-	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{image}}}, Registry: []crifake.Image{}})
+	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{image}}},
+		Registry: []crifake.Image{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,5 +27,6 @@ func dialFake(t testing.TB) critest.Target {
 
 func TestFake(t *testing.T) { critest.Run(t, dialFake) }
 
-// A runtime of one's own: GANTRY_CRI_ENDPOINT=unix:///run/crio/crio.sock GANTRY_CRI_IMAGE=… go test ./internal/cri/critest
+// A runtime of one's own: GANTRY_CRI_ENDPOINT=unix:///run/crio/crio.sock GANTRY_CRI_IMAGE=… go test
+// ./internal/cri/critest
 func TestReal(t *testing.T) { critest.Run(t, critest.FromEnv) }

@@ -52,7 +52,8 @@ func lifecycle(b *suiteEnv) {
 	}
 	b.noError("StartContainer", b.Runtime.StartContainer(b.ctx, id))
 	st := b.status(id)
-	if st.State != running || st.StartedAt < st.CreatedAt || st.FinishedAt != 0 || st.Image.GetImage() == "" || st.ImageRef == "" {
+	if st.State != running || st.StartedAt < st.CreatedAt || st.FinishedAt != 0 || st.Image.GetImage() == "" ||
+		st.ImageRef == "" {
 		b.Errorf("after StartContainer: %v", st)
 	}
 	if want := filepath.Join(p.config.LogDirectory, "app.log"); st.LogPath != want {
@@ -84,7 +85,8 @@ func idempotence(b *suiteEnv) {
 	b.noError("RemoveContainer unknown", b.Runtime.RemoveContainer(b.ctx, unknown))
 	b.noError("StopPodSandbox unknown", b.Runtime.StopPodSandbox(b.ctx, unknown))
 	b.noError("RemovePodSandbox unknown", b.Runtime.RemovePodSandbox(b.ctx, unknown))
-	b.noError("RemoveImage unknown", b.Images.RemoveImage(b.ctx, &runtimeapi.ImageSpec{Image: "example.invalid/none:1"}))
+	b.noError("RemoveImage unknown",
+		b.Images.RemoveImage(b.ctx, &runtimeapi.ImageSpec{Image: "example.invalid/none:1"}))
 	p := b.run()
 	id := b.start(p, "app", "sleep 1000")
 	for range 2 {
@@ -197,7 +199,8 @@ func logReopened(b *suiteEnv) {
 func execSync(b *suiteEnv) {
 	p := b.run()
 	id := b.start(p, "app", "sleep 1000")
-	out, errOut, err := b.Runtime.ExecSync(b.ctx, id, []string{"/bin/sh", "-c", "echo out; echo err >&2"}, 5*time.Second)
+	out, errOut, err := b.Runtime.ExecSync(b.ctx, id, []string{"/bin/sh", "-c", "echo out; echo err >&2"},
+		5*time.Second)
 	if err != nil || string(out) != "out\n" || string(errOut) != "err\n" {
 		b.Errorf("ExecSync: stdout %q stderr %q error %v", out, errOut, err)
 	}

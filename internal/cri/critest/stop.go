@@ -155,12 +155,16 @@ func filters(b *suiteEnv) {
 		filter *runtimeapi.ContainerFilter
 		want   []string
 	}{
-		"sandbox":       {&runtimeapi.ContainerFilter{PodSandboxId: p.id}, both},
-		"id":            {&runtimeapi.ContainerFilter{Id: up}, []string{up}},
-		"running":       {&runtimeapi.ContainerFilter{PodSandboxId: p.id, State: &runtimeapi.ContainerStateValue{State: running}}, []string{up}},
-		"exited":        {&runtimeapi.ContainerFilter{PodSandboxId: p.id, State: &runtimeapi.ContainerStateValue{State: exited}}, []string{down}},
-		"label":         {&runtimeapi.ContainerFilter{PodSandboxId: p.id, LabelSelector: map[string]string{"io.kubernetes.container.name": "down"}}, []string{down}},
-		"all must hold": {&runtimeapi.ContainerFilter{Id: up, State: &runtimeapi.ContainerStateValue{State: exited}}, nil},
+		"sandbox": {&runtimeapi.ContainerFilter{PodSandboxId: p.id}, both},
+		"id":      {&runtimeapi.ContainerFilter{Id: up}, []string{up}},
+		"running": {&runtimeapi.ContainerFilter{PodSandboxId: p.id,
+			State: &runtimeapi.ContainerStateValue{State: running}}, []string{up}},
+		"exited": {&runtimeapi.ContainerFilter{PodSandboxId: p.id,
+			State: &runtimeapi.ContainerStateValue{State: exited}}, []string{down}},
+		"label": {&runtimeapi.ContainerFilter{PodSandboxId: p.id,
+			LabelSelector: map[string]string{"io.kubernetes.container.name": "down"}}, []string{down}},
+		"all must hold": {&runtimeapi.ContainerFilter{Id: up, State: &runtimeapi.ContainerStateValue{State: exited}},
+			nil},
 	} {
 		if got := ids(c.filter); !slices.Equal(got, c.want) {
 			b.Errorf("filter by %s: %v, want %v", name, got, c.want)
@@ -266,7 +270,8 @@ func events(b *suiteEnv) {
 			if e.PodSandboxStatus.GetMetadata().GetUid() != p.config.Metadata.Uid {
 				b.Errorf("event without its sandbox: %v", e)
 			}
-			if e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && (len(e.ContainersStatuses) != 1 || e.ContainersStatuses[0].ExitCode != 4) {
+			if e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT &&
+				(len(e.ContainersStatuses) != 1 || e.ContainersStatuses[0].ExitCode != 4) {
 				b.Errorf("stopped event without the exit code: %v", e.ContainersStatuses)
 			}
 		case <-limit:

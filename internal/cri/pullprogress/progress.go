@@ -16,14 +16,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Labels that containerd puts on what it fetched: where it came from, and, on manifests, what they refer to.
+// Labels that containerd puts on what it fetched: where it came from, and, on manifests, what they
+// refer to.
 const (
 	sourceLabel = "containerd.io/distribution.source."
 	configLabel = "containerd.io/gc.ref.content.config"
 	layerLabel  = "containerd.io/gc.ref.content.l."
 )
 
-// maxManifest bounds what is read as a manifest, in bytes; registries refuse larger ones than 4 MiB.
+// maxManifest bounds what is read as a manifest, in bytes; registries refuse larger ones than 4
+// MiB.
 const maxManifest = 4 << 20
 
 // sourceOf is the registry's host, as labels have it, and the repository of an image's full name.
@@ -45,7 +47,8 @@ func sourceOf(image string) (host, repository string) {
 	return u.Hostname(), rest
 }
 
-// measure sums up the layers of the one manifest of the image's repository that has something under way.
+// measure sums up the layers of the one manifest of the image's repository that has something under
+// way.
 func (s *Store) measure(ctx context.Context, image string) (done, total int64, err error) {
 	r, err := s.api.ListStatuses(ctx, &content.ListStatusesRequest{})
 	if err != nil {
@@ -80,10 +83,12 @@ func (s *Store) measure(ctx context.Context, image string) (done, total int64, e
 	return done, total, nil
 }
 
-// manifest finds the manifest from the image's repository that has layers under way; nil when there is none, or two and nobody could tell which is meant.
+// manifest finds the manifest from the image's repository that has layers under way; nil when there
+// is none, or two and nobody could tell which is meant.
 func (s *Store) manifest(ctx context.Context, image string, under map[string]int64) (*content.Info, error) {
 	host, repository := sourceOf(image)
-	stream, err := s.api.List(ctx, &content.ListContentRequest{Filters: []string{fmt.Sprintf("labels.%q", sourceLabel+host)}})
+	stream, err := s.api.List(ctx,
+		&content.ListContentRequest{Filters: []string{fmt.Sprintf("labels.%q", sourceLabel+host)}})
 	if err != nil {
 		return nil, err
 	}

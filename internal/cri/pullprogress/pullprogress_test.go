@@ -23,8 +23,10 @@ type fakeContentStore struct {
 	filter string
 }
 
-func (s *fakeContentStore) ListStatuses(ctx context.Context, _ *content.ListStatusesRequest) (*content.ListStatusesResponse, error) {
-	if md, _ := metadata.FromIncomingContext(ctx); len(md["containerd-namespace"]) != 1 || md["containerd-namespace"][0] != "k8s.io" {
+func (s *fakeContentStore) ListStatuses(ctx context.Context,
+	_ *content.ListStatusesRequest) (*content.ListStatusesResponse, error) {
+	if md, _ := metadata.FromIncomingContext(ctx); len(md["containerd-namespace"]) != 1 ||
+		md["containerd-namespace"][0] != "k8s.io" {
 		return nil, status.Errorf(codes.FailedPrecondition, "namespace %v", md["containerd-namespace"])
 	}
 	r := &content.ListStatusesResponse{}
@@ -47,7 +49,8 @@ func (s *fakeContentStore) List(r *content.ListContentRequest, out content.Conte
 func (s *fakeContentStore) Read(r *content.ReadContentRequest, out content.Content_ReadServer) error {
 	b := s.blobs[r.Digest]
 	for i := 0; i < len(b); i += 20 { // in pieces
-		if err := out.Send(&content.ReadContentResponse{Offset: int64(i), Data: []byte(b[i:min(i+20, len(b))])}); err != nil {
+		if err := out.Send(&content.ReadContentResponse{Offset: int64(i), Data: []byte(b[i:min(i+20, len(b))])}); err !=
+			nil {
 			return err
 		}
 	}
@@ -71,7 +74,8 @@ func open(t *testing.T, register func(*grpc.Server)) *Store {
 	register(server)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	s, err := Open(Options{Endpoint: "unix:///run/x.sock", Dialer: func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }})
+	s, err := Open(Options{Endpoint: "unix:///run/x.sock",
+		Dialer: func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +86,8 @@ func open(t *testing.T, register func(*grpc.Server)) *Store {
 const host = "containerd.io/distribution.source."
 
 func manifestOf(repository string, layers ...string) *content.Info {
-	i := &content.Info{Size: 500, Labels: map[string]string{host + "r.test": repository, "containerd.io/gc.ref.content.config": "sha256:c"}}
+	i := &content.Info{Size: 500, Labels: map[string]string{host + "r.test": repository,
+		"containerd.io/gc.ref.content.config": "sha256:c"}}
 	for n, l := range layers {
 		i.Labels[fmt.Sprint("containerd.io/gc.ref.content.l.", n)] = l
 	}
@@ -105,7 +110,9 @@ func TestBytesOfAPull(t *testing.T) {
 	delete(s.under, "manifest-sha256:m")
 	s.add("sha256:m", manifestOf("other,team/app", "sha256:1", "sha256:2", "sha256:3"))
 	s.add("sha256:elsewhere", manifestOf("team/app", "sha256:9"))
-	s.blobs["sha256:m"] = `{"config":{"digest":"sha256:c","size":5},"layers":[{"digest":"sha256:1","size":1000},{"digest":"sha256:2","size":200},{"digest":"sha256:3","size":30}]}`
+	s.blobs["sha256:m"] =
+		`{"config":{"digest":"sha256:c","size":5},"layers":[{"digest":"sha256:1","size":1000},{"digest":"sha256:2",` +
+			`"size":200},{"digest":"sha256:3","size":30}]}`
 	s.add("sha256:1", &content.Info{Size: 1000})
 	s.under["layer-sha256:2"] = 50
 	ask("1050 1235 true")
@@ -132,7 +139,9 @@ func TestUnsupportedRuntimeIsQueriedOnce(t *testing.T) {
 	l, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.UnknownServiceHandler(c.none))
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	s, err := Open(Options{Endpoint: "/run/x.sock", Dialer: func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }})
+	s, err := Open(Options{Endpoint: "/run/x.sock", Dialer: func(ctx context.Context, _ string) (net.Conn, error) {
+		return l.DialContext(ctx)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +160,10 @@ func TestUnsupportedRuntimeIsQueriedOnce(t *testing.T) {
 
 func TestSourceOfAName(t *testing.T) {
 	for name, want := range map[string]string{
-		"busybox": "docker.io library/busybox", "docker.io/library/busybox:1.28": "docker.io library/busybox", "docker.io/busybox": "docker.io library/busybox", "me/app:1": "docker.io me/app",
-		"127.0.0.1:5000/app:1": "127.0.0.1 app", "localhost/app": "localhost app", "r.test/team/app@sha256:0123": "r.test team/app",
+		"busybox": "docker.io library/busybox", "docker.io/library/busybox:1.28": "docker.io library/busybox",
+		"docker.io/busybox": "docker.io library/busybox", "me/app:1": "docker.io me/app",
+		"127.0.0.1:5000/app:1": "127.0.0.1 app", "localhost/app": "localhost app",
+		"r.test/team/app@sha256:0123": "r.test team/app",
 	} {
 		if h, r := sourceOf(name); h+" "+r != want {
 			t.Errorf("%s: %s %s, want %s", name, h, r, want)

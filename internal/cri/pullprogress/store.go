@@ -61,13 +61,15 @@ func Open(o Options) (*Store, error) {
 // Close ends the connection.
 func (s *Store) Close() error { return s.conn.Close() }
 
-// PullProgress returns how many bytes of the image's layers and configuration are on the node, and how many there are in all, while it is being pulled. ok is
-// false when the runtime does not tell, or not yet: the manifest, which has the sizes, has to come first.
+// PullProgress returns how many bytes of the image's layers and configuration are on the node, and
+// how many there are in all, while it is being pulled. ok is false when the runtime does not tell,
+// or not yet: the manifest, which has the sizes, has to come first.
 func (s *Store) PullProgress(ctx context.Context, image string) (done, total int64, ok bool) {
 	if s.unsupported.Load() {
 		return 0, 0, false
 	}
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace), queryTimeout)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace),
+		queryTimeout)
 	defer cancel()
 	done, total, err := s.measure(ctx, image)
 	if status.Code(err) == codes.Unimplemented {

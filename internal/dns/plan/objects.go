@@ -24,20 +24,25 @@ const (
 )
 
 func managedLabels() map[string]string {
-	return map[string]string{"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"}
+	return map[string]string{"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true",
+		"kubernetes.io/name": "CoreDNS"}
 }
 
-// Service is that of the cluster's DNS at an address. It selects nothing: every server keeps a slice of its own.
+// Service is that of the cluster's DNS at an address. It selects nothing: every server keeps a
+// slice of its own.
 func Service(at netip.Addr) *v1.Service {
 	family := v1.IPv4Protocol
 	if at.Is6() {
 		family = v1.IPv6Protocol
 	}
 	return &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: managedLabels(), Annotations: scrapeAnnotations()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: managedLabels(),
+			Annotations: scrapeAnnotations()},
 		Spec: v1.ServiceSpec{
-			ClusterIP: at.String(), IPFamilies: []v1.IPFamily{family}, TrafficDistribution: ptr.To(v1.ServiceTrafficDistributionPreferSameNode),
-			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}, metricsPort()},
+			ClusterIP: at.String(), IPFamilies: []v1.IPFamily{family},
+			TrafficDistribution: ptr.To(v1.ServiceTrafficDistributionPreferSameNode),
+			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port},
+				{Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}, metricsPort()},
 		},
 	}
 }
@@ -51,8 +56,8 @@ func metricsPort() v1.ServicePort {
 	return v1.ServicePort{Name: metrics, Protocol: v1.ProtocolTCP, Port: MetricsPort}
 }
 
-// WithDefaults is a Service of an earlier version of Gantry with the metrics port and its annotations; nil when it lacks
-// nothing. Annotations that somebody set stay.
+// WithDefaults is a Service of an earlier version of Gantry with the metrics port and its
+// annotations; nil when it lacks nothing. Annotations that somebody set stay.
 func WithDefaults(have *v1.Service) *v1.Service {
 	out := have.DeepCopy()
 	if !slices.ContainsFunc(out.Spec.Ports, func(p v1.ServicePort) bool {
@@ -106,8 +111,9 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 		AddressType: family,
 		Endpoints: []discoveryv1.Endpoint{{
 			Addresses: []string{s.At.Addr().String()}, NodeName: ptr.To(s.Node),
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
-			Hints:      &discoveryv1.EndpointHints{ForNodes: []discoveryv1.ForNode{{Name: s.Node}}},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true),
+				Terminating: ptr.To(false)},
+			Hints: &discoveryv1.EndpointHints{ForNodes: []discoveryv1.ForNode{{Name: s.Node}}},
 		}},
 		Ports: []discoveryv1.EndpointPort{
 			{Name: ptr.To("dns"), Protocol: ptr.To(v1.ProtocolUDP), Port: ptr.To(int32(s.At.Port()))},
@@ -115,7 +121,8 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 		},
 	}
 	if s.Metrics != 0 {
-		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: ptr.To(metrics), Protocol: ptr.To(v1.ProtocolTCP), Port: ptr.To(int32(s.Metrics))})
+		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: ptr.To(metrics), Protocol: ptr.To(v1.ProtocolTCP),
+			Port: ptr.To(int32(s.Metrics))})
 	}
 	if s.NodeUID != "" {
 		out.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: s.Node, UID: s.NodeUID}}
@@ -123,7 +130,8 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 	return out
 }
 
-// Corefile is the stanza of CoreDNS's kubernetes plugin: the cluster's domain and both reverse ones, of which others' names are asked upstream.
+// Corefile is the stanza of CoreDNS's kubernetes plugin: the cluster's domain and both reverse
+// ones, of which others' names are asked upstream.
 func Corefile(domain string) string {
 	return strings.Join([]string{
 		"kubernetes " + domain + " in-addr.arpa ip6.arpa {",
@@ -134,7 +142,8 @@ func Corefile(domain string) string {
 	}, "\n")
 }
 
-// Forwarding is the stanza of CoreDNS's forward plugin. A query fails at once while every server is known to be dead, and a flood is refused.
+// Forwarding is the stanza of CoreDNS's forward plugin. A query fails at once while every server is
+// known to be dead, and a flood is refused.
 func Forwarding(servers []netip.AddrPort) string {
 	var b strings.Builder
 	b.WriteString("forward .")

@@ -32,7 +32,8 @@ type Stub struct {
 
 // Equal tells that nothing changed.
 func (s Settings) Equal(o Settings) bool {
-	return slices.Equal(s.Upstreams, o.Upstreams) && slices.EqualFunc(s.Stubs, o.Stubs, func(a, b Stub) bool { return a.Zone == b.Zone && slices.Equal(a.Servers, b.Servers) })
+	return slices.Equal(s.Upstreams, o.Upstreams) && slices.EqualFunc(s.Stubs, o.Stubs,
+		func(a, b Stub) bool { return a.Zone == b.Zone && slices.Equal(a.Servers, b.Servers) })
 }
 
 // Keys of the ConfigMap, as Kubernetes documents them for kube-dns.
@@ -41,8 +42,9 @@ const (
 	KeyUpstreams = "upstreamNameservers"
 )
 
-// Overlay lays the ConfigMap's data over base: stubDomains is a JSON map from domain to addresses, upstreamNameservers a JSON list. What a key does not
-// say stays as in base; an empty list of upstreams means none. https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers
+// Overlay lays the ConfigMap's data over base: stubDomains is a JSON map from domain to addresses,
+// upstreamNameservers a JSON list. What a key does not say stays as in base; an empty list of
+// upstreams means none. https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers
 func Overlay(base Settings, data map[string]string) (Settings, error) {
 	out := base
 	if text, ok := data[KeyUpstreams]; ok {
@@ -59,7 +61,8 @@ func Overlay(base Settings, data map[string]string) (Settings, error) {
 	if text, ok := data[KeyStubs]; ok {
 		var domains map[string][]string
 		if err := json.Unmarshal([]byte(text), &domains); err != nil {
-			return base, fmt.Errorf(`data[%s]: want a JSON map such as {"corp.example": ["192.0.2.53"]}: %w`, KeyStubs, err)
+			return base, fmt.Errorf(`data[%s]: want a JSON map such as {"corp.example": ["192.0.2.53"]}: %w`, KeyStubs,
+				err)
 		}
 		stubs, err := Stubs(domains)
 		if err != nil {
@@ -84,7 +87,8 @@ func Servers(list []string) ([]netip.AddrPort, error) {
 		}
 		p, err := netip.ParseAddrPort(text)
 		if err != nil || p.Port() == 0 {
-			return nil, fmt.Errorf("%q is not an address such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53", text)
+			return nil, fmt.Errorf("%q is not an address such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53",
+				text)
 		}
 		out = append(out, p)
 	}
@@ -131,7 +135,8 @@ func Nameservers(resolvConf string, own []netip.Addr) []netip.AddrPort {
 	return out
 }
 
-// ClusterAddress is the DNS address of a range of Services: the tenth, as kubeadm gives it; false when the range is too small.
+// ClusterAddress is the DNS address of a range of Services: the tenth, as kubeadm gives it; false
+// when the range is too small.
 func ClusterAddress(services netip.Prefix) (netip.Addr, bool) {
 	a := services.Masked().Addr()
 	for range 10 {

@@ -1,8 +1,11 @@
-// Package phrase says what a phrase of `kubectl describe` means: which component said it, by which rule, and what a person can do.
+// Package phrase says what a phrase of `kubectl describe` means: which component said it, by which
+// rule, and what a person can do.
 //
-// Chapter: tools. It knows texts, not objects: for a phrase without its Pod, from a ticket or another cluster. `gantry why pod/NAME` says more.
+// It knows texts, not objects: for a phrase without its Pod, from a ticket or another cluster.
+// `gantry why pod/NAME` says more.
 //
-// In: a text. Out: its meanings, the outer one first. To add one: a row in the table of its component.
+// In: a text. Out: its meanings, the outer one first. To add one: a row in the table of its
+// component.
 package phrase
 
 import (
@@ -22,7 +25,8 @@ type Meaning struct {
 
 type phraseRule struct{ pattern, component, rule, fix string }
 
-// Lookup returns the meanings of a text in the order in which its parts stand there; none when nothing is known.
+// Lookup returns the meanings of a text in the order in which its parts stand there; none when
+// nothing is known.
 func Lookup(text string) []Meaning {
 	type hit struct {
 		at int
@@ -47,7 +51,8 @@ func Lookup(text string) []Meaning {
 // Write prints meanings for people.
 func Write(w io.Writer, list []Meaning) error {
 	for _, m := range list {
-		if _, err := fmt.Fprintf(w, "%s\n  said by: %s\n  rule:    %s\n  → %s\n", m.Part, m.Component, m.Rule, m.Fix); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\n  said by: %s\n  rule:    %s\n  → %s\n", m.Part, m.Component, m.Rule,
+			m.Fix); err != nil {
 			return err
 		}
 	}

@@ -15,13 +15,15 @@ type Owner struct {
 	Name string
 }
 
-// OwnerOf tells what to edit to change a Pod for good: its controller, or the Deployment of its ReplicaSet, known by the hash in the names.
+// OwnerOf tells what to edit to change a Pod for good: its controller, or the Deployment of its
+// ReplicaSet, known by the hash in the names.
 func OwnerOf(p *v1.Pod) Owner {
 	for _, r := range p.OwnerReferences {
 		if r.Controller == nil || !*r.Controller {
 			continue
 		}
-		if hash := p.Labels["pod-template-hash"]; r.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(r.Name, "-"+hash) {
+		if hash := p.Labels["pod-template-hash"]; r.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(r.Name,
+			"-"+hash) {
 			return Owner{"deployment", strings.TrimSuffix(r.Name, "-"+hash)}
 		}
 		switch r.Kind {
@@ -32,7 +34,8 @@ func OwnerOf(p *v1.Pod) Owner {
 	return Owner{}
 }
 
-// podCommands gives the command that turns the Pod's specification into the edited one: a patch of the owner's template, or the Pod made anew.
+// podCommands gives the command that turns the Pod's specification into the edited one: a patch of
+// the owner's template, or the Pod made anew.
 func podCommands(o Owner, was, now *v1.Pod) []string {
 	patch, err := specPatch(was, now)
 	if err != nil {
@@ -40,11 +43,14 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 	}
 	switch o.Kind {
 	case "":
-		return []string{fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o json | kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
+		return []string{
+			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o json "+
+				"| kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
 	case "job":
 		return nil // its template cannot be changed
 	}
-	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name, quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
+	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name,
+		quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
 	if o.Kind == "replicaset" || o.Kind == "statefulset" {
 		return []string{cmd, fmt.Sprintf("kubectl -n %s delete pod %s", was.Namespace, was.Name)}
 	}
@@ -68,7 +74,8 @@ func specPatch(was, now *v1.Pod) (string, error) {
 	return string(dropOrderHints(patch)), nil
 }
 
-// dropOrderHints leaves out the hints about order that a patch made by comparison carries: nothing is reordered here.
+// dropOrderHints leaves out the hints about order that a patch made by comparison carries: nothing
+// is reordered here.
 func dropOrderHints(patch []byte) []byte {
 	var m map[string]any
 	if json.Unmarshal(patch, &m) != nil {

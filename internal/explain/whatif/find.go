@@ -23,7 +23,8 @@ type In struct {
 	Owner       Owner               // what to edit instead of the Pod; zero: the Pod itself
 	Classes     map[string]Priority // priority classes by name, as far as known
 	MaxRemedies int                 // remedies wanted; 0 means 6
-	// WithoutPods gives the judges as they are when some Pods are gone and their devices are free; nil: as Judges.
+	// WithoutPods gives the judges as they are when some Pods are gone and their devices are free;
+	// nil: as Judges.
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
 	MaxAttempts int // rulings allowed; 0 means 400
 }
@@ -39,12 +40,14 @@ type Remedy struct {
 	Description string   `json:"say"`
 	Run         []string `json:"run,omitempty"` // shell commands, in order
 	Node        string   `json:"node"`          // where the Pod would go
-	Kind        string   `json:"kind"`          // of its first change: request, toleration, cordon, pod, label, rule, node, …
+	// of its first change: request, toleration, cordon, pod, label, rule, node, …
+	Kind string `json:"kind"`
 
 	cost float64
 }
 
-// change is one edit. pod and world are nil when it leaves them alone; both get copies they may keep.
+// change is one edit. pod and world are nil when it leaves them alone; both get copies they may
+// keep.
 type change struct {
 	kind        string
 	description string
@@ -79,8 +82,9 @@ type search struct {
 	emitted  map[string]bool
 }
 
-// FindRemedies looks for the smallest changes that let the Pod be placed, and gives what each node says as things are; nothing of either when it fits.
-// It stops when ctx ends or the rulings allowed are used up.
+// FindRemedies looks for the smallest changes that let the Pod be placed, and gives what each node
+// says as things are; nothing of either when it fits. It stops when ctx ends or the rulings allowed
+// are used up.
 func FindRemedies(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
 	if in.MaxRemedies == 0 {
 		in.MaxRemedies = defaultMaxRemedies
@@ -117,7 +121,8 @@ func (s *search) schedule(st searchState) *schedule.Result {
 	return schedule.SchedulePod(s.ctx, schedule.Input{Pod: st.pod, Snapshot: st.snapshot, Plugins: plugins})
 }
 
-// repair tries to make one node take the Pod: it lifts the node's refusal in every way it knows, and goes on with the next refusal.
+// repair tries to make one node take the Pod: it lifts the node's refusal in every way it knows,
+// and goes on with the next refusal.
 func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node string) {
 	i := slices.IndexFunc(refusals, func(r journal.NodeRefusal) bool { return r.Node == node })
 	if i < 0 {
@@ -137,7 +142,8 @@ func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node str
 			s.record(next, r.SuggestedHost)
 		case len(next.changes) < maxChanges:
 			after := r.Refusals(r.Nodes())
-			if j := slices.IndexFunc(after, func(n journal.NodeRefusal) bool { return n.Node == node }); j >= 0 && !same(after[j], was) {
+			if j := slices.IndexFunc(after, func(n journal.NodeRefusal) bool { return n.Node == node }); j >= 0 &&
+				!same(after[j], was) {
 				s.repair(next, after, node)
 			}
 		}
@@ -156,7 +162,8 @@ func (st searchState) deletedPods() map[types.UID]bool {
 }
 
 func same(a, b journal.NodeRefusal) bool {
-	return a.Plugin == b.Plugin && slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Shortages, b.Shortages) && a.Detail == b.Detail
+	return a.Plugin == b.Plugin && slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Shortages, b.Shortages) &&
+		a.Detail == b.Detail
 }
 
 func apply(st searchState, c change) (searchState, error) {
@@ -213,7 +220,8 @@ func (s *search) best() []Remedy {
 	return out
 }
 
-// nearestNodes chooses nodes to work on: those that lack least, and the first of each other refusal.
+// nearestNodes chooses nodes to work on: those that lack least, and the first of each other
+// refusal.
 func nearestNodes(refusals []journal.NodeRefusal, n int) []string {
 	order := slices.Clone(refusals)
 	slices.SortStableFunc(order, func(a, b journal.NodeRefusal) int { return cmp.Compare(Distance(a), Distance(b)) })
@@ -228,7 +236,8 @@ func nearestNodes(refusals []journal.NodeRefusal, n int) []string {
 	return out
 }
 
-// Distance ranks how far a node is from taking the Pod: the relative shortfalls added up; a refusal that is not about amounts is farther.
+// Distance ranks how far a node is from taking the Pod: the relative shortfalls added up; a refusal
+// that is not about amounts is farther.
 func Distance(r journal.NodeRefusal) float64 {
 	if len(r.Shortages) == 0 {
 		return 100

@@ -21,7 +21,8 @@ import (
 
 func node(name, cpu, memory string, more ...func(*v1.Node)) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("10")}}}
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+			v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("10")}}}
 	for _, f := range more {
 		f(n)
 	}
@@ -29,8 +30,10 @@ func node(name, cpu, memory string, more ...func(*v1.Node)) *v1.Node {
 }
 
 func asking(name, cpu, memory string, more ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app",
-		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+				v1.ResourceMemory: resource.MustParse(memory)}}}}}}
 	for _, f := range more {
 		f(p)
 	}
@@ -51,20 +54,26 @@ func schedulerPlugins(t interface {
 	return j
 }
 
-// Of several claims one is for one Pod at a time: each is freed by itself, so that Pods that only share another are left alone.
+// Of several claims one is for one Pod at a time: each is freed by itself, so that Pods that only
+// share another are left alone.
 func TestEachClaimIsFreedByItself(t *testing.T) {
 	uses := func(claims ...string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			for _, c := range claims {
-				p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: c, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: c}}})
+				p.Spec.Volumes = append(p.Spec.Volumes,
+					v1.Volume{Name: c,
+						VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+							ClaimName: c}}})
 			}
 		}
 	}
 	clusterState := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
-		asking("shares", "1", "1Gi", uses("shared"), on("n1")), asking("has", "1", "1Gi", uses("own"), on("n2")), asking("other", "1", "1Gi", uses("else"), on("n1")),
+		asking("shares", "1", "1Gi", uses("shared"), on("n1")), asking("has", "1", "1Gi", uses("own"), on("n2")),
+		asking("other", "1", "1Gi", uses("else"), on("n1")),
 	})
 	var deletedPods []types.UID
-	for _, c := range freeClaim(searchState{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")), snapshot: clusterState}, journal.NodeRefusal{}) {
+	for _, c := range freeClaim(searchState{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")),
+		snapshot: clusterState}, journal.NodeRefusal{}) {
 		if len(c.deletedPods) != 1 {
 			t.Errorf("one change ends %v", c.deletedPods)
 		}
@@ -89,48 +98,84 @@ func TestFindTheSmallestChanges(t *testing.T) {
 		want  []string // a remedy begins with each
 		none  bool
 	}{
-		{"what is short of one resource", asking("p", "2", "1Gi"), []*v1.Node{node("a", "4", "8Gi")}, []*v1.Pod{asking("x", "2500m", "1Gi", on("a")), asking("y", "300m", "1Gi", on("a"))},
-			[]string{"lower the cpu request of container app by 800m to 1200m", "remove pod x", "add a node like a"}, false},
-		{"two resources at once", asking("p", "2", "4Gi"), []*v1.Node{node("a", "1", "2Gi")}, nil, []string{"lower the cpu request of container app by 1000m to 1000m and lower the memory request of container app by 2Gi to 2Gi"}, false},
+		{"what is short of one resource", asking("p", "2", "1Gi"), []*v1.Node{node("a", "4", "8Gi")},
+			[]*v1.Pod{asking("x", "2500m", "1Gi", on("a")), asking("y", "300m", "1Gi", on("a"))},
+			[]string{"lower the cpu request of container app by 800m to 1200m", "remove pod x", "add a node like a"},
+			false},
+		{"two resources at once", asking("p", "2", "4Gi"), []*v1.Node{node("a", "1", "2Gi")}, nil,
+			[]string{"lower the cpu request of container app by 1000m to 1000m and lower the memory request of " +
+				"container app by 2Gi to 2Gi"}, false},
 		{"the init container decides", asking("p", "100m", "1Gi", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "migrate", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}}}
-		}), []*v1.Node{node("a", "1", "8Gi")}, nil, []string{"lower the cpu request of init container migrate by 2000m to 1000m"}, false},
-		{"cordoned", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", cordon)}, nil, []string{"uncordon a"}, false},
-		{"tainted", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil, []string{"tolerate team=a:NoSchedule", "take the taint team=a:NoSchedule off a"}, false},
-		{"tainted and short: two changes together", asking("p", "6", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil, []string{"tolerate team=a:NoSchedule, and lower the cpu request of container app by 2000m to 4000m"}, false},
-		{"a label is missing", asking("p", "1", "1Gi", ssd), []*v1.Node{node("a", "4", "8Gi")}, nil, []string{"label node a disk=ssd", "drop disk=ssd from nodeSelector"}, false},
-		{"a host port is taken", asking("p", "1", "1Gi", port), []*v1.Node{node("a", "4", "8Gi")}, []*v1.Pod{asking("x", "1", "1Gi", on("a"), port)}, []string{"remove pod x", "give up the host port"}, false},
-		{"a number too small", asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), []*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil,
-			[]string{"in the required node affinity, make disk Gt 500 disk Gt 249", "in the required node affinity, make disk Gt 500 disk Gt 99"}, false},
-		{"a value that is not listed", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpIn, "x")), []*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
+			p.Spec.InitContainers = []v1.Container{
+				{Name: "migrate",
+					Resources: v1.ResourceRequirements{
+						Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}}}
+		}), []*v1.Node{node("a", "1", "8Gi")}, nil,
+			[]string{"lower the cpu request of init container migrate by 2000m to 1000m"}, false},
+		{"cordoned", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", cordon)}, nil, []string{"uncordon a"},
+			false},
+		{"tainted", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil,
+			[]string{"tolerate team=a:NoSchedule", "take the taint team=a:NoSchedule off a"}, false},
+		{"tainted and short: two changes together", asking("p", "6", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)},
+			nil, []string{"tolerate team=a:NoSchedule, and lower the cpu request of container app by 2000m to 4000m"},
+			false},
+		{"a label is missing", asking("p", "1", "1Gi", ssd), []*v1.Node{node("a", "4", "8Gi")}, nil,
+			[]string{"label node a disk=ssd", "drop disk=ssd from nodeSelector"}, false},
+		{"a host port is taken", asking("p", "1", "1Gi", port), []*v1.Node{node("a", "4", "8Gi")},
+			[]*v1.Pod{asking("x", "1", "1Gi", on("a"), port)}, []string{"remove pod x", "give up the host port"},
+			false},
+		{"a number too small", asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil,
+			[]string{"in the required node affinity, make disk Gt 500 disk Gt 249",
+				"in the required node affinity, make disk Gt 500 disk Gt 99"}, false},
+		{"a value that is not listed", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpIn, "x")),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
 			[]string{"in the required node affinity, accept pool=y too", "label node a pool=x"}, false},
-		{"a value that is ruled out", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpNotIn, "x", "y")), []*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
+		{"a value that is ruled out", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpNotIn, "x", "y")),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
 			[]string{"in the required node affinity, no longer rule out pool=y"}, false},
 		{"a node of that name is not there", asking("p", "1", "1Gi", func(p *v1.Pod) {
 			requires("metadata.name", v1.NodeSelectorOpIn, "gone")(p)
 			t := &requiredTerms(p)[0]
 			t.MatchFields, t.MatchExpressions = t.MatchExpressions, nil
-		}), []*v1.Node{node("a", "4", "8Gi"), node("b", "500m", "8Gi")}, nil, []string{"in the required node affinity, name a instead of gone", "drop the required node affinity"}, false},
-		{"fewer domains than wanted", asking("p", "1", "1Gi", spread(1, 3)), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "2"))},
+		}), []*v1.Node{node("a", "4", "8Gi"), node("b", "500m", "8Gi")}, nil,
+			[]string{"in the required node affinity, name a instead of gone", "drop the required node affinity"},
+			false},
+		{"fewer domains than wanted", asking("p", "1", "1Gi", spread(1, 3)),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "2"))},
 			[]*v1.Pod{asking("x", "1", "1Gi", web, on("a")), asking("y", "1", "1Gi", web, on("b"))},
-			[]string{"lower minDomains of the spread over zone from 3 to 2", "raise maxSkew of the spread over zone from 1 to 2"}, false},
-		{"a skew of three too many", asking("p", "1", "1Gi", spread(1, 0)), []*v1.Node{node("a", "1", "8Gi", tagged("zone", "1")), node("b", "8", "8Gi", tagged("zone", "2"))},
-			[]*v1.Pod{asking("f", "1", "1Gi", on("a")), asking("x", "1", "1Gi", web, on("b")), asking("y", "1", "1Gi", web, on("b")), asking("z", "1", "1Gi", web, on("b"))},
+			[]string{"lower minDomains of the spread over zone from 3 to 2",
+				"raise maxSkew of the spread over zone from 1 to 2"}, false},
+		{"a skew of three too many", asking("p", "1", "1Gi", spread(1, 0)),
+			[]*v1.Node{node("a", "1", "8Gi", tagged("zone", "1")), node("b", "8", "8Gi", tagged("zone", "2"))},
+			[]*v1.Pod{asking("f", "1", "1Gi", on("a")), asking("x", "1", "1Gi", web, on("b")),
+				asking("y", "1", "1Gi", web, on("b")), asking("z", "1", "1Gi", web, on("b"))},
 			[]string{"raise maxSkew of the spread over zone from 1 to 4", "remove pod f"}, false},
-		{"a rival next door, in another namespace", asking("p", "1", "1Gi", avoids("zone", "db", "other")), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "1"))},
-			[]*v1.Pod{asking("x", "1", "1Gi", on("a"), func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })}, []string{"remove pod other/x (1000m cpu, 1Gi memory) from a"}, false},
-		{"a neighbour in another namespace", asking("p", "1", "1Gi", joins("zone", "db")), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))},
-			[]*v1.Pod{asking("x", "1", "1Gi", on("a"), func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })},
-			[]string{"let the Pod affinity to app=db look in namespace other too (namespaces: [default, other])"}, false},
-		{"more cards than any node has", asking("p", "1", "1Gi", cards("4")), []*v1.Node{node("a", "4", "8Gi", func(n *v1.Node) { n.Status.Allocatable["example.com/card"] = resource.MustParse("2") })}, nil,
+		{"a rival next door, in another namespace", asking("p", "1", "1Gi", avoids("zone", "db", "other")),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "1"))},
+			[]*v1.Pod{asking("x", "1", "1Gi", on("a"),
+				func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })},
+			[]string{"remove pod other/x (1000m cpu, 1Gi memory) from a"}, false},
+		{"a neighbour in another namespace", asking("p", "1", "1Gi", joins("zone", "db")),
+			[]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))},
+			[]*v1.Pod{asking("x", "1", "1Gi", on("a"),
+				func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })},
+			[]string{"let the Pod affinity to app=db look in namespace other too (namespaces: [default, other])"},
+			false},
+		{"more cards than any node has", asking("p", "1", "1Gi", cards("4")),
+			[]*v1.Node{node("a", "4", "8Gi",
+				func(n *v1.Node) { n.Status.Allocatable["example.com/card"] = resource.MustParse("2") })}, nil,
 			[]string{"lower the example.com/card request of container app by 2 to 2"}, false},
 		{"the Pod as a whole", asking("p", "1", "1Gi", func(p *v1.Pod) {
-			p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6")}}
-		}), []*v1.Node{node("a", "4", "8Gi")}, nil, []string{"lower the cpu request of the Pod by 2000m to 4000m"}, false},
+			p.Spec.Resources = &v1.ResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6")}}
+		}), []*v1.Node{node("a", "4", "8Gi")}, nil, []string{"lower the cpu request of the Pod by 2000m to 4000m"},
+			false},
 		{"it fits", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi")}, nil, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found, _ := FindRemedies(context.Background(), In{Pod: c.pod, Snapshot: snapshot.Of(c.nodes, c.pods), Plugins: schedulerPlugins(t)})
+			found, _ := FindRemedies(context.Background(), In{Pod: c.pod, Snapshot: snapshot.Of(c.nodes, c.pods),
+				Plugins: schedulerPlugins(t)})
 			if c.none != (len(found) == 0) {
 				t.Fatalf("found %v", found)
 			}
@@ -155,8 +200,10 @@ func web(p *v1.Pod) { p.Labels = map[string]string{"app": "web"} }
 
 func requires(key string, operator v1.NodeSelectorOperator, values ...string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-			MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{{
+					MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}}}}}
 	}
 }
 
@@ -164,7 +211,8 @@ func requires(key string, operator v1.NodeSelectorOperator, values ...string) fu
 func spread(skew, domains int32) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		web(p)
-		c := v1.TopologySpreadConstraint{MaxSkew: skew, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}
+		c := v1.TopologySpreadConstraint{MaxSkew: skew, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}
 		if domains > 0 {
 			c.MinDomains = &domains
 		}
@@ -173,18 +221,22 @@ func spread(skew, domains int32) func(*v1.Pod) {
 }
 
 func term(key, app string, namespaces ...string) []v1.PodAffinityTerm {
-	return []v1.PodAffinityTerm{{TopologyKey: key, Namespaces: namespaces, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+	return []v1.PodAffinityTerm{{TopologyKey: key, Namespaces: namespaces,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
 }
 
 func avoids(key, app string, namespaces ...string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app, namespaces...)}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app,
+				namespaces...)}}
 	}
 }
 
 func joins(key, app string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app)}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app)}}
 	}
 }
 
@@ -198,8 +250,11 @@ func cards(n string) func(*v1.Pod) {
 
 // Of two nodes that miss a bound the nearer comes first.
 func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
-	clusterState := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
-	found, _ := FindRemedies(context.Background(), In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), Snapshot: clusterState, Plugins: schedulerPlugins(t)})
+	clusterState := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")),
+		node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
+	found, _ := FindRemedies(context.Background(),
+		In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), Snapshot: clusterState,
+			Plugins: schedulerPlugins(t)})
 	if len(found) == 0 || !strings.Contains(found[0].Description, "disk Gt 249") {
 		t.Errorf("found %v", found)
 	}
@@ -209,7 +264,8 @@ func port(p *v1.Pod) {
 	p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
 }
 
-// One milli less than the remedy names would not be enough: what is lowered is lowered by no more than must be.
+// One milli less than the remedy names would not be enough: what is lowered is lowered by no more
+// than must be.
 func TestLoweredRequestsAreTheLargestThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []*v1.Node
@@ -217,7 +273,8 @@ func TestLoweredRequestsAreTheLargestThatFit(t *testing.T) {
 		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 			name := fmt.Sprint("n", i)
 			nodes = append(nodes, node(name, fmt.Sprintf("%dm", rapid.IntRange(500, 4000).Draw(t, "cpu")), "8Gi"))
-			pods = append(pods, asking("on-"+name, fmt.Sprintf("%dm", rapid.IntRange(1, 400).Draw(t, "used")), "1Gi", on(name)))
+			pods = append(pods, asking("on-"+name, fmt.Sprintf("%dm", rapid.IntRange(1, 400).Draw(t, "used")), "1Gi",
+				on(name)))
 		}
 		p := asking("p", fmt.Sprintf("%dm", rapid.IntRange(4100, 9000).Draw(t, "asked")), "1Gi")
 		clusterState := snapshot.Of(nodes, pods)
@@ -247,8 +304,13 @@ func TestCommandsEditTheOwner(t *testing.T) {
 		owner Owner
 		want  string
 	}{
-		{OwnerOf(p), `kubectl -n default patch deployment web --type=strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}}}'`},
-		{Owner{}, `kubectl -n default get pod web-5c9-x -o json | kubectl patch --local -f - --type=strategic -p '{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}' -o json | kubectl replace --force -f -`},
+		{OwnerOf(p),
+			`kubectl -n default patch deployment web --type=strategic -p ` +
+				`'{"spec":{"template":{"spec":{"containers":[{"name":"app",` +
+				`"resources":{"requests":{"cpu":"1"}}}]}}}}'`},
+		{Owner{}, `kubectl -n default get pod web-5c9-x -o json | kubectl patch --local -f - --type=strategic -p ` +
+			`'{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}' -o json | kubectl ` +
+			`replace --force -f -`},
 	} {
 		if got := podCommands(c.owner, p, now); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", c.owner, strings.Join(got, "\n"), c.want)
@@ -262,7 +324,9 @@ func TestCommandsEditTheOwner(t *testing.T) {
 // A wish that insisted on domains would be refused by the API server.
 func TestAWishInsistsOnNoDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
-	changes := softenSpread(searchState{pod: p, snapshot: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)}, journal.NodeRefusal{})
+	changes := softenSpread(
+		searchState{pod: p, snapshot: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)},
+		journal.NodeRefusal{})
 	if len(changes) != 1 {
 		t.Fatalf("%d changes", len(changes))
 	}
@@ -271,7 +335,8 @@ func TestAWishInsistsOnNoDomains(t *testing.T) {
 	if c := q.Spec.TopologySpreadConstraints[0]; c.WhenUnsatisfiable != v1.ScheduleAnyway || c.MinDomains != nil {
 		t.Errorf("%+v", c)
 	}
-	if got := strings.Join(podCommands(Owner{}, p, q), ""); !strings.Contains(got, `"whenUnsatisfiable":"ScheduleAnyway"`) || strings.Contains(got, `"minDomains":3`) {
+	if got := strings.Join(podCommands(Owner{}, p, q), ""); !strings.Contains(got,
+		`"whenUnsatisfiable":"ScheduleAnyway"`) || strings.Contains(got, `"minDomains":3`) {
 		t.Error(got)
 	}
 }

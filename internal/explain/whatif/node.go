@@ -29,15 +29,16 @@ func (s *search) addNode(st searchState, refusals []journal.NodeRefusal) {
 		}
 		tried[shape] = true
 		const name = newNode
-		c := change{kind: "add", description: "add a node like " + r.Node + " (" + shape + ")", cost: 4, snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
-			fresh := n.Node().DeepCopy()
-			fresh.Name, fresh.UID = name, ""
-			fresh.Labels = maps.Clone(fresh.Labels)
-			if _, ok := fresh.Labels[v1.LabelHostname]; ok {
-				fresh.Labels[v1.LabelHostname] = name
-			}
-			return w.WithNode(fresh), nil
-		}}
+		c := change{kind: "add", description: "add a node like " + r.Node + " (" + shape + ")", cost: 4,
+			snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+				fresh := n.Node().DeepCopy()
+				fresh.Name, fresh.UID = name, ""
+				fresh.Labels = maps.Clone(fresh.Labels)
+				if _, ok := fresh.Labels[v1.LabelHostname]; ok {
+					fresh.Labels[v1.LabelHostname] = name
+				}
+				return w.WithNode(fresh), nil
+			}}
 		next, err := apply(st, c)
 		if err != nil {
 			continue

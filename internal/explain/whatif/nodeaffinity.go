@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// loosenAffinity edits those expressions of a required term that leave the node out, so that they leave out no more than they must. Each term is a way of its own.
+// loosenAffinity edits those expressions of a required term that leave the node out, so that they
+// leave out no more than they must. Each term is a way of its own.
 func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -25,8 +26,10 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 		cost := 1.1
 		try := func(e v1.NodeSelectorRequirement, value string, has bool, to *[]v1.NodeSelectorRequirement) {
 			keep, say := loosenExpression(e, value, has)
-			if to == &term.MatchFields && e.Operator == v1.NodeSelectorOpIn && say != "" { // of a field it may hold but one value
-				keep.Values, say = []string{value}, fmt.Sprintf("name %s instead of %s", value, strings.Join(e.Values, ", "))
+			// of a field it may hold but one value
+			if to == &term.MatchFields && e.Operator == v1.NodeSelectorOpIn && say != "" {
+				keep.Values, say = []string{value},
+					fmt.Sprintf("name %s instead of %s", value, strings.Join(e.Values, ", "))
 			}
 			if say != "" {
 				says = append(says, say)
@@ -43,17 +46,20 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 		for _, e := range t.MatchFields { // of the node's name: there is no other
 			try(e, r.Node, true, &term.MatchFields)
 		}
-		if len(says) == 0 || len(term.MatchExpressions)+len(term.MatchFields) == 0 { // nothing to change, or nothing left: an empty term means no node
+		// nothing to change, or nothing left: an empty term means no node
+		if len(says) == 0 || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 			continue
 		}
-		out = append(out, change{kind: "affinity", description: "in the required node affinity, " + strings.Join(says, " and "), cost: cost, pod: func(p *v1.Pod) {
+		out = append(out, change{kind: "affinity", description: "in the required node affinity, " + strings.Join(says,
+			" and "), cost: cost, pod: func(p *v1.Pod) {
 			requiredTerms(p)[i] = *term.DeepCopy()
 		}})
 	}
 	return out
 }
 
-// refusalsNotNamed are the refusals of nodes that the Pod's required node affinity does not name, when it names none that is there: the plugins are not asked about them then.
+// refusalsNotNamed are the refusals of nodes that the Pod's required node affinity does not name,
+// when it names none that is there: the plugins are not asked about them then.
 func refusalsNotNamed(in In) []journal.NodeRefusal {
 	var names []string
 	for _, t := range requiredTerms(in.Pod) {
@@ -71,13 +77,15 @@ func refusalsNotNamed(in In) []journal.NodeRefusal {
 		if len(out) == maxTargetNodes || len(names) == 0 {
 			break
 		}
-		out = append(out, journal.NodeRefusal{Node: n.Node().Name, Plugin: "NodeAffinity", Messages: []string{"node(s) didn't match Pod's node affinity/selector"},
-			Detail: "the required node affinity names node " + strings.Join(names, "; node ")})
+		out = append(out, journal.NodeRefusal{Node: n.Node().Name, Plugin: "NodeAffinity",
+			Messages: []string{"node(s) didn't match Pod's node affinity/selector"},
+			Detail:   "the required node affinity names node " + strings.Join(names, "; node ")})
 	}
 	return out
 }
 
-// loosenExpression is the expression changed so that it holds for a value, or one that is absent: nil when it has to go. What was done is told, empty when it held before.
+// loosenExpression is the expression changed so that it holds for a value, or one that is absent:
+// nil when it has to go. What was done is told, empty when it held before.
 func loosenExpression(e v1.NodeSelectorRequirement, value string, has bool) (*v1.NodeSelectorRequirement, string) {
 	keep := e.DeepCopy()
 	bound := func(step int64) (*v1.NodeSelectorRequirement, string) {
@@ -107,7 +115,8 @@ func loosenExpression(e v1.NodeSelectorRequirement, value string, has bool) (*v1
 			return keep, ""
 		}
 		say := fmt.Sprintf("no longer rule out %s=%s", e.Key, value)
-		if keep.Values = slices.DeleteFunc(keep.Values, func(v string) bool { return v == value }); len(keep.Values) == 0 {
+		if keep.Values = slices.DeleteFunc(keep.Values, func(v string) bool { return v == value }); len(
+			keep.Values) == 0 {
 			keep = nil
 		}
 		return keep, say
@@ -124,7 +133,8 @@ func loosenExpression(e v1.NodeSelectorRequirement, value string, has bool) (*v1
 	return keep, ""
 }
 
-// boundShift is how far a bound was moved, relative to where it was, at most 0.5; dropping an expression is worse.
+// boundShift is how far a bound was moved, relative to where it was, at most 0.5; dropping an
+// expression is worse.
 func boundShift(was v1.NodeSelectorRequirement, is *v1.NodeSelectorRequirement) float64 {
 	if is == nil {
 		return 0.6

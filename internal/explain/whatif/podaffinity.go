@@ -14,10 +14,11 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// maxRivals is how many Pods a remedy takes away for the sake of anti-affinity.
-const maxRivals = 3
+// maxCompetitors is how many Pods a remedy takes away for the sake of anti-affinity.
+const maxCompetitors = 3
 
-// removePods takes those Pods out of the node's domains that this Pod's anti-affinity, or whose own, keeps apart.
+// removePods takes those Pods out of the node's domains that this Pod's anti-affinity, or whose
+// own, keeps apart.
 func removePods(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	own, err := snapshot.NewPodInfo(st.pod)
@@ -32,14 +33,15 @@ func removePods(st searchState, r journal.NodeRefusal) []change {
 			}
 		}
 	}
-	if len(rivals) == 0 || len(rivals) > maxRivals {
+	if len(rivals) == 0 || len(rivals) > maxCompetitors {
 		return nil
 	}
 	return []change{deletePods(r.Node, rivals...)}
 }
 
-// antiAffinityConflict tells whether a term of p's required anti-affinity speaks of q, and both nodes are in one domain of it. Labels of namespaces are not known here: a term that
-// selects namespaces may mean any, and the plugins have the last word.
+// antiAffinityConflict tells whether a term of p's required anti-affinity speaks of q, and both
+// nodes are in one domain of it. Labels of namespaces are not known here: a term that selects
+// namespaces may mean any, and the plugins have the last word.
 func antiAffinityConflict(p framework.PodInfo, q *v1.Pod, a, b framework.NodeInfo) bool {
 	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool {
 		x, has := a.Node().Labels[t.TopologyKey]
@@ -48,11 +50,13 @@ func antiAffinityConflict(p framework.PodInfo, q *v1.Pod, a, b framework.NodeInf
 		if t.NamespaceSelector != nil {
 			_, selects = t.NamespaceSelector.Requirements()
 		}
-		return has && other && x == y && (selects || t.Namespaces.Has(q.Namespace)) && t.Selector.Matches(labels.Set(q.Labels))
+		return has && other && x == y && (selects || t.Namespaces.Has(q.Namespace)) && t.Selector.Matches(
+			labels.Set(q.Labels))
 	})
 }
 
-// OtherNamespaces are namespaces where Pods are that a required Pod affinity wants, and where it does not look.
+// OtherNamespaces are namespaces where Pods are that a required Pod affinity wants, and where it
+// does not look.
 type OtherNamespaces struct {
 	Term            int // of the required terms
 	Selector        string
@@ -85,7 +89,7 @@ func PodsInOtherNamespaces(p *v1.Pod, pods []*v1.Pod) []OtherNamespaces {
 				if !slices.Contains(a.Found, other.Namespace) {
 					a.Found = append(a.Found, other.Namespace)
 				}
-				if len(a.Pods) < maxRivals {
+				if len(a.Pods) < maxCompetitors {
 					a.Pods = append(a.Pods, other.Namespace+"/"+other.Name)
 				}
 			}
@@ -109,11 +113,14 @@ func reachNamespaces(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, a := range PodsInOtherNamespaces(st.pod, pods) {
 		for _, ns := range a.Found {
-			out = append(out, change{kind: "affinity", description: fmt.Sprintf("let the Pod affinity to %s look in namespace %s too (namespaces: [%s])", a.Selector, ns, strings.Join(append(slices.Clone(a.Searched), ns), ", ")), cost: 1,
-				pod: func(p *v1.Pod) {
-					t := &p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[a.Term]
-					t.Namespaces = append(slices.Clone(a.Searched), ns)
-				}})
+			out = append(out,
+				change{kind: "affinity",
+					description: fmt.Sprintf("let the Pod affinity to %s look in namespace %s too (namespaces: [%s])",
+						a.Selector, ns, strings.Join(append(slices.Clone(a.Searched), ns), ", ")), cost: 1,
+					pod: func(p *v1.Pod) {
+						t := &p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[a.Term]
+						t.Namespaces = append(slices.Clone(a.Searched), ns)
+					}})
 		}
 	}
 	return out

@@ -22,7 +22,8 @@ type GroupPlacement struct {
 	Snapshot      *snapshot.Snapshot // with the placed members in it
 }
 
-// PlaceGroup places members in order, each with those before it on their nodes, until one fits nowhere.
+// PlaceGroup places members in order, each with those before it on their nodes, until one fits
+// nowhere.
 func PlaceGroup(ctx context.Context, in In, members []*v1.Pod) (GroupPlacement, error) {
 	g := GroupPlacement{Nodes: map[string]string{}, Snapshot: in.Snapshot}
 	for _, m := range members {
@@ -45,8 +46,9 @@ func PlaceGroup(ctx context.Context, in In, members []*v1.Pod) (GroupPlacement, 
 	return g, nil
 }
 
-// CompleteGroup looks for changes around a group after which all its members have a node: for the member that is stuck, but at the expense of no other member, and
-// a lower request for all of them. In.Pod is not used.
+// CompleteGroup looks for changes around a group after which all its members have a node: for the
+// member that is stuck, but at the expense of no other member, and a lower request for all of them.
+// In.Pod is not used.
 func CompleteGroup(ctx context.Context, in In, members []*v1.Pod, g GroupPlacement) []Remedy {
 	if g.Unschedulable == nil {
 		return nil
@@ -69,7 +71,8 @@ func CompleteGroup(ctx context.Context, in In, members []*v1.Pod, g GroupPlaceme
 	return out
 }
 
-// lowerAllRequests finds the largest request with which every member has a node, when one resource alone is short.
+// lowerAllRequests finds the largest request with which every member has a node, when one resource
+// alone is short.
 func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlacement) (Remedy, bool) {
 	name := v1.ResourceName("")
 	for _, r := range g.Refusals {
@@ -97,7 +100,9 @@ func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlac
 		if after, err := PlaceGroup(ctx, in, edited); err != nil || after.Unschedulable != nil {
 			continue
 		}
-		r := Remedy{Kind: "request", Description: fmt.Sprintf("lower the %s request of each member by %s to %s: all %d then have a node", name, Amount(string(name), requested-target), Amount(string(name), target), len(members))}
+		r := Remedy{Kind: "request",
+			Description: fmt.Sprintf("lower the %s request of each member by %s to %s: all %d then have a node", name,
+				Amount(string(name), requested-target), Amount(string(name), target), len(members))}
 		for i, m := range members {
 			for _, cmd := range podCommands(OwnerOf(m), m, edited[i]) {
 				if !slices.Contains(r.Run, cmd) {
@@ -110,7 +115,8 @@ func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlac
 	return Remedy{}, false
 }
 
-// dividingRequests are the requests with which a whole number of members fills a node's free room, the largest first.
+// dividingRequests are the requests with which a whole number of members fills a node's free room,
+// the largest first.
 func dividingRequests(w *snapshot.Snapshot, name v1.ResourceName, members int, below int64) []int64 {
 	var out []int64
 	for _, n := range w.All() {
@@ -129,7 +135,8 @@ func dividingRequests(w *snapshot.Snapshot, name v1.ResourceName, members int, b
 	return out[:min(len(out), 60)]
 }
 
-// LowerRequests lowers a Pod's requests by what it lacked somewhere, so that it would have fitted there without anybody leaving.
+// LowerRequests lowers a Pod's requests by what it lacked somewhere, so that it would have fitted
+// there without anybody leaving.
 func LowerRequests(p *v1.Pod, short []journal.Shortage) (Remedy, bool) {
 	edited := p.DeepCopy()
 	var says []string
@@ -150,5 +157,6 @@ func LowerRequests(p *v1.Pod, short []journal.Shortage) (Remedy, bool) {
 	edited.Spec.NodeName = ""
 	bare := p.DeepCopy()
 	bare.Spec.NodeName = ""
-	return Remedy{Kind: "request", Description: strings.Join(says, " and "), Run: podCommands(OwnerOf(p), bare, edited)}, true
+	return Remedy{Kind: "request", Description: strings.Join(says, " and "),
+		Run: podCommands(OwnerOf(p), bare, edited)}, true
 }

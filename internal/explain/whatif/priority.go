@@ -13,15 +13,18 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Victims are the Pods of lower priority that would have to leave a node for this Pod, were it allowed to preempt.
+// Victims are the Pods of lower priority that would have to leave a node for this Pod, were it
+// allowed to preempt.
 type Victims struct {
 	Node string
 	Pods []*v1.Pod
 }
 
-// CheapestVictims finds the node where the fewest Pods of lower priority would have to leave; no Pods when that helps nowhere.
+// CheapestVictims finds the node where the fewest Pods of lower priority would have to leave; no
+// Pods when that helps nowhere.
 func CheapestVictims(ctx context.Context, in In) Victims {
-	s := &search{in: In{Pod: in.Pod, Snapshot: in.Snapshot, Plugins: in.Plugins, MaxAttempts: 60}, ctx: ctx, emitted: map[string]bool{}}
+	s := &search{in: In{Pod: in.Pod, Snapshot: in.Snapshot, Plugins: in.Plugins, MaxAttempts: 60}, ctx: ctx,
+		emitted: map[string]bool{}}
 	begin := searchState{pod: in.Pod, snapshot: in.Snapshot}
 	first := s.schedule(begin)
 	if first == nil || first.Scheduled() {
@@ -56,7 +59,8 @@ func CheapestVictims(ctx context.Context, in In) Victims {
 	return best
 }
 
-// fewestPods takes the smallest Pod that suffices alone, else those that help most, until nothing is short.
+// fewestPods takes the smallest Pod that suffices alone, else those that help most, until nothing
+// is short.
 func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 	var alone *v1.Pod
 	for _, p := range from {
@@ -72,7 +76,8 @@ func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 		var best *v1.Pod
 		least := shortfallWithout(short, deletedPods...)
 		for _, p := range from {
-			if m := shortfallWithout(short, append(slices.Clip(deletedPods), p)...); !slices.Contains(deletedPods, p) && m < least {
+			if m := shortfallWithout(short, append(slices.Clip(deletedPods), p)...); !slices.Contains(deletedPods, p) &&
+				m < least {
 				best, least = p, m
 			}
 		}
@@ -84,7 +89,8 @@ func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 	return deletedPods
 }
 
-// RaisePriority gives the Pod a class of at least its priority that may preempt; false when there is none.
+// RaisePriority gives the Pod a class of at least its priority that may preempt; false when there
+// is none.
 func RaisePriority(in In, v Victims) (Remedy, bool) {
 	for _, name := range slices.Sorted(maps.Keys(in.Classes)) {
 		c := in.Classes[name]
@@ -94,7 +100,8 @@ func RaisePriority(in In, v Victims) (Remedy, bool) {
 		edited := in.Pod.DeepCopy()
 		edited.Spec.PriorityClassName, edited.Spec.Priority, edited.Spec.PreemptionPolicy = name, nil, nil
 		return Remedy{Kind: "priority", Node: v.Node, Run: podCommands(in.Owner, in.Pod, edited),
-			Description: fmt.Sprintf("use the priority class %s (%d, may preempt): %s then makes room on %s", name, c.Value, podNames(v.Pods), v.Node)}, true
+			Description: fmt.Sprintf("use the priority class %s (%d, may preempt): %s then makes room on %s", name,
+				c.Value, podNames(v.Pods), v.Node)}, true
 	}
 	return Remedy{}, false
 }

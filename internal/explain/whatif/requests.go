@@ -20,7 +20,8 @@ func Amount(name string, n int64) string {
 	switch {
 	case name == string(v1.ResourceCPU):
 		return fmt.Sprintf("%dm", n)
-	case name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage), strings.HasPrefix(name, v1.ResourceHugePagesPrefix):
+	case name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage),
+		strings.HasPrefix(name, v1.ResourceHugePagesPrefix):
 		return journal.Size(n)
 	}
 	return fmt.Sprint(n)
@@ -65,10 +66,12 @@ func lowerRequests(st searchState, r journal.NodeRefusal) []change {
 		return nil
 	}
 	spec := edited.Spec
-	return []change{{kind: "request", description: strings.Join(says, " and "), cost: cost, pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
+	return []change{{kind: "request", description: strings.Join(says, " and "), cost: cost,
+		pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
 }
 
-// lower takes requests down, the largest first, until the whole Pod asks for no more than target; it says what it did.
+// lower takes requests down, the largest first, until the whole Pod asks for no more than target;
+// it says what it did.
 func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	var says []string
 	for range 40 {
@@ -96,12 +99,14 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 		if q := quantity(string(name), to); name != v1.ResourceCPU {
 			exact = q.String() // it is what the command sets
 		}
-		says = append(says, fmt.Sprintf("lower the %s request of %s by %s to %s", name, what, Amount(string(name), had-to), exact))
+		says = append(says, fmt.Sprintf("lower the %s request of %s by %s to %s", name, what,
+			Amount(string(name), had-to), exact))
 	}
 	return nil, false
 }
 
-// isUnbounded tells resources whose request must be their limit: all but those that may be overcommitted.
+// isUnbounded tells resources whose request must be their limit: all but those that may be
+// overcommitted.
 func isUnbounded(name v1.ResourceName) bool {
 	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
@@ -113,7 +118,8 @@ func inContainers(p *v1.Pod, name v1.ResourceName) int64 {
 	return quantityValue(name, pod.Requests(&alone))
 }
 
-// decisive finds the requests that make the Pod's total: the Pod's own level, the init container that alone exceeds the others, or the largest container.
+// decisive finds the requests that make the Pod's total: the Pod's own level, the init container
+// that alone exceeds the others, or the largest container.
 func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string) {
 	if p.Spec.Resources != nil {
 		if _, ok := p.Spec.Resources.Requests[name]; ok {
@@ -168,7 +174,8 @@ func freePods(st searchState, r journal.NodeRefusal) []change {
 		}
 	}
 	slices.SortStableFunc(alone, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(priorityOf(a), priorityOf(b)), cmp.Compare(weight(r.Shortages, a), weight(r.Shortages, b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(priorityOf(a), priorityOf(b)),
+			cmp.Compare(weight(r.Shortages, a), weight(r.Shortages, b)), cmp.Compare(a.Name, b.Name))
 	})
 	var out []change
 	for i, p := range alone {
@@ -194,7 +201,8 @@ func priorityOf(p *v1.Pod) int32 {
 	return n
 }
 
-// shortfallWithout is how much of what is short is still short without these Pods, relative to what is asked.
+// shortfallWithout is how much of what is short is still short without these Pods, relative to what
+// is asked.
 func shortfallWithout(short []journal.Shortage, deletedPods ...*v1.Pod) float64 {
 	var d float64
 	for _, x := range short {
@@ -300,18 +308,22 @@ func raiseMaxPods(_ searchState, r journal.NodeRefusal) []change {
 		return nil
 	}
 	x := r.Shortages[0]
-	return []change{{kind: "node", description: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)", r.Node, x.Used+1, x.Used+1), cost: 3,
-		snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
-			return editNode(w, r.Node, func(n *v1.Node) {
-				n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI)
-			})
-		}}}
+	return []change{
+		{kind: "node", description: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)",
+			r.Node, x.Used+1, x.Used+1), cost: 3,
+			snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+				return editNode(w, r.Node, func(n *v1.Node) {
+					n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI)
+				})
+			}}}
 }
 
-// otherResource asks for a resource of the same last name that the node does offer: another vendor's.
+// otherResource asks for a resource of the same last name that the node does offer: another
+// vendor's.
 func otherResource(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
-	if n == nil || len(r.Shortages) != 1 || r.Shortages[0].Available != 0 || !strings.Contains(r.Shortages[0].Resource, "/") {
+	if n == nil || len(r.Shortages) != 1 || r.Shortages[0].Available != 0 || !strings.Contains(r.Shortages[0].Resource,
+		"/") {
 		return nil
 	}
 	wanted := r.Shortages[0].Resource
@@ -321,17 +333,19 @@ func otherResource(st searchState, r journal.NodeRefusal) []change {
 		if _, l, ok := strings.Cut(string(name), "/"); !ok || l != last || string(name) == wanted {
 			continue
 		}
-		out = append(out, change{kind: "resource", description: fmt.Sprintf("ask for %s: %d instead of %s", name, r.Shortages[0].Requested, wanted), cost: 1, pod: func(p *v1.Pod) {
-			for i := range p.Spec.Containers {
-				res := &p.Spec.Containers[i].Resources
-				for _, l := range []v1.ResourceList{res.Requests, res.Limits} {
-					if q, ok := l[v1.ResourceName(wanted)]; ok {
-						delete(l, v1.ResourceName(wanted))
-						l[name] = q
+		out = append(out,
+			change{kind: "resource", description: fmt.Sprintf("ask for %s: %d instead of %s", name,
+				r.Shortages[0].Requested, wanted), cost: 1, pod: func(p *v1.Pod) {
+				for i := range p.Spec.Containers {
+					res := &p.Spec.Containers[i].Resources
+					for _, l := range []v1.ResourceList{res.Requests, res.Limits} {
+						if q, ok := l[v1.ResourceName(wanted)]; ok {
+							delete(l, v1.ResourceName(wanted))
+							l[name] = q
+						}
 					}
 				}
-			}
-		}})
+			}})
 	}
 	return out
 }

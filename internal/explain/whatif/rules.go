@@ -52,12 +52,14 @@ func freeDevices(st searchState, r journal.NodeRefusal) []change {
 }
 
 func uncordon(_ searchState, r journal.NodeRefusal) []change {
-	return []change{{kind: "cordon", description: "uncordon " + r.Node, run: []string{"kubectl uncordon " + r.Node}, cost: 0.5, snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
-		return editNode(w, r.Node, func(n *v1.Node) {
-			n.Spec.Unschedulable = false
-			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeUnschedulable })
-		})
-	}}}
+	return []change{{kind: "cordon", description: "uncordon " + r.Node, run: []string{"kubectl uncordon " + r.Node},
+		cost: 0.5, snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+			return editNode(w, r.Node, func(n *v1.Node) {
+				n.Spec.Unschedulable = false
+				n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints,
+					func(t v1.Taint) bool { return t.Key == v1.TaintNodeUnschedulable })
+			})
+		}}}
 }
 
 // untolerated are the node's taints that keep the Pod out.
@@ -82,7 +84,8 @@ func Taint(t v1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// isNodeConditionTaint tells taints that the system sets by itself: they go when their reason goes, and are not for tolerating.
+// isNodeConditionTaint tells taints that the system sets by itself: they go when their reason goes,
+// and are not for tolerating.
 func isNodeConditionTaint(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
 
 func tolerate(st searchState, r journal.NodeRefusal) []change {
@@ -104,7 +107,9 @@ func tolerate(st searchState, r journal.NodeRefusal) []change {
 		}
 		add = append(add, o)
 	}
-	return []change{{kind: "toleration", description: "tolerate " + strings.Join(names, " and "), cost: 0.5 + 0.1*float64(len(taints)), pod: func(p *v1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, add...) }}}
+	return []change{{kind: "toleration", description: "tolerate " + strings.Join(names, " and "),
+		cost: 0.5 + 0.1*float64(len(taints)),
+		pod:  func(p *v1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, add...) }}}
 }
 
 func untaint(st searchState, r journal.NodeRefusal) []change {
@@ -125,7 +130,8 @@ func untaint(st searchState, r journal.NodeRefusal) []change {
 	c.description = fmt.Sprintf("take the taint %s off %s", strings.Join(names, " and "), r.Node)
 	c.snapshot = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 		return editNode(w, r.Node, func(n *v1.Node) {
-			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return slices.Contains(taints, t) })
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints,
+				func(t v1.Taint) bool { return slices.Contains(taints, t) })
 		})
 	}
 	return []change{c}
@@ -138,7 +144,8 @@ func labelNode(node string, set map[string]string) change {
 		failureText = append(failureText, k+"="+set[k])
 	}
 	say := strings.Join(failureText, " ")
-	return change{kind: "label", description: fmt.Sprintf("label node %s %s", node, say), run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
+	return change{kind: "label", description: fmt.Sprintf("label node %s %s", node, say),
+		run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
 		snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 			return editNode(w, node, func(n *v1.Node) {
 				if n.Labels == nil {
@@ -149,7 +156,8 @@ func labelNode(node string, set map[string]string) change {
 		}}
 }
 
-// labelForAffinity gives the node the labels that the Pod's selector, or one of its required terms, asks for.
+// labelForAffinity gives the node the labels that the Pod's selector, or one of its required terms,
+// asks for.
 func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -182,7 +190,8 @@ func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
 	return out
 }
 
-// satisfyRequirement adds to set what makes labels meet an expression; false when labels cannot be added to that end.
+// satisfyRequirement adds to set what makes labels meet an expression; false when labels cannot be
+// added to that end.
 func satisfyRequirement(set, have map[string]string, e v1.NodeSelectorRequirement) bool {
 	v, there := have[e.Key]
 	switch e.Operator {
@@ -208,7 +217,8 @@ func satisfyRequirement(set, have map[string]string, e v1.NodeSelectorRequiremen
 }
 
 func requiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
-	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil &&
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	}
 	return nil
@@ -217,12 +227,15 @@ func requiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
 func dropAffinity(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, k := range slices.Sorted(maps.Keys(st.pod.Spec.NodeSelector)) {
-		out = append(out, change{kind: "rule", description: fmt.Sprintf("drop %s=%s from nodeSelector", k, st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
+		out = append(out,
+			change{kind: "rule", description: fmt.Sprintf("drop %s=%s from nodeSelector", k,
+				st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
 	}
 	if len(requiredTerms(st.pod)) > 0 {
-		out = append(out, change{kind: "rule", description: "drop the required node affinity", cost: 2.5, pod: func(p *v1.Pod) {
-			p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
-		}})
+		out = append(out, change{kind: "rule", description: "drop the required node affinity", cost: 2.5,
+			pod: func(p *v1.Pod) {
+				p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+			}})
 	}
 	return out
 }
@@ -242,17 +255,18 @@ func freePort(st searchState, r journal.NodeRefusal) []change {
 	if len(holders) == 0 {
 		return nil
 	}
-	return []change{deletePods(r.Node, holders...), {kind: "rule", description: "give up the host port", cost: 2, pod: func(p *v1.Pod) {
-		for i := range p.Spec.Containers {
-			for j := range p.Spec.Containers[i].Ports {
-				p.Spec.Containers[i].Ports[j].HostPort = 0
+	return []change{deletePods(r.Node, holders...), {kind: "rule", description: "give up the host port", cost: 2,
+		pod: func(p *v1.Pod) {
+			for i := range p.Spec.Containers {
+				for j := range p.Spec.Containers[i].Ports {
+					p.Spec.Containers[i].Ports[j].HostPort = 0
+				}
 			}
-		}
-	}}}
+		}}}
 }
 
-// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for one Pod at a time. Which of several claims is so is not known
-// here: each is tried by itself.
+// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for
+// one Pod at a time. Which of several claims is so is not known here: each is tried by itself.
 func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, v := range st.pod.Spec.Volumes {
@@ -266,7 +280,8 @@ func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 	return out
 }
 
-// holdersOf are the Pods with a claim on the first node that has such; a claim for one Pod has no others.
+// holdersOf are the Pods with a claim on the first node that has such; a claim for one Pod has no
+// others.
 func holdersOf(st searchState, claim string) (node string, holders []*v1.Pod) {
 	has := func(v v1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
@@ -291,14 +306,16 @@ func dropPodAffinity(st searchState, _ journal.NodeRefusal) []change {
 	}
 	var out []change
 	if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		out = append(out, change{kind: "rule", description: "drop the required Pod anti-affinity", cost: 2.5, pod: func(p *v1.Pod) {
-			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
-		}})
+		out = append(out, change{kind: "rule", description: "drop the required Pod anti-affinity", cost: 2.5,
+			pod: func(p *v1.Pod) {
+				p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+			}})
 	}
 	if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		out = append(out, change{kind: "rule", description: "drop the required Pod affinity", cost: 2.5, pod: func(p *v1.Pod) {
-			p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
-		}})
+		out = append(out, change{kind: "rule", description: "drop the required Pod affinity", cost: 2.5,
+			pod: func(p *v1.Pod) {
+				p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+			}})
 	}
 	return out
 }

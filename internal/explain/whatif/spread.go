@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// DeprecatedLabel is the name of former times of a label that says the same; empty when it had none.
+// DeprecatedLabel is the name of former times of a label that says the same; empty when it had
+// none.
 func DeprecatedLabel(label string) string {
 	switch label {
 	case v1.LabelTopologyZone:
@@ -32,7 +33,8 @@ func DeprecatedLabel(label string) string {
 	return ""
 }
 
-// labelForSpread gives the node a topology label it lacks: the value of its old name, else one that other nodes have.
+// labelForSpread gives the node a topology label it lacks: the value of its old name, else one that
+// other nodes have.
 func labelForSpread(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -85,8 +87,10 @@ func eachSpread(st searchState, make func(i int, c v1.TopologySpreadConstraint) 
 	return out
 }
 
-// Domains counts by domain the Pods that a spread rule of a Pod speaks of, as the rule counts: nodes that lack a key of any rule, that the Pod's node affinity leaves
-// out (unless nodeAffinityPolicy is Ignore) or whose taints it does not tolerate (where nodeTaintsPolicy is Honor) are no part of it.
+// Domains counts by domain the Pods that a spread rule of a Pod speaks of, as the rule counts:
+// nodes that lack a key of any rule, that the Pod's node affinity leaves out (unless
+// nodeAffinityPolicy is Ignore) or whose taints it does not tolerate (where nodeTaintsPolicy is
+// Honor) are no part of it.
 func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Snapshot) map[string]int {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -108,7 +112,8 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Sn
 		for _, info := range n.GetPods() {
 			other := info.GetPod()
 			differs := func(k string) bool { return other.Labels[k] != p.Labels[k] }
-			if other.Namespace == p.Namespace && other.DeletionTimestamp == nil && !pod.IsTerminal(other) && selector.Matches(labels.Set(other.Labels)) && !slices.ContainsFunc(same, differs) {
+			if other.Namespace == p.Namespace && other.DeletionTimestamp == nil && !pod.IsTerminal(other) &&
+				selector.Matches(labels.Set(other.Labels)) && !slices.ContainsFunc(same, differs) {
 				counts[d]++
 			}
 		}
@@ -128,10 +133,12 @@ func countsForSpread(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool 
 			return false
 		}
 	}
-	return c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != v1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
+	return c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != v1.NodeInclusionPolicyHonor ||
+		len(untolerated(p, n)) == 0
 }
 
-// MinDomainCount is the count that the skew is measured from: the smallest, and 0 while there are fewer domains than the rule insists on.
+// MinDomainCount is the count that the skew is measured from: the smallest, and 0 while there are
+// fewer domains than the rule insists on.
 func MinDomainCount(c v1.TopologySpreadConstraint, counts map[string]int) int {
 	least := -1
 	for _, n := range counts {
@@ -158,13 +165,15 @@ func widenSpread(st searchState, r journal.NodeRefusal) []change {
 		}
 		counts := Domains(st.pod, c, st.snapshot)
 		to := int32(counts[d] - MinDomainCount(c, counts))
-		if s, err := metav1.LabelSelectorAsSelector(c.LabelSelector); err == nil && s.Matches(labels.Set(st.pod.Labels)) {
+		if s, err := metav1.LabelSelectorAsSelector(c.LabelSelector); err == nil &&
+			s.Matches(labels.Set(st.pod.Labels)) {
 			to++
 		}
 		if to <= c.MaxSkew {
 			return change{}, false
 		}
-		return change{kind: "skew", description: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.4 + 0.1*float64(to-c.MaxSkew),
+		return change{kind: "skew", description: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d",
+			c.TopologyKey, c.MaxSkew, to), cost: 1.4 + 0.1*float64(to-c.MaxSkew),
 			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MaxSkew = to }}, true
 	})
 }
@@ -176,7 +185,8 @@ func lowerDomains(st searchState, _ journal.NodeRefusal) []change {
 		if c.MinDomains == nil || *c.MinDomains <= have || have == 0 {
 			return change{}, false
 		}
-		return change{kind: "domains", description: fmt.Sprintf("lower minDomains of the spread over %s from %d to %d", c.TopologyKey, *c.MinDomains, have), cost: 1.3,
+		return change{kind: "domains", description: fmt.Sprintf("lower minDomains of the spread over %s from %d to %d",
+			c.TopologyKey, *c.MinDomains, have), cost: 1.3,
 			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MinDomains = &have }}, true
 	})
 }
@@ -187,15 +197,20 @@ func honorTaints(st searchState, _ journal.NodeRefusal) []change {
 		if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == honor {
 			return change{}, false
 		}
-		return change{kind: "spread", description: fmt.Sprintf("count only domains of %s that the Pod may enter (nodeTaintsPolicy: Honor)", c.TopologyKey), cost: 1.2, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].NodeTaintsPolicy = &honor }}, true
+		return change{kind: "spread",
+			description: fmt.Sprintf("count only domains of %s that the Pod may enter (nodeTaintsPolicy: Honor)",
+				c.TopologyKey), cost: 1.2,
+			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].NodeTaintsPolicy = &honor }}, true
 	})
 }
 
 func softenSpread(st searchState, _ journal.NodeRefusal) []change {
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
-		return change{kind: "rule", description: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)", c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
-			c := &p.Spec.TopologySpreadConstraints[i]
-			c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil // a wish may insist on no number of domains
-		}}, true
+		return change{kind: "rule",
+			description: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)",
+				c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
+				c := &p.Spec.TopologySpreadConstraints[i]
+				c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil // a wish may insist on no number of domains
+			}}, true
 	})
 }

@@ -1,7 +1,8 @@
 // Package remote sends the facts of a component that runs apart to the API server's journal.
 //
-// Chapter: every chapter. In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and beat. What cannot be sent is kept
-// up to a bound, oldest dropped first; an API server without a journal (any other Kubernetes) is noticed once and left alone.
+// In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and beat.
+// What cannot be sent is kept up to a bound, oldest dropped first; an API server without a journal
+// (any other Kubernetes) is noticed once and left alone.
 package remote
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// beat is the time between batches; bound is how many facts wait at most; batch is how many go in one request.
+// beat is the time between batches; bound is how many facts wait at most; batch is how many go in
+// one request.
 const (
 	flushInterval = 500 * time.Millisecond
 	maxQueued     = 1 << 14
@@ -52,8 +54,8 @@ func New(p Poster, by, node string) *Sink {
 	return &Sink{poster: p, by: by, node: node, wakeup: make(chan struct{}, 1), refusalLogged: map[string]bool{}}
 }
 
-// Put keeps the fact until the next beat. Facts about what is in no namespace, nodes and images, stay with their component: the API server's journal
-// is kept and read by namespace.
+// Put keeps the fact until the next beat. Facts about what is in no namespace, nodes and images,
+// stay with their component: the API server's journal is kept and read by namespace.
 func (s *Sink) Put(ref journal.Ref, fact journal.Fact) {
 	if ref.Namespace == "" {
 		return
@@ -71,7 +73,8 @@ func (s *Sink) Put(ref journal.Ref, fact journal.Fact) {
 	}
 }
 
-// Run sends until ctx ends, and then once more what is left. It ends by itself when the API server keeps no journal, and says so once.
+// Run sends until ctx ends, and then once more what is left. It ends by itself when the API server
+// keeps no journal, and says so once.
 func (s *Sink) Run(ctx context.Context) {
 	if s.apiAbsent(ctx) {
 		return
@@ -116,7 +119,9 @@ func (s *Sink) send(ctx context.Context) bool {
 				}
 				if !s.refusalLogged[ns] {
 					s.refusalLogged[ns] = true
-					klog.FromContext(ctx).Error(err, "The API server refuses the journal's entries; further refusals are not logged", "namespace", ns)
+					klog.FromContext(ctx).Error(err,
+						"The API server refuses the journal's entries; further refusals are not logged",
+						"namespace", ns)
 				}
 			case err != nil:
 				for _, unsent := range byNamespace { // those of other namespaces too
@@ -132,13 +137,14 @@ func (s *Sink) send(ctx context.Context) bool {
 	return true
 }
 
-// apiAbsent tells whether the API server has no journal, as any other Kubernetes: who may not write one is refused there before it is said that there is
-// none. It is logged.
+// apiAbsent tells whether the API server has no journal, as any other Kubernetes: who may not write
+// one is refused there before it is said that there is none. It is logged.
 func (s *Sink) apiAbsent(ctx context.Context) bool {
 	if !apierrors.IsNotFound(s.poster.Get(ctx, apiPath)) {
 		return false
 	}
-	klog.FromContext(ctx).Info("The API server keeps no journal: what this component notes of Pods is kept nowhere, and gantry why and gantry trace know of it only what Events tell", "component", s.by)
+	klog.FromContext(ctx).Info("The API server keeps no journal: what this component notes of Pods is kept nowhere, "+
+		"and gantry why and gantry trace know of it only what Events tell", "component", s.by)
 	return true
 }
 
@@ -148,7 +154,10 @@ func (s *Sink) postBatch(ctx context.Context, ns string, entries []journal.Entry
 		return err
 	}
 	body := make([]byte, 0, len(entries)*s.bytesPerEntry+1024)
-	body = append(append(append(body, `{"apiVersion":"journal.gantry.dev/v1alpha1","kind":"PodJournal","metadata":{"name":"batch","namespace":`...), name...), `},"entries":[`...)
+	body = append(
+		append(append(body,
+			`{"apiVersion":"journal.gantry.dev/v1alpha1","kind":"PodJournal","metadata":{"name":"batch",`+
+				`"namespace":`...), name...), `},"entries":[`...)
 	for i, e := range entries {
 		if i > 0 {
 			body = append(body, ',')

@@ -52,7 +52,9 @@ func TestFactsArriveAfterAnOutage(t *testing.T) {
 		s.Put(journal.Ref{Kind: "Node", Name: "n1"}, journal.Bound{Node: "n1"}) // no namespace would take it
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if len(p.got) != 3 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/c/podjournals"] != 1 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/a/podjournals"] != 1 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/b/podjournals"] != 1 {
+		if len(p.got) != 3 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/c/podjournals"] != 1 ||
+			p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/a/podjournals"] != 1 ||
+			p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/b/podjournals"] != 1 {
 			t.Errorf("arrived: %v", p.got)
 		}
 		stop()
@@ -70,7 +72,8 @@ func TestAnotherKubernetesIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An API server that serves the journal is sent further entries though it refuses some: those of a namespace that is gone, or that are not allowed.
+// An API server that serves the journal is sent further entries though it refuses some: those of a
+// namespace that is gone, or that are not allowed.
 func TestARefusalDoesNotEndTheJournal(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"a namespace that is gone": apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"),

@@ -47,7 +47,8 @@ func (d *disk) open() error {
 	return d.endLine()
 }
 
-// endLine closes a line that a killed process left unfinished, so that the next entry starts a new one.
+// endLine closes a line that a killed process left unfinished, so that the next entry starts a new
+// one.
 func (d *disk) endLine() error {
 	if d.size == 0 {
 		return nil
@@ -125,7 +126,9 @@ func (d *disk) rotate() error {
 
 func (d *disk) fail(err error) {
 	d.broken = true
-	klog.ErrorS(err, "The journal can no longer be written to disk and goes on in memory; free space or mend the folder and restart", "folder", d.dir)
+	klog.ErrorS(err,
+		"The journal can no longer be written to disk and goes on in memory; free space or mend the folder and restart",
+		"folder", d.dir)
 }
 
 func (d *disk) close() error { return d.file.Close() }

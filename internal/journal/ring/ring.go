@@ -13,7 +13,8 @@ import (
 // DefaultBytes bounds the encoded entries kept when Options.Bytes is zero.
 const DefaultBytes = 16 << 20
 
-// maxPending bounds the entries that wait for the writer; beyond it the oldest are dropped and counted.
+// maxPending bounds the entries that wait for the writer; beyond it the oldest are dropped and
+// counted.
 const maxPending = 1 << 16
 
 // Options say where and how much.
@@ -48,7 +49,8 @@ type Ring struct {
 	end    sync.Once
 }
 
-// Open reads what an earlier process left in o.Dir and starts the writer. It fails when the folder cannot be used.
+// Open reads what an earlier process left in o.Dir and starts the writer. It fails when the folder
+// cannot be used.
 func Open(o Options) (*Ring, error) {
 	r := &Ring{limit: o.Bytes, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.limit <= 0 {

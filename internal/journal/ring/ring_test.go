@@ -62,7 +62,8 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 
 	second := open(t, Options{Dir: dir})
 	second.SinkFor("a", "").Put(ref, journal.Bound{Node: "n2"})
-	if diff := cmp.Diff([]string{"bound to n1", "bound to n2"}, lines(second.Read(journal.Query{Name: "web"}))); diff != "" {
+	if diff := cmp.Diff([]string{"bound to n1", "bound to n2"}, lines(second.Read(journal.Query{Name: "web"}))); diff !=
+		"" {
 		t.Fatal(diff)
 	}
 	if s := second.Stats(); s.Damaged != 1 {

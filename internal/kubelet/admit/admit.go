@@ -27,7 +27,8 @@ type In struct {
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order, which is upstream's.
-var Checks = slices.Concat([]Check{sysctls, osSelector, osField, supplementalGroups}, predicates, []Check{appArmor, features})
+var Checks = slices.Concat([]Check{sysctls, osSelector, osField, supplementalGroups}, predicates,
+	[]Check{appArmor, features})
 
 // predicates are what the scheduler asks as well.
 var predicates = []Check{resources, affinity, nodeName, ports, taints}
@@ -48,25 +49,29 @@ func firstRefusal(checks []Check, in In) *reason.Refusal {
 
 func osSelector(in In) *reason.Refusal {
 	if want, ok := in.Pod.Labels[v1.LabelOSStable]; ok && want != runtime.GOOS {
-		return &reason.Refusal{Code: reason.AdmitOSSelector, Detail: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
+		return &reason.Refusal{Code: reason.AdmitOSSelector,
+			Detail: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
 	}
 	return nil
 }
 
 func osField(in In) *reason.Refusal {
 	if o := in.Pod.Spec.OS; o != nil && string(o.Name) != runtime.GOOS {
-		return &reason.Refusal{Code: reason.AdmitOS, Detail: "Failed to admit pod as the OS field doesn't match node OS"}
+		return &reason.Refusal{Code: reason.AdmitOS,
+			Detail: "Failed to admit pod as the OS field doesn't match node OS"}
 	}
 	return nil
 }
 
-// resources compares requests with what the admitted Pods leave of the node. Extended resources that the node does not have are the scheduler's business.
+// resources compares requests with what the admitted Pods leave of the node. Extended resources
+// that the node does not have are the scheduler's business.
 func resources(in In) *reason.Refusal {
 	for _, s := range shortages(in) {
 		return &reason.Refusal{
-			Code:   reason.Code(outOfPrefix + string(s.Resource)),
-			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Requested, s.Used, s.Available),
-			Fix:    fmt.Sprintf("lower the request or free %d", s.Missing()),
+			Code: reason.Code(outOfPrefix + string(s.Resource)),
+			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+				s.Resource, s.Requested, s.Used, s.Available),
+			Fix: fmt.Sprintf("lower the request or free %d", s.Missing()),
 		}
 	}
 	return nil
@@ -121,14 +126,16 @@ func ports(in In) *reason.Refusal {
 	return nil
 }
 
-// taints keep Pods that were bound past the scheduler off a node whose taints would evict them. Static Pods run all the same.
+// taints keep Pods that were bound past the scheduler off a node whose taints would evict them.
+// Static Pods run all the same.
 func taints(in In) *reason.Refusal {
 	if in.Node == nil || pod.IsStatic(in.Pod) {
 		return nil
 	}
 	if t, bad := fit.Untolerated(in.Node.Spec.Taints, in.Pod.Spec.Tolerations, v1.TaintEffectNoExecute); bad {
 		refusal := predicate(reason.AdmitTaint, "node(s) had taints that the pod didn't tolerate")
-		refusal.Fix = fmt.Sprintf("tolerate the taint {%s: %s} of this node, or place the Pod on another", t.Key, t.Value)
+		refusal.Fix = fmt.Sprintf("tolerate the taint {%s: %s} of this node, or place the Pod on another", t.Key,
+			t.Value)
 		return refusal
 	}
 	return nil
@@ -138,10 +145,13 @@ func predicate(code reason.Code, why string) *reason.Refusal {
 	return &reason.Refusal{Code: code, Detail: fmt.Sprintf("Predicate %s failed: %s", code, why)}
 }
 
-// safeSysctls are the sysctls that are namespaced and harm nobody else. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
+// safeSysctls are the sysctls that are namespaced and harm nobody else.
+// https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
 var safeSysctls = []string{
-	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start",
-	"net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+	"net.ipv4.ip_unprivileged_port_start",
+	"net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout",
+	"net.ipv4.tcp_keepalive_intvl",
 	"net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
 }
 
@@ -158,11 +168,13 @@ func sysctls(in In) *reason.Refusal {
 			why = "not allowlisted"
 		case in.Pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
 			why = "not allowed with host net enabled"
-		case in.Pod.Spec.HostIPC && (strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || strings.HasPrefix(name, "kernel.sem") || strings.HasPrefix(name, "fs.mqueue.")):
+		case in.Pod.Spec.HostIPC && (strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") ||
+			strings.HasPrefix(name, "kernel.sem") || strings.HasPrefix(name, "fs.mqueue.")):
 			why = "not allowed with host ipc enabled"
 		}
 		if why != "" {
-			return &reason.Refusal{Code: reason.AdmitSysctl, Detail: fmt.Sprintf("forbidden sysctl: %q %s", s.Name, why), Fix: "allow it with allowedUnsafeSysctls in the kubelet's configuration"}
+			return &reason.Refusal{Code: reason.AdmitSysctl, Detail: fmt.Sprintf("forbidden sysctl: %q %s", s.Name,
+				why), Fix: "allow it with allowedUnsafeSysctls in the kubelet's configuration"}
 		}
 	}
 	return nil

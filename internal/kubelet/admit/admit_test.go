@@ -12,8 +12,10 @@ import (
 
 func node() *v1.Node {
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux", "disk": "ssd"}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("2")}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux",
+			"disk": "ssd"}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"),
+			"memory": resource.MustParse("1Gi"), "pods": resource.MustParse("2")}},
 	}
 }
 
@@ -24,7 +26,8 @@ func tainted(effect v1.TaintEffect) *v1.Node {
 }
 
 func pod(change func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
 	if change != nil {
 		change(p)
 	}
@@ -33,7 +36,8 @@ func pod(change func(*v1.Pod)) *v1.Pod {
 
 func asks(cpu, memory string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse(cpu),
+			"memory": resource.MustParse(memory)}
 	}
 }
 
@@ -50,31 +54,55 @@ func TestAdmission(t *testing.T) {
 		message string
 	}{
 		{"fits", admit.In{Pod: pod(asks("500m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "", ""},
-		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
-		{"memory", admit.In{Pod: pod(asks("1m", "2Gi")), Node: node()}, "OutOfmemory", "Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"},
-		{"pods", admit.In{Pod: pod(nil), Node: node(), OtherPods: []*v1.Pod{half, half}}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
+		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "OutOfcpu",
+			"Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
+		{"memory", admit.In{Pod: pod(asks("1m", "2Gi")), Node: node()}, "OutOfmemory",
+			"Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"},
+		{"pods", admit.In{Pod: pod(nil), Node: node(), OtherPods: []*v1.Pod{half, half}}, "OutOfpods",
+			"Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
 		{"extended resource the node does not have", admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"example.com/x": resource.MustParse("1")}
 		}), Node: node()}, "", ""},
-		{"selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "hdd"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
-		{"name", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeName = "other" }), Node: node()}, "NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"},
-		{"ports", admit.In{Pod: pod(port(80)), Node: node(), OtherPods: []*v1.Pod{pod(port(80))}}, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
-		{"os", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: "windows"} }), Node: node()}, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"},
-		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
-		{"os in the selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
-		{"a taint that evicts", admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoExecute)}, "TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"},
+		{"selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "hdd"} }),
+			Node: node()}, "NodeAffinity",
+			"Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
+		{"name", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeName = "other" }), Node: node()}, "NodeName",
+			"Predicate NodeName failed: node(s) didn't match the requested node name"},
+		{"ports", admit.In{Pod: pod(port(80)), Node: node(), OtherPods: []*v1.Pod{pod(port(80))}}, "NodePorts",
+			"Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
+		{"os", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: "windows"} }), Node: node()},
+			"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"},
+		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} }),
+			Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch",
+			"Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
+		{"os in the selector",
+			admit.In{Pod: pod(
+				func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }),
+				Node: node()}, "NodeAffinity",
+			"Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
+		{"a taint that evicts", admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoExecute)}, "TaintToleration",
+			"Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"},
 		{"a taint that evicts, tolerated for a while", admit.In{Pod: pod(func(p *v1.Pod) {
-			p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists, TolerationSeconds: new(int64)}}
+			p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists,
+				TolerationSeconds: new(int64)}}
 		}), Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
 		{"a taint for the scheduler", admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoSchedule)}, "", ""},
-		{"a taint that evicts, a static Pod", admit.In{Pod: pod(func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }), Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
-		{"room is asked for before taints", admit.In{Pod: pod(asks("3", "1Mi")), Node: tainted(v1.TaintEffectNoExecute)}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"},
+		{"a taint that evicts, a static Pod",
+			admit.In{Pod: pod(
+				func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }),
+				Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
+		{"room is asked for before taints",
+			admit.In{Pod: pod(asks("3", "1Mi")), Node: tainted(v1.TaintEffectNoExecute)}, "OutOfcpu",
+			"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"},
 		{"labels before the name", admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.NodeName, p.Spec.NodeSelector = "other", map[string]string{"disk": "hdd"}
-		}), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
-		{"sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn"))}, "SysctlForbidden", `forbidden sysctl: "net.core.somaxconn" not allowlisted`},
+		}), Node: node()}, "NodeAffinity",
+			"Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
+		{"sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn"))}, "SysctlForbidden",
+			`forbidden sysctl: "net.core.somaxconn" not allowlisted`},
 		{"safe sysctl", admit.In{Pod: pod(sysctl("net.ipv4.tcp_syncookies"))}, "", ""},
-		{"allowed sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn")), AllowedSysctls: []string{"net.core.*"}}, "", ""},
+		{"allowed sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn")), AllowedSysctls: []string{"net.core.*"}}, "",
+			""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refusal := admit.Admit(c.in)

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// features keeps Pods away that need what this kubelet does not do: those that no scheduler has judged, and those bound by one that does not look. KEP-5328.
+// features keeps Pods away that need what this kubelet does not do: those that no scheduler has
+// judged, and those bound by one that does not look. KEP-5328.
 func features(in In) *reason.Refusal {
 	if in.Features == nil {
 		return nil
@@ -20,8 +21,9 @@ func features(in In) *reason.Refusal {
 	return unmetFeatures(needed, err, in.Features)
 }
 
-// CheckUpdate judges a change of a Pod that is here already: it may need what this kubelet does not do, where the API server did not look. The Pod stays as it
-// is then; nil has every feature. KEP-5328.
+// CheckUpdate judges a change of a Pod that is here already: it may need what this kubelet does not
+// do, where the API server did not look. The Pod stays as it is then; nil has every feature.
+// KEP-5328.
 func CheckUpdate(old, cur *v1.Pod, declared []string) *reason.Refusal {
 	needed, err := ndf.DefaultFramework.InferForPodUpdate(podInfo(old), podInfo(cur), version.MajorMinor(1, 37))
 	return unmetFeatures(needed, err, declared)
@@ -32,7 +34,8 @@ func podInfo(p *v1.Pod) *ndf.PodInfo { return &ndf.PodInfo{Spec: &p.Spec, Status
 // unmetFeatures compares needs, or the failure to find them out, with what the kubelet declares.
 func unmetFeatures(needed ndf.FeatureSet, err error, declared []string) *reason.Refusal {
 	refuse := func(detail string) *reason.Refusal {
-		return &reason.Refusal{Code: reason.AdmitFeature, Detail: detail, Fix: "use a node that declares it in status.declaredFeatures, or do without it"}
+		return &reason.Refusal{Code: reason.AdmitFeature, Detail: detail,
+			Fix: "use a node that declares it in status.declaredFeatures, or do without it"}
 	}
 	if err != nil {
 		return refuse(fmt.Sprintf("Failed to infer pod's feature requirements: %v", err))
@@ -45,7 +48,8 @@ func unmetFeatures(needed ndf.FeatureSet, err error, declared []string) *reason.
 	case err != nil:
 		return refuse(fmt.Sprintf("Failed to match pod's feature requirements against the node: %v", err))
 	case !match.IsMatch:
-		return refuse("Pod requires node features that are not available: " + strings.Join(match.UnsatisfiedRequirements, ", "))
+		return refuse("Pod requires node features that are not available: " + strings.Join(
+			match.UnsatisfiedRequirements, ", "))
 	}
 	return nil
 }

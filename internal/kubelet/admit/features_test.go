@@ -9,11 +9,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 )
 
-// KEP-5328: a Pod that needs a feature which this kubelet does not declare fails with upstream's reason and text.
+// KEP-5328: a Pod that needs a feature which this kubelet does not declare fails with upstream's
+// reason and text.
 func TestDeclaredFeatures(t *testing.T) {
 	all := v1.ContainerRestartRuleActionRestartAllContainers
 	rule := pod(func(p *v1.Pod) {
-		p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: all, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: "In", Values: []int32{1}}}}
+		p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
+			{Action: all, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: "In", Values: []int32{1}}}}
 	})
 	for _, c := range []struct {
 		name string
@@ -23,11 +25,13 @@ func TestDeclaredFeatures(t *testing.T) {
 	}{
 		{"needs nothing", pod(nil), []string{}, ""},
 		{"has it", rule, []string{"RestartAllContainersOnContainerExits"}, ""},
-		{"has it not", rule, []string{"ExtendWebSocketsToKubelet"}, "Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
+		{"has it not", rule, []string{"ExtendWebSocketsToKubelet"},
+			"Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
 		{"not asked", rule, nil, ""},
 	} {
 		refusal := admit.Admit(admit.In{Pod: c.pod, Node: node(), Features: c.has})
-		if c.want == "" && refusal != nil || c.want != "" && (refusal == nil || refusal.Code != "PodFeatureUnsupported" || refusal.Detail != c.want) {
+		if c.want == "" && refusal != nil ||
+			c.want != "" && (refusal == nil || refusal.Code != "PodFeatureUnsupported" || refusal.Detail != c.want) {
 			t.Errorf("%s: %+v", c.name, refusal)
 		}
 	}
@@ -37,17 +41,20 @@ func TestDeclaredFeatures(t *testing.T) {
 func TestDeclaredFeaturesOfAChange(t *testing.T) {
 	sized := func(cpu string) *v1.Pod {
 		return pod(func(p *v1.Pod) {
-			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
+			p.Spec.Resources = &v1.ResourceRequirements{
+				Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
 		})
 	}
 	const want = "Pod requires node features that are not available: InPlacePodLevelResourcesVerticalScaling"
-	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); refusal == nil || refusal.Detail != want {
+	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); refusal == nil ||
+		refusal.Detail != want {
 		t.Errorf("a resize of the Pod: %+v", refusal)
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); refusal != nil {
 		t.Errorf("no change: %+v", refusal)
 	}
-	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"InPlacePodLevelResourcesVerticalScaling"}); refusal != nil {
+	if refusal := admit.CheckUpdate(sized("1"), sized("2"),
+		[]string{"InPlacePodLevelResourcesVerticalScaling"}); refusal != nil {
 		t.Errorf("a feature that is there: %+v", refusal)
 	}
 }

@@ -14,15 +14,17 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Preempting and PreemptMessage tell that a Pod was ended to make room for a critical one; PreemptCondition is the message of its DisruptionTarget.
+// Preempting and PreemptMessage tell that a Pod was ended to make room for a critical one;
+// PreemptCondition is the message of its DisruptionTarget.
 const (
 	Preempting       = "Preempting"
 	PreemptMessage   = "Preempted in order to admit critical pod"
 	PreemptCondition = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// PodsToPreempt judges a Pod as Admit does and, where a critical Pod lacks nothing but resources, names the Pods that have to go for it: as few as possible, BestEffort
-// ones before Burstable and Guaranteed ones, of those in one class the one that comes nearest to what is still missing.
+// PodsToPreempt judges a Pod as Admit does and, where a critical Pod lacks nothing but resources,
+// names the Pods that have to go for it: as few as possible, BestEffort ones before Burstable and
+// Guaranteed ones, of those in one class the one that comes nearest to what is still missing.
 // https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
 func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
 	refusal = Admit(in)
@@ -40,10 +42,13 @@ func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
 	if len(remaining) > 0 {
 		return nil, &reason.Refusal{
 			Code: reason.AdmitUnexpected, By: "kubelet/admit", Fix: refusal.Fix,
-			Detail: "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: " + remaining.String(),
+			Detail: "Unexpected error while attempting to recover from admission failure: preemption: error finding " +
+				"a " +
+				"set of pods to preempt: no set of running pods found to reclaim resources: " + remaining.String(),
 		}
 	}
-	in.OtherPods = slices.DeleteFunc(slices.Clone(in.OtherPods), func(p *v1.Pod) bool { return slices.Contains(victims, p) })
+	in.OtherPods = slices.DeleteFunc(slices.Clone(in.OtherPods),
+		func(p *v1.Pod) bool { return slices.Contains(victims, p) })
 	if refusal := Admit(in); refusal != nil {
 		return nil, refusal
 	}
@@ -133,16 +138,20 @@ func selectVictims(in In, missing admissionRequirements) (victims []*v1.Pod, rem
 
 // isPreemptable tells whether a Pod may be ended for the other.
 func isPreemptable(p, by *v1.Pod) bool {
-	return !pod.IsCritical(p) || p.Spec.Priority != nil && by.Spec.Priority != nil && *by.Spec.Priority > *p.Spec.Priority
+	return !pod.IsCritical(p) || p.Spec.Priority != nil && by.Spec.Priority != nil &&
+		*by.Spec.Priority > *p.Spec.Priority
 }
 
-// closestPods takes Pods one by one, each time the one that leaves least missing, the smaller of equals and the younger of these (upstream: any of them), until nothing is missing.
+// closestPods takes Pods one by one, each time the one that leaves least missing, the smaller of
+// equals and the younger of these (upstream: any of them), until nothing is missing.
 func closestPods(list []*v1.Pod, missing admissionRequirements) []*v1.Pod {
 	list = slices.Clone(list)
 	var out []*v1.Pod
 	for len(missing) > 0 && len(list) > 0 {
 		p := slices.MinFunc(list, func(a, b *v1.Pod) int {
-			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smallerRequest(a, b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smallerRequest(a, b),
+				b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+				cmp.Compare(a.UID, b.UID))
 		})
 		list = slices.DeleteFunc(list, func(x *v1.Pod) bool { return x == p })
 		out, missing = append(out, p), missing.subtract(p)

@@ -29,8 +29,9 @@ type Policies struct {
 
 const staticPolicy = "static"
 
-// CanResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
-// Others are all admitted Pods but this one, with what they have been given.
+// CanResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by
+// others' leaving, one of code Infeasible never here (KEP-1287). Others are all admitted Pods but
+// this one, with what they have been given.
 func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
 	refusal := infeasible(r, p)
 	if refusal == nil && node != nil {
@@ -46,7 +47,8 @@ func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Re
 	return refusal
 }
 
-// infeasible: more than the node has at all is only deferred, as upstream has it since v1.36: the node may grow.
+// infeasible: more than the node has at all is only deferred, as upstream has it since v1.36: the
+// node may grow.
 func infeasible(r Resize, p Policies) *reason.Refusal {
 	never := func(fix, format string, args ...any) *reason.Refusal {
 		return &reason.Refusal{Code: reason.ResizeInfeasible, Detail: fmt.Sprintf(format, args...), Fix: fix}
@@ -55,14 +57,17 @@ func infeasible(r Resize, p Policies) *reason.Refusal {
 	case pod.IsStatic(r.Pod):
 		return never("change the static Pod's file: it is made anew", "In-place resize of static-pods is not supported")
 	case p.Swap && mayUseSwap(r):
-		return never("set resizePolicy RestartContainer for memory", "In-place resize of containers with swap is not supported.")
+		return never("set resizePolicy RestartContainer for memory",
+			"In-place resize of containers with swap is not supported.")
 	}
 	if resource.QOS(r.Pod) == v1.PodQOSGuaranteed {
 		if p.CPU == staticPolicy && changesResource(r, v1.ResourceCPU) {
-			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"%s\"", staticPolicy)
+			return never("make the Pod anew",
+				"Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"%s\"", staticPolicy)
 		}
 		if p.Memory == "Static" && changesResource(r, v1.ResourceMemory) {
-			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside Memory Manager policy \"%s\"", "Static")
+			return never("make the Pod anew",
+				"Resize is infeasible for Guaranteed Pods alongside Memory Manager policy \"%s\"", "Static")
 		}
 	}
 	return nil
@@ -80,12 +85,14 @@ func changesResource(r Resize, name v1.ResourceName) bool {
 	return false
 }
 
-// mayUseSwap tells whether a container whose memory request changes would go on running with swap that was measured by the old one.
+// mayUseSwap tells whether a container whose memory request changes would go on running with swap
+// that was measured by the old one.
 func mayUseSwap(r Resize) bool {
 	have := pod.AllocationOf(r.Allocated)
 	for _, list := range [][]v1.Container{r.Pod.Spec.InitContainers, r.Pod.Spec.Containers} {
 		for i := range list {
-			a, b := list[i].Resources.Requests[v1.ResourceMemory], have.Containers[list[i].Name].Requests[v1.ResourceMemory]
+			a, b := list[i].Resources.Requests[v1.ResourceMemory],
+				have.Containers[list[i].Name].Requests[v1.ResourceMemory]
 			if a.Cmp(b) != 0 && pod.ResizePolicy(&list[i], v1.ResourceMemory) != v1.RestartContainer {
 				return true
 			}
@@ -94,7 +101,8 @@ func mayUseSwap(r Resize) bool {
 	return false
 }
 
-// SortResizes sorts resizes by who is to be judged first: those that ask for no more than they have, then by priority, then Guaranteed Pods, then who has waited longest.
+// SortResizes sorts resizes by who is to be judged first: those that ask for no more than they
+// have, then by priority, then Guaranteed Pods, then who has waited longest.
 func SortResizes(list []Resize) {
 	slices.SortStableFunc(list, func(a, b Resize) int {
 		return cmp.Or(

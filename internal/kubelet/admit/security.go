@@ -6,7 +6,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// appArmor refuses a Pod that asks for a profile where the kernel enforces none: it would run unconfined.
+// appArmor refuses a Pod that asks for a profile where the kernel enforces none: it would run
+// unconfined.
 func appArmor(in In) *reason.Refusal {
 	if in.AppArmor || !wantsAppArmor(in.Pod) {
 		return nil
@@ -39,10 +40,12 @@ func wantsAppArmor(pod *v1.Pod) bool {
 	return false
 }
 
-// supplementalGroups refuses supplementalGroupsPolicy Strict where the runtime would merge the image's groups in all the same.
+// supplementalGroups refuses supplementalGroupsPolicy Strict where the runtime would merge the
+// image's groups in all the same.
 func supplementalGroups(in In) *reason.Refusal {
 	sc := in.Pod.Spec.SecurityContext
-	if in.Node == nil || sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+	if in.Node == nil || sc == nil || sc.SupplementalGroupsPolicy == nil ||
+		*sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
 		return nil
 	}
 	if f := in.Node.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil && *f.SupplementalGroupsPolicy {

@@ -16,7 +16,9 @@ func TestSecurity(t *testing.T) {
 		}
 	}
 	own := func(p *v1.Pod) {
-		p.Spec.Containers = []v1.Container{{Name: "c", SecurityContext: &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}}}}
+		p.Spec.Containers = []v1.Container{
+			{Name: "c", SecurityContext: &v1.SecurityContext{
+				AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}}}}
 	}
 	only := func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict} }
 	able := node()
@@ -27,13 +29,16 @@ func TestSecurity(t *testing.T) {
 		in           admit.In
 		code, detail string
 	}{
-		{"profile, host has AppArmor", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault)), AppArmor: true}, "", ""},
-		{"profile of the Pod, host has none", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault))}, "AppArmor", noAppArmor},
+		{"profile, host has AppArmor", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault)),
+			AppArmor: true}, "", ""},
+		{"profile of the Pod, host has none", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault))},
+			"AppArmor", noAppArmor},
 		{"profile of a container, host has none", admit.In{Pod: pod(own)}, "AppArmor", noAppArmor},
 		{"unconfined", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeUnconfined))}, "", ""},
 		{"no profile", admit.In{Pod: pod(nil)}, "", ""},
 		{"strict groups, runtime can", admit.In{Pod: pod(only), Node: able}, "", ""},
-		{"strict groups, runtime cannot", admit.In{Pod: pod(only), Node: node()}, "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"},
+		{"strict groups, runtime cannot", admit.In{Pod: pod(only), Node: node()},
+			"SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"},
 	} {
 		refusal := admit.Admit(c.in)
 		switch {

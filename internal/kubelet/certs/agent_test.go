@@ -23,13 +23,15 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// life is that of the certificates here. The library looks at its template every few seconds, so that a year would be millions of looks.
+// life is that of the certificates here. The library looks at its template every few seconds, so
+// that a year would be millions of looks.
 const life = time.Hour
 
 // sign makes a client certificate that lives from now on.
 func sign(t *testing.T, user string, public any, ca *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	c := &x509.Certificate{SerialNumber: big.NewInt(time.Now().Unix()), Subject: pkix.Name{CommonName: user}, NotBefore: time.Now(), NotAfter: time.Now().Add(life)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(time.Now().Unix()), Subject: pkix.Name{CommonName: user},
+		NotBefore: time.Now(), NotAfter: time.Now().Add(life)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, public, ca)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func sign(t *testing.T, user string, public any, ca *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// An agent's certificate is used as it is for two thirds of its life; before it ends, one of a new key takes its place in the same file.
+// An agent's certificate is used as it is for two thirds of its life; before it ends, one of a new
+// key takes its place in the same file.
 func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const user = "gantry-network"
@@ -64,19 +67,22 @@ func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 		first := end()
 		api := fake.NewClientset()
 		var asked []*certificatesv1.CertificateSigningRequest
-		api.PrependReactor("create", "certificatesigningrequests", func(a k8stesting.Action) (bool, runtime.Object, error) {
-			r := a.(k8stesting.CreateAction).GetObject().(*certificatesv1.CertificateSigningRequest)
-			asked = append(asked, r.DeepCopy())
-			parsed, err := parse(r.Spec.Request)
-			if err != nil {
-				t.Error(err)
+		api.PrependReactor("create",
+			"certificatesigningrequests", func(a k8stesting.Action) (bool, runtime.Object, error) {
+				r := a.(k8stesting.CreateAction).GetObject().(*certificatesv1.CertificateSigningRequest)
+				asked = append(asked, r.DeepCopy())
+				parsed, err := parse(r.Spec.Request)
+				if err != nil {
+					t.Error(err)
+					return false, nil, nil
+				}
+				r.Status.Certificate = sign(t, parsed.Subject.CommonName, parsed.PublicKey, key)
+				r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+					{Type: certificatesv1.CertificateApproved, Status: v1.ConditionTrue}}
 				return false, nil, nil
-			}
-			r.Status.Certificate = sign(t, parsed.Subject.CommonName, parsed.PublicKey, key)
-			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: v1.ConditionTrue}}
-			return false, nil, nil
-		})
-		r, err := Agent(CSROptions{NodeName: "n1", Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return api, nil }}, user)
+			})
+		r, err := Agent(CSROptions{NodeName: "n1", Dir: dir,
+			Client: func(*tls.Certificate) (kubernetes.Interface, error) { return api, nil }}, user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,10 +99,12 @@ func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 			t.Fatalf("shortly before the end: asked %d times, ends %s", len(asked), end())
 		}
 		parsed, err := parse(asked[0].Spec.Request)
-		if err != nil || parsed.Subject.CommonName != user || len(parsed.Subject.Organization) > 0 || key.PublicKey.Equal(parsed.PublicKey) {
+		if err != nil || parsed.Subject.CommonName != user || len(parsed.Subject.Organization) > 0 ||
+			key.PublicKey.Equal(parsed.PublicKey) {
 			t.Errorf("asked as %v with the first key (%v)", parsed.Subject, err)
 		}
-		if s := asked[0].Spec; s.SignerName != certificatesv1.KubeAPIServerClientSignerName || !slices.Equal(s.Usages, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}) {
+		if s := asked[0].Spec; s.SignerName != certificatesv1.KubeAPIServerClientSignerName || !slices.Equal(s.Usages,
+			[]certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}) {
 			t.Errorf("asked %s for %v", s.SignerName, s.Usages)
 		}
 	})

@@ -120,8 +120,11 @@ func TestServingTemplate(t *testing.T) {
 	if servingTemplate("n1", nil) != nil {
 		t.Error("a certificate for no address is asked for")
 	}
-	r := servingTemplate("n1", []v1.NodeAddress{{Address: "10.0.0.2"}, {Address: "10.0.0.1"}, {Address: "n1"}, {Address: "n1"}, {Address: "10.0.0.2"}})
-	if r.Subject.CommonName != "system:node:n1" || !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) || len(r.IPAddresses) != 2 || r.IPAddresses[0].String() != "10.0.0.1" || !slices.Equal(r.DNSNames, []string{"n1"}) {
+	r := servingTemplate("n1", []v1.NodeAddress{{Address: "10.0.0.2"}, {Address: "10.0.0.1"}, {Address: "n1"},
+		{Address: "n1"}, {Address: "10.0.0.2"}})
+	if r.Subject.CommonName != "system:node:n1" || !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) ||
+		len(r.IPAddresses) != 2 || r.IPAddresses[0].String() != "10.0.0.1" || !slices.Equal(r.DNSNames,
+		[]string{"n1"}) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -156,7 +159,8 @@ func TestServingIsRequested(t *testing.T) {
 		}
 		return asked != nil
 	})
-	if asked.Spec.SignerName != certificatesv1.KubeletServingSignerName || !slices.Equal(asked.Spec.Usages, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}) {
+	if asked.Spec.SignerName != certificatesv1.KubeletServingSignerName || !slices.Equal(asked.Spec.Usages,
+		[]certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}) {
 		t.Errorf("%+v", asked.Spec)
 	}
 	if _, err := parse(asked.Spec.Request); err != nil {
@@ -172,13 +176,15 @@ func parse(raw []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(b.Bytes)
 }
 
-// The certificate a node came with is kept where client-go reads it, until the renewed one takes its place.
+// The certificate a node came with is kept where client-go reads it, until the renewed one takes
+// its place.
 func TestClientBegins(t *testing.T) {
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("system:node:n1", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Client(CSROptions{NodeName: "n1", Dir: t.TempDir(), CertPEM: certPEM, KeyPEM: keyPEM, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return fake.NewClientset(), nil }})
+	r, err := Client(CSROptions{NodeName: "n1", Dir: t.TempDir(), CertPEM: certPEM, KeyPEM: keyPEM,
+		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return fake.NewClientset(), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

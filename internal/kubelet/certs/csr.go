@@ -30,7 +30,8 @@ type CSROptions struct {
 	Dir      string // where certificates are kept over restarts
 	Client   func(current *tls.Certificate) (kubernetes.Interface, error)
 
-	// Addresses of the node, asked before each request for a serving certificate; without any nothing is asked for.
+	// Addresses of the node, asked before each request for a serving certificate; without any
+	// nothing is asked for.
 	Addresses func() []v1.NodeAddress
 
 	// CertPEM and KeyPEM are the client certificate to begin with; nil when there is none yet.
@@ -43,28 +44,32 @@ type CSROptions struct {
 // Serving asks the signer kubernetes.io/kubelet-serving; somebody must approve the request.
 func Serving(q CSROptions) (*CSRCertificate, error) {
 	q.rotated, q.failed = servingMetrics()
-	return q.manager("kubelet-server", certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth, func() *x509.CertificateRequest {
-		return servingTemplate(q.NodeName, q.Addresses())
-	})
+	return q.manager("kubelet-server", certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth,
+		func() *x509.CertificateRequest {
+			return servingTemplate(q.NodeName, q.Addresses())
+		})
 }
 
-// Client asks the signer kubernetes.io/kube-apiserver-client-kubelet, whose requests are approved unseen for the node itself and for bootstrappers.
+// Client asks the signer kubernetes.io/kube-apiserver-client-kubelet, whose requests are approved
+// unseen for the node itself and for bootstrappers.
 func Client(q CSROptions) (*CSRCertificate, error) {
 	q.failed = clientMetrics()
-	return q.manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
-		return &x509.CertificateRequest{Subject: subject(q.NodeName)}
-	})
+	return q.manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName,
+		certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
+			return &x509.CertificateRequest{Subject: subject(q.NodeName)}
+		})
 }
 
 // agentGroup is how the files of an agent's certificate are called.
 const agentGroup = "network-client"
 
-// Agent asks the signer kubernetes.io/kube-apiserver-client for a certificate of a user who is no node: somebody must approve each request. It begins with
-// what SaveAgent kept.
+// Agent asks the signer kubernetes.io/kube-apiserver-client for a certificate of a user who is no
+// node: somebody must approve each request. It begins with what SaveAgent kept.
 func Agent(q CSROptions, user string) (*CSRCertificate, error) {
-	return q.manager(agentGroup, certificatesv1.KubeAPIServerClientSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
-		return &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}
-	})
+	return q.manager(agentGroup, certificatesv1.KubeAPIServerClientSignerName, certificatesv1.UsageClientAuth,
+		func() *x509.CertificateRequest {
+			return &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}
+		})
 }
 
 // AgentFile is the file in dir that always holds an agent's newest certificate with its key.
@@ -106,7 +111,8 @@ func servingTemplate(node string, addresses []v1.NodeAddress) *x509.CertificateR
 	return t
 }
 
-func (q CSROptions) manager(name, signer string, usage certificatesv1.KeyUsage, template func() *x509.CertificateRequest) (*CSRCertificate, error) {
+func (q CSROptions) manager(name, signer string, usage certificatesv1.KeyUsage,
+	template func() *x509.CertificateRequest) (*CSRCertificate, error) {
 	if q.NodeName == "" || q.Dir == "" || q.Client == nil {
 		return nil, errors.New("certificate request: NodeName, Dir or Client is missing")
 	}
@@ -115,7 +121,8 @@ func (q CSROptions) manager(name, signer string, usage certificatesv1.KeyUsage, 
 		return nil, fmt.Errorf("certificates in %s: %w", q.Dir, err)
 	}
 	m, err := certificate.NewManager(&certificate.Config{
-		ClientsetFn: q.Client, GetTemplate: template, SignerName: signer, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
+		ClientsetFn: q.Client, GetTemplate: template, SignerName: signer,
+		Usages:           []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		CertificateStore: store, BootstrapCertificatePEM: q.CertPEM, BootstrapKeyPEM: q.KeyPEM, Name: name,
 		CertificateRotation: q.rotated, CertificateRenewFailure: q.failed,
 	})
@@ -142,7 +149,8 @@ func (r *CSRCertificate) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 	if c := r.manager.Current(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("no serving certificate available for the kubelet: approve its request: kubectl certificate approve, see kubectl get csr")
+	return nil, errors.New("no serving certificate available for the kubelet: approve its request: kubectl " +
+		"certificate approve, see kubectl get csr")
 }
 
 // Expiry is when the certificate ends; zero when there is none.

@@ -34,7 +34,8 @@ func FromFiles(certFile, keyFile string) (*Pair, error) {
 	return p, nil
 }
 
-// Run reads the files again when they change, until ctx ends. A pair that does not fit together leaves the old one in use.
+// Run reads the files again when they change, until ctx ends. A pair that does not fit together
+// leaves the old one in use.
 func (p *Pair) Run(ctx context.Context) { p.content.Run(ctx, 1) }
 
 // Certificate is tls.Config.GetCertificate.

@@ -8,7 +8,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// servingMetrics count what becomes of a serving certificate that is asked for; as upstream they are there when one is.
+// servingMetrics count what becomes of a serving certificate that is asked for; as upstream they
+// are there when one is.
 var servingMetrics = sync.OnceValues(func() (certificate.Histogram, certificate.Counter) {
 	const minute, hour, day = 60, 3600, 86400
 	rotated := metrics.NewHistogram(&metrics.HistogramOpts{
@@ -17,7 +18,8 @@ var servingMetrics = sync.OnceValues(func() (certificate.Histogram, certificate.
 		Buckets: []float64{minute, hour, 4 * hour, day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day, 1440 * day},
 	})
 	failed := metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: "kubelet", Name: "server_expiration_renew_errors", Help: "Counter of certificate renewal errors.", StabilityLevel: metrics.ALPHA,
+		Subsystem: "kubelet", Name: "server_expiration_renew_errors", Help: "Counter of certificate renewal errors.",
+		StabilityLevel: metrics.ALPHA,
 	})
 	legacyregistry.MustRegister(rotated, failed)
 	return rotated, failed
@@ -26,7 +28,8 @@ var servingMetrics = sync.OnceValues(func() (certificate.Histogram, certificate.
 // clientMetrics count renewals of a client certificate that failed.
 var clientMetrics = sync.OnceValue(func() certificate.Counter {
 	failed := metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: "kubelet", Subsystem: "certificate_manager", Name: "client_expiration_renew_errors", Help: "Counter of certificate renewal errors.",
+		Namespace: "kubelet", Subsystem: "certificate_manager", Name: "client_expiration_renew_errors",
+		Help:           "Counter of certificate renewal errors.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	legacyregistry.MustRegister(failed)

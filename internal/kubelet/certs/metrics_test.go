@@ -24,7 +24,8 @@ func TestCertificateRenewalsAreCounted(t *testing.T) {
 		got[f.GetName()] = m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
 	}
 	for name, want := range map[string]float64{
-		"kubelet_certificate_manager_server_rotation_seconds": 100, "kubelet_server_expiration_renew_errors": 1, "kubelet_certificate_manager_client_expiration_renew_errors": 1,
+		"kubelet_certificate_manager_server_rotation_seconds": 100, "kubelet_server_expiration_renew_errors": 1,
+		"kubelet_certificate_manager_client_expiration_renew_errors": 1,
 	} {
 		if got[name] < want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)

@@ -57,24 +57,32 @@ func TestEveryFieldHasItsRow(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	l := load(t, Sources{})
 	c := l.Config
-	if diff := cmp.Diff(map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}, c.EvictionHard); diff != "" {
+	if diff := cmp.Diff(map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
+		"nodefs.inodesFree": "5%", "imagefs.available": "15%"}, c.EvictionHard); diff != "" {
 		t.Error(diff)
 	}
-	if c.MaxPods != 110 || *c.RegistryPullQPS != 5 || c.RegistryBurst != 10 || !*c.SerializeImagePulls || c.ImageMinimumGCAge.Duration != 2*time.Minute ||
-		*c.ImageGCHighThresholdPercent != 85 || c.NodeStatusReportFrequency.Duration != 5*time.Minute || c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
+	if c.MaxPods != 110 || *c.RegistryPullQPS != 5 || c.RegistryBurst != 10 || !*c.SerializeImagePulls ||
+		c.ImageMinimumGCAge.Duration != 2*time.Minute ||
+		*c.ImageGCHighThresholdPercent != 85 || c.NodeStatusReportFrequency.Duration != 5*time.Minute ||
+		c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
 		t.Errorf("%+v", c)
 	}
 	if len(l.Inert) != 0 {
 		t.Errorf("defaults are reported: %v", l.Inert)
 	}
-	if c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "maxParallelImagePulls: 4\nnodeStatusUpdateFrequency: 3s\n")}).Config; *c.SerializeImagePulls || c.NodeStatusReportFrequency.Duration != 3*time.Second {
-		t.Errorf("dependent defaults: serializeImagePulls %v, nodeStatusReportFrequency %v", *c.SerializeImagePulls, c.NodeStatusReportFrequency)
+	if c := load(t,
+		Sources{File: write(t, t.TempDir(), "c.yaml", "maxParallelImagePulls: 4\nnodeStatusUpdateFrequency: 3s\n")}).
+		Config; *c.SerializeImagePulls || c.NodeStatusReportFrequency.Duration != 3*time.Second {
+		t.Errorf("dependent defaults: serializeImagePulls %v, nodeStatusReportFrequency %v", *c.SerializeImagePulls,
+			c.NodeStatusReportFrequency)
 	}
 }
 
 func TestLayers(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, dir, "config.yaml", "maxPods: 20\nclusterDNS: [10.0.0.1, 10.0.0.2]\nevictionHard: {memory.available: 300Mi, pid.available: 3%}\nregistryBurst: 7\n")
+	file := write(t, dir, "config.yaml",
+		"maxPods: 20\nclusterDNS: [10.0.0.1, 10.0.0.2]\nevictionHard: {memory.available: 300Mi, pid.available: "+
+			"3%}\nregistryBurst: 7\n")
 	drop := filepath.Join(dir, "drop")
 	write(t, drop, "10-a.conf", "maxPods: 30\nevictionHard: {memory.available: 400Mi}\n")
 	write(t, drop, "20/b.conf", "clusterDNS: [10.0.0.3]\nevictionHard: {pid.available: null}\nregistryBurst: 9\n")
@@ -82,17 +90,21 @@ func TestLayers(t *testing.T) {
 	write(t, drop, "30-not-read.yaml", "maxPods: 1\n")
 	flags, set := &Flags{}, pflag.NewFlagSet("x", pflag.ContinueOnError)
 	flags.Register(set)
-	if err := set.Parse([]string{"--registry-burst=11", "--feature-gates=MemoryQoS=true", "--eviction-hard=nodefs.available<7%", "--fail-swap-on"}); err != nil {
+	if err := set.Parse([]string{"--registry-burst=11", "--feature-gates=MemoryQoS=true",
+		"--eviction-hard=nodefs.available<7%", "--fail-swap-on"}); err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, Sources{Own: &kubelet.KubeletConfiguration{ClusterDomain: "cluster.local", MaxPods: 5}, File: file, Dir: drop, Flags: flags}).Config
+	c := load(t, Sources{Own: &kubelet.KubeletConfiguration{ClusterDomain: "cluster.local", MaxPods: 5}, File: file,
+		Dir: drop, Flags: flags}).Config
 	if c.MaxPods != 30 || c.ClusterDomain != "cluster.local" || c.RegistryBurst != 11 || !*c.FailSwapOn {
-		t.Errorf("maxPods %d, clusterDomain %s, registryBurst %d, failSwapOn %v", c.MaxPods, c.ClusterDomain, c.RegistryBurst, *c.FailSwapOn)
+		t.Errorf("maxPods %d, clusterDomain %s, registryBurst %d, failSwapOn %v", c.MaxPods, c.ClusterDomain,
+			c.RegistryBurst, *c.FailSwapOn)
 	}
 	if diff := cmp.Diff([]string{"10.0.0.3"}, c.ClusterDNS); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]string{"memory.available": "400Mi", "nodefs.available": "7%"}, c.EvictionHard); diff != "" {
+	if diff := cmp.Diff(map[string]string{"memory.available": "400Mi", "nodefs.available": "7%"},
+		c.EvictionHard); diff != "" {
 		t.Error(diff)
 	}
 	if !flags.Given("registryBurst") || flags.Given("maxPods") {
@@ -120,22 +132,37 @@ func TestRefusals(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{"maxPodz: 3\n", `strict decoding error: unknown field "maxPodz"`},
 		{"maxPods: 3\nmaxPods: 4\n", `key "maxPods" already set in map`},
-		{"crashLoopBackOff: {maxContainerRestartPeriods: 3s}\n", `unknown field "crashLoopBackOff.maxContainerRestartPeriods"`},
-		{"kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n", `no kind "KubeProxyConfiguration" is registered`},
+		{"crashLoopBackOff: {maxContainerRestartPeriods: 3s}\n",
+			`unknown field "crashLoopBackOff.maxContainerRestartPeriods"`},
+		{"kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n",
+			`no kind "KubeProxyConfiguration" is registered`},
 		{"maxPods: -1\n", "invalid configuration: maxPods (--max-pods) -1 must not be a negative number"},
-		{"imageGCHighThresholdPercent: 70\n", "invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) 80 must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 70"},
-		{"serializeImagePulls: true\nmaxParallelImagePulls: 2\n", "invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false"},
-		{"imageMaximumGCAge: 1m\n", "invalid configuration: imageMaximumGCAge 1m0s must be greater than imageMinimumGCAge 2m0s"},
-		{"runOnce: true\n", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set"},
-		{"enforceNodeAllocatable: [pods, none]\n", `invalid configuration: enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when "none" is specified`},
-		{"cpuCFSQuotaPeriod: 50ms\n", "invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {50ms} requires feature gate CustomCPUCFSQuotaPeriod"},
+		{"imageGCHighThresholdPercent: 70\n",
+			"invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) 80 must be less than " +
+				"imageGCHighThresholdPercent (--image-gc-high-threshold) 70"},
+		{"serializeImagePulls: true\nmaxParallelImagePulls: 2\n",
+			"invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls " +
+				"(--serialize-image-pulls) is set to false"},
+		{"imageMaximumGCAge: 1m\n",
+			"invalid configuration: imageMaximumGCAge 1m0s must be greater than imageMinimumGCAge 2m0s"},
+		{"runOnce: true\n",
+			"invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set"},
+		{"enforceNodeAllocatable: [pods, none]\n",
+			`invalid configuration: enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional ` +
+				`enforcements when "none" is specified`},
+		{"cpuCFSQuotaPeriod: 50ms\n",
+			"invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {50ms} requires feature gate " +
+				"CustomCPUCFSQuotaPeriod"},
 		{"featureGates: {NoSuchGate: true}\n", "unrecognized feature gate: NoSuchGate"},
 		{"featureGates: {NodeSwap: false}\n", "cannot set feature gate NodeSwap to false, feature is locked to true"},
-		{"featureGates: {KubeletEnsureSecretPulledImages: false}\nimagePullCredentialsVerificationPolicy: AlwaysVerify\n", "`imagePullCredentialsVerificationPolicy` must not be set"},
+		{"featureGates: {KubeletEnsureSecretPulledImages: false}\nimagePullCredentialsVerificationPolicy: " +
+			"AlwaysVerify\n", "`imagePullCredentialsVerificationPolicy` must not be set"},
 		{"preloadedImagesVerificationAllowlist: [a/*]\n", "can't set `preloadedImagesVerificationAllowlist`"},
-		{"evictionSoft: {memory.available: 1Gi}\n", "grace period must be specified for the soft eviction threshold memory.available"},
+		{"evictionSoft: {memory.available: 1Gi}\n",
+			"grace period must be specified for the soft eviction threshold memory.available"},
 		{"evictionHard: {cpu.available: 1Gi}\n", "unsupported eviction signal cpu.available"},
-		{"evictionHard: {nodefs.available: 101%}\n", "eviction percentage threshold nodefs.available must be <= 100%: 101%"},
+		{"evictionHard: {nodefs.available: 101%}\n",
+			"eviction percentage threshold nodefs.available must be <= 100%: 101%"},
 		{"shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 20s\n", "must be <= shutdownGracePeriod"},
 		{"podLogsDir: logs\n", `invalid configuration: pod logs path "logs" must be absolute path`},
 		{"logging: {format: xml}\n", "logging.format"},
@@ -152,34 +179,43 @@ func TestRefusals(t *testing.T) {
 
 func TestPresets(t *testing.T) {
 	c := load(t, Sources{Preset: "seed-001"}).Config
-	if c.EvictionHard["memory.available"] != "200Mi" || c.EvictionHard["imagefs.available"] != "10%" || c.EvictionHard["pid.available"] != "5%" || len(c.EvictionSoft) != 6 || c.EvictionSoftGracePeriod["memory.available"] != "2m" {
+	if c.EvictionHard["memory.available"] != "200Mi" || c.EvictionHard["imagefs.available"] != "10%" ||
+		c.EvictionHard["pid.available"] != "5%" || len(c.EvictionSoft) != 6 ||
+		c.EvictionSoftGracePeriod["memory.available"] != "2m" {
 		t.Errorf("%v %v %v", c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod)
 	}
 	c = load(t, Sources{Preset: "seed-000"}).Config
-	if c.EvictionHard["memory.available"] != "100Mi" || len(c.EvictionSoft) != 2 || c.EvictionSoftGracePeriod["memory.available"] != "1m30s" || c.EvictionMinimumReclaim["nodefs.available"] != "500Mi" {
+	if c.EvictionHard["memory.available"] != "100Mi" || len(c.EvictionSoft) != 2 ||
+		c.EvictionSoftGracePeriod["memory.available"] != "1m30s" ||
+		c.EvictionMinimumReclaim["nodefs.available"] != "500Mi" {
 		t.Errorf("%v %v", c.EvictionHard, c.EvictionSoft)
 	}
 	over := write(t, t.TempDir(), "c.yaml", "evictionHard: {memory.available: 1Gi}\n")
-	if c := load(t, Sources{Preset: "seed-001", File: over}).Config; c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["pid.available"] != "5%" {
+	if c := load(t, Sources{Preset: "seed-001", File: over}).Config; c.EvictionHard["memory.available"] != "1Gi" ||
+		c.EvictionHard["pid.available"] != "5%" {
 		t.Errorf("the file does not win: %v", c.EvictionHard)
 	}
 }
 
 func TestWhatHasNoEffectIsNamed(t *testing.T) {
-	text := "maxPods: 7\ncpuManagerPolicy: static\nhairpinMode: none\nevictionHard: {memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
+	text := "maxPods: 7\ncpuManagerPolicy: static\nhairpinMode: none\nevictionHard: {memory.available: " +
+		"1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
 	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
 	for _, w := range []string{"hairpinMode", "cpuManagerPolicy", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
 		}
 	}
-	if slices.Contains(got, "maxPods") || slices.Contains(got, "featureGates.ImageVolume") || slices.Contains(got, "featureGates.CustomCPUCFSQuotaPeriod") {
+	if slices.Contains(got, "maxPods") || slices.Contains(got, "featureGates.ImageVolume") || slices.Contains(got,
+		"featureGates.CustomCPUCFSQuotaPeriod") {
 		t.Errorf("named without need: %v", got)
 	}
 }
 
 func TestMergeDefaultEvictionSettings(t *testing.T) {
-	c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")}).Config
+	c := load(t,
+		Sources{File: write(t, t.TempDir(), "c.yaml",
+			"mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")}).Config
 	if c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["imagefs.available"] != "15%" {
 		t.Error(c.EvictionHard)
 	}
@@ -187,13 +223,15 @@ func TestMergeDefaultEvictionSettings(t *testing.T) {
 
 // The hard thresholds lower what is allocatable, as quantities or as shares of the capacity.
 func TestEvictionReserved(t *testing.T) {
-	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceEphemeralStorage: resource.MustParse("100Gi"), v1.ResourceCPU: resource.MustParse("4")}
+	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"),
+		v1.ResourceEphemeralStorage: resource.MustParse("100Gi"), v1.ResourceCPU: resource.MustParse("4")}
 	for _, tc := range []struct {
 		hard            map[string]string
 		memory, storage string
 	}{
 		{EvictionHard(), "100Mi", "10Gi"},
-		{map[string]string{"memory.available": "50%", "nodefs.available": "1Gi", "imagefs.available": "15%"}, "4Gi", "1Gi"},
+		{map[string]string{"memory.available": "50%", "nodefs.available": "1Gi", "imagefs.available": "15%"}, "4Gi",
+			"1Gi"},
 		{map[string]string{"pid.available": "5%"}, "0", "0"},
 	} {
 		got := EvictionReserved(tc.hard, capacity)
@@ -202,7 +240,8 @@ func TestEvictionReserved(t *testing.T) {
 			d := q.Value() - w.Value()
 			return d > -1024 && d < 1024
 		}
-		if !near(got[v1.ResourceMemory], tc.memory) || !near(got[v1.ResourceEphemeralStorage], tc.storage) || len(got) > 2 {
+		if !near(got[v1.ResourceMemory], tc.memory) || !near(got[v1.ResourceEphemeralStorage], tc.storage) ||
+			len(got) > 2 {
 			t.Errorf("%v keeps %v, want memory %s and storage %s", tc.hard, got, tc.memory, tc.storage)
 		}
 	}

@@ -12,11 +12,13 @@ import (
 
 // EvictionHard are the hard thresholds of a node whose configuration names none.
 func EvictionHard() map[string]string {
-	return map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}
+	return map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%",
+		"imagefs.available": "15%"}
 }
 
-// Complete fills in v1.37's defaults (KubeletConfiguration v1beta1). Three differ on purpose: seccompDefault is true, so that no container runs without a profile
-// unless it asks to; failSwapOn and failCgroupV1 are false, because Gantry runs on such hosts.
+// Complete fills in v1.37's defaults (KubeletConfiguration v1beta1). Three differ on purpose:
+// seccompDefault is true, so that no container runs without a profile unless it asks to; failSwapOn
+// and failCgroupV1 are false, because Gantry runs on such hosts.
 func Complete(c *kubelet.KubeletConfiguration, gates Gates) {
 	completeServing(c)
 	completeNode(c)

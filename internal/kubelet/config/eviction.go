@@ -16,18 +16,22 @@ import (
 // Signals are what eviction thresholds may name.
 func Signals() []string {
 	return []string{
-		"allocatableMemory.available", "containerfs.available", "containerfs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+		"allocatableMemory.available", "containerfs.available", "containerfs.inodesFree", "imagefs.available",
+		"imagefs.inodesFree",
 		"memory.available", "nodefs.available", "nodefs.inodesFree", "pid.available",
 	}
 }
 
-// validateEviction checks thresholds, graces and reclaims. A soft threshold without a grace period is an error.
+// validateEviction checks thresholds, graces and reclaims. A soft threshold without a grace period
+// is an error.
 func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
-	p.addIf(c.EvictionMaxPodGracePeriod < 0, "evictionMaxPodGracePeriod %v must not be a negative number", c.EvictionMaxPodGracePeriod)
+	p.addIf(c.EvictionMaxPodGracePeriod < 0, "evictionMaxPodGracePeriod %v must not be a negative number",
+		c.EvictionMaxPodGracePeriod)
 	for _, f := range []struct {
 		name string
 		m    map[string]string
-	}{{"evictionHard", c.EvictionHard}, {"evictionSoft", c.EvictionSoft}, {"evictionMinimumReclaim", c.EvictionMinimumReclaim}} {
+	}{{"evictionHard", c.EvictionHard}, {"evictionSoft", c.EvictionSoft},
+		{"evictionMinimumReclaim", c.EvictionMinimumReclaim}} {
 		for _, signal := range slices.Sorted(maps.Keys(f.m)) {
 			if err := threshold(signal, f.m[signal], f.name == "evictionMinimumReclaim"); err != nil {
 				p.add("%s: %w", f.name, err)
@@ -42,7 +46,8 @@ func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
 		case err != nil:
 			p.add("evictionSoftGracePeriod: %w", err)
 		case d < 0:
-			p.add("evictionSoftGracePeriod: invalid eviction grace period specified: %v, must be a positive value", c.EvictionSoftGracePeriod[signal])
+			p.add("evictionSoftGracePeriod: invalid eviction grace period specified: %v, must be a positive value",
+				c.EvictionSoftGracePeriod[signal])
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(c.EvictionSoft)) {
@@ -51,11 +56,13 @@ func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
 	}
 }
 
-// EvictionReserved is what the hard eviction thresholds keep of a node's capacity from Pods: of memory by memory.available, of ephemeral storage by nodefs.available. Thresholds
-// that do not read are none; validation refuses them before.
+// EvictionReserved is what the hard eviction thresholds keep of a node's capacity from Pods: of
+// memory by memory.available, of ephemeral storage by nodefs.available. Thresholds that do not read
+// are none; validation refuses them before.
 func EvictionReserved(hard map[string]string, capacity v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
-	for signal, name := range map[string]v1.ResourceName{"memory.available": v1.ResourceMemory, "nodefs.available": v1.ResourceEphemeralStorage} {
+	for signal, name := range map[string]v1.ResourceName{"memory.available": v1.ResourceMemory,
+		"nodefs.available": v1.ResourceEphemeralStorage} {
 		text, set := hard[signal]
 		all, has := capacity[name]
 		if !set || !has {
@@ -63,7 +70,8 @@ func EvictionReserved(hard map[string]string, capacity v1.ResourceList) v1.Resou
 		}
 		if share, percent := strings.CutSuffix(text, "%"); percent {
 			if f, err := strconv.ParseFloat(share, 32); err == nil {
-				out[name] = *resource.NewQuantity(int64(float64(all.Value())*float64(float32(f)/100)), resource.BinarySI)
+				out[name] = *resource.NewQuantity(int64(float64(all.Value())*float64(float32(f)/100)),
+					resource.BinarySI)
 			}
 		} else if q, err := resource.ParseQuantity(text); err == nil {
 			out[name] = q

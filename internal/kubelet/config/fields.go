@@ -120,7 +120,8 @@ func moreWorking() []Field {
 		{"authentication.webhook.enabled", Works, "kubelet/serve"},
 		{"authentication.anonymous.enabled", Works, "kubelet/serve"},
 		{"authorization.mode", Works, "kubelet/serve"},
-		{"rotateCertificates", Works, "kubelet/certs; gantry up's kubelet shows no certificate: it is in one process with the API server"},
+		{"rotateCertificates", Works,
+			"kubelet/certs; gantry up's kubelet shows no certificate: it is in one process with the API server"},
 		{"serverTLSBootstrap", Works, "kubelet/certs"},
 		{"enableContentionProfiling", Works, "app/nodeapi.go"},
 		{"shutdownGracePeriod", Works, "kubelet/drain"},
@@ -182,10 +183,12 @@ func inertFields() []Field {
 
 // HonouredGates are the gates that something in Gantry asks.
 func HonouredGates() []string {
-	return []string{"AllAlpha", "AllBeta", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders"}
+	return []string{"AllAlpha", "AllBeta", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
+		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders"}
 }
 
-// inertSettings lists what is set to something that has no effect yet: fields that differ from their default, gates that nothing asks.
+// inertSettings lists what is set to something that has no effect yet: fields that differ from
+// their default, gates that nothing asks.
 func inertSettings(c *kubelet.KubeletConfiguration, gates Gates) []string {
 	plain := &kubelet.KubeletConfiguration{}
 	if none, err := ResolveGates(nil); err == nil {

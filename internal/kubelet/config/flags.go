@@ -13,31 +13,47 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// flagTable are the kubelet's flags that stand for a field, as "flag field" under upstream's names. Most are deprecated upstream in favour of the file; they win over it.
+// flagTable are the kubelet's flags that stand for a field, as "flag field" under upstream's names.
+// Most are deprecated upstream in favour of the file; they win over it.
 const flagTable = `
-address address; port port; read-only-port readOnlyPort; tls-cert-file tlsCertFile; tls-private-key-file tlsPrivateKeyFile
-tls-cipher-suites tlsCipherSuites; tls-min-version tlsMinVersion; rotate-certificates rotateCertificates; rotate-server-certificates serverTLSBootstrap
-client-ca-file authentication.x509.clientCAFile; anonymous-auth authentication.anonymous.enabled; authorization-mode authorization.mode
-authentication-token-webhook authentication.webhook.enabled; authentication-token-webhook-cache-ttl authentication.webhook.cacheTTL
-authorization-webhook-cache-authorized-ttl authorization.webhook.cacheAuthorizedTTL; authorization-webhook-cache-unauthorized-ttl authorization.webhook.cacheUnauthorizedTTL
-pod-manifest-path staticPodPath; manifest-url staticPodURL; file-check-frequency fileCheckFrequency; http-check-frequency httpCheckFrequency; sync-frequency syncFrequency
-registry-qps registryPullQPS; registry-burst registryBurst; serialize-image-pulls serializeImagePulls; event-qps eventRecordQPS; event-burst eventBurst
-enable-server enableServer; enable-debugging-handlers enableDebuggingHandlers; healthz-port healthzPort; healthz-bind-address healthzBindAddress; oom-score-adj oomScoreAdj
-cluster-domain clusterDomain; cluster-dns clusterDNS; resolv-conf resolvConf; node-status-update-frequency nodeStatusUpdateFrequency; node-status-max-images nodeStatusMaxImages
-minimum-image-ttl-duration imageMinimumGCAge; image-gc-high-threshold imageGCHighThresholdPercent; image-gc-low-threshold imageGCLowThresholdPercent
-volume-stats-agg-period volumeStatsAggPeriod; kubelet-cgroups kubeletCgroups; system-cgroups systemCgroups; cgroup-root cgroupRoot; cgroups-per-qos cgroupsPerQOS
-cgroup-driver cgroupDriver; cpu-manager-policy cpuManagerPolicy; cpu-manager-policy-options cpuManagerPolicyOptions; cpu-manager-reconcile-period cpuManagerReconcilePeriod
-memory-manager-policy memoryManagerPolicy; topology-manager-policy topologyManagerPolicy; topology-manager-scope topologyManagerScope; qos-reserved qosReserved
-runtime-request-timeout runtimeRequestTimeout; hairpin-mode hairpinMode; max-pods maxPods; pods-per-core podsPerCore; pod-cidr podCIDR; pod-max-pids podPidsLimit
-cpu-cfs-quota cpuCFSQuota; cpu-cfs-quota-period cpuCFSQuotaPeriod; max-open-files maxOpenFiles; kube-api-content-type contentType; kube-api-qps kubeAPIQPS; kube-api-burst kubeAPIBurst
-eviction-hard evictionHard; eviction-soft evictionSoft; eviction-soft-grace-period evictionSoftGracePeriod; eviction-minimum-reclaim evictionMinimumReclaim
-eviction-max-pod-grace-period evictionMaxPodGracePeriod; eviction-pressure-transition-period evictionPressureTransitionPeriod
-enable-controller-attach-detach enableControllerAttachDetach; protect-kernel-defaults protectKernelDefaults; make-iptables-util-chains makeIPTablesUtilChains
-feature-gates featureGates; fail-swap-on failSwapOn; container-log-max-size containerLogMaxSize; container-log-max-files containerLogMaxFiles
-system-reserved systemReserved; kube-reserved kubeReserved; reserved-cpus reservedSystemCPUs; system-reserved-cgroup systemReservedCgroup; kube-reserved-cgroup kubeReservedCgroup
-enforce-node-allocatable enforceNodeAllocatable; allowed-unsafe-sysctls allowedUnsafeSysctls; volume-plugin-dir volumePluginDir; provider-id providerID
-kernel-memcg-notification kernelMemcgNotification; local-storage-capacity-isolation localStorageCapacityIsolation; seccomp-default seccompDefault
-register-node registerNode; container-runtime-endpoint containerRuntimeEndpoint; image-service-endpoint imageServiceEndpoint`
+address address; port port; read-only-port readOnlyPort; tls-cert-file tlsCertFile
+tls-private-key-file tlsPrivateKeyFile; tls-cipher-suites tlsCipherSuites; tls-min-version tlsMinVersion
+rotate-certificates rotateCertificates; rotate-server-certificates serverTLSBootstrap
+client-ca-file authentication.x509.clientCAFile; anonymous-auth authentication.anonymous.enabled
+authorization-mode authorization.mode; authentication-token-webhook authentication.webhook.enabled
+authentication-token-webhook-cache-ttl authentication.webhook.cacheTTL
+authorization-webhook-cache-authorized-ttl authorization.webhook.cacheAuthorizedTTL
+authorization-webhook-cache-unauthorized-ttl authorization.webhook.cacheUnauthorizedTTL
+pod-manifest-path staticPodPath; manifest-url staticPodURL; file-check-frequency fileCheckFrequency
+http-check-frequency httpCheckFrequency; sync-frequency syncFrequency; registry-qps registryPullQPS
+registry-burst registryBurst; serialize-image-pulls serializeImagePulls; event-qps eventRecordQPS
+event-burst eventBurst; enable-server enableServer; enable-debugging-handlers enableDebuggingHandlers
+healthz-port healthzPort; healthz-bind-address healthzBindAddress; oom-score-adj oomScoreAdj
+cluster-domain clusterDomain; cluster-dns clusterDNS; resolv-conf resolvConf
+node-status-update-frequency nodeStatusUpdateFrequency; node-status-max-images nodeStatusMaxImages
+minimum-image-ttl-duration imageMinimumGCAge; image-gc-high-threshold imageGCHighThresholdPercent
+image-gc-low-threshold imageGCLowThresholdPercent; volume-stats-agg-period volumeStatsAggPeriod
+kubelet-cgroups kubeletCgroups; system-cgroups systemCgroups; cgroup-root cgroupRoot; cgroups-per-qos cgroupsPerQOS
+cgroup-driver cgroupDriver; cpu-manager-policy cpuManagerPolicy; cpu-manager-policy-options cpuManagerPolicyOptions
+cpu-manager-reconcile-period cpuManagerReconcilePeriod; memory-manager-policy memoryManagerPolicy
+topology-manager-policy topologyManagerPolicy; topology-manager-scope topologyManagerScope; qos-reserved qosReserved
+runtime-request-timeout runtimeRequestTimeout; hairpin-mode hairpinMode; max-pods maxPods; pods-per-core podsPerCore
+pod-cidr podCIDR; pod-max-pids podPidsLimit; cpu-cfs-quota cpuCFSQuota; cpu-cfs-quota-period cpuCFSQuotaPeriod
+max-open-files maxOpenFiles; kube-api-content-type contentType; kube-api-qps kubeAPIQPS; kube-api-burst kubeAPIBurst
+eviction-hard evictionHard; eviction-soft evictionSoft; eviction-soft-grace-period evictionSoftGracePeriod
+eviction-minimum-reclaim evictionMinimumReclaim; eviction-max-pod-grace-period evictionMaxPodGracePeriod
+eviction-pressure-transition-period evictionPressureTransitionPeriod
+enable-controller-attach-detach enableControllerAttachDetach; protect-kernel-defaults protectKernelDefaults
+make-iptables-util-chains makeIPTablesUtilChains; feature-gates featureGates; fail-swap-on failSwapOn
+container-log-max-size containerLogMaxSize; container-log-max-files containerLogMaxFiles
+system-reserved systemReserved; kube-reserved kubeReserved; reserved-cpus reservedSystemCPUs
+system-reserved-cgroup systemReservedCgroup; kube-reserved-cgroup kubeReservedCgroup
+enforce-node-allocatable enforceNodeAllocatable; allowed-unsafe-sysctls allowedUnsafeSysctls
+volume-plugin-dir volumePluginDir; provider-id providerID; kernel-memcg-notification kernelMemcgNotification
+local-storage-capacity-isolation localStorageCapacityIsolation; seccomp-default seccompDefault
+register-node registerNode; container-runtime-endpoint containerRuntimeEndpoint
+image-service-endpoint imageServiceEndpoint
+`
 
 // Flags are the flags of one command line that stand for fields.
 type Flags struct {
@@ -70,7 +86,8 @@ func (f *Flags) Given(path string) bool {
 	return ok
 }
 
-// applyTo puts the flags over a configuration; gates and other maps are joined key by key, as upstream joins --feature-gates.
+// applyTo puts the flags over a configuration; gates and other maps are joined key by key, as
+// upstream joins --feature-gates.
 func (f *Flags) applyTo(onto []byte) ([]byte, error) {
 	if f == nil || len(f.given) == 0 {
 		return onto, nil
@@ -181,7 +198,8 @@ func (v *flagValue) setMap(text string) error {
 	return nil
 }
 
-// leafFields are the types of all fields by JSON path, pointers taken off; structs of the configuration's own package are entered.
+// leafFields are the types of all fields by JSON path, pointers taken off; structs of the
+// configuration's own package are entered.
 func leafFields() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	var walk func(t reflect.Type, prefix string)

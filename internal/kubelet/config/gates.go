@@ -42,7 +42,8 @@ func (g Gates) All() map[string]bool {
 	return out
 }
 
-// ResolveGates sets gates over v1.37's defaults. An unknown gate, or a change of a locked one, is an error with upstream's text.
+// ResolveGates sets gates over v1.37's defaults. An unknown gate, or a change of a locked one, is
+// an error with upstream's text.
 func ResolveGates(set map[string]bool) (Gates, error) {
 	gate := featuregate.NewFeatureGate()
 	if err := logsapi.AddFeatureGates(gate); err != nil {

@@ -6,7 +6,8 @@ import "testing"
 // row: OPS-07
 func TestGatesOfTheDocuments(t *testing.T) {
 	for _, name := range []string{
-		"SidecarContainers", "PodReadyToStartContainersCondition", "NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "UserNamespacesPodSecurityStandards",
+		"SidecarContainers", "PodReadyToStartContainersCondition", "NodeOutOfServiceVolumeDetach",
+		"PodDisruptionConditions", "UserNamespacesPodSecurityStandards",
 	} {
 		g, err := ResolveGates(map[string]bool{name: true})
 		if err != nil || !g.On(name) {

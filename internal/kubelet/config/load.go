@@ -143,7 +143,8 @@ func dropIns(onto []byte, dir string) ([]byte, error) {
 	return onto, nil
 }
 
-// merge puts a document over what there is: maps key by key, null takes away, lists and values replace. The document alone must be right.
+// merge puts a document over what there is: maps key by key, null takes away, lists and values
+// replace. The document alone must be right.
 func merge(onto, document []byte) ([]byte, error) {
 	if len(strings.TrimSpace(string(document))) == 0 {
 		return nil, errors.New("kubelet config file is empty")

@@ -1,6 +1,6 @@
 // Package events tells Kubernetes events about Pods in upstream's words.
 //
-// Chapter: every chapter of the kubelet speaks through it. A Recorder wraps client-go's, so that repeated events are counted as upstream counts them; the
+// A Recorder wraps client-go's, so that repeated events are counted as upstream counts them; the
 // functions here know the object's field path of a container, and the texts.
 //
 // In: Pods, containers, causes. Out: v1 Events of component kubelet.

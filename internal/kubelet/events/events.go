@@ -39,11 +39,13 @@ func (r *Recorder) Container(pod *v1.Pod, container string, t Text) {
 // RefOf is the object an event is about; path is the field of a container, or empty.
 func RefOf(pod *v1.Pod, path string) *v1.ObjectReference {
 	return &v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, FieldPath: path,
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion, FieldPath: path,
 	}
 }
 
-// FieldPath is where a container stands in its Pod, like spec.initContainers{name}; empty when it is not there.
+// FieldPath is where a container stands in its Pod, like spec.initContainers{name}; empty when it
+// is not there.
 func FieldPath(pod *v1.Pod, container string) string {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == container {

@@ -15,8 +15,9 @@ type limitedSink struct {
 	limiter flowcontrol.RateLimiter
 }
 
-// delay is how old an event is at least when it is written. What happens to a container is told by an event and by the Pod's status: written at once, the event,
-// which nobody waits for, would keep the disk busy when the status comes.
+// delay is how old an event is at least when it is written. What happens to a container is told by
+// an event and by the Pod's status: written at once, the event, which nobody waits for, would keep
+// the disk busy when the status comes.
 const delay = 20 * time.Millisecond
 
 // delayedSink writes events when they are old enough.
@@ -45,8 +46,8 @@ func (l delayedSink) Patch(e *v1.Event, data []byte) (*v1.Event, error) {
 	return l.to.Patch(e, data)
 }
 
-// Limit writes events when they are 20 ms old, and lets at most eventRecordQPS events a second through to the API, and eventBurst at once; the others wait. Zero events
-// a second mean no limit.
+// Limit writes events when they are 20 ms old, and lets at most eventRecordQPS events a second
+// through to the API, and eventBurst at once; the others wait. Zero events a second mean no limit.
 func Limit(to record.EventSink, c *kubeletconfig.KubeletConfiguration) record.EventSink {
 	to = delayedSink{to}
 	qps := int32(50)

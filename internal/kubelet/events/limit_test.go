@@ -33,7 +33,8 @@ func TestEventsComeNoFasterThanConfigured(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, startedAt := &written{}, time.Now()
-				sink := events.Limit(w, &kubeletconfig.KubeletConfiguration{EventRecordQPS: tc.qps, EventBurst: tc.burst})
+				sink := events.Limit(w, &kubeletconfig.KubeletConfiguration{EventRecordQPS: tc.qps,
+					EventBurst: tc.burst})
 				for range 10 {
 					_, _ = sink.Create(&v1.Event{})
 					_, _ = sink.Update(&v1.Event{})
@@ -47,7 +48,8 @@ func TestEventsComeNoFasterThanConfigured(t *testing.T) {
 	}
 }
 
-// An event is written when the status that goes with it has had its time; one that waited elsewhere waits no more, so that many cost no more than one.
+// An event is written when the status that goes with it has had its time; one that waited elsewhere
+// waits no more, so that many cost no more than one.
 func TestEventsLetStatusesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, startedAt := &written{}, time.Now()
@@ -61,7 +63,8 @@ func TestEventsLetStatusesGoFirst(t *testing.T) {
 				t.Errorf("%d events written after %s, want %d after 20ms", w.n, took, i+1)
 			}
 		}
-		ahead := &v1.Event{LastTimestamp: metav1.NewTime(startedAt.Add(time.Hour))} // of a clock that was set back since
+		// of a clock that was set back since
+		ahead := &v1.Event{LastTimestamp: metav1.NewTime(startedAt.Add(time.Hour))}
 		if _, err := sink.Create(ahead); err != nil || time.Since(startedAt) != 40*time.Millisecond {
 			t.Errorf("an event of the future was written after %s (%v), want 20ms more", time.Since(startedAt), err)
 		}

@@ -24,7 +24,8 @@ func (r *Recorder) Failed(pod *v1.Pod, container, message string) {
 
 // BackOff tells that a container keeps ending; name is the Pod's full name.
 func (r *Recorder) BackOff(pod *v1.Pod, container, name string) {
-	r.Container(pod, container, Text{v1.EventTypeWarning, "BackOff", "Back-off restarting failed container " + container + " in pod " + name})
+	r.Container(pod, container,
+		Text{v1.EventTypeWarning, "BackOff", "Back-off restarting failed container " + container + " in pod " + name})
 }
 
 // SandboxChanged tells that a sandbox died under its Pod.

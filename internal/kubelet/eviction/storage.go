@@ -31,7 +31,8 @@ type Usage struct {
 }
 
 // rules are tried in order; the first that finds something wins.
-var rules = []func(*v1.Pod, Usage) *exceededLimit{emptyDirLimitEviction, podEphemeralStorageLimitEviction, containerEphemeralStorageLimitEviction}
+var rules = []func(*v1.Pod, Usage) *exceededLimit{emptyDirLimitEviction, podEphemeralStorageLimitEviction,
+	containerEphemeralStorageLimitEviction}
 
 // exceededLimit is a broken limit: upstream's text, and the numbers it leaves out.
 type exceededLimit struct {
@@ -39,22 +40,27 @@ type exceededLimit struct {
 	fact journal.StorageExceeded
 }
 
-// HasStorageLimits tells whether a Pod has a limit that could be broken: only such Pods have to be measured.
+// HasStorageLimits tells whether a Pod has a limit that could be broken: only such Pods have to be
+// measured.
 func HasStorageLimits(p *v1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		if sizeLimit(&p.Spec.Volumes[i]) > 0 {
 			return true
 		}
 	}
-	return podStorageLimit(p) > 0 || slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Resources.Limits.StorageEphemeral().Sign() > 0 })
+	return podStorageLimit(p) > 0 || slices.ContainsFunc(p.Spec.Containers,
+		func(c v1.Container) bool { return c.Resources.Limits.StorageEphemeral().Sign() > 0 })
 }
 
-// LocalStorageEviction is the end of a Pod that takes more than it may, and what took how much; nil for one that does not.
+// LocalStorageEviction is the end of a Pod that takes more than it may, and what took how much; nil
+// for one that does not.
 func LocalStorageEviction(p *v1.Pod, u Usage, now time.Time) (*podplan.Termination, journal.StorageExceeded) {
 	for _, rule := range rules {
 		if x := rule(p, u); x != nil {
-			slices.SortStableFunc(x.fact.Parts, func(a, b journal.StoragePart) int { return cmp.Compare(b.Bytes, a.Bytes) })
-			return &podplan.Termination{Cause: "evicted", Reason: Reason, Message: x.text, RequestedAt: now, Grace: Grace}, x.fact
+			slices.SortStableFunc(x.fact.Parts,
+				func(a, b journal.StoragePart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+			return &podplan.Termination{Cause: "evicted", Reason: Reason, Message: x.text, RequestedAt: now,
+				Grace: Grace}, x.fact
 		}
 	}
 	return nil, journal.StorageExceeded{}
@@ -73,7 +79,8 @@ func emptyDirLimitEviction(p *v1.Pod, u Usage) *exceededLimit {
 		v := &p.Spec.Volumes[i]
 		if most := sizeLimit(v); most > 0 && u.Volumes[v.Name] > most {
 			return &exceededLimit{
-				fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String()),
+				fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name,
+					v.EmptyDir.SizeLimit.String()),
 				journal.StorageExceeded{Of: journal.OfVolume, Name: v.Name, Used: u.Volumes[v.Name], Limit: most},
 			}
 		}
@@ -115,12 +122,15 @@ func containerEphemeralStorageLimitEviction(p *v1.Pod, u Usage) *exceededLimit {
 		if i < 0 {
 			continue
 		}
-		if most := p.Spec.Containers[i].Resources.Limits.StorageEphemeral(); most.Sign() > 0 && u.Containers[name] > most.Value() {
+		if most := p.Spec.Containers[i].Resources.Limits.StorageEphemeral(); most.Sign() > 0 &&
+			u.Containers[name] > most.Value() {
 			return &exceededLimit{
 				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", name, most.String()),
-				journal.StorageExceeded{Of: journal.OfContainer, Name: name, Used: u.Containers[name], Limit: most.Value(), Parts: []journal.StoragePart{
-					{What: "writable layer", Bytes: u.Containers[name] - u.ContainerLogs[name]}, {What: "logs", Bytes: u.ContainerLogs[name]},
-				}},
+				journal.StorageExceeded{Of: journal.OfContainer, Name: name, Used: u.Containers[name],
+					Limit: most.Value(), Parts: []journal.StoragePart{
+						{What: "writable layer", Bytes: u.Containers[name] - u.ContainerLogs[name]},
+						{What: "logs", Bytes: u.ContainerLogs[name]},
+					}},
 			}
 		}
 	}

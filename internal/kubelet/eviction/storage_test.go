@@ -16,7 +16,8 @@ func pod(dir string, limits ...string) *v1.Pod {
 	p := &v1.Pod{}
 	if dir != "" {
 		size := resource.MustParse(dir)
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
 	}
 	for i, l := range limits {
 		c := v1.Container{Name: string(rune('a' + i))}
@@ -36,33 +37,46 @@ func TestLocalStorageEviction(t *testing.T) {
 		want string
 	}{
 		{"within", pod("2Mi"), eviction.Usage{Volumes: map[string]int64{"v": 2 * mi}}, ""},
-		{"an emptyDir", pod("2Mi"), eviction.Usage{Volumes: map[string]int64{"v": 2*mi + 1}}, `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `},
+		{"an emptyDir", pod("2Mi"), eviction.Usage{Volumes: map[string]int64{"v": 2*mi + 1}},
+			`Usage of EmptyDir volume "v" exceeds the limit "2Mi". `},
 		{"the Pod: layers, logs, volumes together", pod("", "1Mi", "1Mi"), eviction.Usage{
-			Volumes: map[string]int64{"v": mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, WritableLayers: mi, Logs: 1,
+			Volumes: map[string]int64{"v": mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true},
+			WritableLayers: mi, Logs: 1,
 		}, "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "},
-		{"memory is not local storage", pod("", "2Mi"), eviction.Usage{Volumes: map[string]int64{"memory": 9 * mi}}, ""},
-		{"a container, though the Pod has room", pod("", "1Mi", "8Mi"), eviction.Usage{Containers: map[string]int64{"a": 2 * mi, "b": mi}, WritableLayers: 3 * mi}, `Container a exceeded its local ephemeral storage limit "1Mi". `},
-		{"no limit", pod("", ""), eviction.Usage{Containers: map[string]int64{"a": 1 << 40}, WritableLayers: 1 << 40}, ""},
+		{"memory is not local storage", pod("", "2Mi"), eviction.Usage{Volumes: map[string]int64{"memory": 9 * mi}},
+			""},
+		{"a container, though the Pod has room", pod("", "1Mi", "8Mi"),
+			eviction.Usage{Containers: map[string]int64{"a": 2 * mi, "b": mi}, WritableLayers: 3 * mi},
+			`Container a exceeded its local ephemeral storage limit "1Mi". `},
+		{"no limit", pod("", ""), eviction.Usage{Containers: map[string]int64{"a": 1 << 40}, WritableLayers: 1 << 40},
+			""},
 	} {
 		end, _ := eviction.LocalStorageEviction(tc.pod, tc.use, time.Unix(9, 0))
 		switch {
 		case end == nil && tc.want != "":
 			t.Errorf("%s: not evicted", tc.name)
-		case end != nil && (end.Message != tc.want || end.Reason != "Evicted" || end.Grace != time.Second || end.Victim != ""):
+		case end != nil && (end.Message != tc.want || end.Reason != "Evicted" || end.Grace != time.Second ||
+			end.Victim != ""):
 			t.Errorf("%s: %+v", tc.name, *end)
 		}
 	}
 }
 
 func TestFactListsStorageParts(t *testing.T) {
-	use := eviction.Usage{Volumes: map[string]int64{"v": 5 * mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, Containers: map[string]int64{"a": 3 * mi}, ContainerLogs: map[string]int64{"a": 2 * mi}, WritableLayers: 3 * mi, Logs: 7}
+	use := eviction.Usage{Volumes: map[string]int64{"v": 5 * mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true},
+		Containers: map[string]int64{"a": 3 * mi}, ContainerLogs: map[string]int64{"a": 2 * mi}, WritableLayers: 3 * mi,
+		Logs: 7}
 	for _, tc := range []struct {
 		pod  *v1.Pod
 		want string
 	}{
 		{pod("4Mi"), "takes 5Mi of local storage, sizeLimit of volume v is 4Mi"},
-		{pod("", "4Mi"), "takes about 8Mi of local storage, the ephemeral-storage limits of its containers are 4Mi in all: volume v 5Mi, writable layers 3Mi, logs 7"},
-		{pod("", "2Mi", "99Mi"), "takes 3Mi of local storage, the ephemeral-storage limit of container a is 2Mi: logs 2Mi, writable layer 1Mi"},
+		{pod("", "4Mi"),
+			"takes about 8Mi of local storage, the ephemeral-storage limits of its containers are 4Mi in all: volume " +
+				"v 5Mi, writable layers 3Mi, logs 7"},
+		{pod("", "2Mi", "99Mi"),
+			"takes 3Mi of local storage, the ephemeral-storage limit of container a is 2Mi: logs 2Mi, writable layer " +
+				"1Mi"},
 	} {
 		if _, got := eviction.LocalStorageEviction(tc.pod, use, time.Unix(9, 0)); got.Line() != tc.want {
 			t.Errorf("%s, want %s", got.Line(), tc.want)

@@ -28,7 +28,8 @@ type entry struct {
 	host, path    string
 }
 
-// Origin is where a credential comes from: a secret, a plugin that was shown a service account's token, or the node.
+// Origin is where a credential comes from: a secret, a plugin that was shown a service account's
+// token, or the node.
 type Origin struct {
 	Name           string                           // for people: namespace/name of the secret, the plugin, the file
 	Secret         *kubelet.ImagePullSecret         // without its hash
@@ -44,8 +45,9 @@ type Credential struct {
 	Origin Origin
 }
 
-// Credentials picks from the Pod's pull secrets those that fit the image, the most specific registry path first, then in the order of the secrets. Secrets that cannot
-// be read are left out and reported: the pull goes on without them, as upstream's does.
+// Credentials picks from the Pod's pull secrets those that fit the image, the most specific
+// registry path first, then in the order of the secrets. Secrets that cannot be read are left out
+// and reported: the pull goes on without them, as upstream's does.
 func Credentials(image string, secrets []*v1.Secret) ([]Credential, []error) {
 	var all []entry
 	var bad []error
@@ -67,7 +69,8 @@ func Credentials(image string, secrets []*v1.Secret) ([]Credential, []error) {
 // Login is a user and a password of a registry.
 type Login struct{ Username, Password string }
 
-// FromLogins picks from logins by registry, as credential provider plugins answer them, those that fit the image.
+// FromLogins picks from logins by registry, as credential provider plugins answer them, those that
+// fit the image.
 func FromLogins(image string, from Origin, logins map[string]Login) ([]Credential, error) {
 	m := make(map[string]entry, len(logins))
 	for key, l := range logins {
@@ -106,7 +109,8 @@ func Registries(s *v1.Secret) ([]string, error) {
 	return out, nil
 }
 
-// Matches tells whether a pattern ([*.]host[:port][/path], as in matchImages and in pull secrets) covers the image.
+// Matches tells whether a pattern ([*.]host[:port][/path], as in matchImages and in pull secrets)
+// covers the image.
 func Matches(pattern, image string) (bool, error) {
 	e := entry{key: pattern}
 	if err := e.read(); err != nil {
@@ -127,7 +131,8 @@ func splitHost(image string) (host, repo string, err error) {
 	return reference.Domain(named), reference.Path(named), nil
 }
 
-// matching are the entries for an image. Longer paths are more specific; the sort is stable, so equal ones keep their order.
+// matching are the entries for an image. Longer paths are more specific; the sort is stable, so
+// equal ones keep their order.
 func matching(image string, all []entry) ([]Credential, error) {
 	host, repo, err := splitHost(image)
 	if err != nil {
@@ -164,7 +169,8 @@ func parse(s *v1.Secret) ([]entry, error) {
 			return nil, fmt.Errorf("%s: %w", v1.DockerConfigKey, err)
 		}
 	default:
-		return nil, fmt.Errorf("type %q holds no registry credentials, want %s or %s", s.Type, v1.SecretTypeDockerConfigJson, v1.SecretTypeDockercfg)
+		return nil, fmt.Errorf("type %q holds no registry credentials, want %s or %s", s.Type,
+			v1.SecretTypeDockerConfigJson, v1.SecretTypeDockercfg)
 	}
 	coordinates := &kubelet.ImagePullSecret{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name}
 	return read(m, Origin{Name: s.Namespace + "/" + s.Name, Secret: coordinates})
@@ -183,7 +189,8 @@ func read(m map[string]entry, from Origin) ([]entry, error) {
 	return out, nil
 }
 
-// read fills in user and password from auth, and host and path from the key: [scheme://]host[:port][/path].
+// read fills in user and password from auth, and host and path from the key:
+// [scheme://]host[:port][/path].
 func (e *entry) read() error {
 	if e.Auth != "" {
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(e.Auth))
@@ -220,7 +227,8 @@ func (e *entry) read() error {
 	return nil
 }
 
-// matches: equal host (with * for one part of the name, as in *.example.com), equal port, and a path that is a leading part of the repository.
+// matches: equal host (with * for one part of the name, as in *.example.com), equal port, and a
+// path that is a leading part of the repository.
 func (e *entry) matches(host, repo string) bool {
 	wantName, wantPort := split(e.host)
 	name, port := split(host)

@@ -18,8 +18,8 @@ type StoredImage struct {
 // Disk is the file system images are on.
 type Disk struct{ Capacity, Available int64 } // bytes
 
-// GCPolicy say when to collect: start above High percent of use, go down to Low, and leave images younger than MinAge alone; remove those unused for MaxAge whatever
-// the disk says (0: never).
+// GCPolicy say when to collect: start above High percent of use, go down to Low, and leave images
+// younger than MinAge alone; remove those unused for MaxAge whatever the disk says (0: never).
 type GCPolicy struct {
 	High, Low      int // percent; 85 and 80 upstream
 	MinAge, MaxAge time.Duration
@@ -39,7 +39,8 @@ type GCState struct {
 	InUse  func(id string) bool // tells whether a container uses the image
 }
 
-// PlanGC chooses images to remove: unused, not pinned, the least recently used first, then the longest known.
+// PlanGC chooses images to remove: unused, not pinned, the least recently used first, then the
+// longest known.
 func PlanGC(now time.Time, store GCState, t GCPolicy) GCPlan {
 	var c GCPlan
 	if disk := store.Disk; disk.Capacity > 0 {
@@ -47,7 +48,8 @@ func PlanGC(now time.Time, store GCState, t GCPolicy) GCPlan {
 			c.Wanted = max(disk.Capacity*int64(100-t.Low)/100-disk.Available, 0)
 		}
 	}
-	free := slices.DeleteFunc(slices.Clone(store.Images), func(s StoredImage) bool { return s.Pinned || store.InUse(s.ID) })
+	free := slices.DeleteFunc(slices.Clone(store.Images),
+		func(s StoredImage) bool { return s.Pinned || store.InUse(s.ID) })
 	slices.SortStableFunc(free, func(a, b StoredImage) int {
 		return cmp.Or(a.LastUsed.Compare(b.LastUsed), a.FirstDetected.Compare(b.FirstDetected), cmp.Compare(a.ID, b.ID))
 	})

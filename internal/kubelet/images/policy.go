@@ -20,7 +20,8 @@ const (
 	Refuse                 // it is not there and must not be pulled
 )
 
-// Decide applies the pull policy. present tells whether the runtime has the image. An unknown or empty policy is IfNotPresent.
+// Decide applies the pull policy. present tells whether the runtime has the image. An unknown or
+// empty policy is IfNotPresent.
 func Decide(policy v1.PullPolicy, present bool) Decision {
 	switch {
 	case policy == v1.PullAlways:
@@ -33,15 +34,17 @@ func Decide(policy v1.PullPolicy, present bool) Decision {
 	return Pull
 }
 
-// Normalize completes a reference with the tag "latest" when it has neither tag nor digest, and returns it otherwise as it was written.
-// The error is a *reason.Refusal InvalidImageName with upstream's text.
+// Normalize completes a reference with the tag "latest" when it has neither tag nor digest, and
+// returns it otherwise as it was written. The error is a *reason.Refusal InvalidImageName with
+// upstream's text.
 func Normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return "", &reason.Refusal{
 			Code: reason.InvalidImageName, By: "kubelet/image",
-			Detail: fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", image, image, err),
-			Fix:    "write the image as [registry/]name[:tag][@digest] in lower case",
+			Detail: fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", image, image,
+				err),
+			Fix: "write the image as [registry/]name[:tag][@digest] in lower case",
 		}
 	}
 	_, tagged := named.(reference.Tagged)
@@ -68,7 +71,8 @@ type BackOff struct {
 // Waiting tells whether a pull at now comes too early.
 func (b BackOff) Waiting(now time.Time) bool { return now.Before(b.Until) }
 
-// Stale tells whether the history is so old that it no longer counts: no failure for twice the longest delay.
+// Stale tells whether the history is so old that it no longer counts: no failure for twice the
+// longest delay.
 func (b BackOff) Stale(now time.Time, longest time.Duration) bool {
 	return now.Sub(b.Until) > 2*longest
 }
@@ -82,7 +86,8 @@ func (b BackOff) Failed(now time.Time, first, longest time.Duration, cause strin
 	return BackOff{Delay: delay, Until: now.Add(delay), Error: cause}
 }
 
-// FullName is an image's name with registry, path and tag or digest, as runtimes list it: busybox is docker.io/library/busybox:latest.
+// FullName is an image's name with registry, path and tag or digest, as runtimes list it: busybox
+// is docker.io/library/busybox:latest.
 func FullName(name string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -48,7 +48,8 @@ func TestNormalize(t *testing.T) {
 	_, err := images.Normalize("registry.example/Bad_Name::x")
 	var r *reason.Refusal
 	// recordings/pods/image-invalid-name
-	const want = `Failed to apply default image tag "registry.example/Bad_Name::x": couldn't parse image name "registry.example/Bad_Name::x": invalid reference format: repository name (Bad_Name) must be lowercase`
+	const want = `Failed to apply default image tag "registry.example/Bad_Name::x": couldn't parse image name ` +
+		`"registry.example/Bad_Name::x": invalid reference format: repository name (Bad_Name) must be lowercase`
 	if !errors.As(err, &r) || r.Code != reason.InvalidImageName || r.Detail != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -109,7 +110,8 @@ func TestCredentials(t *testing.T) {
 			if (len(got) == 1) != tc.fits {
 				t.Fatalf("%d credentials for %s from %s", len(got), tc.image, tc.host)
 			}
-			if tc.fits && (got[0].Auth.Username != "u" || got[0].Auth.Password != "pw" || got[0].Origin.Name != "ns/s") {
+			if tc.fits && (got[0].Auth.Username != "u" || got[0].Auth.Password != "pw" ||
+				got[0].Origin.Name != "ns/s") {
 				t.Errorf("got %+v", got[0])
 			}
 		})
@@ -117,10 +119,14 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestCredentialsOrderAndDamage(t *testing.T) {
-	broken := &v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: []byte("{")}}
+	broken := &v1.Secret{Type: v1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte("{")}}
 	opaque := &v1.Secret{Type: v1.SecretTypeOpaque}
-	old := &v1.Secret{Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(`{"registry.example/team":{"username":"cfg","password":"p"}}`)}}
-	got, bad := images.Credentials("registry.example/team/app", []*v1.Secret{secret("a", "registry.example", "first"), broken, opaque, old, secret("b", "registry.example", "second")})
+	old := &v1.Secret{Type: v1.SecretTypeDockercfg,
+		Data: map[string][]byte{
+			v1.DockerConfigKey: []byte(`{"registry.example/team":{"username":"cfg","password":"p"}}`)}}
+	got, bad := images.Credentials("registry.example/team/app", []*v1.Secret{secret("a", "registry.example", "first"),
+		broken, opaque, old, secret("b", "registry.example", "second")})
 	if len(bad) != 2 {
 		t.Errorf("%d damaged secrets reported, want 2: %v", len(bad), bad)
 	}
@@ -152,12 +158,15 @@ func TestCollect(t *testing.T) {
 		want  string
 		short bool
 	}{
-		"below the threshold":            {images.Disk{Capacity: 100, Available: 20}, limits, "[]", false},
-		"never used goes first":          {images.Disk{Capacity: 100, Available: 15}, limits, "[never older]", false},
-		"least recently used next":       {images.Disk{Capacity: 100, Available: 8}, limits, "[never older]", false},
-		"as long as needed":              {images.Disk{Capacity: 100, Available: 1}, limits, "[never older old]", false},
-		"it may not be enough":           {images.Disk{Capacity: 1000, Available: 10}, limits, "[never older old]", true},
-		"max age whatever the disk says": {images.Disk{Capacity: 100, Available: 90}, images.GCPolicy{High: 85, Low: 80, MaxAge: 5*time.Hour + time.Minute}, "[never older]", false},
+		"below the threshold":      {images.Disk{Capacity: 100, Available: 20}, limits, "[]", false},
+		"never used goes first":    {images.Disk{Capacity: 100, Available: 15}, limits, "[never older]", false},
+		"least recently used next": {images.Disk{Capacity: 100, Available: 8}, limits, "[never older]", false},
+		"as long as needed": {images.Disk{Capacity: 100, Available: 1}, limits, "[never older old]",
+			false},
+		"it may not be enough": {images.Disk{Capacity: 1000, Available: 10}, limits, "[never older old]",
+			true},
+		"max age whatever the disk says": {images.Disk{Capacity: 100, Available: 90},
+			images.GCPolicy{High: 85, Low: 80, MaxAge: 5*time.Hour + time.Minute}, "[never older]", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := images.PlanGC(now, images.GCState{Disk: tc.disk, Images: stored, InUse: inUse}, tc.t)

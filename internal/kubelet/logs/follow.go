@@ -14,14 +14,16 @@ import (
 // checkInterval is how often a quiet log asks whether its container still runs.
 const checkInterval = 500 * time.Millisecond
 
-// follow drains the file each time it grows, goes over to the new file after a rotation, and ends with the container.
+// follow drains the file each time it grows, goes over to the new file after a rotation, and ends
+// with the container.
 func (r *reader) follow(ctx context.Context) error {
 	watch, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("follow log file %q: %w", r.path, err)
 	}
 	defer watch.Close()
-	// The directory tells of the new file as well; events of the other files in it are left out below.
+	// The directory tells of the new file as well; events of the other files in it are left out
+	// below.
 	real, err := filepath.EvalSymlinks(r.path)
 	if err != nil {
 		return fmt.Errorf("follow log file %q: %w", r.path, err)
@@ -63,7 +65,8 @@ func ignoreEOF(err error) error {
 }
 
 // wait returns when there may be something to read; over says that the container has ended.
-func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan time.Time, name string) (ended bool, err error) {
+func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan time.Time,
+	name string) (ended bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,7 +90,8 @@ func (r *reader) wait(ctx context.Context, watch *fsnotify.Watcher, check <-chan
 	}
 }
 
-// rotate goes over to the new file when the path no longer names the open one. The old one is read to its end first.
+// rotate goes over to the new file when the path no longer names the open one. The old one is read
+// to its end first.
 func (r *reader) rotate() error {
 	now, err := os.Stat(r.path)
 	if os.IsNotExist(err) {

@@ -56,7 +56,8 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			o := logs.FromPod(&c.ask, time.Date(2026, 1, 2, 10, 0, 5, 0, time.UTC))
-			if err := logs.Read(t.Context(), logs.Request{Path: write(t, sample), Options: o, Out: &out, Err: &errOut}); err != nil {
+			if err := logs.Read(t.Context(), logs.Request{Path: write(t, sample), Options: o, Out: &out,
+				Err: &errOut}); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != c.out || errOut.String() != c.err {
@@ -68,7 +69,9 @@ func TestRead(t *testing.T) {
 
 func TestReadOneStream(t *testing.T) {
 	var out bytes.Buffer
-	if err := logs.Read(t.Context(), logs.Request{Path: write(t, sample), Options: logs.FromPod(&v1.PodLogOptions{}, time.Now()), Err: &out}); err != nil {
+	if err := logs.Read(t.Context(),
+		logs.Request{Path: write(t, sample), Options: logs.FromPod(&v1.PodLogOptions{}, time.Now()), Err: &out}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if out.String() != "two\n" {
@@ -84,17 +87,20 @@ func TestTailOfManyBlocks(t *testing.T) {
 	path := write(t, text.String())
 	for _, tail := range []int64{1, 7, 500, 2000} {
 		var out bytes.Buffer
-		if err := logs.Read(t.Context(), logs.Request{Path: path, Options: logs.Options{Tail: tail, Bytes: -1}, Out: &out}); err != nil {
+		if err := logs.Read(t.Context(), logs.Request{Path: path, Options: logs.Options{Tail: tail, Bytes: -1},
+			Out: &out}); err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(strings.Count(out.String(), "\n")); got != tail || !strings.HasPrefix(out.String(), fmt.Sprintf("line %d\n", 2000-tail)) {
+		if got := int64(strings.Count(out.String(), "\n")); got != tail || !strings.HasPrefix(out.String(),
+			fmt.Sprintf("line %d\n", 2000-tail)) {
 			t.Errorf("tail %d: %d lines, begins %.20q", tail, got, out.String())
 		}
 	}
 }
 
 func TestAbsentFile(t *testing.T) {
-	err := logs.Read(t.Context(), logs.Request{Path: "/nowhere/0.log", Options: logs.Options{Tail: -1, Bytes: -1}, Out: &bytes.Buffer{}})
+	err := logs.Read(t.Context(), logs.Request{Path: "/nowhere/0.log", Options: logs.Options{Tail: -1, Bytes: -1},
+		Out: &bytes.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), `failed to open log file "/nowhere/0.log"`) {
 		t.Error(err)
 	}
@@ -196,14 +202,16 @@ func TestTailAfterRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0.log")
 	entry := func(text string) string { return "2026-01-02T03:04:05.000000006Z stdout F " + text + "\n" }
-	for name, text := range map[string]string{"0.log": "", "0.log.20260102-030400": entry("old"), "0.log.20260102-030405": entry("one") + entry("last"), "0.log.20260102-030300.gz": "x"} {
+	for name, text := range map[string]string{"0.log": "", "0.log.20260102-030400": entry("old"),
+		"0.log.20260102-030405": entry("one") + entry("last"), "0.log.20260102-030300.gz": "x"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	read := func(tail int64) string {
 		var out bytes.Buffer
-		if err := logs.Read(t.Context(), logs.Request{Path: path, Options: logs.Options{Tail: tail, Bytes: -1}, Out: &out}); err != nil {
+		if err := logs.Read(t.Context(), logs.Request{Path: path, Options: logs.Options{Tail: tail, Bytes: -1},
+			Out: &out}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

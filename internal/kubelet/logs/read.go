@@ -14,7 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// timeFormat is what --timestamps prints: nine decimals always, so that columns align (upstream: RFC3339NanoFixed).
+// timeFormat is what --timestamps prints: nine decimals always, so that columns align (upstream:
+// RFC3339NanoFixed).
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
 // Options say which part of the log is wanted.
@@ -44,7 +45,8 @@ func FromPod(o *v1.PodLogOptions, now time.Time) Options {
 	return out
 }
 
-// IsRunning says whether the container may still write; following ends when it may not and everything is read.
+// IsRunning says whether the container may still write; following ends when it may not and
+// everything is read.
 type IsRunning func(ctx context.Context) (bool, error)
 
 // Request is one reading.
@@ -63,7 +65,8 @@ func Read(ctx context.Context, q Request) error {
 	if err != nil {
 		return fmt.Errorf("failed to open log file %q: %w", path, err)
 	}
-	r := &reader{path: path, opts: o, isRunning: q.IsRunning, out: &writer{out: q.Out, errOut: q.Err, opts: o, remaining: o.Bytes}}
+	r := &reader{path: path, opts: o, isRunning: q.IsRunning, out: &writer{out: q.Out, errOut: q.Err, opts: o,
+		remaining: o.Bytes}}
 	defer func() { _ = r.file.Close() }()
 	r.open(f)
 	info, err := f.Stat()
@@ -86,7 +89,8 @@ func Read(ctx context.Context, q Request) error {
 	return ignoreLimitReached(r.rotate())
 }
 
-// open opens a log. One that was put aside a moment ago, so that nothing stands in the new file yet, is read from the old file on: a rotation hides no last words.
+// open opens a log. One that was put aside a moment ago, so that nothing stands in the new file
+// yet, is read from the old file on: a rotation hides no last words.
 func open(path string) (f *os.File, rotated bool, err error) {
 	f, err = os.Open(path)
 	if err == nil {
@@ -96,7 +100,9 @@ func open(path string) (f *os.File, rotated bool, err error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
 	}
-	older, _ := filepath.Glob(path + ".*") // names end in the time of the rotation, so the last is the newest; compressed ones are older still
+	// names end in the time of the rotation, so the last is the newest; compressed ones are older
+	// still
+	older, _ := filepath.Glob(path + ".*")
 	for i := len(older) - 1; i >= 0; i-- {
 		if ext := filepath.Ext(older[i]); ext == ".gz" || ext == ".tmp" {
 			continue
@@ -136,7 +142,8 @@ func (r *reader) open(f *os.File) {
 	r.file, r.buf, r.partial = f, bufio.NewReaderSize(f, 32<<10), nil
 }
 
-// readAvailable writes every complete line up to the end of the file; what follows the last newline waits for its end.
+// readAvailable writes every complete line up to the end of the file; what follows the last newline
+// waits for its end.
 func (r *reader) readAvailable() error {
 	for {
 		part, err := r.buf.ReadSlice('\n')

@@ -8,8 +8,9 @@ import (
 
 const blockSize = 4096
 
-// tailStart returns where the last n lines begin in f, which has size bytes; n < 0 is the beginning. Lines are those of the file: a long one that
-// the runtime split counts for each part, as upstream counts.
+// tailStart returns where the last n lines begin in f, which has size bytes; n < 0 is the
+// beginning. Lines are those of the file: a long one that the runtime split counts for each part,
+// as upstream counts.
 func tailStart(f io.ReaderAt, size, n int64) (int64, error) {
 	if n < 0 {
 		return 0, nil

@@ -30,7 +30,9 @@ func New() *Metrics {
 	m.podWork = newPodWork(own)
 	m.pleg = newPLEG(own)
 	m.sli = newStartTimes(own)
-	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds", "[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets, "operation_type")
+	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds",
+		"[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets,
+		"operation_type")
 	m.http = newHTTPWork(own)
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
@@ -39,7 +41,8 @@ func New() *Metrics {
 	return m
 }
 
-// factory registers what it makes. Names are constants, so that a clash is a mistake that the first test finds.
+// factory registers what it makes. Names are constants, so that a clash is a mistake that the first
+// test finds.
 type factory struct{ registry *prometheus.Registry }
 
 func (k factory) counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -64,8 +67,9 @@ func (k factory) histogram(name, help string, buckets []float64, labels ...strin
 var (
 	lateBuckets  = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
-	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
-	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200,
+		1800, 2700, 3600}
+	pullBuckets = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 )
 
 type runtimeCalls struct {
@@ -77,11 +81,19 @@ type runtimeCalls struct {
 
 func newRuntimeCalls(k factory) runtimeCalls {
 	return runtimeCalls{
-		total:         k.counter("kubelet_runtime_operations_total", "[ALPHA] Cumulative number of runtime operations by operation type.", "operation_type"),
-		failed:        k.counter("kubelet_runtime_operations_errors_total", "[ALPHA] Cumulative number of runtime operation errors by operation type.", "operation_type"),
-		took:          k.histogram("kubelet_runtime_operations_duration_seconds", "[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.", callBuckets, "operation_type"),
-		sandbox:       k.histogram("kubelet_run_podsandbox_duration_seconds", "[ALPHA] Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.", prometheus.DefBuckets, "runtime_handler"),
-		sandboxFailed: k.counter("kubelet_run_podsandbox_errors_total", "[ALPHA] Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", "runtime_handler"),
+		total: k.counter("kubelet_runtime_operations_total",
+			"[ALPHA] Cumulative number of runtime operations by operation type.", "operation_type"),
+		failed: k.counter("kubelet_runtime_operations_errors_total",
+			"[ALPHA] Cumulative number of runtime operation errors by operation type.", "operation_type"),
+		took: k.histogram("kubelet_runtime_operations_duration_seconds",
+			"[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.", callBuckets,
+			"operation_type"),
+		sandbox: k.histogram("kubelet_run_podsandbox_duration_seconds",
+			"[ALPHA] Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
+			prometheus.DefBuckets, "runtime_handler"),
+		sandboxFailed: k.counter("kubelet_run_podsandbox_errors_total",
+			"[ALPHA] Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.",
+			"runtime_handler"),
 	}
 }
 
@@ -98,19 +110,35 @@ type podWork struct {
 
 func newPodWork(k factory) podWork {
 	return podWork{
-		worker:          k.histogram("kubelet_pod_worker_duration_seconds", "[ALPHA] Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync", prometheus.DefBuckets, "operation_type"),
-		workerStart:     k.histogram("kubelet_pod_worker_start_duration_seconds", "[ALPHA] Duration in seconds from kubelet seeing a pod to starting a worker.", prometheus.DefBuckets),
-		start:           k.histogram("kubelet_pod_start_duration_seconds", "[ALPHA] Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets),
-		status:          k.histogram("kubelet_pod_status_sync_duration_seconds", "[ALPHA] Duration in seconds to sync a pod status update. Measures time from detection of a change to pod status until the API is successfully updated for that pod, even if multiple intevening changes to pod status occur.", []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}),
-		pull:            k.histogram("kubelet_image_pull_duration_seconds", "[ALPHA] Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes"),
-		started:         k.counter("kubelet_started_pods_total", "[ALPHA] Cumulative number of pods started"),
-		startFailed:     k.counter("kubelet_started_pods_errors_total", "[ALPHA] Cumulative number of errors when starting pods"),
-		containers:      k.counter("kubelet_started_containers_total", "[ALPHA] Cumulative number of containers started", "container_type"),
-		containerFailed: k.counter("kubelet_started_containers_errors_total", "[ALPHA] Cumulative number of errors when starting containers", "code", "container_type"),
-		terminated:      k.counter("kubelet_terminated_containers_total", "[ALPHA] Cumulative number of container terminations.", "container_type", "exit_code", "reason"),
-		released:        k.counter("kubelet_released_pods_total", "Cumulative number of Pods of which nothing is left on the node"),
-		refused:         k.counter("kubelet_admission_rejections_total", "[ALPHA] Cumulative number pod admission rejections by the Kubelet.", "reason"),
-		restarts:        k.counter("kubelet_container_restarts_total", "Cumulative number of starts of containers that had run before"),
+		worker: k.histogram("kubelet_pod_worker_duration_seconds",
+			"[ALPHA] Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync",
+			prometheus.DefBuckets, "operation_type"),
+		workerStart: k.histogram("kubelet_pod_worker_start_duration_seconds",
+			"[ALPHA] Duration in seconds from kubelet seeing a pod to starting a worker.", prometheus.DefBuckets),
+		start: k.histogram("kubelet_pod_start_duration_seconds",
+			"[ALPHA] Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
+			startBuckets),
+		status: k.histogram("kubelet_pod_status_sync_duration_seconds",
+			"[ALPHA] Duration in seconds to sync a pod status update. Measures time from detection of a change to pod "+
+				"status until the API is successfully updated for that pod, even if multiple intevening changes to "+
+				"pod status occur.", []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}),
+		pull: k.histogram("kubelet_image_pull_duration_seconds",
+			"[ALPHA] Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes"),
+		started: k.counter("kubelet_started_pods_total", "[ALPHA] Cumulative number of pods started"),
+		startFailed: k.counter("kubelet_started_pods_errors_total",
+			"[ALPHA] Cumulative number of errors when starting pods"),
+		containers: k.counter("kubelet_started_containers_total",
+			"[ALPHA] Cumulative number of containers started", "container_type"),
+		containerFailed: k.counter("kubelet_started_containers_errors_total",
+			"[ALPHA] Cumulative number of errors when starting containers", "code", "container_type"),
+		terminated: k.counter("kubelet_terminated_containers_total",
+			"[ALPHA] Cumulative number of container terminations.", "container_type", "exit_code", "reason"),
+		released: k.counter("kubelet_released_pods_total",
+			"Cumulative number of Pods of which nothing is left on the node"),
+		refused: k.counter("kubelet_admission_rejections_total",
+			"[ALPHA] Cumulative number pod admission rejections by the Kubelet.", "reason"),
+		restarts: k.counter("kubelet_container_restarts_total",
+			"Cumulative number of starts of containers that had run before"),
 	}
 }
 
@@ -122,11 +150,17 @@ type pleg struct {
 
 func newPLEG(k factory) pleg {
 	return pleg{
-		took:      k.histogram("kubelet_pleg_relist_duration_seconds", "[ALPHA] Duration in seconds for relisting pods in PLEG.", prometheus.DefBuckets),
-		interval:  k.histogram("kubelet_pleg_relist_interval_seconds", "[ALPHA] Interval in seconds between relisting in PLEG.", prometheus.DefBuckets),
-		lastSeen:  k.gauge("kubelet_pleg_last_seen_seconds", "[ALPHA] Timestamp in seconds when PLEG was last seen active."),
-		connected: k.counter("kubelet_evented_pleg_connection_success_count", "[ALPHA] The number of times a streaming client was obtained to receive CRI Events."),
-		connError: k.counter("kubelet_evented_pleg_connection_error_count", "[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI runtime."),
+		took: k.histogram("kubelet_pleg_relist_duration_seconds",
+			"[ALPHA] Duration in seconds for relisting pods in PLEG.", prometheus.DefBuckets),
+		interval: k.histogram("kubelet_pleg_relist_interval_seconds",
+			"[ALPHA] Interval in seconds between relisting in PLEG.", prometheus.DefBuckets),
+		lastSeen: k.gauge("kubelet_pleg_last_seen_seconds",
+			"[ALPHA] Timestamp in seconds when PLEG was last seen active."),
+		connected: k.counter("kubelet_evented_pleg_connection_success_count",
+			"[ALPHA] The number of times a streaming client was obtained to receive CRI Events."),
+		connError: k.counter("kubelet_evented_pleg_connection_error_count",
+			"[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI "+
+				"runtime."),
 	}
 }
 
@@ -140,9 +174,13 @@ func newProbing(k, own factory) probing {
 	started := k.gauge("process_start_time_seconds", "[ALPHA] Start time of the process since unix epoch in seconds.")
 	started.WithLabelValues().Set(float64(time.Now().UnixNano()) / float64(time.Second))
 	return probing{
-		total: k.counter("prober_probe_total", "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.", "container", "namespace", "pod", "pod_uid", "probe_type", "result"),
-		took:  k.histogram("prober_probe_duration_seconds", "[ALPHA] Duration in seconds for a probe response.", prometheus.DefBuckets, "container", "namespace", "pod", "probe_type"),
-		late:  own.histogram("gantry_probe_late_seconds", "Seconds between the time a probe was due and the time the kubelet asked.", lateBuckets, "probe_type"),
+		total: k.counter("prober_probe_total",
+			"[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
+			"container", "namespace", "pod", "pod_uid", "probe_type", "result"),
+		took: k.histogram("prober_probe_duration_seconds", "[ALPHA] Duration in seconds for a probe response.",
+			prometheus.DefBuckets, "container", "namespace", "pod", "probe_type"),
+		late: own.histogram("gantry_probe_late_seconds",
+			"Seconds between the time a probe was due and the time the kubelet asked.", lateBuckets, "probe_type"),
 	}
 }
 
@@ -154,8 +192,13 @@ type httpWork struct {
 
 func newHTTPWork(k factory) httpWork {
 	return httpWork{
-		total:    k.counter("kubelet_http_requests_total", "[ALPHA] Number of the http requests received since the server started", "long_running", "method", "path", "server_type"),
-		took:     k.histogram("kubelet_http_requests_duration_seconds", "[ALPHA] Duration in seconds to serve http requests", prometheus.DefBuckets, "long_running", "method", "path", "server_type"),
-		inflight: k.gauge("kubelet_http_inflight_requests", "[ALPHA] Number of the inflight http requests", "long_running", "method", "path", "server_type"),
+		total: k.counter("kubelet_http_requests_total",
+			"[ALPHA] Number of the http requests received since the server started", "long_running", "method", "path",
+			"server_type"),
+		took: k.histogram("kubelet_http_requests_duration_seconds",
+			"[ALPHA] Duration in seconds to serve http requests", prometheus.DefBuckets, "long_running", "method",
+			"path", "server_type"),
+		inflight: k.gauge("kubelet_http_inflight_requests", "[ALPHA] Number of the inflight http requests",
+			"long_running", "method", "path", "server_type"),
 	}
 }

@@ -72,8 +72,16 @@ func TestMetrics(t *testing.T) {
 		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 3 },
 		Pods: func() []*v1.Pod {
 			return []*v1.Pod{
-				{Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, {VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}}, Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
-				{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}}, Status: v1.PodStatus{Phase: v1.PodFailed}},
+				{Spec: v1.PodSpec{
+					Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}},
+						{VolumeSource: v1.VolumeSource{
+							PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}},
+					Status: v1.PodStatus{Phase: v1.PodRunning,
+						ContainerStatuses: []v1.ContainerStatus{
+							{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+							{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
+				{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}},
+					Status: v1.PodStatus{Phase: v1.PodFailed}},
 			}
 		},
 		Volumes: func(context.Context) []metrics.Volume {
@@ -91,23 +99,30 @@ func TestMetrics(t *testing.T) {
 		`kubelet_image_pull_duration_seconds_sum{image_size_in_bytes="10MB-100MB"} 2`,
 		`kubelet_pod_start_duration_seconds_count 1`, `kubelet_pod_worker_start_duration_seconds_count 1`,
 		`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
-		`kubelet_pleg_relist_interval_seconds_sum 60`, `kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_last_seen_seconds 160`,
-		`kubelet_evented_pleg_connection_success_count 1`, `kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
+		`kubelet_pleg_relist_interval_seconds_sum 60`, `kubelet_pleg_relist_duration_seconds_count 2`,
+		`kubelet_pleg_last_seen_seconds 160`,
+		`kubelet_evented_pleg_connection_success_count 1`,
+		`kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
 		`kubelet_http_requests_total{long_running="false",method="GET",path="pods",server_type="readwrite"} 1`,
 		`kubelet_http_inflight_requests{long_running="false",method="GET",path="pods",server_type="readwrite"} 0`,
-		`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
-		`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 0`, `kubelet_pleg_missed_events_total 3`,
+		`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 1`,
+		`kubelet_running_containers{container_state="running"} 1`,
+		`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 0`,
+		`kubelet_pleg_missed_events_total 3`,
 		`kubelet_volume_stats_used_bytes{namespace="a",persistentvolumeclaim="data"} 7`,
 		`kubelet_terminated_containers_total{container_type="init_container",exit_code="0",reason="Completed"} 1`,
 		`kubelet_terminated_containers_total{container_type="container",exit_code="137",reason="OOMKilled"} 1`,
 		`kubelet_cgroup_version 2`,
-		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/configmap"} 2`,
-		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/persistent-claim"} 1`,
+		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="success",`+
+			`volume_plugin="kubernetes.io/configmap"} 2`,
+		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="fail-unknown",`+
+			`volume_plugin="kubernetes.io/persistent-claim"} 1`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="actual_state_of_world"} 1`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="desired_state_of_world"} 1`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/persistent-claim",state="desired_state_of_world"} 1`,
 	)
-	for _, name := range []string{"process_cpu_seconds_total", "kubernetes_build_info{", "go_goroutines", "kubelet_certificate_manager_server_ttl_seconds -"} {
+	for _, name := range []string{"process_cpu_seconds_total", "kubernetes_build_info{", "go_goroutines",
+		"kubelet_certificate_manager_server_ttl_seconds -"} {
 		if !strings.Contains(text, "\n"+name) {
 			t.Errorf("missing: %s", name)
 		}
@@ -119,7 +134,8 @@ func TestProbes(t *testing.T) {
 	log := m.Sink(journal.Discard{})
 	pod := journal.Ref{Namespace: "a", Name: "p", UID: "1"}
 	log.Put(pod, journal.Accepted{})
-	m.ProbeDone(metrics.Probe{Namespace: "a", Pod: "p", UID: "1", Container: "c", Kind: "liveness"}, "failure", time.Millisecond)
+	m.ProbeDone(metrics.Probe{Namespace: "a", Pod: "p", UID: "1", Container: "c", Kind: "liveness"},
+		"failure", time.Millisecond)
 	want(t, scrape(t, m.ProbesHandler()),
 		`prober_probe_total{container="c",namespace="a",pod="p",pod_uid="1",probe_type="Liveness",result="failed"} 1`,
 		`prober_probe_duration_seconds_count{container="c",namespace="a",pod="p",probe_type="Liveness"} 1`)
@@ -157,7 +173,8 @@ func TestAlive(t *testing.T) {
 	if err := m.PLEGHealthy(at.Add(2 * time.Minute)); err != nil {
 		t.Error(err)
 	}
-	if err := m.PLEGHealthy(at.Add(4 * time.Minute)); err == nil || err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
+	if err := m.PLEGHealthy(at.Add(4 * time.Minute)); err == nil ||
+		err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
 		t.Error(err)
 	}
 }

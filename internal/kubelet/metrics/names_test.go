@@ -21,7 +21,8 @@ var upstream string
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// named are the labels of every family that the kubelet may show: those it counts, and those that are true now.
+// named are the labels of every family that the kubelet may show: those it counts, and those that
+// are true now.
 func named(t *testing.T, m *Metrics) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -34,7 +35,8 @@ func named(t *testing.T, m *Metrics) map[string]string {
 		go func() { r.Describe(to); close(to) }()
 		for d := range to {
 			f := described.FindStringSubmatch(d.String())
-			put(f[1], strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(f[2]), func(r rune) bool { return r == ',' }))
+			put(f[1], strings.FieldsFunc(strings.NewReplacer("c(", "", ")", "").Replace(f[2]),
+				func(r rune) bool { return r == ',' }))
 		}
 		families, err := r.Gather()
 		if err != nil {
@@ -54,14 +56,16 @@ func labelNames(m *dto.Metric) (out []string) {
 	return out
 }
 
-// The families are named and labelled as those of kubelet v1.37.2, but for those that the page of metrics says are not
-// served; and none of those. The certificates' counters are where certificates are asked for (package certs).
+// The families are named and labelled as those of kubelet v1.37.2, but for those that the page of
+// metrics says are not served; and none of those. The certificates' counters are where certificates
+// are asked for (package certs).
 //
 // row: OPS-11
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	m := attached()
 	got := named(t, m)
-	elsewhere := []string{"kubelet_certificate_manager_server_rotation_seconds", "kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_server_expiration_renew_errors"}
+	elsewhere := []string{"kubelet_certificate_manager_server_rotation_seconds",
+		"kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_server_expiration_renew_errors"}
 	for line := range strings.Lines(upstream) {
 		f := strings.Fields(line)
 		switch {
@@ -83,9 +87,14 @@ func attached() *Metrics {
 	m := New()
 	now := func() time.Time { return time.Now() }
 	m.Attach(Sources{
-		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 0 }, Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
+		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 0 },
+		Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
 		Pods: func() []*v1.Pod {
-			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}}, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
+			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}},
+				Status: v1.PodStatus{
+					Conditions: []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}},
+					ContainerStatuses: []v1.ContainerStatus{
+						{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
 		},
 		Volumes: func(context.Context) []Volume { return []Volume{{Namespace: "a", Claim: "c"}} },
 		Logs:    func(context.Context) []Log { return []Log{{}} },

@@ -23,24 +23,34 @@ type nodeWork struct {
 
 func newNodeWork(k factory) nodeWork {
 	w := nodeWork{
-		evictions:   k.counter("kubelet_evictions", "[ALPHA] Cumulative number of pod evictions by eviction signal", "eviction_signal"),
-		preemptions: k.counter("kubelet_preemptions", "[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
+		evictions: k.counter("kubelet_evictions", "[ALPHA] Cumulative number of pod evictions by eviction signal",
+			"eviction_signal"),
+		preemptions: k.counter("kubelet_preemptions",
+			"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
 		collected: k.counter("kubelet_image_garbage_collected_total",
-			"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or image age.", "reason"),
-		levels: k.counter("kubelet_pod_level_resources_admission_total", "[ALPHA] Total number of pods admitted during Kubelet admission, "+
-			"categorized by resource configuration mode (pod_and_container_level, pod_level, container_level, or empty for "+
-			"unconfigured/BestEffort) and QoS class.", "config_mode", "qos_class"),
-		perPod: k.histogram("kubelet_containers_per_pod_count", "[ALPHA] The number of containers per pod.", prometheus.ExponentialBuckets(1, 2, 5)),
-		orphans: k.counter("kubelet_orphaned_runtime_pods_total", "[ALPHA] Number of pods that have been detected in the container runtime "+
-			"without being already known to the pod worker. This typically indicates the kubelet was restarted while a pod was force "+
-			"deleted in the API or in the local configuration, which is unusual.").WithLabelValues(),
+			"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
+			"reason"),
+		levels: k.counter("kubelet_pod_level_resources_admission_total",
+			"[ALPHA] Total number of pods admitted during Kubelet admission, "+
+				"categorized by resource configuration mode (pod_and_container_level, pod_level, container_level, or "+
+				"empty for "+
+				"unconfigured/BestEffort) and QoS class.", "config_mode", "qos_class"),
+		perPod: k.histogram("kubelet_containers_per_pod_count", "[ALPHA] The number of containers per pod.",
+			prometheus.ExponentialBuckets(1, 2, 5)),
+		orphans: k.counter("kubelet_orphaned_runtime_pods_total",
+			"[ALPHA] Number of pods that have been detected in the container runtime "+
+				"without being already known to the pod worker. This typically indicates the kubelet was restarted "+
+				"while a pod was force "+
+				"deleted in the API or in the local configuration, which is unusual.").WithLabelValues(),
 		startup: map[string]prometheus.Gauge{},
 	}
 	for span, help := range map[string]string{
-		"pre_kubelet_": "before kubelet starts.", "pre_registration_": "before registration.", "registration_": "during registration.",
+		"pre_kubelet_": "before kubelet starts.", "pre_registration_": "before registration.",
+		"registration_":      "during registration.",
 		"post_registration_": "after registration.", "": "in total.",
 	} {
-		w.startup[span] = k.gauge("kubelet_node_startup_"+span+"duration_seconds", "[ALPHA] Duration in seconds of node startup "+help).WithLabelValues()
+		w.startup[span] = k.gauge("kubelet_node_startup_"+span+"duration_seconds",
+			"[ALPHA] Duration in seconds of node startup "+help).WithLabelValues()
 	}
 	w.shutdownStart = k.gauge("kubelet_graceful_shutdown_start_time_seconds",
 		"[ALPHA] Last graceful shutdown start time since unix epoch in seconds").WithLabelValues()
@@ -51,7 +61,8 @@ func newNodeWork(k factory) nodeWork {
 
 // evictionSignals are upstream's words for limits of local storage.
 var evictionSignals = map[string]string{
-	journal.OfVolume: "emptydirfs.limit", journal.OfPod: "ephemeralpodfs.limit", journal.OfContainer: "ephemeralcontainerfs.limit",
+	journal.OfVolume: "emptydirfs.limit", journal.OfPod: "ephemeralpodfs.limit",
+	journal.OfContainer: "ephemeralcontainerfs.limit",
 }
 
 // Preempted counts Pods that were ended for a critical one that lacked a resource.
@@ -87,8 +98,10 @@ func (m *Metrics) Admitted(p *v1.Pod) {
 			containers = containers || len(c.Resources.Requests)+len(c.Resources.Limits) > 0
 		}
 	}
-	mode := map[[2]bool]string{{true, true}: "pod_and_container_level", {true, false}: "pod_level", {false, true}: "container_level"}
-	m.node.levels.WithLabelValues(mode[[2]bool{resourcehelper.IsPodLevelResourcesSet(p), containers}], strings.ToLower(string(resource.QOS(p)))).Inc()
+	mode := map[[2]bool]string{{true, true}: "pod_and_container_level", {true, false}: "pod_level",
+		{false, true}: "container_level"}
+	m.node.levels.WithLabelValues(mode[[2]bool{resourcehelper.IsPodLevelResourcesSet(p), containers}],
+		strings.ToLower(string(resource.QOS(p)))).Inc()
 }
 
 // Startup are the moments of a node's start; a zero one is not known.
@@ -100,7 +113,8 @@ func (m *Metrics) Started(s Startup) {
 		return
 	}
 	for span, of := range map[string][2]time.Time{
-		"pre_kubelet_": {s.Boot, s.Kubelet}, "pre_registration_": {s.Kubelet, s.Attempt}, "registration_": {s.Attempt, s.Registered},
+		"pre_kubelet_": {s.Boot, s.Kubelet}, "pre_registration_": {s.Kubelet, s.Attempt},
+		"registration_":      {s.Attempt, s.Registered},
 		"post_registration_": {s.Registered, s.Ready}, "": {s.Boot, s.Ready},
 	} {
 		if !of[0].IsZero() && !of[1].IsZero() {

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-const priorityBuckets = "Label 'priority_bucket' classifies the pod priority (system-critical: >=2000000000, high: 100000..1999999999, " +
+const priorityBuckets = "Label 'priority_bucket' classifies the pod priority (system-critical: >=2000000000, high: " +
+	"100000..1999999999, " +
 	"medium: 1..99999, normal: 0/default, low: -999..-1, very-low: <=-1000, unknown: nil pod). "
 
 // resizeWork counts changes of the sizes of Pods that run.
@@ -20,15 +21,24 @@ type resizeWork struct {
 
 func newResizeWork(k factory) resizeWork {
 	return resizeWork{
-		requested: k.counter("kubelet_container_requested_resizes_total", "[ALPHA] Number of requested resizes, counted at the container level. "+
-			"Different resources on the same container are counted separately. The 'requirement' label refers to 'memory' or 'limits'; "+
-			"the 'operation' label can be one of 'add', 'remove', 'increase' or 'decrease'.", "resource", "requirement", "operation"),
-		infeasible: k.counter("kubelet_pod_infeasible_resizes_total", "[ALPHA] Number of infeasible resizes for pods.", "reason_detail"),
-		took: k.histogram("kubelet_pod_resize_duration_milliseconds", "[ALPHA] Duration in milliseconds to actuate a pod resize",
-			[]float64{10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000}, "success"),
-		deferred: k.histogram("kubelet_pod_deferred_resize_duration_seconds", "[ALPHA] Duration in seconds that a pod resize remains deferred "+
-			"before completion. "+priorityBuckets+"Label 'resolution' describes how the deferred resize was resolved (accepted, reverted, terminated).",
-			[]float64{5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 300, 600, 1200, 1800, 3600}, "resolution", "priority_bucket"),
+		requested: k.counter("kubelet_container_requested_resizes_total",
+			"[ALPHA] Number of requested resizes, counted at the container level. "+
+				"Different resources on the same container are counted separately. The 'requirement' label refers to "+
+				"'memory' or 'limits'; "+
+				"the 'operation' label can be one of 'add', 'remove', 'increase' or 'decrease'.", "resource",
+			"requirement", "operation"),
+		infeasible: k.counter("kubelet_pod_infeasible_resizes_total", "[ALPHA] Number of infeasible resizes for pods.",
+			"reason_detail"),
+		took: k.histogram("kubelet_pod_resize_duration_milliseconds",
+			"[ALPHA] Duration in milliseconds to actuate a pod resize",
+			[]float64{10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000},
+			"success"),
+		deferred: k.histogram("kubelet_pod_deferred_resize_duration_seconds",
+			"[ALPHA] Duration in seconds that a pod resize remains deferred "+
+				"before completion. "+priorityBuckets+"Label 'resolution' describes how the deferred resize was "+
+				"resolved (accepted, reverted, terminated).",
+			[]float64{5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 300, 600, 1200, 1800, 3600}, "resolution",
+			"priority_bucket"),
 	}
 }
 
@@ -85,7 +95,8 @@ func (m *Metrics) ResizeInfeasible(message string) {
 	}
 }
 
-// ResizeDeferred counts how long a resize was put off; resolution is accepted, reverted or terminated.
+// ResizeDeferred counts how long a resize was put off; resolution is accepted, reverted or
+// terminated.
 func (m *Metrics) ResizeDeferred(p *v1.Pod, resolution string, took time.Duration) {
 	if m != nil {
 		m.resizes.deferred.WithLabelValues(resolution, priorityBucket(p)).Observe(took.Seconds())
@@ -95,7 +106,8 @@ func (m *Metrics) ResizeDeferred(p *v1.Pod, resolution string, took time.Duratio
 // Resized counts one try to put granted sizes in force.
 func (m *Metrics) Resized(took time.Duration, err error) {
 	if m != nil {
-		m.resizes.took.WithLabelValues(map[bool]string{true: "true", false: "false"}[err == nil]).Observe(float64(took.Milliseconds()))
+		m.resizes.took.WithLabelValues(map[bool]string{true: "true", false: "false"}[err == nil]).Observe(
+			float64(took.Milliseconds()))
 	}
 }
 

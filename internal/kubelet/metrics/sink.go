@@ -45,7 +45,8 @@ func operation(method string) string {
 	return strings.ReplaceAll(b.String(), "pod_sandbox", "podsandbox")
 }
 
-// PodWorkerDone counts one round of a Pod's worker; operation is create, update, sync, terminating or terminated.
+// PodWorkerDone counts one round of a Pod's worker; operation is create, update, sync, terminating
+// or terminated.
 func (m *Metrics) PodWorkerDone(operation string, took time.Duration) {
 	if m != nil {
 		m.podWork.worker.WithLabelValues(operation).Observe(took.Seconds())
@@ -71,16 +72,19 @@ func (m *Metrics) PLEGRelisted(now time.Time, took time.Duration) {
 	}
 }
 
-// relistThreshold is how long the runtime may go without answering a listing, which is asked at least once a minute.
+// relistThreshold is how long the runtime may go without answering a listing, which is asked at
+// least once a minute.
 const relistThreshold = 3 * time.Minute
 
-// PLEGHealthy is an error when no listing of the runtime has been answered for three minutes, counted from New.
+// PLEGHealthy is an error when no listing of the runtime has been answered for three minutes,
+// counted from New.
 func (m *Metrics) PLEGHealthy(now time.Time) error {
 	if m == nil {
 		return nil
 	}
 	if since := m.pods.sinceRelist(now); since > relistThreshold {
-		return fmt.Errorf("pleg was last seen active %s ago; threshold is %s", since.Round(time.Second), relistThreshold)
+		return fmt.Errorf("pleg was last seen active %s ago; threshold is %s", since.Round(time.Second),
+			relistThreshold)
 	}
 	return nil
 }
@@ -110,7 +114,8 @@ func (m *Metrics) ProbeDone(p Probe, result string, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.probing.total.WithLabelValues(p.Container, p.Namespace, p.Pod, p.UID, probeKinds[p.Kind], probeResults[result]).Inc()
+	m.probing.total.WithLabelValues(p.Container, p.Namespace, p.Pod, p.UID, probeKinds[p.Kind],
+		probeResults[result]).Inc()
 	m.probing.took.WithLabelValues(p.Container, p.Namespace, p.Pod, probeKinds[p.Kind]).Observe(took.Seconds())
 }
 
@@ -183,7 +188,8 @@ func (m *Metrics) observe(ref journal.Ref, fact journal.Fact, now time.Time) {
 		}
 	case journal.ContainerExited:
 		m.sli.endSpan(ref.UID, "run "+f.Container, now)
-		p.terminated.WithLabelValues(m.pods.containerType(ref.UID, f.Container), strconv.Itoa(int(f.ExitCode)), f.Reason).Inc()
+		p.terminated.WithLabelValues(m.pods.containerType(ref.UID, f.Container), strconv.Itoa(int(f.ExitCode)),
+			f.Reason).Inc()
 	case journal.Pulling:
 		m.sli.beginSpan(ref.UID, "pull "+f.Image, now)
 	case journal.Pulled:
@@ -230,7 +236,8 @@ func (m *Metrics) called(f journal.Called) {
 		}
 	case "CreateContainer", "StartContainer":
 		if f.Error != "" {
-			p.containerFailed.WithLabelValues(map[string]string{"CreateContainer": "CreateContainerError", "StartContainer": "RunContainerError"}[f.Method], "container").Inc()
+			p.containerFailed.WithLabelValues(map[string]string{"CreateContainer": "CreateContainerError",
+				"StartContainer": "RunContainerError"}[f.Method], "container").Inc()
 		}
 	}
 }
@@ -241,9 +248,11 @@ func sizeBucket(bytes uint64) string {
 		return "N/A"
 	}
 	const mb, gb = 1 << 20, 1 << 30
-	for i, edge := range []uint64{10 * mb, 100 * mb, 500 * mb, 1 * gb, 5 * gb, 10 * gb, 20 * gb, 30 * gb, 40 * gb, 60 * gb, 100 * gb} {
+	for i, edge := range []uint64{10 * mb, 100 * mb, 500 * mb, 1 * gb, 5 * gb, 10 * gb, 20 * gb, 30 * gb, 40 * gb,
+		60 * gb, 100 * gb} {
 		if bytes < edge {
-			return []string{"0-10MB", "10MB-100MB", "100MB-500MB", "500MB-1GB", "1GB-5GB", "5GB-10GB", "10GB-20GB", "20GB-30GB", "30GB-40GB", "40GB-60GB", "60GB-100GB"}[i]
+			return []string{"0-10MB", "10MB-100MB", "100MB-500MB", "500MB-1GB", "1GB-5GB", "5GB-10GB", "10GB-20GB",
+				"20GB-30GB", "30GB-40GB", "40GB-60GB", "60GB-100GB"}[i]
 		}
 	}
 	return "GT100GB"
@@ -309,7 +318,8 @@ func (s *podTracker) containerStarted(uid, container string) {
 	}
 }
 
-// containerType is upstream's word for what a container is. One that an earlier kubelet started counts as an app's.
+// containerType is upstream's word for what a container is. One that an earlier kubelet started
+// counts as an app's.
 func (s *podTracker) containerType(uid, container string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +340,8 @@ func (s *podTracker) planned(ref journal.Ref, now time.Time) (time.Duration, boo
 	return now.Sub(c.acceptedAt), true
 }
 
-// running is how long a Pod took to run for the first time. A Pod that ran before this kubelet did changes its phase to nothing else.
+// running is how long a Pod took to run for the first time. A Pod that ran before this kubelet did
+// changes its phase to nothing else.
 func (s *podTracker) running(ref journal.Ref, now time.Time) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

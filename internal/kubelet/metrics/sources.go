@@ -66,11 +66,14 @@ func (m *Metrics) Add(all ...prometheus.Collector) {
 
 // Handler serves /metrics: the kubelet's own families, and the process's.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(processMetrics)}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(processMetrics)},
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// processFamilies begin the names of families that say something of the process, not of an API server or a scheduler that may live in it too.
-var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_", "kubernetes_feature_enabled", "kubelet_certificate_manager_", "kubelet_server_expiration_"}
+// processFamilies begin the names of families that say something of the process, not of an API
+// server or a scheduler that may live in it too.
+var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_", "kubernetes_feature_enabled",
+	"kubelet_certificate_manager_", "kubelet_server_expiration_"}
 
 // processMetrics gathers those families.
 func processMetrics() ([]*dto.MetricFamily, error) {
@@ -105,9 +108,14 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	major, rest, _ := strings.Cut(strings.TrimPrefix(n.sources.Version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	gauge(desc("kubernetes_build_info", "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
-		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"),
-		1, "", runtime.Compiler, "", "", n.sources.Version, runtime.Version(), major, minor, runtime.GOOS+"/"+runtime.GOARCH)
+	gauge(desc("kubernetes_build_info",
+		"[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "+
+			"build date, Go version, and compiler from which Kubernetes was built, and platform on which it is "+
+			"running.",
+		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor",
+		"platform"),
+		1, "", runtime.Compiler, "", "", n.sources.Version, runtime.Version(), major, minor,
+		runtime.GOOS+"/"+runtime.GOARCH)
 	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.sources.NodeName)
 	if n.sources.Cgroups != 0 {
 		gauge(desc("kubelet_cgroup_version", "[ALPHA] cgroup version on the hosts."), float64(n.sources.Cgroups))
@@ -116,10 +124,14 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 		n.pods(gauge)
 	}
 	if n.sources.MissedEvents != nil {
-		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total", "Changes in the runtime that only the audit listing found"), prometheus.CounterValue, float64(n.sources.MissedEvents()))
+		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total",
+			"Changes in the runtime that only the audit listing found"), prometheus.CounterValue,
+			float64(n.sources.MissedEvents()))
 	}
 	if n.sources.Stuck != nil {
-		d := desc("kubelet_stuck_pod_seconds", "For how long a step of a Pod has not come back; there only for Pods that are stuck", "namespace", "pod", "uid", "path", "step")
+		d := desc("kubelet_stuck_pod_seconds",
+			"For how long a step of a Pod has not come back; there only for Pods that are stuck", "namespace", "pod",
+			"uid", "path", "step")
 		for _, s := range n.sources.Stuck() {
 			gauge(d, time.Since(s.Since).Seconds(), s.Namespace, s.Pod, s.UID, s.Path, s.Step)
 		}
@@ -130,7 +142,8 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 		n.volumes(ctx, gauge)
 	}
 	if n.sources.Logs != nil {
-		d := desc("kubelet_container_log_filesystem_used_bytes", "[ALPHA] Bytes used by the container's logs on the filesystem.", "container", "namespace", "pod", "uid")
+		d := desc("kubelet_container_log_filesystem_used_bytes",
+			"[ALPHA] Bytes used by the container's logs on the filesystem.", "container", "namespace", "pod", "uid")
 		for _, l := range n.sources.Logs(ctx) {
 			gauge(d, l.Bytes, l.Container, l.Namespace, l.Pod, l.UID)
 		}
@@ -142,7 +155,9 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 
 func (n *collector) certificates(gauge func(*prometheus.Desc, float64, ...string)) {
 	for use, at := range n.sources.Expiry() {
-		gauge(desc("kubelet_certificate_manager_"+use+"_ttl_seconds", "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's "+use+" certificate. The value is in seconds until certificate expiry (negative if already expired)."), time.Until(at).Seconds())
+		gauge(desc("kubelet_certificate_manager_"+use+"_ttl_seconds",
+			"[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's "+use+" certificate. The value is in seconds "+
+				"until certificate expiry (negative if already expired)."), time.Until(at).Seconds())
 	}
 }
 
@@ -166,7 +181,8 @@ func count(pods []*v1.Pod) podCounts {
 		}
 		t.ephemeral += float64(len(p.Spec.EphemeralContainers))
 		up := false
-		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses) {
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+			p.Status.EphemeralContainerStatuses) {
 			switch {
 			case s.State.Running != nil:
 				t.containers["running"]++
@@ -192,16 +208,23 @@ func (n *collector) pods(gauge func(*prometheus.Desc, float64, ...string)) {
 	waitingResizes(n.sources.Pods(), gauge)
 	n.storage.counts(n.sources.Pods(), volume.Kind, gauge)
 	gauge(desc("kubelet_running_pods", "[ALPHA] Number of pods that have a running pod sandbox"), t.running)
-	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running", "container_state")
+	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running",
+		"container_state")
 	for _, state := range []string{"created", "exited", "running"} {
 		if v, ok := t.containers[state]; ok {
 			gauge(containers, v, state)
 		}
 	}
-	gauge(desc("kubelet_mirror_pods", "[ALPHA] The number of mirror pods the kubelet will try to create (one per admitted static pod)"), t.mirror)
-	gauge(desc("kubelet_managed_ephemeral_containers", "[ALPHA] Current number of ephemeral containers in pods managed by this kubelet."), t.ephemeral)
-	desired := desc("kubelet_desired_pods", "[ALPHA] The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
-	active := desc("kubelet_active_pods", "[ALPHA] The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
+	gauge(desc("kubelet_mirror_pods",
+		"[ALPHA] The number of mirror pods the kubelet will try to create (one per admitted static pod)"), t.mirror)
+	gauge(desc("kubelet_managed_ephemeral_containers",
+		"[ALPHA] Current number of ephemeral containers in pods managed by this kubelet."), t.ephemeral)
+	desired := desc("kubelet_desired_pods",
+		"[ALPHA] The number of pods the kubelet is being instructed to run. static is true if the pod is not from the "+
+			"apiserver.", "static")
+	active := desc("kubelet_active_pods",
+		"[ALPHA] The number of pods the kubelet considers active and which are being considered when admitting new "+
+			"pods. static is true if the pod is not from the apiserver.", "static")
 	for _, static := range []bool{false, true} {
 		gauge(desired, t.desired[static], strconv.FormatBool(static))
 		gauge(active, t.active[static], strconv.FormatBool(static))
@@ -228,7 +251,8 @@ func (n *collector) volumes(ctx context.Context, gauge func(*prometheus.Desc, fl
 		}
 		done[key] = true
 		for _, r := range rows {
-			gauge(desc("kubelet_volume_stats_"+r.name, "[ALPHA] "+r.help, "namespace", "persistentvolumeclaim"), r.of(v), v.Namespace, v.Claim)
+			gauge(desc("kubelet_volume_stats_"+r.name, "[ALPHA] "+r.help, "namespace", "persistentvolumeclaim"),
+				r.of(v), v.Namespace, v.Claim)
 		}
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// startTimes measure what Kubernetes promises of a Pod's start: from its creation in the API until the API has been told that all its containers run. The
-// promise is not about pulling images and running init containers; the second family counts those too. Static Pods are not measured.
+// startTimes measure what Kubernetes promises of a Pod's start: from its creation in the API until
+// the API has been told that all its containers run. The promise is not about pulling images and
+// running init containers; the second family counts those too. Static Pods are not measured.
 // https://github.com/kubernetes/community/blob/master/sig-scalability/slos/pod_startup_latency.md
 type startTimes struct {
 	sli, total *prometheus.HistogramVec
@@ -33,8 +34,14 @@ type span struct{ from, to time.Time }
 
 func newStartTimes(k factory) startTimes {
 	return startTimes{
-		sli:     k.histogram("kubelet_pod_start_sli_duration_seconds", "[ALPHA] Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets),
-		total:   k.histogram("kubelet_pod_start_total_duration_seconds", "[ALPHA] Duration in seconds to start a pod since creation, including time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets),
+		sli: k.histogram("kubelet_pod_start_sli_duration_seconds",
+			"[ALPHA] Duration in seconds to start a pod, excluding time to pull images and run init containers, "+
+				"measured from pod creation timestamp to when all its containers are reported as started and observed "+
+				"via watch", startBuckets),
+		total: k.histogram("kubelet_pod_start_total_duration_seconds",
+			"[ALPHA] Duration in seconds to start a pod since creation, including time to pull images and run init "+
+				"containers, measured from pod creation timestamp to when all its containers are reported as started "+
+				"and observed via watch", startBuckets),
 		tracker: &startTracker{pods: map[string]*podStart{}},
 	}
 }
@@ -71,7 +78,8 @@ func (s startTimes) endSpan(uid, what string, now time.Time) {
 
 func (s startTimes) setRunning(uid string) { s.with(uid, func(b *podStart) { b.running = true }) }
 
-// statusReported measures a Pod that runs: the API knows now. A sidecar that has begun and not ended is no part of what is left out.
+// statusReported measures a Pod that runs: the API knows now. A sidecar that has begun and not
+// ended is no part of what is left out.
 func (s startTimes) statusReported(uid string, now time.Time) {
 	s.tracker.mu.Lock()
 	b := s.tracker.pods[uid]

@@ -11,11 +11,14 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// volumePlugins are upstream's names of what serves a kind of volume; a kind is the field of the Pod's volume. A claim
-// counts as such: what its PersistentVolume is stands in the claim's volume, not in the Pod.
+// volumePlugins are upstream's names of what serves a kind of volume; a kind is the field of the
+// Pod's volume. A claim counts as such: what its PersistentVolume is stands in the claim's volume,
+// not in the Pod.
 var volumePlugins = map[string]string{
-	"emptyDir": "kubernetes.io/empty-dir", "hostPath": "kubernetes.io/host-path", "configMap": "kubernetes.io/configmap", "secret": "kubernetes.io/secret",
-	"downwardAPI": "kubernetes.io/downward-api", "projected": "kubernetes.io/projected", "image": "kubernetes.io/image", "nfs": "kubernetes.io/nfs",
+	"emptyDir": "kubernetes.io/empty-dir", "hostPath": "kubernetes.io/host-path",
+	"configMap": "kubernetes.io/configmap", "secret": "kubernetes.io/secret",
+	"downwardAPI": "kubernetes.io/downward-api", "projected": "kubernetes.io/projected", "image": "kubernetes.io/image",
+	"nfs":                   "kubernetes.io/nfs",
 	"persistentVolumeClaim": "kubernetes.io/persistent-claim", "ephemeral": "kubernetes.io/persistent-claim",
 }
 
@@ -38,7 +41,8 @@ type storageWork struct {
 func newStorageWork(k factory) storageWork {
 	return storageWork{
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
-		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration", []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
+		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration",
+			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
 			"volume_plugin", "operation_name", "status", "migrated"),
 	}
 }
@@ -83,7 +87,8 @@ func (s storageWork) actual() map[string]float64 {
 	return out
 }
 
-// desired is how many volumes the Pods want that have not ended, by plugin; kind names the field of a volume's source.
+// desired is how many volumes the Pods want that have not ended, by plugin; kind names the field of
+// a volume's source.
 func desired(pods []*v1.Pod, kind func(*v1.Volume) string) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range pods {
@@ -98,9 +103,11 @@ func desired(pods []*v1.Pod, kind func(*v1.Volume) string) map[string]float64 {
 }
 
 // counts sends volume_manager_total_volumes.
-func (s storageWork) counts(pods []*v1.Pod, kind func(*v1.Volume) string, gauge func(*prometheus.Desc, float64, ...string)) {
+func (s storageWork) counts(pods []*v1.Pod, kind func(*v1.Volume) string,
+	gauge func(*prometheus.Desc, float64, ...string)) {
 	d := desc("volume_manager_total_volumes", "[ALPHA] Number of volumes in Volume Manager", "plugin_name", "state")
-	for state, by := range map[string]map[string]float64{"actual_state_of_world": s.actual(), "desired_state_of_world": desired(pods, kind)} {
+	for state, by := range map[string]map[string]float64{"actual_state_of_world": s.actual(),
+		"desired_state_of_world": desired(pods, kind)} {
 		var names []string
 		for p := range by {
 			names = append(names, p)

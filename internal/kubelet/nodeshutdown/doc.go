@@ -1,10 +1,13 @@
-// Package nodeshutdown rules over the end of a node: which Pods end when, and how long each may take.
+// Package nodeshutdown rules over the end of a node: which Pods end when, and how long each may
+// take.
 //
-// Chapter 9, ended. Steps come from shutdownGracePeriod and shutdownGracePeriodCriticalPods, or from shutdownGracePeriodByPodPriority (KEP-2000, KEP-2712).
-// Groups of Pods end one after another, the lowest priority first; a Pod has its own grace, but no more than its group. While a node shuts down it takes no
-// Pod in and is not Ready.
+// Steps come from shutdownGracePeriod and shutdownGracePeriodCriticalPods, or from
+// shutdownGracePeriodByPodPriority (KEP-2000, KEP-2712). Groups of Pods end one after another, the
+// lowest priority first; a Pod has its own grace, but no more than its group. While a node shuts
+// down it takes no Pod in and is not Ready.
 //
-// In: KubeletConfiguration, Pods. Out: groups in their order, wishes that Pods end, refusals, the cause why the node is not Ready.
+// In: KubeletConfiguration, Pods. Out: groups in their order, wishes that Pods end, refusals, the
+// cause why the node is not Ready.
 //
 // To add a rule: a function here. shutdown acts.
 package nodeshutdown

@@ -20,14 +20,17 @@ type Step struct {
 	Period   time.Duration
 }
 
-// Steps are those of a configuration, the lowest priority first; none when nothing is to be done at a shutdown.
+// Steps are those of a configuration, the lowest priority first; none when nothing is to be done at
+// a shutdown.
 func Steps(c *kubeletconfig.KubeletConfiguration) []Step {
 	var out []Step
 	for _, p := range c.ShutdownGracePeriodByPodPriority {
 		out = append(out, Step{p.Priority, time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
 	}
-	if total, critical := c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration; len(out) == 0 && total > 0 && critical <= total {
-		out = []Step{{0, (total - critical).Truncate(time.Second)}, {pod.SystemCritical, critical.Truncate(time.Second)}}
+	if total, critical := c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration; len(out) == 0 &&
+		total > 0 && critical <= total {
+		out = []Step{{0, (total - critical).Truncate(time.Second)},
+			{pod.SystemCritical, critical.Truncate(time.Second)}}
 	}
 	slices.SortStableFunc(out, func(a, b Step) int {
 		switch {
@@ -61,8 +64,9 @@ type PodShutdown struct {
 	Grace time.Duration
 }
 
-// Plan puts Pods into the steps, in the order in which they end. A Pod belongs to the highest step that is not above its priority; one below all steps to the
-// lowest. Steps without Pods are left out: nobody waits for them.
+// Plan puts Pods into the steps, in the order in which they end. A Pod belongs to the highest step
+// that is not above its priority; one below all steps to the lowest. Steps without Pods are left
+// out: nobody waits for them.
 func Plan(steps []Step, pods []*v1.Pod) []Group {
 	if len(steps) == 0 {
 		return nil
@@ -97,12 +101,14 @@ const (
 
 // Termination is the wish that a Pod end by the shutdown.
 func (t PodShutdown) Termination(now time.Time) podplan.Termination {
-	return podplan.Termination{Cause: "node shutdown", Reason: Reason, Message: Message, Victim: Message, RequestedAt: now, Grace: t.Grace}
+	return podplan.Termination{Cause: "node shutdown", Reason: Reason, Message: Message, Victim: Message,
+		RequestedAt: now, Grace: t.Grace}
 }
 
 // Refusal is what Pods get that come while the node shuts down.
 func Refusal() *reason.Refusal {
-	return &reason.Refusal{Code: reason.NodeShutdown, By: "kubelet/drain", Detail: refusedMessage, Fix: "let it be placed on another node"}
+	return &reason.Refusal{Code: reason.NodeShutdown, By: "kubelet/drain", Detail: refusedMessage,
+		Fix: "let it be placed on another node"}
 }
 
 // ErrShuttingDown is why the node is not Ready meanwhile.

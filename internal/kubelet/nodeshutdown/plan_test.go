@@ -16,7 +16,8 @@ func config(total, critical time.Duration, by ...int64) *kubeletconfig.KubeletCo
 	c := &kubeletconfig.KubeletConfiguration{}
 	c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration = total, critical
 	for i := 0; i+1 < len(by); i += 2 {
-		c.ShutdownGracePeriodByPodPriority = append(c.ShutdownGracePeriodByPodPriority, kubeletconfig.ShutdownGracePeriodByPodPriority{Priority: int32(by[i]), ShutdownGracePeriodSeconds: by[i+1]})
+		c.ShutdownGracePeriodByPodPriority = append(c.ShutdownGracePeriodByPodPriority,
+			kubeletconfig.ShutdownGracePeriodByPodPriority{Priority: int32(by[i]), ShutdownGracePeriodSeconds: by[i+1]})
 	}
 	return c
 }
@@ -41,14 +42,16 @@ func TestSteps(t *testing.T) {
 }
 
 func testPod(name string, priority int32, grace int64) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
 }
 
 func TestPlan(t *testing.T) {
 	done := testPod("done", 0, 30)
 	done.Status.Phase = v1.PodSucceeded
 	bare := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
-	pods := []*v1.Pod{testPod("mid", 10000, 30), testPod("below", -5, 30), testPod("low", 9999, 5), testPod("top", 2000001000, 600), done, bare}
+	pods := []*v1.Pod{testPod("mid", 10000, 30), testPod("below", -5, 30), testPod("low", 9999, 5),
+		testPod("top", 2000001000, 600), done, bare}
 	var lines []string
 	for _, g := range Plan(Steps(config(0, 0, 100000, 10, 0, 60, 10000, 180, 50000, 7)), pods) {
 		line := fmt.Sprintf("%d/%s:", g.Priority, g.Period)
@@ -70,13 +73,15 @@ func TestEveryLivingPodHasOneTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config(0, 0)
 		for i := range rapid.IntRange(1, 5).Draw(t, "steps") {
-			c.ShutdownGracePeriodByPodPriority = append(c.ShutdownGracePeriodByPodPriority, kubeletconfig.ShutdownGracePeriodByPodPriority{
-				Priority: rapid.Int32Range(-100, 100).Draw(t, "priority"), ShutdownGracePeriodSeconds: int64(i),
-			})
+			c.ShutdownGracePeriodByPodPriority = append(c.ShutdownGracePeriodByPodPriority,
+				kubeletconfig.ShutdownGracePeriodByPodPriority{
+					Priority: rapid.Int32Range(-100, 100).Draw(t, "priority"), ShutdownGracePeriodSeconds: int64(i),
+				})
 		}
 		var pods []*v1.Pod
 		for i := range rapid.IntRange(0, 20).Draw(t, "pods") {
-			pods = append(pods, testPod(fmt.Sprint(i), rapid.Int32Range(-200, 200).Draw(t, "of"), rapid.Int64Range(0, 10).Draw(t, "grace")))
+			pods = append(pods, testPod(fmt.Sprint(i), rapid.Int32Range(-200, 200).Draw(t, "of"),
+				rapid.Int64Range(0, 10).Draw(t, "grace")))
 		}
 		seen := map[string]bool{}
 		last, highest := int32(-1000), int32(-1000)

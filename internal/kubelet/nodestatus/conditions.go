@@ -12,12 +12,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// runtimeGrace is how long the runtime may fail to answer before the node stops being Ready (upstream: maxWaitForContainerRuntime).
+// runtimeGrace is how long the runtime may fail to answer before the node stops being Ready
+// (upstream: maxWaitForContainerRuntime).
 const runtimeGrace = 30 * time.Second
 
 // Health is what Ready depends on.
 type Health struct {
-	UnansweredSince time.Time                      // when the runtime was first asked of those times in a row that it did not answer; zero: it answered
+	// when the runtime was first asked of those times in a row that it did not answer; zero: it
+	// answered
+	UnansweredSince time.Time
 	Runtime         []*runtimeapi.RuntimeCondition // of its last answer; none: it never answered
 	Others          []error                        // main loop, container manager, …
 }
@@ -60,7 +63,8 @@ func conditionText(c *runtimeapi.RuntimeCondition) string {
 func setReady(s *v1.NodeStatus, f Facts) {
 	problems := f.Health.notReadyErrors(f.Now)
 	var missing []string
-	for _, r := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods, v1.ResourceEphemeralStorage} {
+	for _, r := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods,
+		v1.ResourceEphemeralStorage} {
 		if _, ok := s.Capacity[r]; !ok {
 			missing = append(missing, string(r))
 		}
@@ -68,7 +72,8 @@ func setReady(s *v1.NodeStatus, f Facts) {
 	if len(missing) > 0 {
 		problems = append(problems, fmt.Errorf("missing node capacity for resources: %s", strings.Join(missing, ", ")))
 	}
-	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
+	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady",
+		Message: "kubelet is posting ready status"}
 	if len(problems) > 0 {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", utilerrors.NewAggregate(problems).Error()
 	}
@@ -108,14 +113,16 @@ type pressure struct {
 }
 
 func setPressure(s *v1.NodeStatus, now time.Time, underPressure bool, p pressure) {
-	c := v1.NodeCondition{Type: p.kind, Status: v1.ConditionFalse, Reason: p.whenFalse.reason, Message: p.whenFalse.message}
+	c := v1.NodeCondition{Type: p.kind, Status: v1.ConditionFalse, Reason: p.whenFalse.reason,
+		Message: p.whenFalse.message}
 	if underPressure {
 		c.Status, c.Reason, c.Message = v1.ConditionTrue, p.whenTrue.reason, p.whenTrue.message
 	}
 	setCondition(s, now, c)
 }
 
-// setCondition puts c in, with the heartbeat of now and the transition of its last change of status.
+// setCondition puts c in, with the heartbeat of now and the transition of its last change of
+// status.
 func setCondition(s *v1.NodeStatus, now time.Time, c v1.NodeCondition) {
 	t := metav1.NewTime(now)
 	c.LastHeartbeatTime, c.LastTransitionTime = t, t

@@ -7,7 +7,8 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 )
 
-// features are what this kubelet does of the features that nodes declare (KEP-5328); no gate turns them off. Every other one is false because it does not do it.
+// features are what this kubelet does of the features that nodes declare (KEP-5328); no gate turns
+// them off. Every other one is false because it does not do it.
 func features() types.FeatureGateMap {
 	return types.FeatureGateMap{
 		"RestartAllContainersOnContainerExits":    true, // podplan/restartall.go
@@ -16,7 +17,8 @@ func features() types.FeatureGateMap {
 	}
 }
 
-// Declared are the features that a kubelet of the release declares, sorted, as long as the release has to know of them.
+// Declared are the features that a kubelet of the release declares, sorted, as long as the release
+// has to know of them.
 func Declared(release string) []string {
 	v, err := version.ParseGeneric(release)
 	if err != nil {

@@ -19,20 +19,24 @@ func TestDeclaredFeatures(t *testing.T) {
 		defer stop()
 		<-w.r.Ready()
 		got := w.node().Status.DeclaredFeatures
-		if !slices.IsSorted(got) || !slices.Contains(got, "RestartAllContainersOnContainerExits") || slices.Contains(got, "DRANodeAllocatableResources") {
+		if !slices.IsSorted(got) || !slices.Contains(got, "RestartAllContainersOnContainerExits") ||
+			slices.Contains(got, "DRANodeAllocatableResources") {
 			t.Errorf("declared: %v", got)
 		}
 	})
 }
 
-// An external cloud provider finds a tainted node with the address it was given; what the provider then says stays.
+// An external cloud provider finds a tainted node with the address it was given; what the provider
+// then says stays.
 func TestExternalCloudProvider(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		w.o.Identity.External = true
 		stop := w.start()
 		<-w.r.Ready()
 		n := w.node()
-		if len(n.Spec.Taints) != 1 || n.Spec.Taints[0] != (v1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: v1.TaintEffectNoSchedule}) {
+		if len(n.Spec.Taints) != 1 ||
+			n.Spec.Taints[0] != (v1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true",
+				Effect: v1.TaintEffectNoSchedule}) {
 			t.Errorf("taints %v", n.Spec.Taints)
 		}
 		if ip := n.Annotations["alpha.kubernetes.io/provided-node-ip"]; ip != "192.0.2.7" {
@@ -42,7 +46,8 @@ func TestExternalCloudProvider(t *testing.T) {
 			t.Errorf("addresses before the provider came: %v", a)
 		}
 		n.Spec.Taints = nil
-		n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}, {Type: v1.NodeExternalIP, Address: "198.51.100.1"}}
+		n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"},
+			{Type: v1.NodeExternalIP, Address: "198.51.100.1"}}
 		if _, err := w.api.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +57,8 @@ func TestExternalCloudProvider(t *testing.T) {
 		defer stop()
 		<-w.r.Ready()
 		time.Sleep(6 * time.Minute)
-		if n = w.node(); len(n.Spec.Taints) != 0 || len(n.Status.Addresses) != 2 || n.Status.Addresses[1].Address != "198.51.100.1" {
+		if n = w.node(); len(n.Spec.Taints) != 0 || len(n.Status.Addresses) != 2 ||
+			n.Status.Addresses[1].Address != "198.51.100.1" {
 			t.Errorf("taints %v, addresses %v", n.Spec.Taints, n.Status.Addresses)
 		}
 	})
@@ -86,8 +92,10 @@ func TestPressuresAreSeparate(t *testing.T) {
 		p    nodestatus.Pressure
 		want string
 	}{
-		{nodestatus.Pressure{}, ""}, {nodestatus.Pressure{Memory: true}, "MemoryPressure"}, {nodestatus.Pressure{Disk: true}, "DiskPressure"},
-		{nodestatus.Pressure{PID: true}, "PIDPressure"}, {nodestatus.Pressure{Memory: true, Disk: true, PID: true}, "MemoryPressure DiskPressure PIDPressure"},
+		{nodestatus.Pressure{}, ""}, {nodestatus.Pressure{Memory: true}, "MemoryPressure"},
+		{nodestatus.Pressure{Disk: true}, "DiskPressure"},
+		{nodestatus.Pressure{PID: true}, "PIDPressure"}, {nodestatus.Pressure{Memory: true, Disk: true, PID: true},
+			"MemoryPressure DiskPressure PIDPressure"},
 	} {
 		var on []string
 		for _, c := range nodestatus.Apply(v1.NodeStatus{}, nodestatus.Facts{Now: now, Pressure: tc.p}).Conditions {

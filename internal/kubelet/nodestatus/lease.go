@@ -11,7 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// renewLeaseLoop renews the node's Lease at a quarter of its duration; its absence is what makes others call the node unknown.
+// renewLeaseLoop renews the node's Lease at a quarter of its duration; its absence is what makes
+// others call the node unknown.
 func (r *Reporter) renewLeaseLoop(ctx context.Context) {
 	var lease *coordination.Lease
 	every := r.opts.Timing.LeaseDuration / 4
@@ -27,7 +28,8 @@ func (r *Reporter) renewLeaseLoop(ctx context.Context) {
 			lease = nil // read it again
 			pause = min(every, time.Second)
 			if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Failed to renew node lease, will retry", "node", r.opts.Identity.Name, "interval", pause)
+				klog.FromContext(ctx).Error(err, "Failed to renew node lease, will retry", "node", r.opts.Identity.Name,
+					"interval", pause)
 			}
 		}
 		t := time.NewTimer(pause)
@@ -39,7 +41,8 @@ func (r *Reporter) renewLeaseLoop(ctx context.Context) {
 	}
 }
 
-// renew writes the lease once. Without an earlier one it reads or makes it; nil without error means that there is no Node to own it yet.
+// renew writes the lease once. Without an earlier one it reads or makes it; nil without error means
+// that there is no Node to own it yet.
 func (r *Reporter) renew(ctx context.Context, last *coordination.Lease) (*coordination.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timing.LeaseDuration/4)
 	defer cancel()

@@ -46,17 +46,20 @@ func newNode(o Options) *v1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: o.Identity.Name, Labels: ownLabels(o), Annotations: map[string]string{attachDetachAnnotation: "true"},
 		},
-		Spec: v1.NodeSpec{Unschedulable: o.Identity.Unschedulable, ProviderID: o.Identity.ProviderID, Taints: o.Identity.Taints, PodCIDRs: o.Identity.PodCIDRs},
+		Spec: v1.NodeSpec{Unschedulable: o.Identity.Unschedulable, ProviderID: o.Identity.ProviderID,
+			Taints: o.Identity.Taints, PodCIDRs: o.Identity.PodCIDRs},
 	}
 	if len(n.Spec.PodCIDRs) > 0 {
 		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
 	}
 	if o.Identity.External && !hasTaint(n.Spec.Taints, cloudTaint) {
-		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
+		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...),
+			v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
 	}
 	annotateProvidedIP(n, o)
 	if o.Identity.Unschedulable && !hasTaint(n.Spec.Taints, v1.TaintNodeUnschedulable) {
-		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...),
+			v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 	}
 	return n
 }
@@ -70,8 +73,8 @@ func hasTaint(list []v1.Taint, key string) bool {
 	return false
 }
 
-// reconcile returns the node a restarted kubelet finds, with its own labels and annotation made true again; taints and unschedulable are left alone,
-// as somebody may have changed them since.
+// reconcile returns the node a restarted kubelet finds, with its own labels and annotation made
+// true again; taints and unschedulable are left alone, as somebody may have changed them since.
 func reconcile(found *v1.Node, o Options) *v1.Node {
 	n := found.DeepCopy()
 	if n.Labels == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Machine is what the kernel and the system say of this machine; it does not change while the kubelet runs.
+// Machine is what the kernel and the system say of this machine; it does not change while the
+// kubelet runs.
 type Machine struct {
 	CPUs           int64            // logical processors online
 	MemoryBytes    uint64           // MemTotal
@@ -38,7 +39,9 @@ type Identity struct {
 	Unschedulable bool              // of --register-schedulable=false, at the first registration only
 	ProviderID    string
 	PodCIDRs      []string // put on at the first registration when nobody else allocates them
-	External      bool     // of --cloud-provider=external: somebody else gives addresses and takes the taint off that the first registration puts on
+	// of --cloud-provider=external: somebody else gives addresses and takes the taint off that the
+	// first registration puts on
+	External bool
 }
 
 // Pressure is what the node is short of.
@@ -55,7 +58,8 @@ type Sources struct {
 	Addresses   func(ctx context.Context) ([]v1.NodeAddress, error)
 	VolumesUsed func() (attached []v1.AttachedVolume, inUse []v1.UniqueVolumeName)
 
-	// Signs that make it worth while to ask the runtime before the next audit; a nil channel gives none.
+	// Signs that make it worth while to ask the runtime before the next audit; a nil channel gives
+	// none.
 	RuntimeSuspect <-chan struct{} // the runtime may not be as it was
 	ImagesChanged  <-chan struct{} // an image came or went
 }
@@ -65,7 +69,9 @@ type Timing struct {
 	StatusEvery   time.Duration // nodeStatusUpdateFrequency, 10 s: how often changes are looked for
 	ReportEvery   time.Duration // nodeStatusReportFrequency, 5 min: how often an unchanged status is posted
 	LeaseDuration time.Duration // nodeLeaseDurationSeconds, 40 s; renewed at a quarter of it
-	RuntimeEvery  time.Duration // 1 min: the audit; how often a runtime that is well and gives no sign is asked whether it and its network are ready, and for its images
+	// 1 min: the audit; how often a runtime that is well and gives no sign is asked whether it and
+	// its network are ready, and for its images
+	RuntimeEvery  time.Duration
 	NotReadyEvery time.Duration // 5 s: the same while it does not answer or says that it is not ready
 	StartEvery    time.Duration // 100 ms: the same until the node is Ready for the first time
 }
@@ -86,7 +92,8 @@ type Options struct {
 	Events         record.EventRecorder // nil tells nobody
 	Journal        journal.Sink         // nil writes nothing
 
-	// Started is told once a node that this kubelet registered is Ready: when it was first tried, when it was done, and now.
+	// Started is told once a node that this kubelet registered is Ready: when it was first tried,
+	// when it was done, and now.
 	Started func(attempt, registered, ready time.Time)
 }
 

@@ -68,7 +68,8 @@ func (r *Reporter) Ready() <-chan struct{} { return r.ready }
 // Node returns the node as last read or written, nil before it is registered.
 func (r *Reporter) Node() *v1.Node { return r.node.Load() }
 
-// Run registers the node, then keeps status and lease true until ctx ends. A server that is away is tried again; Run only returns with ctx.
+// Run registers the node, then keeps status and lease true until ctx ends. A server that is away is
+// tried again; Run only returns with ctx.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.started = time.Now()
 	r.event(v1.EventTypeNormal, "Starting", "Starting kubelet.")
@@ -83,7 +84,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// syncStatusLoop looks often until the node is Ready, then at the periods asked for, and whenever there is a sign.
+// syncStatusLoop looks often until the node is Ready, then at the periods asked for, and whenever
+// there is a sign.
 func (r *Reporter) syncStatusLoop(ctx context.Context) {
 	lastFull := r.lastPosted
 	written := "" // why the node was not Ready, as last written
@@ -101,7 +103,8 @@ func (r *Reporter) syncStatusLoop(ctx context.Context) {
 				written = why
 			} else if ctx.Err() == nil {
 				failed = true
-				klog.FromContext(ctx).Error(err, "Node status was not written; trying again", "node", r.opts.Identity.Name)
+				klog.FromContext(ctx).Error(err, "Node status was not written; trying again",
+					"node", r.opts.Identity.Name)
 			}
 			if due && !failed {
 				lastFull = now
@@ -111,7 +114,8 @@ func (r *Reporter) syncStatusLoop(ctx context.Context) {
 	}
 }
 
-// nextRuntimeCheck is when the runtime is asked how it is. One that is well says by signs when it is not; the audit asks one that hangs without a sign.
+// nextRuntimeCheck is when the runtime is asked how it is. One that is well says by signs when it
+// is not; the audit asks one that hangs without a sign.
 func (r *Reporter) nextRuntimeCheck() time.Time {
 	t := r.opts.Timing
 	switch {
@@ -128,7 +132,8 @@ func (r *Reporter) nextRuntimeCheck() time.Time {
 // suspectInterval keeps many signs in a row from becoming as many questions.
 const suspectInterval = time.Second
 
-// waitNext waits until something is to be done: the next round, sooner after one that failed; the next question to the runtime; a nudge; a sign.
+// waitNext waits until something is to be done: the next round, sooner after one that failed; the
+// next question to the runtime; a nudge; a sign.
 func (r *Reporter) waitNext(ctx context.Context, failed bool) {
 	pause := r.opts.Timing.StatusEvery
 	switch {
@@ -178,7 +183,8 @@ func (r *Reporter) notReadyReason() string {
 	return text
 }
 
-// checkRuntime reads the runtime's status; one that does not answer keeps its last answer for a while. Each answer makes the images be listed anew.
+// checkRuntime reads the runtime's status; one that does not answer keeps its last answer for a
+// while. Each answer makes the images be listed anew.
 func (r *Reporter) checkRuntime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -217,8 +223,10 @@ func (r *Reporter) health() Health {
 func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 	o := r.opts
 	f := Facts{
-		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
-		Resources: Resources{Allocatable: o.Sources.Allocatable}, Health: r.health(), Runtime: r.runtime.status, Version: r.runtime.version,
+		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort,
+		KubeletVersion: o.KubeletVersion,
+		Resources:      Resources{Allocatable: o.Sources.Allocatable}, Health: r.health(), Runtime: r.runtime.status,
+		Version:  r.runtime.version,
 		External: o.Identity.External,
 	}
 	var err error
@@ -241,7 +249,8 @@ func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 	return f, nil
 }
 
-// images are those of the last list, which is made anew after each answer of the runtime and when an image came or went.
+// images are those of the last list, which is made anew after each answer of the runtime and when
+// an image came or went.
 func (r *Reporter) images(ctx context.Context) []v1.ContainerImage {
 	r.runtime.stale = drain(r.opts.Sources.ImagesChanged) || r.runtime.stale
 	if !r.runtime.stale {
@@ -256,7 +265,8 @@ func (r *Reporter) images(ctx context.Context) []v1.ContainerImage {
 	return r.runtime.images
 }
 
-// addresses returns what was given, or the address of the interface with the default route; the host name comes last, as upstream has it.
+// addresses returns what was given, or the address of the interface with the default route; the
+// host name comes last, as upstream has it.
 func (r *Reporter) addresses(ctx context.Context) ([]v1.NodeAddress, error) {
 	list := r.opts.Identity.Addresses
 	if r.opts.Sources.Addresses != nil {
@@ -272,7 +282,8 @@ func (r *Reporter) addresses(ctx context.Context) ([]v1.NodeAddress, error) {
 		}
 		list = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip.String()}}
 	}
-	return append(append([]v1.NodeAddress(nil), list...), v1.NodeAddress{Type: v1.NodeHostName, Address: r.opts.Identity.Hostname}), nil
+	return append(append([]v1.NodeAddress(nil), list...),
+		v1.NodeAddress{Type: v1.NodeHostName, Address: r.opts.Identity.Hostname}), nil
 }
 
 func (r *Reporter) event(kind, reason, message string) {
@@ -280,7 +291,8 @@ func (r *Reporter) event(kind, reason, message string) {
 	r.opts.Events.Event(ref, kind, reason, message)
 }
 
-// reportChanges says once what changed between two written statuses: the journal gets every condition, events those upstream has.
+// reportChanges says once what changed between two written statuses: the journal gets every
+// condition, events those upstream has.
 func (r *Reporter) reportChanges(before, after v1.NodeStatus) {
 	old := map[v1.NodeConditionType]v1.NodeCondition{}
 	for _, c := range before.Conditions {
@@ -292,13 +304,15 @@ func (r *Reporter) reportChanges(before, after v1.NodeStatus) {
 			continue
 		}
 		r.opts.Journal.Put(journal.Ref{Kind: "Node", Name: r.opts.Identity.Name},
-			journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+			journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason,
+				Message: c.Message})
 		if name := eventFor(c); name != "" && (known || c.Type != v1.NodeReady || c.Status == v1.ConditionTrue) {
 			r.event(v1.EventTypeNormal, name, fmt.Sprintf("Node %s status is now: %s", r.opts.Identity.Name, name))
 		}
 	}
 	if b := before.NodeInfo.BootID; b != "" && b != after.NodeInfo.BootID {
-		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.Identity.Name, after.NodeInfo.BootID))
+		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s",
+			r.opts.Identity.Name, after.NodeInfo.BootID))
 	}
 }
 

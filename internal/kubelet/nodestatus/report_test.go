@@ -43,7 +43,8 @@ type testNode struct {
 func runTest(t *testing.T, test func(w *testNode)) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true, Images: []crifake.Image{
-			{Names: []string{"registry.example/small:1"}, Size: 10}, {Names: []string{"registry.example/big:1", "registry.example/big:2"}, Size: 1000},
+			{Names: []string{"registry.example/small:1"}, Size: 10},
+			{Names: []string{"registry.example/big:1", "registry.example/big:2"}, Size: 1000},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -55,13 +56,17 @@ func runTest(t *testing.T, test func(w *testNode)) {
 		w := &testNode{T: t, api: fake.NewClientset(), runtime: f, cri: c, events: record.NewFakeRecorder(100)}
 		w.o = nodestatus.Options{
 			Client: w.api, Register: true, Events: w.events,
-			Identity: nodestatus.Identity{Name: "node-1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}}, Labels: map[string]string{"zone": "a"}},
+			Identity: nodestatus.Identity{Name: "node-1",
+				Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}},
+				Labels:    map[string]string{"zone": "a"}},
 			Machine: nodestatus.Machine{
-				CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30, HugePages: map[string]int64{"2Mi": 0}, MachineID: "m", BootID: "boot-1",
+				CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30, HugePages: map[string]int64{"2Mi": 0},
+				MachineID: "m", BootID: "boot-1",
 				KernelVersion: "6.1", OSImage: "Debian", Architecture: "amd64",
 			},
 			Sources: nodestatus.Sources{
-				Runtime: c.Runtime(), Images: c.Images(), RuntimeSuspect: c.Signals().RuntimeSuspect, ImagesChanged: c.Signals().ImagesChanged,
+				Runtime: c.Runtime(), Images: c.Images(), RuntimeSuspect: c.Signals().RuntimeSuspect,
+				ImagesChanged: c.Signals().ImagesChanged,
 				Allocatable: func(capacity v1.ResourceList) v1.ResourceList {
 					capacity[v1.ResourceMemory] = resource.MustParse("3Gi")
 					return capacity
@@ -148,7 +153,8 @@ func TestRegistration(t *testing.T) {
 		}
 		n := w.node()
 		for k, v := range map[string]string{
-			"kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "zone": "a",
+			"kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+			"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "zone": "a",
 		} {
 			if n.Labels[k] != v {
 				t.Errorf("label %s is %q, want %q", k, n.Labels[k], v)
@@ -158,7 +164,8 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("taints %v", n.Spec.Taints)
 		}
 		s := n.Status
-		for name, want := range map[v1.ResourceName]string{"cpu": "2", "memory": "4Gi", "pods": "110", "ephemeral-storage": "100Gi", "hugepages-2Mi": "0"} {
+		for name, want := range map[v1.ResourceName]string{"cpu": "2", "memory": "4Gi", "pods": "110",
+			"ephemeral-storage": "100Gi", "hugepages-2Mi": "0"} {
 			if q := s.Capacity[name]; q.String() != want {
 				t.Errorf("capacity of %s is %s, want %s", name, q.String(), want)
 			}
@@ -166,16 +173,19 @@ func TestRegistration(t *testing.T) {
 		if q := s.Allocatable[v1.ResourceMemory]; q.String() != "3Gi" {
 			t.Errorf("allocatable memory %s", q.String())
 		}
-		if got := s.Addresses; len(got) != 2 || got[0].Address != "192.0.2.7" || got[1].Type != v1.NodeHostName || got[1].Address != "node-1" {
+		if got := s.Addresses; len(got) != 2 || got[0].Address != "192.0.2.7" || got[1].Type != v1.NodeHostName ||
+			got[1].Address != "node-1" {
 			t.Errorf("addresses %v", got)
 		}
-		if s.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2-fake" || s.NodeInfo.KubeletVersion != "v1.37.2" || s.NodeInfo.OperatingSystem != "linux" {
+		if s.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2-fake" || s.NodeInfo.KubeletVersion != "v1.37.2" ||
+			s.NodeInfo.OperatingSystem != "linux" {
 			t.Errorf("info %+v", s.NodeInfo)
 		}
 		if s.DaemonEndpoints.KubeletEndpoint.Port != 10250 {
 			t.Errorf("port %d", s.DaemonEndpoints.KubeletEndpoint.Port)
 		}
-		if len(s.Images) != 2 || !slices.Equal(s.Images[0].Names, []string{"registry.example/big:1", "registry.example/big:2"}) {
+		if len(s.Images) != 2 || !slices.Equal(s.Images[0].Names,
+			[]string{"registry.example/big:1", "registry.example/big:2"}) {
 			t.Errorf("images %v", s.Images)
 		}
 		if len(s.RuntimeHandlers) != 2 || s.Features == nil || !*s.Features.SupplementalGroupsPolicy {
@@ -194,7 +204,9 @@ func TestRegistration(t *testing.T) {
 		}
 		synctest.Wait()
 		events := drainEvents(w.events)
-		for _, want := range []string{"Normal Starting Starting kubelet.", "Normal NodeReady Node node-1 status is now: NodeReady", "Normal NodeHasSufficientMemory Node node-1 status is now: NodeHasSufficientMemory"} {
+		for _, want := range []string{"Normal Starting Starting kubelet.",
+			"Normal NodeReady Node node-1 status is now: NodeReady",
+			"Normal NodeHasSufficientMemory Node node-1 status is now: NodeHasSufficientMemory"} {
 			if !slices.Contains(events, want) {
 				t.Errorf("no event %q in %q", want, events)
 			}
@@ -219,10 +231,12 @@ func TestRegisterNodeFalseMakesNone(t *testing.T) {
 		w.o.Register = false
 		defer w.start()()
 		time.Sleep(time.Minute)
-		if _, err := w.api.CoreV1().Nodes().Get(w.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := w.api.CoreV1().Nodes().Get(w.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(
+			err) {
 			t.Errorf("a node was made: %v", err)
 		}
-		if _, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a lease was made: %v", err)
 		}
 	})
@@ -240,7 +254,8 @@ func TestLeaseIsRenewed(t *testing.T) {
 			t.Errorf("renew time moved by %s in 35 s", moved)
 		}
 		l, _ := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1", metav1.GetOptions{})
-		if *l.Spec.HolderIdentity != "node-1" || *l.Spec.LeaseDurationSeconds != 40 || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != "node-1" {
+		if *l.Spec.HolderIdentity != "node-1" || *l.Spec.LeaseDurationSeconds != 40 || len(l.OwnerReferences) != 1 ||
+			l.OwnerReferences[0].Name != "node-1" {
 			t.Errorf("lease %+v", l)
 		}
 		stop()
@@ -273,11 +288,13 @@ func TestUnchangedStatusIsPostedRarely(t *testing.T) {
 
 func TestNetworkNotReady(t *testing.T) {
 	runTest(t, func(w *testNode) {
-		w.runtime.SetNetworkReady(false, "NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized")
+		w.runtime.SetNetworkReady(false, "NetworkPluginNotReady",
+			"Network plugin returns error: cni plugin not initialized")
 		defer w.start()()
 		time.Sleep(5 * time.Second)
 		c := w.condition(v1.NodeReady)
-		const want = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+		const want = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady " +
+			"message:Network plugin returns error: cni plugin not initialized"
 		if c.Status != v1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != want {
 			t.Errorf("%+v", c)
 		}
@@ -322,7 +339,8 @@ func TestRuntimeDown(t *testing.T) {
 			t.Errorf("not Ready again: %s", c.Message)
 		}
 		synctest.Wait()
-		if events := drainEvents(w.events); !slices.Contains(events, "Normal NodeNotReady Node node-1 status is now: NodeNotReady") {
+		if events := drainEvents(w.events); !slices.Contains(events,
+			"Normal NodeNotReady Node node-1 status is now: NodeNotReady") {
 			t.Errorf("events %q", events)
 		}
 	})
@@ -365,7 +383,8 @@ func TestHungRuntime(t *testing.T) {
 					t.Errorf("NotReady before half a minute was over: %s", c.Message)
 				}
 				time.Sleep(c.within - 29*time.Second)
-				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || c.Message != "container runtime is down" {
+				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse ||
+					c.Message != "container runtime is down" {
 					t.Errorf("%+v", c)
 				}
 				w.runtime.Fault("Status", "")         //nolint:errcheck // an empty fault is a fault
@@ -388,19 +407,23 @@ func (w *testNode) hang(methods ...string) {
 	}
 }
 
-// A network that goes is told by the first sandbox that cannot be made, and one that comes back is seen soon.
+// A network that goes is told by the first sandbox that cannot be made, and one that comes back is
+// seen soon.
 func TestNetworkLost(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(20 * time.Second)
 		w.runtime.SetNetworkReady(false, "NetworkPluginNotReady", "no network config found in /etc/cni/net.d")
-		_, err := w.cri.Runtime().RunPodSandbox(w.Context(), &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default", Uid: "a"}}, "no such handler")
+		_, err := w.cri.Runtime().RunPodSandbox(w.Context(),
+			&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default",
+				Uid: "a"}}, "no such handler")
 		if err == nil {
 			t.Fatal("the sandbox was made")
 		}
 		time.Sleep(time.Second)
-		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || !strings.Contains(c.Message, "NetworkPluginNotReady") {
+		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || !strings.Contains(c.Message,
+			"NetworkPluginNotReady") {
 			t.Errorf("%+v", c)
 		}
 		w.runtime.SetNetworkReady(true, "", "")
@@ -411,23 +434,27 @@ func TestNetworkLost(t *testing.T) {
 	})
 }
 
-// Images that the kubelet brings or removes are in the status at the next round, others after the audit.
+// Images that the kubelet brings or removes are in the status at the next round, others after the
+// audit.
 func TestImagesInTheStatus(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		defer w.start()()
 		<-w.r.Ready()
 		time.Sleep(2 * time.Second)
 		has := func(name string) bool {
-			return slices.ContainsFunc(w.node().Status.Images, func(i v1.ContainerImage) bool { return slices.Contains(i.Names, name) })
+			return slices.ContainsFunc(w.node().Status.Images,
+				func(i v1.ContainerImage) bool { return slices.Contains(i.Names, name) })
 		}
-		if _, err := w.cri.Images().PullImage(w.Context(), &runtimeapi.ImageSpec{Image: "registry.example/pulled:1"}, nil, nil); err != nil {
+		if _, err := w.cri.Images().PullImage(w.Context(), &runtimeapi.ImageSpec{Image: "registry.example/pulled:1"},
+			nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(11 * time.Second)
 		if !has("registry.example/pulled:1") {
 			t.Error("a pulled image is not in the status")
 		}
-		if err := w.cri.Images().RemoveImage(w.Context(), &runtimeapi.ImageSpec{Image: "registry.example/small:1"}); err != nil {
+		if err := w.cri.Images().RemoveImage(w.Context(),
+			&runtimeapi.ImageSpec{Image: "registry.example/small:1"}); err != nil {
 			t.Fatal(err)
 		}
 		w.runtime.AddImage(crifake.Image{Names: []string{"registry.example/imported:1"}})
@@ -452,7 +479,8 @@ func TestPressureIsPostedAtOnce(t *testing.T) {
 		w.mu.Unlock()
 		w.r.Trigger()
 		time.Sleep(time.Millisecond)
-		if c := w.condition(v1.NodeMemoryPressure); c.Status != v1.ConditionTrue || c.Reason != "KubeletHasInsufficientMemory" {
+		if c := w.condition(v1.NodeMemoryPressure); c.Status != v1.ConditionTrue ||
+			c.Reason != "KubeletHasInsufficientMemory" {
 			t.Errorf("%+v", c)
 		}
 		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || c.Message != "PLEG is not healthy" {
@@ -464,12 +492,15 @@ func TestPressureIsPostedAtOnce(t *testing.T) {
 func TestRestartReconciles(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		_, err := w.api.CoreV1().Nodes().Create(w.Context(), &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "old", Labels: map[string]string{"by": "admin", "zone": "b"}},
-			Spec:       v1.NodeSpec{Unschedulable: true, Taints: []v1.Taint{{Key: "kept", Effect: v1.TaintEffectNoExecute}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "old",
+				Labels: map[string]string{"by": "admin", "zone": "b"}},
+			Spec: v1.NodeSpec{Unschedulable: true, Taints: []v1.Taint{{Key: "kept", Effect: v1.TaintEffectNoExecute}}},
 			Status: v1.NodeStatus{
-				NodeInfo: v1.NodeSystemInfo{BootID: "boot-0"},
-				Capacity: v1.ResourceList{"example.com/widget": resource.MustParse("3")}, Allocatable: v1.ResourceList{"example.com/widget": resource.MustParse("3")},
-				Conditions: []v1.NodeCondition{{Type: "NetworkUnavailable", Status: v1.ConditionFalse, Reason: "RouteCreated"}, {Type: v1.NodeReady, Status: v1.ConditionUnknown}},
+				NodeInfo:    v1.NodeSystemInfo{BootID: "boot-0"},
+				Capacity:    v1.ResourceList{"example.com/widget": resource.MustParse("3")},
+				Allocatable: v1.ResourceList{"example.com/widget": resource.MustParse("3")},
+				Conditions: []v1.NodeCondition{{Type: "NetworkUnavailable", Status: v1.ConditionFalse,
+					Reason: "RouteCreated"}, {Type: v1.NodeReady, Status: v1.ConditionUnknown}},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -479,7 +510,8 @@ func TestRestartReconciles(t *testing.T) {
 		defer w.start()()
 		<-w.r.Ready()
 		n := w.node()
-		if n.UID != "old" || n.Labels["by"] != "admin" || n.Labels["zone"] != "a" || n.Labels["kubernetes.io/hostname"] != "node-1" {
+		if n.UID != "old" || n.Labels["by"] != "admin" || n.Labels["zone"] != "a" ||
+			n.Labels["kubernetes.io/hostname"] != "node-1" {
 			t.Errorf("uid %s labels %v", n.UID, n.Labels)
 		}
 		if !n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "kept" {
@@ -492,7 +524,8 @@ func TestRestartReconciles(t *testing.T) {
 			t.Error("a condition of somebody else is lost")
 		}
 		synctest.Wait()
-		if events := drainEvents(w.events); !slices.Contains(events, "Warning Rebooted Node node-1 has been rebooted, boot id: boot-1") {
+		if events := drainEvents(w.events); !slices.Contains(events,
+			"Warning Rebooted Node node-1 has been rebooted, boot id: boot-1") {
 			t.Errorf("events %q", events)
 		}
 	})

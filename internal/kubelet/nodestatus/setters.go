@@ -46,7 +46,8 @@ type Volumes struct {
 // A Setter makes one part of the status true.
 type Setter func(*v1.NodeStatus, Facts)
 
-// Setters are all of them, in the order they run; capacity comes before what is computed from it, Ready after what it looks at.
+// Setters are all of them, in the order they run; capacity comes before what is computed from it,
+// Ready after what it looks at.
 func Setters() []Setter {
 	return []Setter{
 		setAddresses, setCapacity, setInfo, setEndpoints, setImages, setRuntimeHandlers, setFeatures, setVolumes,
@@ -78,7 +79,8 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 		v1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
 	}
 	if f.Machine.EphemeralBytes > 0 {
-		capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(f.Machine.EphemeralBytes), resource.BinarySI)
+		capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(f.Machine.EphemeralBytes),
+			resource.BinarySI)
 	}
 	for size, bytes := range f.Machine.HugePages {
 		capacity[v1.ResourceName(v1.ResourceHugePagesPrefix+size)] = *resource.NewQuantity(bytes, resource.BinarySI)
@@ -93,7 +95,8 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 	for name, q := range f.Resources.ExtraAllocable {
 		allocatable[name] = q
 	}
-	// An extended resource somebody else patched into the status stays, with what is allocatable of it; one whose plugin is gone is 0 there already.
+	// An extended resource somebody else patched into the status stays, with what is allocatable of
+	// it; one whose plugin is gone is 0 there already.
 	for name, q := range s.Capacity {
 		if _, native := capacity[name]; !native && isExtendedResource(name) {
 			capacity[name] = q
@@ -106,7 +109,8 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 	s.Capacity, s.Allocatable = capacity, allocatable
 }
 
-// isExtendedResource says that a resource is an extended one: it has a domain that is not Kubernetes' own.
+// isExtendedResource says that a resource is an extended one: it has a domain that is not
+// Kubernetes' own.
 func isExtendedResource(name v1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
@@ -114,8 +118,10 @@ func isExtendedResource(name v1.ResourceName) bool {
 
 func setInfo(s *v1.NodeStatus, f Facts) {
 	s.NodeInfo = v1.NodeSystemInfo{
-		MachineID: f.Machine.MachineID, SystemUUID: f.Machine.SystemUUID, BootID: f.Machine.BootID, KernelVersion: f.Machine.KernelVersion,
-		OSImage: f.Machine.OSImage, KubeletVersion: f.KubeletVersion, OperatingSystem: "linux", Architecture: f.Machine.Architecture,
+		MachineID: f.Machine.MachineID, SystemUUID: f.Machine.SystemUUID, BootID: f.Machine.BootID,
+		KernelVersion: f.Machine.KernelVersion,
+		OSImage:       f.Machine.OSImage, KubeletVersion: f.KubeletVersion, OperatingSystem: "linux",
+		Architecture:            f.Machine.Architecture,
 		ContainerRuntimeVersion: s.NodeInfo.ContainerRuntimeVersion,
 	}
 	if f.Machine.SwapBytes > 0 {
@@ -123,7 +129,8 @@ func setInfo(s *v1.NodeStatus, f Facts) {
 		s.NodeInfo.Swap = &v1.NodeSwapStatus{Capacity: &swap}
 	}
 	if f.Version != nil {
-		s.NodeInfo.ContainerRuntimeVersion = fmt.Sprintf("%s://%s", f.Version.RuntimeName, plainVersion(f.Version.RuntimeVersion))
+		s.NodeInfo.ContainerRuntimeVersion = fmt.Sprintf("%s://%s", f.Version.RuntimeName,
+			plainVersion(f.Version.RuntimeVersion))
 	}
 }
 
@@ -143,7 +150,8 @@ func setImages(s *v1.NodeStatus, f Facts) { s.Images = f.Images }
 
 const maxImageNames = 5 // of one image, as upstream
 
-// imageList turns the runtime's list into the status' one: biggest first, at most limit (negative: all).
+// imageList turns the runtime's list into the status' one: biggest first, at most limit (negative:
+// all).
 func imageList(list []*runtimeapi.Image, limit int) []v1.ContainerImage {
 	sort.Slice(list, func(a, b int) bool {
 		if list[a].Size != list[b].Size {
@@ -173,7 +181,8 @@ func setRuntimeHandlers(s *v1.NodeStatus, f Facts) {
 	for _, h := range f.Runtime.RuntimeHandlers {
 		rro, userns := h.GetFeatures().GetRecursiveReadOnlyMounts(), h.GetFeatures().GetUserNamespaces()
 		s.RuntimeHandlers = append(s.RuntimeHandlers, v1.NodeRuntimeHandler{
-			Name: h.Name, Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &rro, UserNamespaces: &userns},
+			Name: h.Name, Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &rro,
+				UserNamespaces: &userns},
 		})
 	}
 	sort.Slice(s.RuntimeHandlers, func(a, b int) bool { return s.RuntimeHandlers[a].Name < s.RuntimeHandlers[b].Name })

@@ -18,7 +18,8 @@ import (
 
 func uid(s string) types.UID { return types.UID(s) }
 
-// register makes the Node object, or reconciles the one that is there; it tries until it succeeds or ctx ends.
+// register makes the Node object, or reconciles the one that is there; it tries until it succeeds
+// or ctx ends.
 func (r *Reporter) register(ctx context.Context) {
 	if !r.opts.Register {
 		return
@@ -96,7 +97,8 @@ func twoWayPatch(from, to *v1.Node) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(a, b, v1.Node{})
 }
 
-// update writes the status when it changed or was not written for long. It reads the node first: others write parts of its status too.
+// update writes the status when it changed or was not written for long. It reads the node first:
+// others write parts of its status too.
 func (r *Reporter) update(ctx context.Context) error {
 	const tries = 5
 	var errs []error
@@ -131,7 +133,8 @@ func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
 	}
 	node := old.DeepCopy()
 	node.Status = Apply(old.Status, facts)
-	if r.lastPosted.IsZero() || changed(old.Status, node.Status) || facts.Now.Sub(r.lastPosted) >= r.opts.Timing.ReportEvery {
+	if r.lastPosted.IsZero() || changed(old.Status, node.Status) ||
+		facts.Now.Sub(r.lastPosted) >= r.opts.Timing.ReportEvery {
 		written, _, err := nodeutil.PatchNodeStatus(r.opts.Client.CoreV1(), types.NodeName(node.Name), old, node)
 		if err != nil {
 			return err
@@ -145,7 +148,8 @@ func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
 
 // older compares resource versions; what cannot be compared is not older.
 func older(a, b *v1.Node) bool {
-	return len(a.ResourceVersion) < len(b.ResourceVersion) || len(a.ResourceVersion) == len(b.ResourceVersion) && a.ResourceVersion < b.ResourceVersion
+	return len(a.ResourceVersion) < len(b.ResourceVersion) || len(a.ResourceVersion) == len(b.ResourceVersion) &&
+		a.ResourceVersion < b.ResourceVersion
 }
 
 // recordWrite keeps what the server answered and tells of it.
@@ -161,13 +165,15 @@ func (r *Reporter) recordWrite(before v1.NodeStatus, after *v1.Node) {
 	}
 }
 
-// LocalNode is this node as it would be registered now, for as long as the API cannot be asked. What cannot be read is left out.
+// LocalNode is this node as it would be registered now, for as long as the API cannot be asked.
+// What cannot be read is left out.
 func (r *Reporter) LocalNode(ctx context.Context) *v1.Node {
 	n := newNode(r.opts)
 	o := r.opts
 	f := Facts{
-		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
-		Resources: Resources{Allocatable: o.Sources.Allocatable},
+		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort,
+		KubeletVersion: o.KubeletVersion,
+		Resources:      Resources{Allocatable: o.Sources.Allocatable},
 	}
 	if list, err := r.addresses(ctx); err == nil {
 		f.Addresses = list

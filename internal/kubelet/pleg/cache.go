@@ -26,7 +26,8 @@ func (w *PLEG) GetPodStatus(ctx context.Context, uid types.UID) (podplan.Observe
 	var list []*runtimeapi.Container
 	both, one := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		if sandboxes, err = w.d.Runtime.ListPodSandbox(one, &runtimeapi.PodSandboxFilter{LabelSelector: labels}); err != nil {
+		if sandboxes, err = w.d.Runtime.ListPodSandbox(one, &runtimeapi.PodSandboxFilter{LabelSelector: labels}); err !=
+			nil {
 			return fmt.Errorf("list sandboxes of Pod %s: %w", uid, err)
 		}
 		return nil
@@ -98,7 +99,8 @@ func addresses(n *runtimeapi.PodSandboxNetworkStatus) []string {
 	return ips
 }
 
-// container reads one container, from memory where it cannot have changed; ok is false when it is gone.
+// container reads one container, from memory where it cannot have changed; ok is false when it is
+// gone.
 func (w *PLEG) container(ctx context.Context, c *runtimeapi.Container) (seen podplan.Container, ok bool, err error) {
 	w.mu.Lock()
 	if seen, ok = w.exited[c.Id]; !ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
@@ -188,7 +190,8 @@ func (w *PLEG) ListPods(ctx context.Context) ([]RuntimePod, error) {
 			return nil
 		}
 		if byUID[uid] == nil {
-			byUID[uid] = &RuntimePod{UID: uid, Namespace: labels[kubelettypes.KubernetesPodNamespaceLabel], Name: labels[kubelettypes.KubernetesPodNameLabel]}
+			byUID[uid] = &RuntimePod{UID: uid, Namespace: labels[kubelettypes.KubernetesPodNamespaceLabel],
+				Name: labels[kubelettypes.KubernetesPodNameLabel]}
 		}
 		return byUID[uid]
 	}
@@ -199,7 +202,8 @@ func (w *PLEG) ListPods(ctx context.Context) ([]RuntimePod, error) {
 	}
 	for _, c := range list {
 		if f := at(c.Labels); f != nil {
-			f.Containers = append(f.Containers, RuntimePodContainer{c.Labels[kubelettypes.KubernetesContainerNameLabel], c.Annotations})
+			f.Containers = append(f.Containers, RuntimePodContainer{c.Labels[kubelettypes.KubernetesContainerNameLabel],
+				c.Annotations})
 		}
 	}
 	out := make([]RuntimePod, 0, len(byUID))

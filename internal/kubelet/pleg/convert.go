@@ -18,11 +18,13 @@ func convert(s *runtimeapi.ContainerStatus, sandbox string) podplan.Container {
 		ID: s.Id, Name: s.Labels[kubelettypes.KubernetesContainerNameLabel], Sandbox: sandbox,
 		Attempt: attempt(s), State: stateOf(s.State),
 		Created: nanos(s.CreatedAt), Started: nanos(s.StartedAt), Finished: nanos(s.FinishedAt),
-		Image:       podplan.Image{Name: s.GetImage().GetImage(), Ref: s.ImageRef},
-		Annotations: podplan.Annotations{Hash: s.Annotations[podplan.HashAnnotation], CrashDelay: crashDelay(s.Annotations)},
-		Usage:       podplan.RuntimeUsage{User: user(s.User)},
+		Image: podplan.Image{Name: s.GetImage().GetImage(), Ref: s.ImageRef},
+		Annotations: podplan.Annotations{Hash: s.Annotations[podplan.HashAnnotation],
+			CrashDelay: crashDelay(s.Annotations)},
+		Usage: podplan.RuntimeUsage{User: user(s.User)},
 	}
-	if userImage := s.GetImage().GetUserSpecifiedImage(); userImage != "" && (c.Image.Name == "" || strings.HasPrefix(c.Image.Name, "sha256:")) {
+	if userImage := s.GetImage().GetUserSpecifiedImage(); userImage != "" &&
+		(c.Image.Name == "" || strings.HasPrefix(c.Image.Name, "sha256:")) {
 		c.Image.Name = userImage
 	}
 	if c.State == podplan.Exited {
@@ -67,5 +69,6 @@ func user(u *runtimeapi.ContainerUser) *v1.ContainerUser {
 	if l == nil {
 		return nil
 	}
-	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: l.Uid, GID: l.Gid, SupplementalGroups: l.SupplementalGroups}}
+	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: l.Uid, GID: l.Gid,
+		SupplementalGroups: l.SupplementalGroups}}
 }

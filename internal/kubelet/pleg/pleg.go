@@ -23,16 +23,19 @@ type Runtime interface {
 	PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error)
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 	ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
-	GetContainerEvents(ctx context.Context, ch chan *runtimeapi.ContainerEventResponse, established func(runtimeapi.RuntimeService_GetContainerEventsClient)) error
+	GetContainerEvents(ctx context.Context, ch chan *runtimeapi.ContainerEventResponse,
+		established func(runtimeapi.RuntimeService_GetContainerEventsClient)) error
 }
 
 // Deps is what a PLEG works with.
 type Deps struct {
-	Runtime      Runtime
-	Changed      func(types.UID) // something of this Pod may have changed; must not block
-	Started      func(types.UID) // something of this Pod was made or started, which whoever acts for it knows when the call returns; must not block; nil: Changed
-	AuditPeriod  time.Duration   // between slow lists while events work; 60 s when 0
-	RelistPeriod time.Duration   // between lists when the runtime has no events; 1 s when 0
+	Runtime Runtime
+	Changed func(types.UID) // something of this Pod may have changed; must not block
+	// something of this Pod was made or started, which whoever acts for it knows when the call
+	// returns; must not block; nil: Changed
+	Started      func(types.UID)
+	AuditPeriod  time.Duration // between slow lists while events work; 60 s when 0
+	RelistPeriod time.Duration // between lists when the runtime has no events; 1 s when 0
 
 	Relisted  func(now time.Time, took time.Duration) // told of each list that the runtime answered; nil: nobody counts
 	Connected func(error)                             // told of each try to follow events; nil: nobody counts
@@ -76,7 +79,8 @@ func New(d Deps) *PLEG {
 	}
 	return &PLEG{
 		d: d, relistRequested: make(chan struct{}, 1),
-		exited: map[string]podplan.Container{}, running: map[string]podplan.Container{}, ips: map[string][]string{}, records: map[types.UID]podRecord{},
+		exited: map[string]podplan.Container{}, running: map[string]podplan.Container{}, ips: map[string][]string{},
+		records: map[types.UID]podRecord{},
 	}
 }
 
@@ -91,12 +95,13 @@ func (w *PLEG) Run(ctx context.Context) error {
 	up := make(chan struct{}, 1)
 	follow := func() {
 		go func() {
-			broken <- w.d.Runtime.GetContainerEvents(ctx, events, func(runtimeapi.RuntimeService_GetContainerEventsClient) {
-				select {
-				case up <- struct{}{}:
-				default:
-				}
-			})
+			broken <- w.d.Runtime.GetContainerEvents(ctx, events,
+				func(runtimeapi.RuntimeService_GetContainerEventsClient) {
+					select {
+					case up <- struct{}{}:
+					default:
+					}
+				})
 		}()
 	}
 	follow()
@@ -143,8 +148,10 @@ func unimplemented(err error) bool {
 	return errors.As(err, &s) && s.GRPCStatus().Code() == codes.Unimplemented
 }
 
-// handleEvent passes an event on, unless all it says is what the last look saw. The event is a hint: the state is read by Look, so that late and replayed events do no
-// harm; and of two events about one Pod the one that was made later tells of both changes, so that nothing is missed by passing over one that is old.
+// handleEvent passes an event on, unless all it says is what the last look saw. The event is a
+// hint: the state is read by Look, so that late and replayed events do no harm; and of two events
+// about one Pod the one that was made later tells of both changes, so that nothing is missed by
+// passing over one that is old.
 func (w *PLEG) handleEvent(e *runtimeapi.ContainerEventResponse) {
 	s := e.GetPodSandboxStatus()
 	uid := types.UID(s.GetMetadata().GetUid())
@@ -163,14 +170,16 @@ func (w *PLEG) handleEvent(e *runtimeapi.ContainerEventResponse) {
 	w.mu.Unlock()
 	switch {
 	case s.GetId() != "" && m.fingerprint == eventFingerprint(e):
-	case e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+	case e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT,
+		e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
 		w.d.Started(uid)
 	default:
 		w.d.Changed(uid)
 	}
 }
 
-// relist compares all records with what was last seen of each Pod and tells of differences; audit counts them.
+// relist compares all records with what was last seen of each Pod and tells of differences; audit
+// counts them.
 func (w *PLEG) relist(ctx context.Context, audit bool) {
 	startedAt := time.Now()
 	found, err := w.fingerprints(ctx)

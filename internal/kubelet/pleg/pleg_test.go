@@ -35,7 +35,8 @@ type failingEvents struct {
 	events func(ctx context.Context) error
 }
 
-func (d failingEvents) GetContainerEvents(ctx context.Context, _ chan *runtimeapi.ContainerEventResponse, _ func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+func (d failingEvents) GetContainerEvents(ctx context.Context, _ chan *runtimeapi.ContainerEventResponse,
+	_ func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	return d.events(ctx)
 }
 
@@ -45,7 +46,8 @@ func begin(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.fake, err = crifake.Start(crifake.Options{Dir: dir, InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}}); err != nil {
+	if r.fake, err = crifake.Start(crifake.Options{Dir: dir, InMemory: true,
+		Images: []crifake.Image{{Names: []string{"busybox:1"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if r.cri, err = cri.Dial(t.Context(), cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()}); err != nil {
@@ -69,8 +71,10 @@ func (r *rig) notifications(uid types.UID) int {
 // pod makes a sandbox with one container that runs the script.
 func (r *rig) pod(t *testing.T, uid, script string) (sandbox, container string) {
 	t.Helper()
-	labels := map[string]string{"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "default"}
-	cfg := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: uid}, Labels: labels, LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
+	labels := map[string]string{"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.name": "p",
+		"io.kubernetes.pod.namespace": "default"}
+	cfg := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default",
+		Uid: uid}, Labels: labels, LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
 	sandbox, err := r.cri.Runtime().RunPodSandbox(t.Context(), cfg, "")
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +84,10 @@ func (r *rig) pod(t *testing.T, uid, script string) (sandbox, container string) 
 		own[k] = v
 	}
 	container, err = r.cri.Runtime().CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"}, Command: []string{"sh", "-c", script}, Labels: own, LogPath: "c.log",
-		Annotations: map[string]string{podplan.RestartCountAnnotation: "3", podplan.CrashDelayAnnotation: "40s", podplan.HashAnnotation: "abc"}, Linux: &runtimeapi.LinuxContainerConfig{},
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"},
+		Command: []string{"sh", "-c", script}, Labels: own, LogPath: "c.log",
+		Annotations: map[string]string{podplan.RestartCountAnnotation: "3", podplan.CrashDelayAnnotation: "40s",
+			podplan.HashAnnotation: "abc"}, Linux: &runtimeapi.LinuxContainerConfig{},
 	}, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +116,8 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 			t.Fatalf("%+v %v", o, err)
 		}
 		c := o.Latest("c")
-		if c == nil || c.State != podplan.Running || c.Attempt != 3 || c.Annotations.CrashDelay != 40*time.Second || c.Annotations.Hash != "abc" {
+		if c == nil || c.State != podplan.Running || c.Attempt != 3 || c.Annotations.CrashDelay != 40*time.Second ||
+			c.Annotations.Hash != "abc" {
 			t.Fatalf("%+v", c)
 		}
 		before := r.notifications("u1")
@@ -119,7 +126,8 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 		if r.notifications("u1") == before {
 			t.Error("nobody was told of the end")
 		}
-		if o, _ = r.w.GetPodStatus(t.Context(), "u1"); o.Latest("c").State != podplan.Exited || o.Latest("c").Exit.Code != 7 {
+		if o, _ = r.w.GetPodStatus(t.Context(), "u1"); o.Latest("c").State != podplan.Exited ||
+			o.Latest("c").Exit.Code != 7 {
 			t.Errorf("%+v", o.Latest("c"))
 		}
 	})
@@ -132,7 +140,8 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)
 		defer r.end()
-		r.w.d.Runtime = failingEvents{r.w.d.Runtime, func(context.Context) error { return status.Error(codes.Unimplemented, "unknown method") }}
+		r.w.d.Runtime = failingEvents{r.w.d.Runtime,
+			func(context.Context) error { return status.Error(codes.Unimplemented, "unknown method") }}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = r.w.Run(ctx) }()
@@ -177,7 +186,8 @@ func TestAuditCountsWhatEventsMissed(t *testing.T) {
 func TestTerminationMessage(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
-	rows := strings.Repeat("2026-01-01T00:00:00.000000000Z stdout F old\n", 100) + "2026-01-01T00:00:00.000000000Z stderr P par\n2026-01-01T00:00:00.000000000Z stderr F tial\n"
+	rows := strings.Repeat("2026-01-01T00:00:00.000000000Z stdout F old\n",
+		100) + "2026-01-01T00:00:00.000000000Z stderr P par\n2026-01-01T00:00:00.000000000Z stderr F tial\n"
 	file := filepath.Join(dir, "message")
 	for path, text := range map[string]string{log: rows, file: ""} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -186,7 +196,8 @@ func TestTerminationMessage(t *testing.T) {
 	}
 	s := &runtimeapi.ContainerStatus{
 		ExitCode: 1, LogPath: log, Mounts: []*runtimeapi.Mount{{ContainerPath: "/dev/termination-log", HostPath: file}},
-		Annotations: map[string]string{podplan.MessagePathAnnotation: "/dev/termination-log", podplan.MessagePolicyAnnotation: "FallbackToLogsOnError"},
+		Annotations: map[string]string{podplan.MessagePathAnnotation: "/dev/termination-log",
+			podplan.MessagePolicyAnnotation: "FallbackToLogsOnError"},
 	}
 	if got := terminationMessage(s); !strings.HasSuffix(got, "old\npartial\n") || strings.Count(got, "old") != 78 {
 		t.Errorf("%q", got)

@@ -13,14 +13,16 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// Bounds of termination messages. https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/#customizing-the-termination-message
+// Bounds of termination messages.
+// https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/#customizing-the-termination-message
 const (
 	maxMessage      = 4096 // bytes of a termination message file
 	maxFallback     = 2048 // bytes of a log tail
 	maxFallbackRows = 80
 )
 
-// terminationMessage is the termination message of an ended container: its file, or the tail of its log if the policy says so and it failed.
+// terminationMessage is the termination message of an ended container: its file, or the tail of its
+// log if the policy says so and it failed.
 func terminationMessage(s *runtimeapi.ContainerStatus) string {
 	at := s.Annotations[podplan.MessagePathAnnotation]
 	if at == "" {

@@ -14,14 +14,16 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// AllocationRecord is what a Pod has been given by resizes: what the node granted, and what of it is in force. It outlives the kubelet in a file of the Pod's directory.
+// AllocationRecord is what a Pod has been given by resizes: what the node granted, and what of it
+// is in force. It outlives the kubelet in a file of the Pod's directory.
 type AllocationRecord struct {
 	Allocated  pod.Allocation  `json:"allocated"`
 	Applied    podplan.Applied `json:"applied,omitempty"`
 	Generation int64           `json:"generation"` // of the spec that was granted
 }
 
-// AllocationStore keeps grants below the kubelet's directory of Pods. Pods that were never resized have none.
+// AllocationStore keeps grants below the kubelet's directory of Pods. Pods that were never resized
+// have none.
 type AllocationStore struct{ Root string }
 
 func (l AllocationStore) path(uid types.UID) string {

@@ -30,7 +30,8 @@ type APICluster struct {
 func NewAPICluster(client kubernetes.Interface) *APICluster {
 	f := informers.NewSharedInformerFactory(client, 0)
 	s := f.Core().V1().Services()
-	return &APICluster{client: client, factory: f, services: s.Lister(), synced: s.Informer().HasSynced, handlers: map[string]string{}}
+	return &APICluster{client: client, factory: f, services: s.Lister(), synced: s.Informer().HasSynced,
+		handlers: map[string]string{}}
 }
 
 // Start watches until ctx ends.

@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// callLimiter bounds how many heavy calls run in the runtime side by side: many at once take longer for each and for all. Containers go before sandboxes, so that
-// Pods that were begun are finished first. A call that takes long, because something hangs, gives its place up and goes on: nobody waits for it.
+// callLimiter bounds how many heavy calls run in the runtime side by side: many at once take longer
+// for each and for all. Containers go before sandboxes, so that Pods that were begun are finished
+// first. A call that takes long, because something hangs, gives its place up and goes on: nobody
+// waits for it.
 type callLimiter struct {
 	maxWait time.Duration
 

@@ -57,7 +57,8 @@ func TestCallLimiterDoesNotWaitForHungCalls(t *testing.T) {
 		pass(t, ctx, g, sandboxPriority, func() error { <-ctx.Done(); return nil })
 		synctest.Wait()
 		startedAt := time.Now()
-		if err := g.run(ctx, sandboxPriority, func() error { return nil }); err != nil || time.Since(startedAt) != maxQueueWait {
+		if err := g.run(ctx, sandboxPriority, func() error { return nil }); err != nil ||
+			time.Since(startedAt) != maxQueueWait {
 			t.Error(err, time.Since(startedAt))
 		}
 		cancel()

@@ -29,7 +29,8 @@ import (
 func TestExpand(t *testing.T) {
 	lookup := func(name string) (string, bool) { v, ok := map[string]string{"A": "1", "E": ""}[name]; return v, ok }
 	for in, want := range map[string]string{
-		"": "", "plain": "plain", "$(A)": "1", "x$(A)y$(A)": "x1y1", "$$(A)": "$(A)", "$$$(A)": "$1", "$(NO)": "$(NO)", "$(A": "$(A", "$": "$", "a$": "a$", "$A": "$A", "$(E)": "", "$()": "$()",
+		"": "", "plain": "plain", "$(A)": "1", "x$(A)y$(A)": "x1y1", "$$(A)": "$(A)", "$$$(A)": "$1", "$(NO)": "$(NO)",
+		"$(A": "$(A", "$": "$", "a$": "a$", "$A": "$A", "$(E)": "", "$()": "$()",
 	} {
 		if got := expand(in, lookup); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
@@ -89,11 +90,13 @@ func testOperation(t *testing.T, p *fakePorts, pod *v1.Pod) *operation {
 	h := New(Deps{
 		Volumes: p, Cluster: p, Events: events.New(p), Journal: journal.Discard{},
 		Node: Node{
-			RootDir: t.TempDir(), LogDir: "/logs", ClusterDomain: "cluster.local", SeccompDefault: true, HostIPs: func() []string { return []string{"192.0.2.1"} },
+			RootDir: t.TempDir(), LogDir: "/logs", ClusterDomain: "cluster.local", SeccompDefault: true,
+			HostIPs:  func() []string { return []string{"192.0.2.1"} },
 			Capacity: func() v1.ResourceList { return nil }, Allocatable: func() v1.ResourceList { return nil },
 		},
 	})
-	c := &operation{executor: h, pod: pod, state: h.stateOf(pod.UID), observed: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.5"}}}}}
+	c := &operation{executor: h, pod: pod, state: h.stateOf(pod.UID),
+		observed: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.5"}}}}}
 	if err := os.MkdirAll(c.podDir(), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +104,16 @@ func testOperation(t *testing.T, p *fakePorts, pod *v1.Pod) *operation {
 }
 
 func testPod(c v1.Container) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"l": "v"}}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u",
+		Labels: map[string]string{"l": "v"}}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 }
 
 func TestEnvFromTakesAnyKey(t *testing.T) {
-	c := v1.Container{Name: "c", EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}}}}}
-	call := testOperation(t, &fakePorts{objects: objects{"cfg": {"ok": "1", "1bad": "2", "with-dash": "3", "with.dot": "4"}}}, testPod(c))
+	c := v1.Container{Name: "c",
+		EnvFrom: []v1.EnvFromSource{
+			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}}}}}
+	call := testOperation(t,
+		&fakePorts{objects: objects{"cfg": {"ok": "1", "1bad": "2", "with-dash": "3", "with.dot": "4"}}}, testPod(c))
 	m, _ := podplan.MemberOf(call.pod, "c")
 	env, err := call.env(t.Context(), m)
 	if err != nil {
@@ -136,14 +143,17 @@ func (p *puller) EnsureImageExists(_ context.Context, r pull.Request) (string, e
 }
 
 func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
-	c := v1.Container{Name: "c", Image: "own", VolumeMounts: []v1.VolumeMount{{Name: "i", MountPath: "/i"}, {Name: "d", MountPath: "/d"}, {Name: "i", MountPath: "/j"}}}
+	c := v1.Container{Name: "c", Image: "own", VolumeMounts: []v1.VolumeMount{{Name: "i", MountPath: "/i"},
+		{Name: "d", MountPath: "/d"}, {Name: "i", MountPath: "/j"}}}
 	p, pulls := &fakePorts{}, &puller{}
 	call := testOperation(t, p, testPod(c))
 	call.executor.d.Puller = pulls
-	call.state.mounted = map[string]volume.Mounted{"i": {Image: "data", PullPolicy: v1.PullAlways}, "d": {Path: "/vol"}, "other": {Image: "notmounted"}}
+	call.state.mounted = map[string]volume.Mounted{"i": {Image: "data", PullPolicy: v1.PullAlways}, "d": {Path: "/vol"},
+		"other": {Image: "notmounted"}}
 	m, _ := podplan.MemberOf(call.pod, "c")
 	ref, err := call.ensureImages(t.Context(), m, nil)
-	if err != nil || ref != "sha256:own" || call.images["i"].Image != "sha256:data" || call.images["i"].UserSpecifiedImage != "data" {
+	if err != nil || ref != "sha256:own" || call.images["i"].Image != "sha256:data" ||
+		call.images["i"].UserSpecifiedImage != "data" {
 		t.Errorf("%q %v %v", ref, call.images, err)
 	}
 	if diff := cmp.Diff([]string{"data Always", "own spec.containers{c}"}, pulls.asked); diff != "" {
@@ -151,7 +161,8 @@ func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
 	}
 	pulls.missing = "data"
 	var refusal *reason.Refusal
-	if _, err := call.ensureImages(t.Context(), m, nil); !errors.As(err, &refusal) || refusal.Code != reason.ErrImagePull {
+	if _, err := call.ensureImages(t.Context(), m, nil); !errors.As(err, &refusal) ||
+		refusal.Code != reason.ErrImagePull {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"Failed: Error: ErrImagePull"}, p.events); diff != "" {
@@ -162,18 +173,30 @@ func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	yes := true
 	c := v1.Container{
-		Name:    "c",
-		EnvFrom: []v1.EnvFromSource{{Prefix: "P_", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}}}, {SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: &yes}}},
+		Name: "c",
+		EnvFrom: []v1.EnvFromSource{
+			{Prefix: "P_",
+				ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}}},
+			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"},
+				Optional: &yes}}},
 		Env: []v1.EnvVar{
 			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(P_k)-$(KUBERNETES_SERVICE_HOST)-$(C)"},
-			{Name: "L", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels['l']"}}},
+			{Name: "L", ValueFrom: &v1.EnvVarSource{
+				FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels['l']"}}},
 			{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
-			{Name: "K", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: "k"}}},
-			{Name: "OPT", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Key: "k", Optional: &yes}}},
+			{Name: "K", ValueFrom: &v1.EnvVarSource{
+				ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"},
+					Key: "k"}}},
+			{Name: "OPT",
+				ValueFrom: &v1.EnvVarSource{
+					SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "none"},
+						Key: "k", Optional: &yes}}},
 		},
 	}
 	p := &fakePorts{objects: objects{"cm": {"k": "v"}}, services: []*v1.Service{
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Spec: v1.ServiceSpec{ClusterIP: "10.96.0.1", Ports: []v1.ServicePort{{Name: "https", Port: 443, Protocol: "TCP"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
+			Spec: v1.ServiceSpec{ClusterIP: "10.96.0.1",
+				Ports: []v1.ServicePort{{Name: "https", Port: 443, Protocol: "TCP"}}}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "headless"}, Spec: v1.ServiceSpec{ClusterIP: "None"}},
 	}}
 	call := testOperation(t, p, testPod(c))
@@ -188,14 +211,19 @@ func TestEnvironment(t *testing.T) {
 	}
 	want := []string{
 		"P_k=v", "A=1", "B=1-v-10.96.0.1-$(C)", "L=v", "IP=10.0.0.5", "K=v",
-		"KUBERNETES_PORT=tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP=tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP_ADDR=10.96.0.1", "KUBERNETES_PORT_443_TCP_PORT=443",
-		"KUBERNETES_PORT_443_TCP_PROTO=tcp", "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "KUBERNETES_SERVICE_PORT_HTTPS=443",
+		"KUBERNETES_PORT=tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP=tcp://10.96.0.1:443",
+		"KUBERNETES_PORT_443_TCP_ADDR=10.96.0.1", "KUBERNETES_PORT_443_TCP_PORT=443",
+		"KUBERNETES_PORT_443_TCP_PROTO=tcp", "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
+		"KUBERNETES_SERVICE_PORT_HTTPS=443",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	for key, text := range map[string]string{"gone": `couldn't find key gone in ConfigMap ns/cm`} {
-		call.pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: key}}}}
+		call.pod.Spec.Containers[0].Env = []v1.EnvVar{
+			{Name: "X", ValueFrom: &v1.EnvVarSource{
+				ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"},
+					Key: key}}}}
 		m, _ = podplan.MemberOf(call.pod, "c")
 		if _, err := call.env(t.Context(), m); err == nil || err.Error() != text {
 			t.Error(err)
@@ -216,7 +244,8 @@ func TestEnvFile(t *testing.T) {
 	// A link that leads out of the volume is not followed.
 	c := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
 	vol, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
-	if err := errors.Join(os.WriteFile(secret, []byte("K='stolen'\n"), 0o600), os.Symlink(secret, filepath.Join(vol, "env"))); err != nil {
+	if err := errors.Join(os.WriteFile(secret, []byte("K='stolen'\n"), 0o600),
+		os.Symlink(secret, filepath.Join(vol, "env"))); err != nil {
 		t.Fatal(err)
 	}
 	c.state.mounted = map[string]volume.Mounted{"v": {Path: vol}}
@@ -227,11 +256,15 @@ func TestEnvFile(t *testing.T) {
 
 func TestDNS(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "resolv.conf")
-	if err := os.WriteFile(conf, []byte("# c\nnameserver 192.0.2.53\nsearch example.test.\noptions ndots:1\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte("# c\nnameserver 192.0.2.53\nsearch example.test.\noptions ndots:1\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	host := &runtimeapi.DNSConfig{Servers: []string{"192.0.2.53"}, Searches: []string{"example.test"}, Options: []string{"ndots:1"}}
-	cluster := &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.test"}, Options: []string{"ndots:5"}}
+	host := &runtimeapi.DNSConfig{Servers: []string{"192.0.2.53"}, Searches: []string{"example.test"},
+		Options: []string{"ndots:1"}}
+	cluster := &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"},
+		Searches: []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.test"},
+		Options:  []string{"ndots:5"}}
 	two := "2"
 	for _, c := range []struct {
 		name   string
@@ -242,19 +275,25 @@ func TestDNS(t *testing.T) {
 		{"Default", func(p *v1.Pod, n *Node) { p.Spec.DNSPolicy = v1.DNSDefault }, host, ""},
 		{"ClusterFirst", func(p *v1.Pod, n *Node) { n.ClusterDNS = []string{"10.96.0.10"} }, cluster, ""},
 		{"ClusterFirst without a cluster DNS", func(p *v1.Pod, n *Node) {}, host, "MissingClusterDNS"},
-		{"ClusterFirst on the host's network", func(p *v1.Pod, n *Node) { n.ClusterDNS, p.Spec.HostNetwork = []string{"10.96.0.10"}, true }, host, ""},
+		{"ClusterFirst on the host's network",
+			func(p *v1.Pod, n *Node) { n.ClusterDNS, p.Spec.HostNetwork = []string{"10.96.0.10"}, true }, host, ""},
 		{"ClusterFirstWithHostNet", func(p *v1.Pod, n *Node) {
-			n.ClusterDNS, p.Spec.HostNetwork, p.Spec.DNSPolicy = []string{"10.96.0.10"}, true, v1.DNSClusterFirstWithHostNet
+			n.ClusterDNS, p.Spec.HostNetwork, p.Spec.DNSPolicy = []string{"10.96.0.10"}, true,
+				v1.DNSClusterFirstWithHostNet
 		}, cluster, ""},
 		{"None", func(p *v1.Pod, n *Node) {
 			p.Spec.DNSPolicy = v1.DNSNone
-			p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1.1.1.1"}, Searches: []string{"s"}, Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: &two}, {Name: "edns0"}}}
-		}, &runtimeapi.DNSConfig{Servers: []string{"1.1.1.1"}, Searches: []string{"s"}, Options: []string{"ndots:2", "edns0"}}, ""},
+			p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1.1.1.1"}, Searches: []string{"s"},
+				Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: &two}, {Name: "edns0"}}}
+		}, &runtimeapi.DNSConfig{Servers: []string{"1.1.1.1"}, Searches: []string{"s"},
+			Options: []string{"ndots:2", "edns0"}}, ""},
 		{"an option of the Pod's own", func(p *v1.Pod, n *Node) {
-			p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSDefault, &v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: &two}}}
+			p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSDefault,
+				&v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: &two}}}
 		}, &runtimeapi.DNSConfig{Servers: host.Servers, Searches: host.Searches, Options: []string{"ndots:2"}}, ""},
 		{"too many servers", func(p *v1.Pod, n *Node) {
-			p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, &v1.PodDNSConfig{Nameservers: []string{"1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"}}
+			p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone,
+				&v1.PodDNSConfig{Nameservers: []string{"1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"}}
 		}, &runtimeapi.DNSConfig{Servers: []string{"1.1.1.1", "1.1.1.2", "1.1.1.3"}}, "DNSConfigForming"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -283,7 +322,8 @@ func TestHostnames(t *testing.T) {
 		{func(p *v1.Pod) {}, "p"},
 		{func(p *v1.Pod) { p.Name = strings.Repeat("a", 62) + "-b" }, strings.Repeat("a", 62)},
 		{func(p *v1.Pod) { p.Spec.Hostname = "h" }, "h"},
-		{func(p *v1.Pod) { p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "h", "d", &yes }, "h.d.ns.svc.cluster.local"},
+		{func(p *v1.Pod) { p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "h", "d", &yes },
+			"h.d.ns.svc.cluster.local"},
 		{func(p *v1.Pod) { p.Spec.HostNetwork = true }, ""},
 		{func(p *v1.Pod) { p.Spec.HostnameOverride = &override }, "over"},
 	} {
@@ -305,7 +345,8 @@ func TestHostsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, _ := os.ReadFile(path)
-	for _, line := range []string{"127.0.0.1\tlocalhost\n", "10.0.0.5\tp.d.ns.svc.cluster.local\tp\n", "# Entries added by HostAliases.\n1.2.3.4\tx\ty\n"} {
+	for _, line := range []string{"127.0.0.1\tlocalhost\n", "10.0.0.5\tp.d.ns.svc.cluster.local\tp\n",
+		"# Entries added by HostAliases.\n1.2.3.4\tx\ty\n"} {
 		if !strings.Contains(string(raw), line) {
 			t.Errorf("%q is not in\n%s", line, raw)
 		}
@@ -316,19 +357,24 @@ func TestSecurity(t *testing.T) {
 	yes, refusal, seven, eight := true, false, int64(7), int64(8)
 	path := "p.json"
 	c := v1.Container{Name: "c", SecurityContext: &v1.SecurityContext{
-		RunAsUser: &eight, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &refusal, Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
+		RunAsUser: &eight, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &refusal,
+		Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 	}}
 	call := testOperation(t, &fakePorts{}, testPod(c))
-	call.pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &seven, RunAsGroup: &seven, FSGroup: &eight, SupplementalGroups: []int64{9}, SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: &path}}
+	call.pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &seven, RunAsGroup: &seven, FSGroup: &eight,
+		SupplementalGroups: []int64{9}, SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost,
+			LocalhostProfile: &path}}
 	m, _ := podplan.MemberOf(call.pod, "c")
 	s, err := call.securityContext(t.Context(), m, "img")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs || len(s.SupplementalGroups) != 2 || s.Capabilities.DropCapabilities[0] != "ALL" || len(s.MaskedPaths) == 0 {
+	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
+		len(s.SupplementalGroups) != 2 || s.Capabilities.DropCapabilities[0] != "ALL" || len(s.MaskedPaths) == 0 {
 		t.Errorf("%+v", s)
 	}
-	if s.Seccomp.ProfileType != runtimeapi.SecurityProfile_Localhost || s.Seccomp.LocalhostRef != filepath.Join(call.executor.d.Node.RootDir, "seccomp", "p.json") {
+	if s.Seccomp.ProfileType != runtimeapi.SecurityProfile_Localhost ||
+		s.Seccomp.LocalhostRef != filepath.Join(call.executor.d.Node.RootDir, "seccomp", "p.json") {
 		t.Errorf("%+v", s.Seccomp)
 	}
 	if d := call.seccomp(nil, false); d.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {
@@ -340,15 +386,18 @@ func TestSecurity(t *testing.T) {
 	zero := int64(0)
 	call.pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: &zero, RunAsNonRoot: &yes}
 	m, _ = podplan.MemberOf(call.pod, "c")
-	if _, err := call.securityContext(t.Context(), m, "img"); err == nil || err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
+	if _, err := call.securityContext(t.Context(), m, "img"); err == nil ||
+		err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
 		t.Error(err)
 	}
 }
 
 func TestMounts(t *testing.T) {
-	c := v1.Container{Name: "c", TerminationMessagePath: "/dev/termination-log", Env: []v1.EnvVar{{Name: "A", Value: "x"}}, VolumeMounts: []v1.VolumeMount{
-		{Name: "v", MountPath: "/v", ReadOnly: true}, {Name: "v", MountPath: "/s", SubPathExpr: "a/$(A)"}, {Name: "i", MountPath: "/i", SubPath: "in"}, {Name: "v", MountPath: "/etc/hosts"},
-	}}
+	c := v1.Container{Name: "c", TerminationMessagePath: "/dev/termination-log",
+		Env: []v1.EnvVar{{Name: "A", Value: "x"}}, VolumeMounts: []v1.VolumeMount{
+			{Name: "v", MountPath: "/v", ReadOnly: true}, {Name: "v", MountPath: "/s", SubPathExpr: "a/$(A)"},
+			{Name: "i", MountPath: "/i", SubPath: "in"}, {Name: "v", MountPath: "/etc/hosts"},
+		}}
 	call := testOperation(t, &fakePorts{}, testPod(c))
 	call.state.mounted = map[string]volume.Mounted{"v": {Path: "/vol"}, "i": {Image: "img"}}
 	call.images = map[string]*runtimeapi.ImageSpec{"i": {Image: "img"}}
@@ -361,7 +410,8 @@ func TestMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 5 || !got[0].Readonly || got[1].HostPath != "/vol/a/x" || got[2].Image.Image != "img" || got[2].ImageSubPath != "in" || got[4].ContainerPath != "/dev/termination-log" {
+	if len(got) != 5 || !got[0].Readonly || got[1].HostPath != "/vol/a/x" || got[2].Image.Image != "img" ||
+		got[2].ImageSubPath != "in" || got[4].ContainerPath != "/dev/termination-log" {
 		t.Errorf("%v", got)
 	}
 	if st, err := os.Stat(got[4].HostPath); err != nil || st.Mode().Perm() != 0o666 {

@@ -15,7 +15,8 @@ import (
 )
 
 // containerConfig is the container as CRI takes it.
-func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a podplan.Start, ref string) (*runtimeapi.ContainerConfig, error) {
+func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a podplan.Start,
+	ref string) (*runtimeapi.ContainerConfig, error) {
 	security, err := c.securityContext(ctx, m, ref)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The resolver's bounds. https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#dns-search-domain-list-limits
+// The resolver's bounds.
+// https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#dns-search-domain-list-limits
 const (
 	maxServers    = 3
 	maxSearches   = 32
@@ -23,7 +24,8 @@ const (
 	maxFQDN       = 64
 )
 
-// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig; what had to be left out is told.
+// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig; what had to be left out
+// is told.
 func (c *operation) dns(warn func(reason, message string)) (*runtimeapi.DNSConfig, error) {
 	host, err := readResolvConf(c.executor.d.Node.ResolvConf)
 	if err != nil {
@@ -34,9 +36,11 @@ func (c *operation) dns(warn func(reason, message string)) (*runtimeapi.DNSConfi
 	if policy == v1.DNSClusterFirst && c.pod.Spec.HostNetwork {
 		policy = v1.DNSDefault
 	}
-	if cluster := policy == v1.DNSClusterFirst || policy == v1.DNSClusterFirstWithHostNet; cluster && len(n.ClusterDNS) == 0 {
+	if cluster := policy == v1.DNSClusterFirst || policy == v1.DNSClusterFirstWithHostNet; cluster &&
+		len(n.ClusterDNS) == 0 {
 		warn("MissingClusterDNS", fmt.Sprintf(
-			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling "+
+				"back to %q policy.",
 			c.pod.Name+"_"+c.pod.Namespace+"("+string(c.pod.UID)+")", c.pod.Spec.DNSPolicy, v1.DNSDefault))
 		policy = v1.DNSDefault
 	}
@@ -63,26 +67,31 @@ func (c *operation) dns(warn func(reason, message string)) (*runtimeapi.DNSConfi
 	if len(out.Servers) > maxServers {
 		out.Servers = out.Servers[:maxServers]
 		warn("DNSConfigForming",
-			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(out.Servers, " "))
+			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+
+				strings.Join(out.Servers, " "))
 	}
 	if fit := fitSearchPaths(out.Searches); len(fit) < len(out.Searches) {
 		out.Searches = fit
 		warn("DNSConfigForming",
-			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+strings.Join(out.Searches, " "))
+			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+
+				strings.Join(out.Searches, " "))
 	}
 	return out, nil
 }
 
-// fitSearchPaths are the first search paths that a resolver takes: glibc gives up on a line of more, and on any path longer than a name can be.
+// fitSearchPaths are the first search paths that a resolver takes: glibc gives up on a line of
+// more, and on any path longer than a name can be.
 func fitSearchPaths(paths []string) []string {
-	out := slices.DeleteFunc(slices.Clone(paths[:min(len(paths), maxSearches)]), func(s string) bool { return len(s) > maxSearchPath })
+	out := slices.DeleteFunc(slices.Clone(paths[:min(len(paths), maxSearches)]),
+		func(s string) bool { return len(s) > maxSearchPath })
 	for len(strings.Join(out, " ")) > maxSearchLine {
 		out = out[:len(out)-1]
 	}
 	return out
 }
 
-// emptyDNSConfig is the configuration on a node without a resolver file: the runtime's own choice is overridden, and lookups end at the Pod's loopback.
+// emptyDNSConfig is the configuration on a node without a resolver file: the runtime's own choice
+// is overridden, and lookups end at the Pod's loopback.
 func (c *operation) emptyDNSConfig() *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{Searches: []string{"."}}
 	for _, ip := range c.executor.d.Node.HostIPs() {
@@ -165,7 +174,8 @@ func parseResolvConf(r io.Reader) (*runtimeapi.DNSConfig, error) {
 	return out, lines.Err()
 }
 
-// hostnameOf is the Pod's host name and its domain, from spec.hostnameOverride, spec.hostname, spec.subdomain and the name.
+// hostnameOf is the Pod's host name and its domain, from spec.hostnameOverride, spec.hostname,
+// spec.subdomain and the name.
 func hostnameOf(pod *v1.Pod) (host, domain string, err error) {
 	if o := pod.Spec.HostnameOverride; o != nil {
 		return *o, "", nil
@@ -183,14 +193,16 @@ func hostnameOf(pod *v1.Pod) (host, domain string, err error) {
 	return host, pod.Spec.Subdomain, nil
 }
 
-// fullHostname is what the containers' kernel calls the Pod: the fully qualified name if the Pod asks for it.
+// fullHostname is what the containers' kernel calls the Pod: the fully qualified name if the Pod
+// asks for it.
 func (c *operation) fullHostname(host, domain string) (string, error) {
 	if f := c.pod.Spec.SetHostnameAsFQDN; f == nil || !*f || domain == "" {
 		return host, nil
 	}
 	name := fmt.Sprintf("%s.%s.%s.svc.%s", host, domain, c.pod.Namespace, c.executor.d.Node.ClusterDomain)
 	if len(name) > maxFQDN {
-		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", name, maxFQDN, len(name))
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d "+
+			"characters is the max, %d characters requested)", name, maxFQDN, len(name))
 	}
 	return name, nil
 }

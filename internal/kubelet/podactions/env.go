@@ -37,7 +37,8 @@ func (e *environment) lookup() func(string) (string, bool) {
 	}
 }
 
-// list is the environment as CRI takes it: the Pod's variables in order, then the Services' by name.
+// list is the environment as CRI takes it: the Pod's variables in order, then the Services' by
+// name.
 func (e *environment) list() []*runtimeapi.KeyValue {
 	out := make([]*runtimeapi.KeyValue, 0, len(e.values)+len(e.services))
 	for _, n := range e.names {
@@ -128,7 +129,8 @@ func isOptionalMissing(err error, optional *bool) bool {
 }
 
 // envValue resolves one valueFrom; ok is false when something optional is not there.
-func (c *operation) envValue(ctx context.Context, m podplan.Member, s *v1.EnvVarSource) (value string, ok bool, err error) {
+func (c *operation) envValue(ctx context.Context, m podplan.Member,
+	s *v1.EnvVarSource) (value string, ok bool, err error) {
 	switch {
 	case s.FieldRef != nil:
 		value, err = c.podField(s.FieldRef.FieldPath)

@@ -15,7 +15,8 @@ import (
 // maxEnvFile bounds the file of a fileKeyRef.
 const maxEnvFile = 64 << 10
 
-// fileKey reads a variable from a file in one of the Pod's volumes, which containers may have written: symbolic links do not lead out of the volume.
+// fileKey reads a variable from a file in one of the Pod's volumes, which containers may have
+// written: symbolic links do not lead out of the volume.
 func (c *operation) fileKey(r *v1.FileKeySelector) (value string, ok bool, err error) {
 	m, ready := c.state.mounted[r.VolumeName]
 	if !ready || m.Path == "" {
@@ -45,7 +46,8 @@ func (c *operation) fileKey(r *v1.FileKeySelector) (value string, ok bool, err e
 	return value, ok, nil
 }
 
-// parseEnvFile reads lines KEY='value'; values stand in single quotes and may span lines, # begins a comment line.
+// parseEnvFile reads lines KEY='value'; values stand in single quotes and may span lines, # begins
+// a comment line.
 func parseEnvFile(r io.Reader) (map[string]string, error) {
 	out := map[string]string{}
 	lines := bufio.NewScanner(r)

@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Executor carry out actions. Calls for one Pod come one after another, but for Furnish and the CreateSandbox beside it; calls for different Pods side by side.
+// Executor carry out actions. Calls for one Pod come one after another, but for Furnish and the
+// CreateSandbox beside it; calls for different Pods side by side.
 type Executor struct {
 	d       Deps
 	limiter *callLimiter
@@ -53,22 +54,28 @@ type operation struct {
 	applied     podplan.Applied
 	step        func(what string) (end func())
 	cgroupReady func()
-	images      map[string]*runtimeapi.ImageSpec // of the image volumes that the container being started mounts, by volume
+	// of the image volumes that the container being started mounts, by volume
+	images map[string]*runtimeapi.ImageSpec
 }
 
 // Job is what actions are done to.
 type Job struct {
-	Pod         *v1.Pod
-	Observed    podplan.Observed                  // on which the actions were decided
-	Applied     podplan.Applied                   // sizes that are in force
-	HookRunning func(container string, runs bool) // told when a container's postStart hook begins, and when it has succeeded
-	Step        func(what string) (end func())    // told when a call to the runtime begins that may hang; nil: nobody listens
-	CgroupReady func()                            // told by Furnish when the sandbox may be begun beside it: its cgroup is there and no volume lacks its object; nil: nobody listens
+	Pod      *v1.Pod
+	Observed podplan.Observed // on which the actions were decided
+	Applied  podplan.Applied  // sizes that are in force
+	// told when a container's postStart hook begins, and when it has succeeded
+	HookRunning func(container string, runs bool)
+	// told when a call to the runtime begins that may hang; nil: nobody listens
+	Step func(what string) (end func())
+	// told by Furnish when the sandbox may be begun beside it: its cgroup is there and no volume
+	// lacks its object; nil: nobody listens
+	CgroupReady func()
 }
 
 // Do performs one action.
 func (h *Executor) Do(ctx context.Context, j Job, a podplan.Action) error {
-	c := &operation{executor: h, pod: j.Pod, observed: j.Observed, applied: j.Applied, state: h.stateOf(j.Pod.UID), hookRunning: j.HookRunning, step: j.Step, cgroupReady: j.CgroupReady}
+	c := &operation{executor: h, pod: j.Pod, observed: j.Observed, applied: j.Applied, state: h.stateOf(j.Pod.UID),
+		hookRunning: j.HookRunning, step: j.Step, cgroupReady: j.CgroupReady}
 	if c.step == nil {
 		c.step = func(string) func() { return func() {} }
 	}

@@ -29,7 +29,8 @@ func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h 
 		}
 		out, errOut, err := c.executor.d.Runtime.ExecSync(ctx, id, h.Exec.Command, limit)
 		if err != nil {
-			return fmt.Errorf("Exec lifecycle hook (%v) %s - error: %w, message: %q", h.Exec.Command, subject, err, string(out)+string(errOut))
+			return fmt.Errorf("Exec lifecycle hook (%v) %s - error: %w, message: %q", h.Exec.Command, subject, err,
+				string(out)+string(errOut))
 		}
 	case h.HTTPGet != nil:
 		if err := c.httpHook(ctx, m, h.HTTPGet); err != nil {

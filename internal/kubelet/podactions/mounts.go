@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
 )
 
-// mounts are what the container finds mounted: its volumes, the managed hosts file, the file of its termination message.
+// mounts are what the container finds mounted: its volumes, the managed hosts file, the file of its
+// termination message.
 func (c *operation) mounts(ctx context.Context, m podplan.Member, env *environment) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	hosts := true
@@ -70,7 +71,8 @@ func (c *operation) mount(ctx context.Context, m podplan.Member, i int, env *env
 		return nil, err
 	}
 	out := &runtimeapi.Mount{
-		ContainerPath: vm.MountPath, HostPath: from.Path, Readonly: vm.ReadOnly || from.ReadOnly, Propagation: propagation(vm.MountPropagation),
+		ContainerPath: vm.MountPath, HostPath: from.Path, Readonly: vm.ReadOnly || from.ReadOnly,
+		Propagation:       propagation(vm.MountPropagation),
 		RecursiveReadOnly: deep,
 	}
 	if from.Image != "" {
@@ -80,7 +82,8 @@ func (c *operation) mount(ctx context.Context, m podplan.Member, i int, env *env
 	if sub == "" {
 		return out, nil
 	}
-	path, err := c.executor.d.Volumes.PrepareSubPath(ctx, volumemanager.SubPath{Pod: c.pod, Container: m.Name, Index: i, Volume: from, Path: sub})
+	path, err := c.executor.d.Volumes.PrepareSubPath(ctx, volumemanager.SubPath{Pod: c.pod, Container: m.Name, Index: i,
+		Volume: from, Path: sub})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,8 @@ func (c *operation) mount(ctx context.Context, m podplan.Member, i int, env *env
 	return out, nil
 }
 
-// recursiveReadOnly tells whether everything mounted below the volume is read-only too, which only some runtimes can do.
+// recursiveReadOnly tells whether everything mounted below the volume is read-only too, which only
+// some runtimes can do.
 // https://kubernetes.io/docs/concepts/storage/volumes/#recursive-read-only-mounts
 func (c *operation) recursiveReadOnly(ctx context.Context, vm *v1.VolumeMount) (bool, error) {
 	mode := deref(vm.RecursiveReadOnly)
@@ -99,7 +103,9 @@ func (c *operation) recursiveReadOnly(ctx context.Context, vm *v1.VolumeMount) (
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", vm.Name)
 	}
 	if p := deref(vm.MountPropagation); p != "" && p != v1.MountPropagationNone {
-		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", vm.Name, p)
+		return false,
+			fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q",
+				vm.Name, p)
 	}
 	handler, err := c.executor.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
 	if err != nil {
@@ -110,7 +116,8 @@ func (c *operation) recursiveReadOnly(ctx context.Context, vm *v1.VolumeMount) (
 		return false, err
 	}
 	if mode == v1.RecursiveReadOnlyEnabled && !can.GetRecursiveReadOnlyMounts() {
-		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", vm.Name)
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime",
+			vm.Name)
 	}
 	return can.GetRecursiveReadOnlyMounts(), nil
 }
@@ -142,7 +149,8 @@ func propagation(p *v1.MountPropagationMode) runtimeapi.MountPropagation {
 	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
 }
 
-// terminationMessageFile makes the file a container may leave its last words in, one for each start. Any user of the container may write it.
+// terminationMessageFile makes the file a container may leave its last words in, one for each
+// start. Any user of the container may write it.
 func (c *operation) terminationMessageFile(m podplan.Member) (string, error) {
 	dir := filepath.Join(c.podDir(), "containers", m.Name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
-// ownResources is what the Pod's containers are given, and overhead what its RuntimeClass adds for the sandbox itself, requested and limited alike; nil when it adds nothing.
+// ownResources is what the Pod's containers are given, and overhead what its RuntimeClass adds for
+// the sandbox itself, requested and limited alike; nil when it adds nothing.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/pod-overhead/
 func ownResources(pod *v1.Pod, o resource.Options) *runtimeapi.LinuxContainerResources {
 	stripped := *pod

@@ -13,7 +13,9 @@ func TestSandboxHasResourcesAndOverhead(t *testing.T) {
 	size := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 	}
-	call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c", Resources: v1.ResourceRequirements{Requests: size("500m", "64Mi"), Limits: size("1", "128Mi")}}))
+	call := testOperation(t, &fakePorts{},
+		testPod(v1.Container{Name: "c", Resources: v1.ResourceRequirements{Requests: size("500m", "64Mi"),
+			Limits: size("1", "128Mi")}}))
 	call.executor.d.Node.Resources = kubeletresource.Options{CFSQuota: true}
 	call.pod.Spec.Overhead = size("250m", "32Mi")
 	l, err := call.linuxSandbox(t.Context())

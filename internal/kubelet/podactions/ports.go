@@ -39,7 +39,8 @@ type Cgroups interface {
 
 // Cluster reads what a Pod's configuration refers to in the API besides ConfigMaps and Secrets.
 type Cluster interface {
-	// Services of a namespace and the kubernetes Service of the default one; an error until they have been read once.
+	// Services of a namespace and the kubernetes Service of the default one; an error until they
+	// have been read once.
 	Services(namespace string) ([]*v1.Service, error)
 	// RuntimeHandler is the handler of a RuntimeClass; "" for "".
 	RuntimeHandler(ctx context.Context, class string) (string, error)

@@ -17,10 +17,12 @@ func (c *operation) prepareVolumes(ctx context.Context) error {
 		return err
 	}
 	o := c.executor.d.Node.Resources
-	if err := c.executor.d.Cgroups.Ensure(o.PodPath(c.pod), resource.Larger(resource.ForPod(c.applied.ApplyTo(c.pod), o), resource.ForPod(c.pod, o))); err != nil {
+	if err := c.executor.d.Cgroups.Ensure(o.PodPath(c.pod),
+		resource.Larger(resource.ForPod(c.applied.ApplyTo(c.pod), o), resource.ForPod(c.pod, o))); err != nil {
 		return newRefusal(reason.FailedCgroup, fmt.Errorf("cgroup of the Pod: %w", err))
 	}
-	for _, dir := range []string{filepath.Join(c.podDir(), "volumes"), filepath.Join(c.podDir(), "plugins"), filepath.Join(c.podDir(), "containers")} {
+	for _, dir := range []string{filepath.Join(c.podDir(), "volumes"), filepath.Join(c.podDir(), "plugins"),
+		filepath.Join(c.podDir(), "containers")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return newRefusal(reason.FailedMount, fmt.Errorf("directory of the Pod: %w", err))
 		}

@@ -16,8 +16,9 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// resizeContainers gives containers and the Pod's cgroup new sizes. The cgroup is as wide as the larger of both sizes while its containers change, and a memory limit
-// is not lowered below what is in use: the kernel would kill.
+// resizeContainers gives containers and the Pod's cgroup new sizes. The cgroup is as wide as the
+// larger of both sizes while its containers change, and a memory limit is not lowered below what is
+// in use: the kernel would kill.
 func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) error {
 	o := c.executor.d.Node.Resources
 	before := c.applied.ApplyTo(c.pod)
@@ -29,7 +30,8 @@ func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) erro
 	}
 	old, now := resource.ForPod(before, o), resource.ForPod(c.pod, o)
 	path := o.PodPath(c.pod)
-	if err := c.executor.d.Cgroups.Ensure(path, resource.Larger(old, resource.ResetRemovedLimits(old, now))); err != nil {
+	if err := c.executor.d.Cgroups.Ensure(path, resource.Larger(old, resource.ResetRemovedLimits(old, now))); err !=
+		nil {
 		return newRefusal(reason.ResizeError, fmt.Errorf("widen the cgroup of the Pod: %w", err))
 	}
 	for _, s := range a.Containers {
@@ -38,7 +40,8 @@ func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) erro
 			continue
 		}
 		r := resource.ForContainer(c.pod, m.Container, c.nodeResources(), o)
-		if err := c.executor.d.Runtime.UpdateContainerResources(ctx, s.ID, &runtimeapi.ContainerResources{Linux: r}); err != nil {
+		if err := c.executor.d.Runtime.UpdateContainerResources(ctx, s.ID,
+			&runtimeapi.ContainerResources{Linux: r}); err != nil {
 			return newRefusal(reason.ResizeError, err)
 		}
 		c.put(journal.Resized{Container: s.Name, To: resourcesText(m.Resources)})
@@ -53,7 +56,8 @@ func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) erro
 	return c.updatePodSandboxResources(ctx)
 }
 
-// updatePodSandboxResources lets the runtime and its plugins know the Pod's new size; runtimes that cannot hear it need not.
+// updatePodSandboxResources lets the runtime and its plugins know the Pod's new size; runtimes that
+// cannot hear it need not.
 func (c *operation) updatePodSandboxResources(ctx context.Context) error {
 	sandbox := c.observed.Sandbox()
 	if sandbox == nil {
@@ -86,11 +90,13 @@ func (c *operation) checkMemoryUsage(ctx context.Context, a podplan.Resize, befo
 			return fmt.Errorf("memory use of container %q: %s", s.Name, runtimeMessage(err))
 		}
 		if used := memoryUsage(stats); used >= now {
-			return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", s.Name, now, used)
+			return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", s.Name, now,
+				used)
 		}
 	}
 	o := c.executor.d.Node.Resources
-	if old, now := resource.ForPod(before, o), resource.ForPod(c.pod, o); a.FinalizePodCgroup && shrinks(old.Memory, now.Memory) {
+	if old, now := resource.ForPod(before, o), resource.ForPod(c.pod, o); a.FinalizePodCgroup && shrinks(old.Memory,
+		now.Memory) {
 		used, err := c.podMemoryUsage(ctx)
 		if err != nil {
 			return err
@@ -112,7 +118,8 @@ func (c *operation) podMemoryUsage(ctx context.Context) (int64, error) {
 	if sandbox == nil {
 		return 0, nil
 	}
-	list, err := c.executor.d.Runtime.ListContainerStats(ctx, &runtimeapi.ContainerStatsFilter{PodSandboxId: sandbox.ID})
+	list, err := c.executor.d.Runtime.ListContainerStats(ctx,
+		&runtimeapi.ContainerStatsFilter{PodSandboxId: sandbox.ID})
 	if err != nil {
 		return 0, fmt.Errorf("memory use of the Pod: %s", runtimeMessage(err))
 	}
@@ -123,7 +130,8 @@ func (c *operation) podMemoryUsage(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// memoryUsage is the memory that cannot be given back at once, in bytes: the working set, which is what the kernel would have to kill for.
+// memoryUsage is the memory that cannot be given back at once, in bytes: the working set, which is
+// what the kernel would have to kill for.
 func memoryUsage(s *runtimeapi.ContainerStats) int64 {
 	m := s.GetMemory()
 	if w := m.GetWorkingSetBytes(); w != nil {

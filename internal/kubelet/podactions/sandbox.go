@@ -22,7 +22,8 @@ func (c *operation) createSandbox(ctx context.Context, a podplan.CreateSandbox) 
 	if err != nil {
 		return c.sandboxRefusal(ctx, err)
 	}
-	cfg, err := c.sandboxConfig(ctx, a.Attempt, func(reason, message string) { c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, reason, message) })
+	cfg, err := c.sandboxConfig(ctx, a.Attempt,
+		func(reason, message string) { c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, reason, message) })
 	if err != nil {
 		return c.sandboxRefusal(ctx, err)
 	}
@@ -50,13 +51,16 @@ func (c *operation) createSandbox(ctx context.Context, a podplan.CreateSandbox) 
 	return refusal
 }
 
-// ErrAbandoned is in the error of a sandbox's making that nobody waited for any longer: the runtime may finish it nevertheless.
+// ErrAbandoned is in the error of a sandbox's making that nobody waited for any longer: the runtime
+// may finish it nevertheless.
 var ErrAbandoned = errors.New("given up")
 
-// isAbandoned tells whether a call ended because its caller did not wait any longer. What another broken call has made is on the runtime's record when it answers again.
+// isAbandoned tells whether a call ended because its caller did not wait any longer. What another
+// broken call has made is on the runtime's record when it answers again.
 func isAbandoned(err error) bool {
 	c := status.Code(err)
-	return c == codes.Canceled || c == codes.DeadlineExceeded || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return c == codes.Canceled || c == codes.DeadlineExceeded || errors.Is(err, context.Canceled) || errors.Is(err,
+		context.DeadlineExceeded)
 }
 
 func (c *operation) sandboxRefusal(ctx context.Context, err error) *reason.Refusal {
@@ -70,7 +74,8 @@ func (c *operation) stopSandbox(ctx context.Context, a podplan.StopSandbox) erro
 	if a.Changed {
 		c.executor.d.Events.SandboxChanged(c.pod)
 	}
-	err := c.callLimited(ctx, containerPriority, "stop the sandbox", func() error { return ignoreNotFound(c.executor.d.Runtime.StopPodSandbox(ctx, a.ID)) })
+	err := c.callLimited(ctx, containerPriority, "stop the sandbox",
+		func() error { return ignoreNotFound(c.executor.d.Runtime.StopPodSandbox(ctx, a.ID)) })
 	if err != nil {
 		return newRefusal(reason.FailedStop, fmt.Errorf("stop sandbox %s: %w", a.ID, err))
 	}
@@ -97,7 +102,8 @@ func (c *operation) removeContainer(ctx context.Context, a podplan.RemoveContain
 }
 
 // sandboxConfig is the sandbox as CRI takes it.
-func (c *operation) sandboxConfig(ctx context.Context, attempt uint32, warn func(reason, message string)) (*runtimeapi.PodSandboxConfig, error) {
+func (c *operation) sandboxConfig(ctx context.Context, attempt uint32,
+	warn func(reason, message string)) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := c.dns(warn)
 	if err != nil {
 		return nil, err
@@ -125,7 +131,8 @@ func (c *operation) sandboxConfig(ctx context.Context, attempt uint32, warn func
 		return nil, err
 	}
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: c.pod.Name, Namespace: c.pod.Namespace, Uid: string(c.pod.UID), Attempt: attempt},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: c.pod.Name, Namespace: c.pod.Namespace,
+			Uid: string(c.pod.UID), Attempt: attempt},
 		Hostname:     hostname,
 		LogDirectory: LogDir(c.executor.d.Node.LogDir, c.pod),
 		DnsConfig:    dns,
@@ -147,7 +154,8 @@ func (c *operation) linuxSandbox(ctx context.Context) (*runtimeapi.LinuxPodSandb
 		Sysctls:         map[string]string{},
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces(c.pod)},
 	}
-	l.Resources = ownResources(c.pod, o) // runtimes that make a machine of its own for the Pod need both before there is a container
+	// runtimes that make a machine of its own for the Pod need both before there is a container
+	l.Resources = ownResources(c.pod, o)
 	l.Overhead = overhead(c.pod, o)
 	s := l.SecurityContext
 	s.NamespaceOptions.UsernsOptions = users
@@ -187,7 +195,8 @@ func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
 	return n
 }
 
-// portMappings are the host ports of app containers and sidecars; a Pod on the host's network maps nothing.
+// portMappings are the host ports of app containers and sidecars; a Pod on the host's network maps
+// nothing.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	if pod.Spec.HostNetwork {
 		return nil
@@ -202,7 +211,8 @@ func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 				continue
 			}
 			out = append(out, &runtimeapi.PortMapping{
-				Protocol: runtimeapi.Protocol(runtimeapi.Protocol_value[string(p.Protocol)]), ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIp: p.HostIP,
+				Protocol:      runtimeapi.Protocol(runtimeapi.Protocol_value[string(p.Protocol)]),
+				ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIp: p.HostIP,
 			})
 		}
 	}

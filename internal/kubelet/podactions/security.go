@@ -14,7 +14,8 @@ import (
 // Paths of /proc and /sys that the default procMount hides or makes read-only.
 var (
 	maskedPaths = []string{
-		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/timer_list",
 		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
@@ -22,7 +23,8 @@ var (
 
 // securityContext is the container's security context over the Pod's.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
-func (c *operation) securityContext(ctx context.Context, m podplan.Member, ref string) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func (c *operation) securityContext(ctx context.Context, m podplan.Member,
+	ref string) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	pod, own := c.pod.Spec.SecurityContext, m.SecurityContext
 	if pod == nil {
 		pod = &v1.PodSecurityContext{}
@@ -82,7 +84,8 @@ func (c *operation) namespacesOf(m podplan.Member) *runtimeapi.NamespaceOption {
 }
 
 // verifyRunAsNonRoot refuses a container that would run as root although it must not.
-func (c *operation) verifyRunAsNonRoot(ctx context.Context, m podplan.Member, s *runtimeapi.LinuxContainerSecurityContext, ref string) error {
+func (c *operation) verifyRunAsNonRoot(ctx context.Context, m podplan.Member,
+	s *runtimeapi.LinuxContainerSecurityContext, ref string) error {
 	subject := fmt.Sprintf("(pod: %q, container: %s)", podplan.FullName(c.pod), m.Name)
 	if s.RunAsUser != nil {
 		if s.RunAsUser.Value == 0 {
@@ -98,7 +101,8 @@ func (c *operation) verifyRunAsNonRoot(ctx context.Context, m podplan.Member, s 
 	case uid != nil && uid.Value == 0, uid == nil && name == "":
 		return fmt.Errorf("container has runAsNonRoot and image will run as root %s", subject)
 	case uid == nil:
-		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s", name, subject)
+		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is "+
+			"non-root %s", name, subject)
 	}
 	return nil
 }
@@ -128,7 +132,8 @@ func (c *operation) seccomp(p *v1.SeccompProfile, privileged bool) *runtimeapi.S
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 	case p.Type == v1.SeccompProfileTypeLocalhost:
 		return &runtimeapi.SecurityProfile{
-			ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: filepath.Join(c.executor.d.Node.RootDir, "seccomp", deref(p.LocalhostProfile)),
+			ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: filepath.Join(c.executor.d.Node.RootDir,
+				"seccomp", deref(p.LocalhostProfile)),
 		}
 	}
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
@@ -140,7 +145,8 @@ func apparmor(p *v1.AppArmorProfile) *runtimeapi.SecurityProfile {
 	}
 	switch p.Type {
 	case v1.AppArmorProfileTypeLocalhost:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: deref(p.LocalhostProfile)}
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost,
+			LocalhostRef: deref(p.LocalhostProfile)}
 	case v1.AppArmorProfileTypeUnconfined:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
 	}

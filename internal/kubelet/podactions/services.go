@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// serviceEnv are the variables that tell of Services: those of the Pod's namespace unless enableServiceLinks is false, and the kubernetes Service always.
+// serviceEnv are the variables that tell of Services: those of the Pod's namespace unless
+// enableServiceLinks is false, and the kubernetes Service always.
 // https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 func (c *operation) serviceEnv() (map[string]string, error) {
 	list, err := c.executor.d.Cluster.Services(c.pod.Namespace)
@@ -39,7 +40,8 @@ func (c *operation) serviceEnv() (map[string]string, error) {
 	return out, nil
 }
 
-// addServiceVariables adds the variables of one Service: the short ones, and those of Docker's links.
+// addServiceVariables adds the variables of one Service: the short ones, and those of Docker's
+// links.
 func addServiceVariables(out map[string]string, s *v1.Service) {
 	prefix := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 	out[prefix+"_SERVICE_HOST"] = s.Spec.ClusterIP
@@ -58,6 +60,7 @@ func addServiceVariables(out map[string]string, s *v1.Service) {
 			out[prefix+"_PORT"] = url
 		}
 		link := fmt.Sprintf("%s_PORT_%d_%s", prefix, p.Port, protocol)
-		out[link], out[link+"_PROTO"], out[link+"_PORT"], out[link+"_ADDR"] = url, strings.ToLower(protocol), port, s.Spec.ClusterIP
+		out[link], out[link+"_PROTO"], out[link+"_PORT"], out[link+"_ADDR"] = url, strings.ToLower(protocol), port,
+			s.Spec.ClusterIP
 	}
 }

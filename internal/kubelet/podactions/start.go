@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// startContainer makes sure of the image, makes the container, starts it, and runs its postStart hook.
+// startContainer makes sure of the image, makes the container, starts it, and runs its postStart
+// hook.
 func (c *operation) startContainer(ctx context.Context, a podplan.Start) error {
 	m, ok := podplan.MemberOf(c.pod, a.Name)
 	if !ok {
@@ -74,17 +75,20 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	}
 	callCtx, done := withStartGrace(ctx)
 	defer done()
-	if err := c.callLimited(ctx, containerPriority, "start container "+a.Name, func() error { return c.executor.d.Runtime.StartContainer(callCtx, id) }); err != nil {
+	if err := c.callLimited(ctx, containerPriority, "start container "+a.Name,
+		func() error { return c.executor.d.Runtime.StartContainer(callCtx, id) }); err != nil {
 		return c.startFailed(ctx, a.Name, reason.RunContainerError, err)
 	}
 	c.executor.d.Events.Started(c.pod, a.Name)
-	c.put(journal.ContainerStarted{Container: a.Name, ID: id, Restart: a.Attempt, Init: m.Kind == podplan.Init || m.Kind == podplan.Sidecar})
+	c.put(journal.ContainerStarted{Container: a.Name, ID: id, Restart: a.Attempt,
+		Init: m.Kind == podplan.Init || m.Kind == podplan.Sidecar})
 	if !hook {
 		return nil
 	}
 	if err := c.runHook(ctx, m, id, m.Lifecycle.PostStart); err != nil {
 		c.executor.d.Events.Hook(c.pod, a.Name, "FailedPostStartHook", "PostStartHook failed")
-		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: podplan.GracePeriod(c.pod), Event: "FailedPostStartHook", Cause: "postStart hook failed", RunPreStop: true}
+		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: podplan.GracePeriod(c.pod),
+			Event: "FailedPostStartHook", Cause: "postStart hook failed", RunPreStop: true}
 		if stopErr := c.killContainers(ctx, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {
 			err = errors.Join(err, stopErr)
 		}
@@ -94,14 +98,15 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	return nil
 }
 
-// startGrace is how long a stop waits for a start that is under way: half a start would leave a container that failed, and of a sandbox that is given up nobody
-// knows whether it comes.
+// startGrace is how long a stop waits for a start that is under way: half a start would leave a
+// container that failed, and of a sandbox that is given up nobody knows whether it comes.
 const startGrace = 2 * time.Second
 
 // ErrNoWait is the cause of ending a context when what is under way is not to be waited for.
 var ErrNoWait = errors.New("not to be waited for")
 
-// withStartGrace is a context that ends some time after the given one, unless that ended with ErrNoWait.
+// withStartGrace is a context that ends some time after the given one, unless that ended with
+// ErrNoWait.
 func withStartGrace(ctx context.Context) (callCtx context.Context, done func()) {
 	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -131,8 +136,10 @@ func (c *operation) sandboxAttempt(sandbox string) uint32 {
 	return 0
 }
 
-// ensureImages makes sure of the images that the container mounts and of its own, and returns the reference to make it from.
-func (c *operation) ensureImages(ctx context.Context, m podplan.Member, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+// ensureImages makes sure of the images that the container mounts and of its own, and returns the
+// reference to make it from.
+func (c *operation) ensureImages(ctx context.Context, m podplan.Member,
+	sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	handler, err := c.executor.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
 	if err != nil {
 		return "", newRefusal(reason.CreateContainerConfigError, err)
@@ -150,8 +157,10 @@ func (c *operation) ensureImages(ctx context.Context, m podplan.Member, sandbox 
 	return c.executor.d.Puller.EnsureImageExists(ctx, r)
 }
 
-// imageVolume makes sure of the image of a volume. When it is not there, the container cannot be made.
-func (c *operation) imageVolume(ctx context.Context, m podplan.Member, v volume.Mounted, r pull.Request) (*runtimeapi.ImageSpec, error) {
+// imageVolume makes sure of the image of a volume. When it is not there, the container cannot be
+// made.
+func (c *operation) imageVolume(ctx context.Context, m podplan.Member, v volume.Mounted,
+	r pull.Request) (*runtimeapi.ImageSpec, error) {
 	r.Image, r.Policy = v.Image, v.PullPolicy
 	ref, err := c.executor.d.Puller.EnsureImageExists(ctx, r)
 	if err != nil {
@@ -161,17 +170,20 @@ func (c *operation) imageVolume(ctx context.Context, m podplan.Member, v volume.
 		}
 		return nil, err
 	}
-	return &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: v.Image, RuntimeHandler: r.Handler, Annotations: c.pod.Annotations}, nil
+	return &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: v.Image, RuntimeHandler: r.Handler,
+		Annotations: c.pod.Annotations}, nil
 }
 
-// pullSecrets are the Pod's imagePullSecrets that exist; a missing one is told, and the pull is tried without it.
+// pullSecrets are the Pod's imagePullSecrets that exist; a missing one is told, and the pull is
+// tried without it.
 func (c *operation) pullSecrets(ctx context.Context) []*v1.Secret {
 	var out []*v1.Secret
 	for _, r := range c.pod.Spec.ImagePullSecrets {
 		s, err := c.executor.d.Volumes.Objects().GetSecret(ctx, c.pod.Namespace, r.Name)
 		if err != nil {
 			c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
-				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", r.Name))
+				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not "+
+					"succeed.", r.Name))
 			continue
 		}
 		out = append(out, s)

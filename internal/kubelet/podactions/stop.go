@@ -15,11 +15,12 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// minGrace is what a container gets between TERM and KILL even when preStop has used the whole grace period up (docs: pod termination, one-off extension).
+// minGrace is what a container gets between TERM and KILL even when preStop has used the whole
+// grace period up (docs: pod termination, one-off extension).
 const minGrace = 2 * time.Second
 
-// killContainers stops containers side by side. Every preStop hook begins at once; a container of a higher wave gets its TERM when all lower waves have ended, or when
-// its grace period is used up.
+// killContainers stops containers side by side. Every preStop hook begins at once; a container of a
+// higher wave gets its TERM when all lower waves have ended, or when its grace period is used up.
 func (c *operation) killContainers(ctx context.Context, a podplan.Stop) error {
 	startedAt := time.Now()
 	ended := newTerminationOrdering(a.Kills)
@@ -40,9 +41,12 @@ func (c *operation) killContainers(ctx context.Context, a podplan.Stop) error {
 	return nil
 }
 
-// killContainer ends one container: its hook, its turn, TERM, and KILL when the deadline has passed.
-func (c *operation) killContainer(ctx context.Context, k podplan.Kill, deadline time.Time, turns *terminationOrdering) error {
-	if c.state.markOnce(c.state.killing, k.ID+" "+k.Event) { // who is stopped for a probe and then with its Pod is told of twice
+// killContainer ends one container: its hook, its turn, TERM, and KILL when the deadline has
+// passed.
+func (c *operation) killContainer(ctx context.Context, k podplan.Kill, deadline time.Time,
+	turns *terminationOrdering) error {
+	// who is stopped for a probe and then with its Pod is told of twice
+	if c.state.markOnce(c.state.killing, k.ID+" "+k.Event) {
 		c.executor.d.Events.Killing(c.pod, k.Name, k.Event)
 		c.put(journal.Killing{Container: k.Name, Cause: k.Cause, Grace: int64(k.Grace / time.Second)})
 	}
@@ -64,7 +68,8 @@ func (c *operation) killContainer(ctx context.Context, k podplan.Kill, deadline 
 // preStop runs the container's hook once, until the deadline at most.
 func (c *operation) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) {
 	m, known := podplan.MemberOf(c.pod, k.Name)
-	if !k.RunPreStop || !known || m.Lifecycle == nil || m.Lifecycle.PreStop == nil || time.Until(deadline) <= 0 || !c.state.markOnce(c.state.preStopped, k.ID) {
+	if !k.RunPreStop || !known || m.Lifecycle == nil || m.Lifecycle.PreStop == nil || time.Until(deadline) <= 0 ||
+		!c.state.markOnce(c.state.preStopped, k.ID) {
 		return
 	}
 	startedAt := time.Now()

@@ -18,7 +18,8 @@ type UserNamespaces interface {
 	GetOrCreate(ctx context.Context, uid types.UID) (userns.Range, error)
 }
 
-// userNamespace is the user namespace of the Pod as CRI takes it: nil leaves it to the runtime, which takes the host's.
+// userNamespace is the user namespace of the Pod as CRI takes it: nil leaves it to the runtime,
+// which takes the host's.
 func (c *operation) userNamespace(ctx context.Context) (*runtimeapi.UserNamespace, error) {
 	if c.pod.Spec.HostUsers == nil {
 		return nil, nil
@@ -54,7 +55,8 @@ func (c *operation) userNamespace(ctx context.Context) (*runtimeapi.UserNamespac
 	return c.state.userNamespace, nil
 }
 
-// features are what the runtime says a handler can do. It is asked anew each time, which only Pods that need a feature cost.
+// features are what the runtime says a handler can do. It is asked anew each time, which only Pods
+// that need a feature cost.
 func (c *operation) features(ctx context.Context, handler string) (*runtimeapi.RuntimeHandlerFeatures, error) {
 	s, err := c.executor.d.Runtime.Status(ctx, false)
 	if err != nil {
@@ -71,7 +73,8 @@ func (c *operation) features(ctx context.Context, handler string) (*runtimeapi.R
 	return nil, fmt.Errorf("the handler %q is not known", handler)
 }
 
-// idmapped asks the runtime to show the mounts' owners as the Pod's users see them: a file that belongs to root on the host belongs to root inside.
+// idmapped asks the runtime to show the mounts' owners as the Pod's users see them: a file that
+// belongs to root on the host belongs to root inside.
 func idmapped(mounts []*runtimeapi.Mount, u *runtimeapi.UserNamespace) {
 	if u == nil || u.Mode != runtimeapi.NamespaceMode_POD {
 		return
@@ -81,10 +84,14 @@ func idmapped(mounts []*runtimeapi.Mount, u *runtimeapi.UserNamespace) {
 	}
 }
 
-// SandboxUserNamespace asks the runtime which ids a Pod's sandbox has; false when it has no sandbox with users of its own.
-func SandboxUserNamespace(runtime internalapi.RuntimeService) func(context.Context, types.UID) (userns.Range, bool, error) {
+// SandboxUserNamespace asks the runtime which ids a Pod's sandbox has; false when it has no sandbox
+// with users of its own.
+func SandboxUserNamespace(
+	runtime internalapi.RuntimeService) func(context.Context, types.UID) (userns.Range, bool, error) {
 	return func(ctx context.Context, uid types.UID) (userns.Range, bool, error) {
-		sandboxes, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{kubelettypes.KubernetesPodUIDLabel: string(uid)}})
+		sandboxes, err := runtime.ListPodSandbox(ctx,
+			&runtimeapi.PodSandboxFilter{
+				LabelSelector: map[string]string{kubelettypes.KubernetesPodUIDLabel: string(uid)}})
 		if err != nil {
 			return userns.Range{}, false, err
 		}

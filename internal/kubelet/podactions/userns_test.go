@@ -23,7 +23,8 @@ type fakeRuntime struct {
 
 func (a fakeRuntime) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
 	return &runtimeapi.StatusResponse{RuntimeHandlers: []*runtimeapi.RuntimeHandler{
-		{Name: a.handler, Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: a.userns, RecursiveReadOnlyMounts: a.readOnly}},
+		{Name: a.handler, Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: a.userns,
+			RecursiveReadOnlyMounts: a.readOnly}},
 	}}, nil
 }
 
@@ -36,8 +37,10 @@ func (f fixedRange) GetOrCreate(context.Context, types.UID) (userns.Range, error
 // row: UNS-01
 func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 	refusal := false
-	call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}}))
-	call.executor.d.Runtime, call.executor.d.UserNamespaces = fakeRuntime{userns: true}, fixedRange{First: 131072, Length: 65536}
+	call := testOperation(t, &fakePorts{},
+		testPod(v1.Container{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}}))
+	call.executor.d.Runtime, call.executor.d.UserNamespaces = fakeRuntime{userns: true},
+		fixedRange{First: 131072, Length: 65536}
 	call.pod.Spec.HostUsers = &refusal
 	call.state.mounted = map[string]volume.Mounted{"v": {Path: "/vol"}}
 	sandbox, err := call.sandboxConfig(t.Context(), 0, func(string, string) {})
@@ -50,9 +53,11 @@ func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, u := range map[string]*runtimeapi.UserNamespace{
-		"sandbox": sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions, "container": s.NamespaceOptions.UsernsOptions,
+		"sandbox":   sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions,
+		"container": s.NamespaceOptions.UsernsOptions,
 	} {
-		if u == nil || u.Mode != runtimeapi.NamespaceMode_POD || len(u.Uids) != 1 || u.Uids[0].HostId != 131072 || u.Uids[0].ContainerId != 0 || u.Uids[0].Length != 65536 || u.Gids[0].HostId != 131072 {
+		if u == nil || u.Mode != runtimeapi.NamespaceMode_POD || len(u.Uids) != 1 || u.Uids[0].HostId != 131072 ||
+			u.Uids[0].ContainerId != 0 || u.Uids[0].Length != 65536 || u.Gids[0].HostId != 131072 {
 			t.Errorf("%s: %v", name, u)
 		}
 	}
@@ -75,13 +80,18 @@ func TestUserNamespaceIsRefusedWhereTheRuntimeHasNone(t *testing.T) {
 		change func(*operation)
 		want   string
 	}{
-		{"feature missing", func(c *operation) { c.executor.d.Runtime = fakeRuntime{} }, `RuntimeClass handler "" does not support user namespaces`},
-		{"handler unknown", func(c *operation) { c.executor.d.Runtime = fakeRuntime{handler: "kata", userns: true} }, `the handler "" is not known`},
-		{"host network", func(c *operation) { c.pod.Spec.HostNetwork = true }, "spec.hostNetwork: Forbidden: when `hostUsers` is false: set one of the two"},
-		{"host PIDs", func(c *operation) { c.pod.Spec.HostPID = true }, "spec.hostPID: Forbidden: when `hostUsers` is false: set one of the two"},
+		{"feature missing", func(c *operation) { c.executor.d.Runtime = fakeRuntime{} },
+			`RuntimeClass handler "" does not support user namespaces`},
+		{"handler unknown", func(c *operation) { c.executor.d.Runtime = fakeRuntime{handler: "kata", userns: true} },
+			`the handler "" is not known`},
+		{"host network", func(c *operation) { c.pod.Spec.HostNetwork = true },
+			"spec.hostNetwork: Forbidden: when `hostUsers` is false: set one of the two"},
+		{"host PIDs", func(c *operation) { c.pod.Spec.HostPID = true },
+			"spec.hostPID: Forbidden: when `hostUsers` is false: set one of the two"},
 	} {
 		call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
-		call.executor.d.Runtime, call.executor.d.UserNamespaces = fakeRuntime{userns: true}, fixedRange{First: 131072, Length: 65536}
+		call.executor.d.Runtime, call.executor.d.UserNamespaces = fakeRuntime{userns: true},
+			fixedRange{First: 131072, Length: 65536}
 		call.pod.Spec.HostUsers = &refusal
 		c.change(call)
 		if _, err := call.sandboxConfig(t.Context(), 0, func(string, string) {}); err == nil || err.Error() != c.want {
@@ -90,13 +100,15 @@ func TestUserNamespaceIsRefusedWhereTheRuntimeHasNone(t *testing.T) {
 	}
 	call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
 	call.pod.Spec.HostUsers = &yes
-	if sandbox, err := call.sandboxConfig(t.Context(), 0, func(string, string) {}); err != nil || sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions.Mode != runtimeapi.NamespaceMode_NODE {
+	if sandbox, err := call.sandboxConfig(t.Context(), 0, func(string, string) {}); err != nil ||
+		sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions.Mode != runtimeapi.NamespaceMode_NODE {
 		t.Errorf("hostUsers true: %v %v", sandbox, err)
 	}
 }
 
 func TestRecursiveReadOnly(t *testing.T) {
-	enabled, possible, both := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible, v1.MountPropagationBidirectional
+	enabled, possible, both := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible,
+		v1.MountPropagationBidirectional
 	for _, c := range []struct {
 		name  string
 		mount v1.VolumeMount
@@ -105,11 +117,15 @@ func TestRecursiveReadOnly(t *testing.T) {
 		err   string
 	}{
 		{"enabled", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &enabled}, true, true, ""},
-		{"enabled, runtime cannot", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &enabled}, false, false, `volume "v" requested recursive read-only mode, but it is not supported by the runtime`},
+		{"enabled, runtime cannot", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &enabled}, false, false,
+			`volume "v" requested recursive read-only mode, but it is not supported by the runtime`},
 		{"if possible, it is", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &possible}, true, true, ""},
 		{"if possible, it is not", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &possible}, false, false, ""},
-		{"not read-only", v1.VolumeMount{RecursiveReadOnly: &enabled}, true, false, `volume "v" requested recursive read-only mode, but it is not read-only`},
-		{"propagates", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &both}, true, false, `volume "v" requested recursive read-only mode, but it is not compatible with propagation "Bidirectional"`},
+		{"not read-only", v1.VolumeMount{RecursiveReadOnly: &enabled}, true, false,
+			`volume "v" requested recursive read-only mode, but it is not read-only`},
+		{"propagates", v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &both}, true,
+			false, `volume "v" requested recursive read-only mode, but it is not compatible with propagation ` +
+				`"Bidirectional"`},
 	} {
 		c.mount.Name = "v"
 		call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
@@ -126,7 +142,8 @@ func TestDevices(t *testing.T) {
 	call := testOperation(t, &fakePorts{}, testPod(c))
 	m, _ := podplan.MemberOf(call.pod, "c")
 	call.state.mounted = map[string]volume.Mounted{"b": {Path: "/dev/loop9", Device: true, ReadOnly: true}}
-	if d, err := call.devices(m); err != nil || len(d) != 1 || d[0].HostPath != "/dev/loop9" || d[0].ContainerPath != "/dev/x" || d[0].Permissions != "r" {
+	if d, err := call.devices(m); err != nil || len(d) != 1 || d[0].HostPath != "/dev/loop9" ||
+		d[0].ContainerPath != "/dev/x" || d[0].Permissions != "r" {
 		t.Error(d, err)
 	}
 	call.state.mounted["b"] = volume.Mounted{Path: "/vol"}

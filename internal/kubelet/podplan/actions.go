@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Action is one thing to do. The set is sealed: PrepareVolumes, CreateSandbox, StopSandbox, RemoveSandbox, Start, Stop, Resize, RemoveContainer, Release.
+// Action is one thing to do. The set is sealed: PrepareVolumes, CreateSandbox, StopSandbox,
+// RemoveSandbox, Start, Stop, Resize, RemoveContainer, Release.
 type Action interface {
 	Line() string // for people and transcripts
 	action()
@@ -23,7 +24,8 @@ type CreateSandbox struct {
 	Parallel bool // it may begin while the PrepareVolumes right before it is under way, and is given up when that fails
 }
 
-// StopSandbox stops a sandbox and gives its addresses back. Changed marks one that died under its Pod and is replaced.
+// StopSandbox stops a sandbox and gives its addresses back. Changed marks one that died under its
+// Pod and is replaced.
 type StopSandbox struct {
 	ID      string
 	Changed bool
@@ -54,22 +56,25 @@ type Start struct {
 
 // Kill says how one container is to be stopped.
 type Kill struct {
-	ID, Name      string
-	Kind          Kind
-	Grace         time.Duration // for preStop and TERM together, from the moment the action begins
-	Order         int           // the stop begins when all lower waves have ended, or when its grace is used up; its preStop begins at once
-	Event         string        // text of the Killing event
-	Cause         string        // for the journal
-	RunPreStop    bool          // run preStop
-	LastContainer bool          // the Pod ends with it
-	Restart       bool          // it is started again however it ends
-	BackOff       bool          // it would be started again, but its back-off has time left
+	ID, Name string
+	Kind     Kind
+	Grace    time.Duration // for preStop and TERM together, from the moment the action begins
+	// the stop begins when all lower waves have ended, or when its grace is used up; its preStop
+	// begins at once
+	Order         int
+	Event         string // text of the Killing event
+	Cause         string // for the journal
+	RunPreStop    bool   // run preStop
+	LastContainer bool   // the Pod ends with it
+	Restart       bool   // it is started again however it ends
+	BackOff       bool   // it would be started again, but its back-off has time left
 }
 
 // Stop stops containers side by side.
 type Stop struct{ Kills []Kill }
 
-// Resize gives running containers the sizes that the Pod's spec has. The Pod's cgroup is widened before and, if Settle says so, brought to its own size after.
+// Resize gives running containers the sizes that the Pod's spec has. The Pod's cgroup is widened
+// before and, if Settle says so, brought to its own size after.
 type Resize struct {
 	Containers        []ResizedContainer
 	FinalizePodCgroup bool
@@ -159,7 +164,8 @@ func (a Release) Line() string {
 	return "release"
 }
 
-// Plan is a decision: what to do now, in order, and when to look again although nothing has happened (zero: never).
+// Plan is a decision: what to do now, in order, and when to look again although nothing has
+// happened (zero: never).
 type Plan struct {
 	Do    []Action
 	Wake  time.Time

@@ -1,6 +1,7 @@
 package podplan
 
-// Annotations of containers in the runtime, named as upstream's so that crictl and another kubelet read them; the last one is Gantry's own.
+// Annotations of containers in the runtime, named as upstream's so that crictl and another kubelet
+// read them; the last one is Gantry's own.
 const (
 	HashAnnotation             = "io.kubernetes.container.hash"
 	RestartCountAnnotation     = "io.kubernetes.container.restartCount"

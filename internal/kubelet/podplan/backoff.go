@@ -9,18 +9,22 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// The crash back-off needs no memory but the containers themselves: each carries the wait that follows its end. The first start carries none, the first
-// restart 10 s, then twice the one before up to 5 min; a container that ran for more than twice the longest wait starts over.
+// The crash back-off needs no memory but the containers themselves: each carries the wait that
+// follows its end. The first start carries none, the first restart 10 s, then twice the one before
+// up to 5 min; a container that ran for more than twice the longest wait starts over.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#how-pods-handle-problems-with-containers
 
-// Upstream's kubelet shows how a container has ended until it comes by again: when another container of the Pod starts or ends, else mostly at the end of the
-// back-off, and then for an instant the back-off. Here the back-off is there for those who poll, too: in the last seconds of the wait, and after 18 s of it.
+// Upstream's kubelet shows how a container has ended until it comes by again: when another
+// container of the Pod starts or ends, else mostly at the end of the back-off, and then for an
+// instant the back-off. Here the back-off is there for those who poll, too: in the last seconds of
+// the wait, and after 18 s of it.
 const (
 	minExitShown      = 4 * time.Second
 	backOffShownAfter = 18 * time.Second
 )
 
-// BackOffShown is when the status of c begins to show its back-off, which ends at the given time, in place of how it has ended.
+// BackOffShown is when the status of c begins to show its back-off, which ends at the given time,
+// in place of how it has ended.
 func BackOffShown(seen Observed, c *Container, until time.Time) time.Time {
 	for _, other := range seen.Containers {
 		if other.Name != c.Name && (other.Started.After(c.Finished) || other.Finished.After(c.Finished)) {
@@ -66,8 +70,9 @@ func (l Limits) next(c *Container) (at time.Time, carry time.Duration) {
 	return c.Finished.Add(d), l.grow(d)
 }
 
-// afterUnhealthy is next for a running container that is stopped because a probe failed: its wait counts from the end of the container before it, and the
-// first such restart carries none. So does upstream.
+// afterUnhealthy is next for a running container that is stopped because a probe failed: its wait
+// counts from the end of the container before it, and the first such restart carries none. So does
+// upstream.
 func (l Limits) afterUnhealthy(c, before *Container, now time.Time) (ok bool, carry time.Duration) {
 	if before == nil {
 		return true, 0

@@ -12,7 +12,8 @@ func TestBackOffShown(t *testing.T) {
 	ended := time.Unix(1000, 0)
 	c := podplan.Container{Name: "app", State: podplan.Exited, Finished: ended}
 	other := func(started, finished time.Time) podplan.Observed {
-		return podplan.Observed{Containers: []podplan.Container{c, {Name: "other", Started: started, Finished: finished}}}
+		return podplan.Observed{Containers: []podplan.Container{c,
+			{Name: "other", Started: started, Finished: finished}}}
 	}
 	for _, tc := range []struct {
 		name string

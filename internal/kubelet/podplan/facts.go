@@ -2,7 +2,8 @@ package podplan
 
 import "time"
 
-// Facts is when things became true of one Pod on this node; the zero time means not yet. A restarted kubelet learns them again from the runtime and the API.
+// Facts is when things became true of one Pod on this node; the zero time means not yet. A
+// restarted kubelet learns them again from the runtime and the API.
 type Facts struct {
 	Accepted          time.Time // admission let it in
 	Refused           time.Time // admission did not

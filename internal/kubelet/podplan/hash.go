@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// Hash tells one definition of a container from another: name and image, spelt as upstream's kubelet does, so that containers survive a change of kubelet.
+// Hash tells one definition of a container from another: name and image, spelt as upstream's
+// kubelet does, so that containers survive a change of kubelet.
 func Hash(c *v1.Container) string {
 	raw, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
 	if err != nil {

@@ -14,24 +14,29 @@ type In struct {
 	Pod      *v1.Pod
 	Observed Observed
 	Facts    Facts
-	End      *Termination      // nil: keep it running
-	Remove   bool              // forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
-	Health   map[string]Health // by container name, of running containers
-	Tries    map[string]Try    // what failed lately, by container name, or SandboxTry, PrepareVolumesTry, ReleaseTry
-	Limits   Limits
-	Now      time.Time
+	End      *Termination // nil: keep it running
+	// forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
+	Remove bool
+	Health map[string]Health // by container name, of running containers
+	Tries  map[string]Try    // what failed lately, by container name, or SandboxTry, PrepareVolumesTry, ReleaseTry
+	Limits Limits
+	Now    time.Time
 
 	Applied Applied // what runs have really been given, while that may differ from the spec
 }
 
 // Termination is a wish that the Pod end.
 type Termination struct {
-	Cause       string // for the journal: deleted, evicted, …
-	Reason      string // status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that all end with 0 succeed nevertheless
+	Cause string // for the journal: deleted, evicted, …
+	// status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that
+	// all end with 0 succeed nevertheless
+	Reason      string
 	Message     string // status.message
 	RequestedAt time.Time
 	Grace       time.Duration // from Asked
-	Victim      string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the last phase; empty for none
+	// message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the
+	// last phase; empty for none
+	Victim string
 }
 
 // Deadline is when everything has to be over.

@@ -9,8 +9,9 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// What the Killing event says of every kind of container, cause and restart policy, and the grace that goes with it: as
-// upstream's computePodActions. Only an app container "will be restarted"; rules that go by exit codes have no say.
+// What the Killing event says of every kind of container, cause and restart policy, and the grace
+// that goes with it: as upstream's computePodActions. Only an app container "will be restarted";
+// rules that go by exit codes have no say.
 //
 // row: PST-29
 func TestKillMessages(t *testing.T) {
@@ -49,21 +50,35 @@ func TestKillMessages(t *testing.T) {
 		causes []func(*podplan.In)
 		a, s   string
 	}{
-		{"liveness", always, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"startup", always, []func(*podplan.In){failedProbe("startup")}, "Container a failed startup probe, will be restarted", "Init container s failed startup probe"},
-		{"liveness", onFailure, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"liveness", never, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
-		{"startup", never, []func(*podplan.In){failedProbe("startup")}, "Container a failed startup probe", "Init container s failed startup probe"},
-		{"liveness, own Never", always, []func(*podplan.In){own("Never"), failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
-		{"liveness, own Always", never, []func(*podplan.In){own("Always"), failedProbe("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
-		{"liveness, own Never with a rule", always, []func(*podplan.In){own("Never", on137), failedProbe("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
-		{"definition", never, []func(*podplan.In){changed}, "Container a definition changed, will be restarted", "Init container s definition changed"},
-		{"unknown state", never, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
-		{"unknown state", always, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
+		{"liveness", always, []func(*podplan.In){failedProbe("liveness")},
+			"Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"startup", always, []func(*podplan.In){failedProbe("startup")},
+			"Container a failed startup probe, will be restarted", "Init container s failed startup probe"},
+		{"liveness", onFailure, []func(*podplan.In){failedProbe("liveness")},
+			"Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness", never, []func(*podplan.In){failedProbe("liveness")}, "Container a failed liveness probe",
+			"Init container s failed liveness probe"},
+		{"startup", never, []func(*podplan.In){failedProbe("startup")}, "Container a failed startup probe",
+			"Init container s failed startup probe"},
+		{"liveness, own Never", always, []func(*podplan.In){own("Never"), failedProbe("liveness")},
+			"Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"liveness, own Always", never, []func(*podplan.In){own("Always"), failedProbe("liveness")},
+			"Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness, own Never with a rule", always, []func(*podplan.In){own("Never", on137), failedProbe("liveness")},
+			"Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"definition", never, []func(*podplan.In){changed}, "Container a definition changed, will be restarted",
+			"Init container s definition changed"},
+		{"unknown state", never, []func(*podplan.In){lost},
+			`Container is in "unknown" state, try killing it before restart`,
+			`Init container is in "unknown" state, try killing it before restart`},
+		{"unknown state", always, []func(*podplan.In){lost},
+			`Container is in "unknown" state, try killing it before restart`,
+			`Init container is in "unknown" state, try killing it before restart`},
 	} {
 		at := time.Unix(1000, 0)
 		in := podplan.In{
-			Pod: testPod(x.policy), Observed: seen("i=0 s=run a=run b=run"), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at},
+			Pod: testPod(x.policy), Observed: seen("i=0 s=run a=run b=run"), Now: at,
+			Facts:  podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
 		probe := &v1.Probe{TerminationGracePeriodSeconds: &seconds}
@@ -103,7 +118,8 @@ func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
 		{v1.RestartPolicyAlways, "i=0 s=run a=0 b=run", true},
 	} {
 		at := time.Unix(1000, 0)
-		in := podplan.In{Pod: testPod(x.policy), Observed: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at}, Health: map[string]podplan.Health{}}
+		in := podplan.In{Pod: testPod(x.policy), Observed: seen(x.seen), Now: at,
+			Facts: podplan.Facts{Accepted: at, VolumesReady: at}, Health: map[string]podplan.Health{}}
 		in.Observed.Sandboxes[0].Ready = false
 		facts, anew := false, false
 		for _, a := range podplan.Next(in).Do {

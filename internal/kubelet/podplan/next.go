@@ -2,8 +2,9 @@ package podplan
 
 import "time"
 
-// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see to sick and changed containers, furnish, give it a
-// sandbox, initialise it, start its containers, forget what is old.
+// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see
+// to sick and changed containers, furnish, give it a sandbox, initialise it, start its containers,
+// forget what is old.
 func Next(in In) Plan {
 	var p Plan
 	if end := EffectiveTermination(in); end != nil {
@@ -66,7 +67,8 @@ func planSandbox(in In, p *Plan) bool {
 		}
 		return false
 	}
-	// The sandbox died under its Pod: what is left in it is stopped, and everything begins again in a new one.
+	// The sandbox died under its Pod: what is left in it is stopped, and everything begins again in
+	// a new one.
 	if kills := killsIn(in, newest.ID); len(kills) > 0 {
 		p.Do = append(p.Do, Stop{kills})
 	}
@@ -81,13 +83,15 @@ func planSandbox(in In, p *Plan) bool {
 	return false
 }
 
-// willRunAgain tells whether an app container will run once what is left of the Pod has been stopped.
+// willRunAgain tells whether an app container will run once what is left of the Pod has been
+// stopped.
 func willRunAgain(in In) bool {
 	for _, m := range Members(in.Pod) {
 		if m.Kind != App {
 			continue
 		}
-		if c := in.Observed.Latest(m.Name); c == nil || c.State == Created || c.alive() && ShouldRestart(in.Pod, m, 1) || c.State == Exited && c.shouldRestart(in.Pod, m) {
+		if c := in.Observed.Latest(m.Name); c == nil || c.State == Created ||
+			c.alive() && ShouldRestart(in.Pod, m, 1) || c.State == Exited && c.shouldRestart(in.Pod, m) {
 			return true
 		}
 	}
@@ -99,14 +103,16 @@ func killsIn(in In, sandbox string) []Kill {
 	for _, c := range in.Observed.Containers {
 		if c.Sandbox == sandbox && c.alive() {
 			m, _ := MemberOf(in.Pod, c.Name)
-			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: GracePeriod(in.Pod), Event: "Stopping container " + c.Name, Cause: "sandbox changed", Restart: ShouldRestart(in.Pod, m, 1)})
+			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: GracePeriod(in.Pod),
+				Event: "Stopping container " + c.Name, Cause: "sandbox changed", Restart: ShouldRestart(in.Pod, m, 1)})
 		}
 	}
 	return kills
 }
 
-// containersToKill finds running containers that a probe has given up, whose definition changed, or whose state the runtime does not know, and says how they are
-// replaced. A container whose back-off has time left is only stopped.
+// containersToKill finds running containers that a probe has given up, whose definition changed, or
+// whose state the runtime does not know, and says how they are replaced. A container whose back-off
+// has time left is only stopped.
 func containersToKill(in In, p *Plan) (kills []Kill, then []Action) {
 	sandbox, wide := in.Observed.Sandbox(), false
 	for _, m := range Members(in.Pod) {
@@ -114,14 +120,16 @@ func containersToKill(in In, p *Plan) (kills []Kill, then []Action) {
 			continue
 		}
 		c := in.Observed.In(sandbox.ID, m.Name)
-		if c == nil || !c.alive() || m.Kind == Init && c.State != Unknown { // of an init container only a runtime that died while it started it is held against it
+		// of an init container only a runtime that died while it started it is held against it
+		if c == nil || !c.alive() || m.Kind == Init && c.State != Unknown {
 			continue
 		}
 		text, cause, grace := killReason(in, m, c)
 		if cause == "" {
 			continue
 		}
-		again := cause == "changed" || cause == resized || restartsUnobserved(in.Pod, m) || cause == unknownState && m.Kind == App
+		again := cause == "changed" || cause == resized || restartsUnobserved(in.Pod, m) ||
+			cause == unknownState && m.Kind == App
 		last := !again && isLastRunning(in, m.Name)
 		switch {
 		case cause == resized:
@@ -134,12 +142,14 @@ func containersToKill(in In, p *Plan) (kills []Kill, then []Action) {
 		case last: // the Pod is stopped as a whole
 			text, grace = "Stopping container "+m.Name, GracePeriod(in.Pod)
 		}
-		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, RunPreStop: true, LastContainer: last})
+		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause,
+			RunPreStop: true, LastContainer: last})
 		if !again || !sandbox.Ready || in.Facts.VolumesReady.IsZero() {
 			continue
 		}
 		if ok, carry := in.Limits.afterUnhealthy(c, in.Observed.Previous(c), in.Now); ok {
-			then = append(then, Start{Name: m.Name, Kind: m.Kind, Attempt: c.Attempt + 1, Sandbox: sandbox.ID, CrashDelay: carry})
+			then = append(then, Start{Name: m.Name, Kind: m.Kind, Attempt: c.Attempt + 1, Sandbox: sandbox.ID,
+				CrashDelay: carry})
 			kills[len(kills)-1].Restart = true
 		} else {
 			kills[len(kills)-1].BackOff = true
@@ -167,7 +177,8 @@ const (
 	unknownState = "unknown state" // the runtime does not know its state
 )
 
-// killReason says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
+// killReason says what is wrong with a running container: the Killing event's text, the cause, and
+// the grace it gets.
 func killReason(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
 	kind, grace := "Container", GracePeriod(in.Pod)
 	if m.Kind != App {
@@ -195,8 +206,9 @@ func killReason(in In, m Member, c *Container) (text, cause string, grace time.D
 	return "", "", 0
 }
 
-// startContainers adds what is to be started in the newest sandbox, which is ready. Everything that can be started is, in the order of the spec; a failed start
-// makes the executor stop, and the next plan goes on with the others.
+// startContainers adds what is to be started in the newest sandbox, which is ready. Everything that
+// can be started is, in the order of the spec; a failed start makes the executor stop, and the next
+// plan goes on with the others.
 func startContainers(in In, p *Plan) {
 	sandbox := in.Observed.Sandbox()
 	done := Initialized(in.Pod, in.Observed, sandbox.ID, in.Health)
@@ -230,7 +242,8 @@ func startContainers(in In, p *Plan) {
 	}
 }
 
-// startContainer adds the start of one container if it does not run, may be started, and its time has come.
+// startContainer adds the start of one container if it does not run, may be started, and its time
+// has come.
 func startContainer(in In, p *Plan, m Member) {
 	sandbox := in.Observed.Sandbox()
 	c := in.Observed.Latest(m.Name)
@@ -245,7 +258,8 @@ func startContainer(in In, p *Plan, m Member) {
 	case c.State != Exited && c.Sandbox == sandbox.ID:
 		return
 	case m.Kind == Init && c.Sandbox != sandbox.ID:
-		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Annotations.CrashDelay, 0) // runs again because the sandbox is new: no crash
+		// runs again because the sandbox is new: no crash
+		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Annotations.CrashDelay, 0)
 	case c.State == Exited && !c.shouldRestart(in.Pod, m):
 		return
 	case c.State != Exited: // died with its sandbox, unseen
@@ -276,7 +290,8 @@ func startContainer(in In, p *Plan, m Member) {
 	p.Do = append(p.Do, s)
 }
 
-// deadContainersKept is how many containers of one name stay in the runtime: the newest and the one before it, for kubectl logs --previous.
+// deadContainersKept is how many containers of one name stay in the runtime: the newest and the one
+// before it, for kubectl logs --previous.
 const deadContainersKept = 2
 
 // removeDeadContainers removes containers nobody will ask for, and dead sandboxes that hold none.

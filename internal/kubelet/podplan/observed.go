@@ -44,8 +44,10 @@ type Container struct {
 
 	Created, Started, Finished time.Time // zero when it has not happened
 
-	Exit        Exit         // when Exited
-	Restarting  bool         // it was stopped because its sandbox had died: it is started again in a new one however it ended
+	Exit Exit // when Exited
+	// it was stopped because its sandbox had died: it is started again in a new one however it
+	// ended
+	Restarting  bool
 	Image       Image        // as the runtime reports it
 	Annotations Annotations  // what the kubelet wrote onto it
 	Usage       RuntimeUsage // what it runs with
@@ -111,9 +113,11 @@ func (o Observed) Sandbox() *Sandbox {
 	return &o.Sandboxes[0]
 }
 
-// Alive tells whether anything of the Pod may still run: a container that has not ended, or a ready sandbox.
+// Alive tells whether anything of the Pod may still run: a container that has not ended, or a ready
+// sandbox.
 func (o Observed) Alive() bool {
-	return slices.ContainsFunc(o.Containers, Container.alive) || slices.ContainsFunc(o.Sandboxes, func(s Sandbox) bool { return s.Ready })
+	return slices.ContainsFunc(o.Containers, Container.alive) || slices.ContainsFunc(o.Sandboxes,
+		func(s Sandbox) bool { return s.Ready })
 }
 
 // alive tells whether the container has or may have processes.

@@ -38,7 +38,8 @@ func TestSafety(t *testing.T) {
 
 func drawSimulation(t *rapid.T) *simulation {
 	w := newSimulation()
-	w.pod.Spec.RestartPolicy = rapid.SampledFrom([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}).Draw(t, "policy")
+	w.pod.Spec.RestartPolicy = rapid.SampledFrom([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure,
+		v1.RestartPolicyNever}).Draw(t, "policy")
 	always := v1.ContainerRestartPolicyAlways
 	for _, name := range []string{"i1", "i2", "i3"}[:rapid.IntRange(0, 3).Draw(t, "inits")] {
 		c := v1.Container{Name: name}
@@ -55,7 +56,8 @@ func drawSimulation(t *rapid.T) *simulation {
 			c.RestartPolicyRules = []v1.ContainerRestartRule{restartAllOn(1)}
 		}
 		if rapid.Bool().Draw(t, name+" is restarted for its size") {
-			c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}}
+			c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU,
+				RestartPolicy: v1.RestartContainer}}
 		}
 		w.pod.Spec.Containers = append(w.pod.Spec.Containers, c)
 		w.scripts[name] = drawScript(t, name, rapid.Bool().Draw(t, name+" ends"))
@@ -65,7 +67,9 @@ func drawSimulation(t *rapid.T) *simulation {
 
 func restartAllOn(code int32) v1.ContainerRestartRule {
 	return v1.ContainerRestartRule{
-		Action: v1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code}},
+		Action: v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+			Values: []int32{code}},
 	}
 }
 
@@ -92,7 +96,8 @@ func drawEvent(t *rapid.T, w *simulation) {
 		}
 	case 1:
 		w.log("! kubelet restarts")
-		w.facts = podplan.Facts{Accepted: epoch, UncertainSandbox: w.facts.UncertainSandbox} // of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
+		// of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
+		w.facts = podplan.Facts{Accepted: epoch, UncertainSandbox: w.facts.UncertainSandbox}
 		if w.end != nil {
 			w.facts.StopRequested = w.now
 		}
@@ -101,7 +106,8 @@ func drawEvent(t *rapid.T, w *simulation) {
 	case 2:
 		if w.end == nil && rapid.Bool().Draw(t, "really") {
 			w.log("! delete")
-			w.end, w.remove = &podplan.Termination{Cause: "deleted", RequestedAt: w.now, Grace: time.Duration(rapid.IntRange(0, 10).Draw(t, "grace")) * time.Second}, true
+			w.end, w.remove = &podplan.Termination{Cause: "deleted", RequestedAt: w.now,
+				Grace: time.Duration(rapid.IntRange(0, 10).Draw(t, "grace")) * time.Second}, true
 		}
 	case 3:
 		w.fails["a"] = fault{"ErrImagePull", w.now.Add(15 * time.Second)}
@@ -176,7 +182,8 @@ func check(t *rapid.T, w *simulation, lines []string) {
 	}
 }
 
-// initsFirst: while an app container runs, every init container of its sandbox has succeeded or was forgotten with an older life.
+// initsFirst: while an app container runs, every init container of its sandbox has succeeded or was
+// forgotten with an older life.
 func initsFirst(t *rapid.T, w *simulation, lines []string) {
 	for _, c := range w.seen.Containers {
 		m, _ := podplan.MemberOf(w.pod, c.Name)
@@ -184,7 +191,8 @@ func initsFirst(t *rapid.T, w *simulation, lines []string) {
 			continue
 		}
 		for _, i := range podplan.Members(w.pod) {
-			if r := w.seen.In(c.Sandbox, i.Name); i.Kind == podplan.Init && (r == nil || r.State != podplan.Exited || r.Exit.Code != 0) {
+			if r := w.seen.In(c.Sandbox, i.Name); i.Kind == podplan.Init && (r == nil || r.State != podplan.Exited ||
+				r.Exit.Code != 0) {
 				t.Fatalf("%s runs before %s has succeeded\n%s", c.Name, i.Name, strings.Join(lines, "\n"))
 			}
 		}
@@ -196,7 +204,8 @@ func TestStageOnlyGrows(t *testing.T) {
 	f := podplan.Facts{}
 	last := f.Stage()
 	for _, learn := range []func(){
-		func() { f.Accepted = at }, func() { f.VolumesReady = at }, func() { f.StopRequested = at }, func() { f.ContainersStopped = at }, func() { f.Released = at }, func() { f.Removed = at },
+		func() { f.Accepted = at }, func() { f.VolumesReady = at }, func() { f.StopRequested = at },
+		func() { f.ContainersStopped = at }, func() { f.Released = at }, func() { f.Removed = at },
 	} {
 		learn()
 		if s := f.Stage(); s < last {

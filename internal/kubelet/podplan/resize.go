@@ -10,9 +10,11 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// A resize reaches podplan when the node has granted it: In.Pod then has the new sizes, In.Applied what was really put into force. KEP-1287, KEP-5419.
+// A resize reaches podplan when the node has granted it: In.Pod then has the new sizes, In.Applied
+// what was really put into force. KEP-1287, KEP-5419.
 
-// Applied is what runs have been given: resources of running containers by name, and of the Pod's cgroup under PodResources. A missing entry is as the Pod's spec.
+// Applied is what runs have been given: resources of running containers by name, and of the Pod's
+// cgroup under PodResources. A missing entry is as the Pod's spec.
 type Applied map[string]v1.ResourceRequirements
 
 // PodResources names the Pod as a whole in Applied.
@@ -63,7 +65,8 @@ func ResourcesOf(p *v1.Pod, name string) v1.ResourceRequirements {
 	return m.Resources
 }
 
-// resizedResources tells for which resources a container runs with other values than it was granted.
+// resizedResources tells for which resources a container runs with other values than it was
+// granted.
 func (in In) resizedResources(name string) []v1.ResourceName {
 	have, known := in.Applied[name]
 	if !known {
@@ -88,7 +91,8 @@ func Resizing(in In) bool {
 		return false
 	}
 	for _, m := range Members(in.Pod) {
-		if c := in.Observed.In(sandbox.ID, m.Name); c != nil && c.State == Running && len(in.resizedResources(m.Name)) > 0 {
+		if c := in.Observed.In(sandbox.ID, m.Name); c != nil && c.State == Running &&
+			len(in.resizedResources(m.Name)) > 0 {
 			return true
 		}
 	}
@@ -100,10 +104,12 @@ func (in In) restartsForResize(m Member) bool {
 	if m.Kind == Init || m.Kind == Ephemeral {
 		return false
 	}
-	return slices.ContainsFunc(in.resizedResources(m.Name), func(r v1.ResourceName) bool { return pod.ResizePolicy(m.Container, r) == v1.RestartContainer })
+	return slices.ContainsFunc(in.resizedResources(m.Name),
+		func(r v1.ResourceName) bool { return pod.ResizePolicy(m.Container, r) == v1.RestartContainer })
 }
 
-// planResize adds what gives running containers and the Pod's cgroup their granted sizes without a restart.
+// planResize adds what gives running containers and the Pod's cgroup their granted sizes without a
+// restart.
 func planResize(in In, p *Plan) {
 	sandbox := in.Observed.Sandbox()
 	a := Resize{FinalizePodCgroup: true}

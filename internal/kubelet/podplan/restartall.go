@@ -6,9 +6,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// One container's end can start the whole Pod over in its sandbox (restartPolicyRules with action RestartAllContainers, KEP-5532): everything is stopped without
-// preStop hooks, the records go, those of the container that asked for it last, so that an interrupted restart goes on; then the Pod begins with its first init
-// container. What ran before stays in the status as last state, and the restart counts go on from there. No round waits for the one before: a restart of all is no crash.
+// One container's end can start the whole Pod over in its sandbox (restartPolicyRules with action
+// RestartAllContainers, KEP-5532): everything is stopped without preStop hooks, the records go,
+// those of the container that asked for it last, so that an interrupted restart goes on; then the
+// Pod begins with its first init container. What ran before stays in the status as last state, and
+// the restart counts go on from there. No round waits for the one before: a restart of all is no
+// crash.
 
 // RestartAllGrace is what running containers get when the whole Pod starts over.
 const RestartAllGrace = 2 * time.Second
@@ -29,7 +32,8 @@ func restartAllRequester(p *v1.Pod, seen Observed) *Container {
 	return nil
 }
 
-// requestsRestartAll tells whether the first rule that matches the exit code restarts all containers.
+// requestsRestartAll tells whether the first rule that matches the exit code restarts all
+// containers.
 func requestsRestartAll(m Member, code int32) bool {
 	for _, r := range m.RestartPolicyRules {
 		if matches(r.ExitCodes, code) {
@@ -73,7 +77,9 @@ func restartAllContainers(in In, p *Plan) bool {
 			switch {
 			case c.Name != m.Name || c.Sandbox != sandbox.ID || c.ID == by.ID:
 			case c.alive():
-				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, GracePeriod(in.Pod)), Event: "killing", Cause: restartAll})
+				kills = append(kills,
+					Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, GracePeriod(in.Pod)),
+						Event: "killing", Cause: restartAll})
 			default:
 				forget = append(forget, RemoveContainer{c.ID, c.Name})
 			}

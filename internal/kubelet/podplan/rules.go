@@ -48,8 +48,10 @@ func MemberOf(pod *v1.Pod, name string) (Member, bool) {
 	return Member{}, false
 }
 
-// ShouldRestart tells whether a container that ended with this code is to be started again: the first matching rule of the container, else the container's
-// restart policy, else the Pod's; init containers treat Always as OnFailure. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+// ShouldRestart tells whether a container that ended with this code is to be started again: the
+// first matching rule of the container, else the container's restart policy, else the Pod's; init
+// containers treat Always as OnFailure.
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
 func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
 	if m.Kind == Ephemeral {
 		return false
@@ -75,8 +77,8 @@ func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
 	return m.Kind != Init || code != 0
 }
 
-// restartsUnobserved tells whether a container that is stopped while it runs is to be started again. Its rules, which go
-// by exit codes, have no say; so does upstream.
+// restartsUnobserved tells whether a container that is stopped while it runs is to be started
+// again. Its rules, which go by exit codes, have no say; so does upstream.
 func restartsUnobserved(pod *v1.Pod, m Member) bool {
 	policy := string(pod.Spec.RestartPolicy)
 	if m.RestartPolicy != nil {
@@ -98,14 +100,16 @@ func matches(e *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	return in == (e.Operator == v1.ContainerRestartRuleOnExitCodesOpIn)
 }
 
-// Outcome says how the Pod's containers have ended for good; done is false while something runs, may run, or will be started again.
-// It looks at init and app containers only: a Pod does not wait for its sidecars.
+// Outcome says how the Pod's containers have ended for good; done is false while something runs,
+// may run, or will be started again. It looks at init and app containers only: a Pod does not wait
+// for its sidecars.
 func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
 	if RestartingAll(pod, seen) {
 		return "", false
 	}
 	phase = v1.PodSucceeded
-	startedAt := slices.ContainsFunc(Members(pod), func(m Member) bool { return m.Kind == App && seen.Latest(m.Name) != nil })
+	startedAt := slices.ContainsFunc(Members(pod),
+		func(m Member) bool { return m.Kind == App && seen.Latest(m.Name) != nil })
 	for _, m := range Members(pod) {
 		if m.Kind == Sidecar || m.Kind == Ephemeral {
 			continue
@@ -136,8 +140,8 @@ func GracePeriod(pod *v1.Pod) time.Duration {
 	return v1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// Initialized tells whether the init containers' work is done in this sandbox: an app container has been made, or every init container has succeeded
-// (a sidecar: has started).
+// Initialized tells whether the init containers' work is done in this sandbox: an app container has
+// been made, or every init container has succeeded (a sidecar: has started).
 func Initialized(pod *v1.Pod, seen Observed, sandbox string, health map[string]Health) bool {
 	for _, m := range Members(pod) {
 		if m.Kind == App && seen.In(sandbox, m.Name) != nil {

@@ -13,8 +13,10 @@ import (
 
 func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
 
-func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) v1.ContainerRestartRule {
-	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}
+func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExitCodesOperator,
+	codes ...int32) v1.ContainerRestartRule {
+	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op,
+		Values: codes}}
 }
 
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy, KEP-5307
@@ -36,13 +38,19 @@ func TestWhatIsStartedAgain(t *testing.T) {
 		{"app, own OnFailure", podplan.App, policy(v1.ContainerRestartPolicyOnFailure), nil, "nyy", "nyy", "nyy"},
 		{"app, own Always", podplan.App, policy(v1.ContainerRestartPolicyAlways), nil, "yyy", "yyy", "yyy"},
 		{"init, own Never", podplan.Init, policy(v1.ContainerRestartPolicyNever), nil, "nnn", "nnn", "nnn"},
-		{"app, own Never, restart on 42", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 42)}, "nny", "nny", "nny"},
-		{"app, own Never, restart but on 0, 1", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, notIn, 0, 1)}, "nny", "nny", "nny"},
-		{"app, two rules", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 7), rule(again, in, 1)}, "nyn", "nyn", "nyn"},
-		{"init, own Never, restart on 1", podplan.Init, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 1)}, "nyn", "nyn", "nyn"},
+		{"app, own Never, restart on 42", podplan.App, policy(v1.ContainerRestartPolicyNever),
+			[]v1.ContainerRestartRule{rule(again, in, 42)}, "nny", "nny", "nny"},
+		{"app, own Never, restart but on 0, 1", podplan.App, policy(v1.ContainerRestartPolicyNever),
+			[]v1.ContainerRestartRule{rule(again, notIn, 0, 1)}, "nny", "nny", "nny"},
+		{"app, two rules", podplan.App, policy(v1.ContainerRestartPolicyNever),
+			[]v1.ContainerRestartRule{rule(again, in, 7), rule(again, in, 1)}, "nyn", "nyn", "nyn"},
+		{"init, own Never, restart on 1", podplan.Init, policy(v1.ContainerRestartPolicyNever),
+			[]v1.ContainerRestartRule{rule(again, in, 1)}, "nyn", "nyn", "nyn"},
 	} {
-		m := podplan.Member{Container: &v1.Container{Name: "c", RestartPolicy: x.own, RestartPolicyRules: x.rules}, Kind: x.kind}
-		for p, want := range map[v1.RestartPolicy]string{v1.RestartPolicyAlways: x.always, v1.RestartPolicyOnFailure: x.onFailure, v1.RestartPolicyNever: x.never} {
+		m := podplan.Member{Container: &v1.Container{Name: "c", RestartPolicy: x.own, RestartPolicyRules: x.rules},
+			Kind: x.kind}
+		for p, want := range map[v1.RestartPolicy]string{v1.RestartPolicyAlways: x.always,
+			v1.RestartPolicyOnFailure: x.onFailure, v1.RestartPolicyNever: x.never} {
 			got := ""
 			for _, code := range []int32{0, 1, 42} {
 				if podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code) {
@@ -58,7 +66,8 @@ func TestWhatIsStartedAgain(t *testing.T) {
 	}
 }
 
-// seen reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0, which is ready unless "dead" is among the words.
+// seen reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0, which is
+// ready unless "dead" is among the words.
 func seen(text string) podplan.Observed {
 	o := podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s0", Ready: true}}}
 	for _, word := range strings.Fields(text) {
@@ -87,7 +96,10 @@ func seen(text string) podplan.Observed {
 // testPod has an init container i, a sidecar s and app containers a and b.
 func testPod(p v1.RestartPolicy) *v1.Pod {
 	return &v1.Pod{Spec: v1.PodSpec{
-		RestartPolicy: p, InitContainers: []v1.Container{{Name: "i"}, {Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}},
+		RestartPolicy: p,
+		InitContainers: []v1.Container{{Name: "i"},
+			{Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}},
+		Containers: []v1.Container{{Name: "a"}, {Name: "b"}},
 	}}
 }
 
@@ -128,7 +140,8 @@ func TestWhenInitIsDone(t *testing.T) {
 		started bool
 		want    bool
 	}{
-		{"", true, false}, {"i=run", true, false}, {"i=1", true, false}, {"i=0", true, false}, {"i=0 s=run", false, false}, {"i=0 s=run", true, true}, {"i=0 s=1", true, false},
+		{"", true, false}, {"i=run", true, false}, {"i=1", true, false}, {"i=0", true, false},
+		{"i=0 s=run", false, false}, {"i=0 s=run", true, true}, {"i=0 s=1", true, false},
 		{"a=made", false, true}, // an app container was begun: it had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}
@@ -148,34 +161,54 @@ func TestNext(t *testing.T) {
 		do         string
 	}{
 		{"nothing before it is accepted", "dead", func(in *podplan.In) { in.Facts = podplan.Facts{} }, ""},
-		{"furnish first", "dead", func(in *podplan.In) { in.Facts.VolumesReady, in.Observed = time.Time{}, podplan.Observed{} }, "furnish; create sandbox"},
+		{"furnish first",
+			"dead", func(in *podplan.In) { in.Facts.VolumesReady, in.Observed = time.Time{}, podplan.Observed{} },
+			"furnish; create sandbox"},
 		{"then a sandbox", "", func(in *podplan.In) { in.Observed = podplan.Observed{} }, "create sandbox"},
-		{"a sandbox that cannot be made is put off", "", func(in *podplan.In) { in.Observed, in.Tries = podplan.Observed{}, refusal }, ""},
+		{"a sandbox that cannot be made is put off", "",
+			func(in *podplan.In) { in.Observed, in.Tries = podplan.Observed{}, refusal }, ""},
 		{"first the init container", "", nil, "start init i"},
 		{"then the sidecar", "i=0", nil, "start sidecar s"},
-		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil }, ""},
+		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil },
+			""},
 		{"then all app containers", "i=0 s=run", nil, "start a; start b"},
-		{"a container made by a kubelet that died is made again", "i=0 s=run a=made b=run", nil, "remove container a a-0; start a"},
+		{"a container made by a kubelet that died is made again", "i=0 s=run a=made b=run", nil,
+			"remove container a a-0; start a"},
 		{"a settled Pod is left alone", "i=0 s=run a=run b=run", nil, ""},
-		{"a dead sandbox is left, and a new one made", "i=0 s=0 a=0 b=0 dead", nil, "stop sandbox s0; create sandbox (attempt 1)"},
-		{"what lives in a dead sandbox is stopped first", "i=0 s=run a=0 b=0 dead", nil, "stop s grace 30s: sandbox changed; stop sandbox s0; create sandbox (attempt 1)"},
-		{"a state nobody knows is ended", "i=0 s=run a=run b=lost", nil, "stop b grace 30s: unknown state; start b (restart 1)"},
+		{"a dead sandbox is left, and a new one made", "i=0 s=0 a=0 b=0 dead", nil,
+			"stop sandbox s0; create sandbox (attempt 1)"},
+		{"what lives in a dead sandbox is stopped first", "i=0 s=run a=0 b=0 dead", nil,
+			"stop s grace 30s: sandbox changed; stop sandbox s0; create sandbox (attempt 1)"},
+		{"a state nobody knows is ended", "i=0 s=run a=run b=lost", nil,
+			"stop b grace 30s: unknown state; start b (restart 1)"},
 		{"that of an init container too", "i=lost", nil, "stop i grace 30s: unknown state; start init i (restart 1)"},
-		{"a sick container is replaced", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "liveness"} }, "stop b grace 30s: liveness probe failed; start b (restart 1)"},
-		{"one that does not start is too", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "startup"} }, "stop b grace 30s: startup probe failed; start b (restart 1)"},
-		{"a changed image is put in", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Observed.Latest("a").Annotations.Hash = "other" }, "stop a grace 30s: changed; start a (restart 1)"},
-		{"an init container's is not, once it has run", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Observed.Latest("i").Annotations.Hash = "other" }, ""},
+		{"a sick container is replaced", "i=0 s=run a=run b=run",
+			func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "liveness"} },
+			"stop b grace 30s: liveness probe failed; start b (restart 1)"},
+		{"one that does not start is too", "i=0 s=run a=run b=run",
+			func(in *podplan.In) { in.Health["b"] = podplan.Health{FailedProbe: "startup"} },
+			"stop b grace 30s: startup probe failed; start b (restart 1)"},
+		{"a changed image is put in", "i=0 s=run a=run b=run",
+			func(in *podplan.In) { in.Observed.Latest("a").Annotations.Hash = "other" },
+			"stop a grace 30s: changed; start a (restart 1)"},
+		{"an init container's is not, once it has run", "i=0 s=run a=run b=run",
+			func(in *podplan.In) { in.Observed.Latest("i").Annotations.Hash = "other" }, ""},
 		{"a Pod that has to go is stopped", "i=0 s=run a=run b=run", func(in *podplan.In) {
 			in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at, Grace: 5 * time.Second}
 		}, "stop a grace 5s, b grace 5s, s grace 5s wave 1: deleted"},
-		{"its sandbox goes last", "i=0 s=0 a=0 b=0", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} }, "stop sandbox s0"},
-		{"and starts nothing any more", "dead", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} }, "release"},
+		{"its sandbox goes last", "i=0 s=0 a=0 b=0",
+			func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} },
+			"stop sandbox s0"},
+		{"and starts nothing any more",
+			"dead", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} },
+			"release"},
 		{"all is removed when the API wants it gone", "a=0 dead", func(in *podplan.In) {
 			in.End, in.Remove = &podplan.Termination{Cause: "deleted", RequestedAt: at}, true
 		}, "remove container a a-0; remove sandbox s0; release with logs"},
 	} {
 		in := podplan.In{
-			Pod: testPod(v1.RestartPolicyAlways), Observed: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, VolumesReady: at},
+			Pod: testPod(v1.RestartPolicyAlways), Observed: seen(x.seen), Now: at,
+			Facts:  podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
 		for i := range in.Observed.Containers {
@@ -210,10 +243,14 @@ func TestTheEarlierEndCounts(t *testing.T) {
 	}{
 		{"nothing", 0, nil, "", 0},
 		{"deadline", time.Minute, nil, "deadline exceeded", 3 * time.Second},
-		{"deletion", 0, &podplan.Termination{Cause: "deleted", RequestedAt: at, Grace: 10 * time.Second}, "deleted", 10 * time.Second},
-		{"deletion, then the deadline with less grace", time.Minute, &podplan.Termination{Cause: "deleted", RequestedAt: at.Add(time.Minute), Grace: 10 * time.Second}, "deleted", 3 * time.Second},
+		{"deletion", 0, &podplan.Termination{Cause: "deleted", RequestedAt: at, Grace: 10 * time.Second},
+			"deleted", 10 * time.Second},
+		{"deletion, then the deadline with less grace", time.Minute,
+			&podplan.Termination{Cause: "deleted", RequestedAt: at.Add(time.Minute), Grace: 10 * time.Second},
+			"deleted", 3 * time.Second},
 	} {
-		in := podplan.In{Pod: p, Observed: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after), Facts: podplan.Facts{Accepted: at, VolumesReady: at}, End: x.end}
+		in := podplan.In{Pod: p, Observed: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after),
+			Facts: podplan.Facts{Accepted: at, VolumesReady: at}, End: x.end}
 		end := podplan.EffectiveTermination(in)
 		switch {
 		case end == nil && x.cause == "":
@@ -223,7 +260,8 @@ func TestTheEarlierEndCounts(t *testing.T) {
 	}
 }
 
-// The sandbox is made beside the volumes only while nothing has failed, nothing is there, and no volume is waited for.
+// The sandbox is made beside the volumes only while nothing has failed, nothing is there, and no
+// volume is waited for.
 func TestSandboxBesideVolumes(t *testing.T) {
 	vol := func(s v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: s} }
 	token := v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}
@@ -234,19 +272,30 @@ func TestSandboxBesideVolumes(t *testing.T) {
 		change func(*podplan.In)
 		want   string
 	}{
-		{what: "a token", volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token}}}, want: "furnish, create sandbox"},
-		{what: "a ConfigMap", volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}, want: "furnish, create sandbox"},
-		{what: "a trust bundle", volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token, bundle}}}, want: "furnish"},
-		{what: "a claim", volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}, want: "furnish"},
-		{what: "a directory of the host", volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}, want: "furnish"},
-		{what: "furnishing has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
-			in.Tries = map[string]podplan.Try{podplan.PrepareVolumesTry: {Count: 1}}
-		}},
-		{what: "a sandbox is there", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
-			in.Observed.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true}}
-		}},
+		{what: "a token",
+			volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token}}},
+			want:   "furnish, create sandbox"},
+		{what: "a ConfigMap", volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}},
+			want: "furnish, create sandbox"},
+		{what: "a trust bundle",
+			volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token,
+				bundle}}}, want: "furnish"},
+		{what: "a claim", volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
+			want: "furnish"},
+		{what: "a directory of the host", volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}},
+			want: "furnish"},
+		{what: "furnishing has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish",
+			change: func(in *podplan.In) {
+				in.Tries = map[string]podplan.Try{podplan.PrepareVolumesTry: {Count: 1}}
+			}},
+		{what: "a sandbox is there", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish",
+			change: func(in *podplan.In) {
+				in.Observed.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true}}
+			}},
 	} {
-		in := podplan.In{Pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}, Volumes: []v1.Volume{vol(c.volume)}}}, Now: time.Now()}
+		in := podplan.In{
+			Pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}},
+				Volumes: []v1.Volume{vol(c.volume)}}}, Now: time.Now()}
 		in.Facts.Accepted = in.Now
 		if c.change != nil {
 			c.change(&in)

@@ -15,8 +15,9 @@ const (
 	DeadlineMessage = "Pod was active on the node longer than the specified deadline"
 )
 
-// EffectiveTermination says why and until when the Pod has to stop: somebody asked, its deadline passed, or its containers have ended for good. Nil means that it goes on.
-// Of several causes the first in this order is named and the earliest time counts.
+// EffectiveTermination says why and until when the Pod has to stop: somebody asked, its deadline
+// passed, or its containers have ended for good. Nil means that it goes on. Of several causes the
+// first in this order is named and the earliest time counts.
 func EffectiveTermination(in In) *Termination {
 	var end *Termination
 	add := func(s Termination) {
@@ -46,14 +47,16 @@ func EffectiveTermination(in In) *Termination {
 		return end
 	}
 	_, done := Outcome(in.Pod, in.Observed)
-	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed || !in.Facts.ContainersStopped.IsZero() {
+	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed ||
+		!in.Facts.ContainersStopped.IsZero() {
 		own.Cause = Finished
 		add(own)
 	}
 	return end
 }
 
-// deadline is when activeDeadlineSeconds are over; they count from the time the kubelet took the Pod in.
+// deadline is when activeDeadlineSeconds are over; they count from the time the kubelet took the
+// Pod in.
 func deadline(in In) (time.Time, bool) {
 	s := in.Pod.Spec.ActiveDeadlineSeconds
 	if s == nil || in.Facts.Accepted.IsZero() {
@@ -66,7 +69,8 @@ func deadline(in In) (time.Time, bool) {
 	return from.Add(time.Duration(*s) * time.Second), true
 }
 
-// planTermination plans the end: containers in their order, sandboxes, then what was furnished, then the records, each when the one before is seen to be over.
+// planTermination plans the end: containers in their order, sandboxes, then what was furnished,
+// then the records, each when the one before is seen to be over.
 func planTermination(in In, end Termination) Plan {
 	var p Plan
 	if kills := terminationKills(in, end); len(kills) > 0 {
@@ -103,7 +107,8 @@ func planTermination(in In, end Termination) Plan {
 	return p
 }
 
-// terminationKills says how each living container is stopped: all but sidecars at once, then the sidecars one after another, the last one first.
+// terminationKills says how each living container is stopped: all but sidecars at once, then the
+// sidecars one after another, the last one first.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#termination-with-sidecars
 func terminationKills(in In, end Termination) []Kill {
 	remaining := end.Deadline().Sub(in.Now)
@@ -113,7 +118,8 @@ func terminationKills(in In, end Termination) []Kill {
 			continue
 		}
 		m, known := MemberOf(in.Pod, c.Name)
-		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(remaining, 0), Event: "Stopping container " + c.Name, Cause: end.Cause, RunPreStop: remaining > 0}
+		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(remaining, 0), Event: "Stopping container " + c.Name,
+			Cause: end.Cause, RunPreStop: remaining > 0}
 		if known && m.Kind == Sidecar {
 			sidecars = append(sidecars, k)
 			continue

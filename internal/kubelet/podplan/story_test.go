@@ -84,7 +84,9 @@ func (w *simulation) command(words []string) error {
 	switch words[0] {
 	case "pod": // restart= grace= deadline=
 		return w.podCommand(args)
-	case "init", "sidecar", "app": // NAME exit=CODE after=DURATION term=DURATION|ignore policy= rule=CODE all-on=CODE resize=restart
+	case "init", "sidecar", "app":
+		// NAME exit=CODE after=DURATION term=DURATION|ignore policy= rule=CODE all-on=CODE
+		// resize=restart
 		return w.containerCommand(words[0], names[0], args)
 	case "sick": // NAME liveness|startup: 3 s after each start
 		s := w.scripts[names[0]]
@@ -123,7 +125,8 @@ func (w *simulation) command(words []string) error {
 	case "resize": // NAME cpu=QUANTITY: granted by the node
 		return w.resize(names[0], args["cpu"])
 	case "debug": // NAME: an ephemeral container is added
-		w.pod.Spec.EphemeralContainers = append(w.pod.Spec.EphemeralContainers, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: names[0], Image: "img"}})
+		w.pod.Spec.EphemeralContainers = append(w.pod.Spec.EphemeralContainers,
+			v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: names[0], Image: "img"}})
 		w.scripts[names[0]] = script{after: 2 * time.Second}
 	case "lost": // NAME: it ended while the runtime was down
 		w.log("! %s exits while the runtime is down", names[0])
@@ -132,7 +135,8 @@ func (w *simulation) command(words []string) error {
 		w.log("! the state of %s is not known", names[0])
 		w.seen.Latest(names[0]).State = podplan.Unknown
 	case "half-made": // NAME: a kubelet died between making and starting it
-		w.seen.Containers = append(w.seen.Containers, podplan.Container{ID: "half", Name: names[0], Sandbox: w.seen.Sandbox().ID, State: podplan.Created, Created: w.now})
+		w.seen.Containers = append(w.seen.Containers, podplan.Container{ID: "half", Name: names[0],
+			Sandbox: w.seen.Sandbox().ID, State: podplan.Created, Created: w.now})
 	case "forget-init": // NAME: somebody removes its record
 		w.drop(w.seen.Latest(names[0]).ID)
 	case "image": // NAME IMAGE: the definition changes
@@ -151,7 +155,8 @@ func (w *simulation) podCommand(args map[string]string) error {
 	if p := args["restart"]; p != "" {
 		w.pod.Spec.RestartPolicy = v1.RestartPolicy(p)
 	}
-	for key, field := range map[string]**int64{"grace": &w.pod.Spec.TerminationGracePeriodSeconds, "deadline": &w.pod.Spec.ActiveDeadlineSeconds} {
+	for key, field := range map[string]**int64{"grace": &w.pod.Spec.TerminationGracePeriodSeconds,
+		"deadline": &w.pod.Spec.ActiveDeadlineSeconds} {
 		if v := args[key]; v != "" {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil {
@@ -199,7 +204,9 @@ func (w *simulation) containerCommand(kind, name string, args map[string]string)
 	if r := args["rule"]; r != "" {
 		n, _ := strconv.Atoi(r)
 		c.RestartPolicyRules = []v1.ContainerRestartRule{{
-			Action: v1.ContainerRestartRuleActionRestart, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{int32(n)}},
+			Action: v1.ContainerRestartRuleActionRestart,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+				Values: []int32{int32(n)}},
 		}}
 	}
 	switch kind {

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// simulation is a runtime of values: actions take no time, containers end when their script says so. It needs no goroutine and no clock.
+// simulation is a runtime of values: actions take no time, containers end when their script says
+// so. It needs no goroutine and no clock.
 type simulation struct {
 	pod         *v1.Pod
 	scripts     map[string]script
@@ -61,9 +62,11 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func newSimulation() *simulation {
 	grace := int64(30)
 	return &simulation{
-		pod:     &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace}},
-		scripts: map[string]script{}, health: map[string]podplan.Health{}, tries: map[string]podplan.Try{}, fails: map[string]fault{},
-		now: epoch, facts: podplan.Facts{Accepted: epoch}, reported: map[string]bool{},
+		pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
+			Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace}},
+		scripts: map[string]script{}, health: map[string]podplan.Health{}, tries: map[string]podplan.Try{},
+		fails: map[string]fault{},
+		now:   epoch, facts: podplan.Facts{Accepted: epoch}, reported: map[string]bool{},
 	}
 }
 
@@ -79,11 +82,13 @@ func (w *simulation) in() podplan.In {
 			health[c.Name] = h
 		}
 	}
-	return podplan.In{Pod: w.pod, Observed: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now, Applied: w.applied}
+	return podplan.In{Pod: w.pod, Observed: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health,
+		Tries: w.tries, Now: w.now, Applied: w.applied}
 }
 
 func (w *simulation) log(format string, args ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%-7s", w.now.Sub(epoch).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, fmt.Sprintf("%-7s", w.now.Sub(epoch).Round(time.Millisecond))+fmt.Sprintf(format,
+		args...))
 }
 
 // settle plans and acts until nothing is to be done now; it returns when to look again.
@@ -162,7 +167,8 @@ func (w *simulation) perform(a podplan.Action) bool {
 			return false
 		}
 		w.serial++
-		w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: a.Attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial)), IPs: []string{"10.0.0.1"}})
+		w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial),
+			Attempt: a.Attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial)), IPs: []string{"10.0.0.1"}})
 	case podplan.StopSandbox:
 		w.stopSandbox(a.ID)
 	case podplan.RemoveSandbox:
@@ -185,13 +191,15 @@ func (w *simulation) perform(a podplan.Action) bool {
 	return true
 }
 
-// abandons tells whether nobody waits for this sandbox any more. While it is on its way its name is taken.
+// abandons tells whether nobody waits for this sandbox any more. While it is on its way its name is
+// taken.
 func (w *simulation) abandons(a podplan.CreateSandbox) bool {
 	if w.lateSandbox.after == 0 && w.lateSandbox.at.IsZero() {
 		return false
 	}
 	t := w.tries[podplan.SandboxTry]
-	w.tries[podplan.SandboxTry] = podplan.Try{Refusal: &reason.Refusal{Code: "FailedCreatePodSandBox"}, Count: t.Count + 1, FailedAt: w.now}
+	w.tries[podplan.SandboxTry] = podplan.Try{Refusal: &reason.Refusal{Code: "FailedCreatePodSandBox"},
+		Count: t.Count + 1, FailedAt: w.now}
 	if !w.lateSandbox.at.IsZero() {
 		w.log("%s: its name is taken", a.Line())
 		return true
@@ -212,7 +220,8 @@ func (w *simulation) revealSandbox() {
 	}
 	w.log("! a sandbox comes that was given up")
 	w.serial++
-	w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: w.lateSandbox.attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial))})
+	w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial),
+		Attempt: w.lateSandbox.attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial))})
 	w.seen.Sort()
 	w.lateSandbox = lateSandbox{}
 }
@@ -279,13 +288,15 @@ func (w *simulation) start(a podplan.Start) bool {
 	}
 	m, _ := podplan.MemberOf(w.pod, a.Name)
 	w.seen.Containers = append(w.seen.Containers, podplan.Container{
-		ID: fmt.Sprintf("c%d", w.serial), Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Created: w.now, Started: w.now,
+		ID: fmt.Sprintf("c%d", w.serial), Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running,
+		Created: w.now, Started: w.now,
 		Annotations: podplan.Annotations{Hash: podplan.Hash(m.Container), CrashDelay: a.CrashDelay},
 	})
 	return true
 }
 
-// stop ends containers wave by wave, in the time their scripts take. A wave begins when the lower ones are over, or when its grace is used up.
+// stop ends containers wave by wave, in the time their scripts take. A wave begins when the lower
+// ones are over, or when its grace is used up.
 func (w *simulation) stop(a podplan.Stop) {
 	begin := w.now
 	over := map[int]time.Time{}

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Watch puts the API's Pods of one node into a Receiver until ctx ends. client-go's Reflector lists, watches, resumes and backs off.
+// Watch puts the API's Pods of one node into a Receiver until ctx ends. client-go's Reflector
+// lists, watches, resumes and backs off.
 func Watch(ctx context.Context, client kubernetes.Interface, node string, m Receiver) {
 	onThisNode := fields.OneTermEqualSelector("spec.nodeName", node).String()
 	pods := client.CoreV1().Pods(v1.NamespaceAll)
@@ -29,12 +30,13 @@ func Watch(ctx context.Context, client kubernetes.Interface, node string, m Rece
 			return pods.Watch(ctx, o)
 		},
 	}
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, client), &v1.Pod{}, &store{receiver: m, known: map[types.UID]*v1.Pod{}}, cache.ReflectorOptions{Name: "kubelet pods"})
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, client), &v1.Pod{},
+		&store{receiver: m, known: map[types.UID]*v1.Pod{}}, cache.ReflectorOptions{Name: "kubelet pods"})
 	r.RunWithContext(ctx)
 }
 
-// store is a cache.Store that passes on what a Reflector learns. A Pod deleted and made again under the same name while the watch was down has a new uid: it
-// is another Pod.
+// store is a cache.Store that passes on what a Reflector learns. A Pod deleted and made again under
+// the same name while the watch was down has a new uid: it is another Pod.
 type store struct {
 	receiver Receiver
 

@@ -42,16 +42,19 @@ type Reporter interface {
 
 const defaultInterval = 20 * time.Second
 
-// settleDelay is how long a directory has to be quiet before it is read after a sign of change: writers that do not rename leave half a file for a moment.
+// settleDelay is how long a directory has to be quiet before it is read after a sign of change:
+// writers that do not rename leave half a file for a moment.
 const settleDelay = 50 * time.Millisecond
 
 // maxManifest bounds what is read of one file or answer.
 const maxManifest = 10 << 20
 
-// WatchFiles puts the static Pods of a directory, or of one file, into a Receiver until ctx ends. Changes are seen by inotify and, in any case, at each period. A
-// file that turns bad keeps its Pod until the next periodic reading, so that a writer who is half way through does no harm.
+// WatchFiles puts the static Pods of a directory, or of one file, into a Receiver until ctx ends.
+// Changes are seen by inotify and, in any case, at each period. A file that turns bad keeps its Pod
+// until the next periodic reading, so that a writer who is half way through does no harm.
 func WatchFiles(ctx context.Context, path string, s StaticOptions) {
-	f := &fileSource{staticSource: staticSource{StaticOptions: s, source: File}, path: path, cache: map[string]cachedManifest{}}
+	f := &fileSource{staticSource: staticSource{StaticOptions: s, source: File}, path: path,
+		cache: map[string]cachedManifest{}}
 	if f.Interval <= 0 {
 		f.Interval = defaultInterval
 	}
@@ -91,7 +94,8 @@ func WatchFiles(ctx context.Context, path string, s StaticOptions) {
 	}
 }
 
-// waitQuiet waits until no sign of change has come for a moment, a second at most; false when ctx ended.
+// waitQuiet waits until no sign of change has come for a moment, a second at most; false when ctx
+// ended.
 func (f *fileSource) waitQuiet(ctx context.Context, w *fsnotify.Watcher, settleTimer *time.Timer) bool {
 	latest := time.NewTimer(time.Second)
 	defer latest.Stop()
@@ -185,26 +189,31 @@ func (f *fileSource) names() ([]string, error) {
 	return out, nil
 }
 
-// isTemporary tells whether a name is that of a hidden file or of a copy that editors and package tools keep beside a file.
+// isTemporary tells whether a name is that of a hidden file or of a copy that editors and package
+// tools keep beside a file.
 func isTemporary(name string) bool {
-	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#") || name == "4913" {
+	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
+		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#") || name == "4913" {
 		return true
 	}
 	switch filepath.Ext(name) {
-	case ".swp", ".swx", ".swo", ".tmp", ".bak", ".orig", ".rpmsave", ".rpmnew", ".dpkg-new", ".dpkg-old", ".dpkg-tmp", ".dpkg-dist":
+	case ".swp", ".swx", ".swo", ".tmp", ".bak", ".orig", ".rpmsave", ".rpmnew", ".dpkg-new", ".dpkg-old", ".dpkg-tmp",
+		".dpkg-dist":
 		return true
 	}
 	return false
 }
 
-// readCached reads one file unless it is as it was; nil when it has no Pod. A bad file is told of once.
+// readCached reads one file unless it is as it was; nil when it has no Pod. A bad file is told of
+// once.
 func (f *fileSource) readCached(ctx context.Context, name string, periodic bool) *static.Manifest {
 	last, known := f.cache[name]
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	if err == nil && known && last.err == nil && info.Size() == last.size && info.ModTime().Equal(last.changed) && !periodic {
+	if err == nil && known && last.err == nil && info.Size() == last.size && info.ModTime().Equal(last.changed) &&
+		!periodic {
 		return last.manifest
 	}
 	var raw []byte

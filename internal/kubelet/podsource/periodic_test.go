@@ -37,16 +37,19 @@ func (l updateChan) expect(t *testing.T, want string) {
 }
 
 func manifest(name string) string {
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, name)
+	return fmt.Sprintf(
+		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"containers": [{"name": "c", "image": `+
+			`"i"}]}}`, name)
 }
 
-// Both sources are read periodically, whether somebody tells of a change or not: a directory that was not there when it was to be watched is found, and an answer
-// that changed is seen.
+// Both sources are read periodically, whether somebody tells of a change or not: a directory that
+// was not there when it was to be watched is found, and an answer that changed is seen.
 //
 // row: KSL-27
 func TestSourcesAreReadPeriodically(t *testing.T) {
 	s := func(l updateChan) StaticOptions {
-		return StaticOptions{Receiver: l, Node: "n1", Interval: 30 * time.Millisecond, Rules: static.Rules{Default: func(*v1.Pod) {}, Validate: func(*v1.Pod) field.ErrorList { return nil }}}
+		return StaticOptions{Receiver: l, Node: "n1", Interval: 30 * time.Millisecond,
+			Rules: static.Rules{Default: func(*v1.Pod) {}, Validate: func(*v1.Pod) field.ErrorList { return nil }}}
 	}
 	t.Run("file", func(t *testing.T) {
 		dir, received := filepath.Join(t.TempDir(), "later"), make(updateChan, 10)
@@ -70,7 +73,8 @@ func TestSourcesAreReadPeriodically(t *testing.T) {
 		now := atomic.Pointer[string]{}
 		first, second := manifest("a"), manifest("b")
 		now.Store(&first)
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(*now.Load())) }))
+		srv := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(*now.Load())) }))
 		defer srv.Close()
 		received := make(updateChan, 10)
 		ctx, cancel := context.WithCancel(t.Context())

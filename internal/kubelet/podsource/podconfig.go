@@ -36,7 +36,8 @@ type PodConfig struct {
 
 // NewPodConfig returns a PodConfig of the named sources; to is called for one change at a time.
 func NewPodConfig(to func(PodUpdate), sources ...string) *PodConfig {
-	m := &PodConfig{onUpdate: to, owner: map[types.UID]string{}, pendingSources: map[string]bool{}, synced: make(chan struct{})}
+	m := &PodConfig{onUpdate: to, owner: map[types.UID]string{}, pendingSources: map[string]bool{},
+		synced: make(chan struct{})}
 	for _, s := range sources {
 		m.pendingSources[s] = true
 	}

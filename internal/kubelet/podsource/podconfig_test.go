@@ -17,7 +17,9 @@ func pod(name, uid string) *v1.Pod {
 type updateRecorder struct{ list []string }
 
 func (s *updateRecorder) take(c PodUpdate) {
-	s.list = append(s.list, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", c.Source, c.Pod.Name, c.Pod.UID, map[[2]bool]string{{true, false}: "gone", {true, true}: "forced"}[[2]bool{c.Removed, c.Forced}])))
+	s.list = append(s.list,
+		strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", c.Source, c.Pod.Name, c.Pod.UID,
+			map[[2]bool]string{{true, false}: "gone", {true, true}: "forced"}[[2]bool{c.Removed, c.Forced}])))
 }
 
 func (s *updateRecorder) expect(t *testing.T, want ...string) {

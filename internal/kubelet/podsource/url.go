@@ -19,8 +19,8 @@ type URL struct {
 	Client  *http.Client // nil: one that waits ten seconds
 }
 
-// PollURL puts the static Pods that a URL answers with, one or a list, into a Receiver until ctx ends. It is asked at each period; while it does not answer well,
-// what it last said holds.
+// PollURL puts the static Pods that a URL answers with, one or a list, into a Receiver until ctx
+// ends. It is asked at each period; while it does not answer well, what it last said holds.
 func PollURL(ctx context.Context, u URL, s StaticOptions) {
 	a := &urlSource{staticSource: staticSource{StaticOptions: s, source: HTTP}, URL: u}
 	if a.Interval <= 0 {

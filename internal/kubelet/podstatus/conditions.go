@@ -22,9 +22,11 @@ const (
 )
 
 // OwnedConditions are the conditions the kubelet writes; all others are passed through.
-var OwnedConditions = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting}
+var OwnedConditions = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady,
+	v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting}
 
-// conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
+// conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the
+// one shown.
 func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 	var out []v1.PodCondition
 	for _, c := range in.Pod.Status.Conditions {
@@ -75,7 +77,8 @@ func withTransitionTime(in In, c v1.PodCondition) v1.PodCondition {
 
 func readyToStart(in In) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
-	if sandbox := in.Observed.Sandbox(); sandbox != nil && sandbox.Ready && (in.Pod.Spec.HostNetwork || len(sandbox.IPs) > 0) {
+	if sandbox := in.Observed.Sandbox(); sandbox != nil && sandbox.Ready &&
+		(in.Pod.Spec.HostNetwork || len(sandbox.IPs) > 0) {
 		c.Status = v1.ConditionTrue
 	}
 	return c
@@ -106,11 +109,13 @@ func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondit
 	return c
 }
 
-// anyContainerStarted tells whether an app container has run: the Pod has been initialised, whatever became of its init containers' records.
+// anyContainerStarted tells whether an app container has run: the Pod has been initialised,
+// whatever became of its init containers' records.
 func anyContainerStarted(list []v1.ContainerStatus) bool {
 	return slices.ContainsFunc(list, func(st v1.ContainerStatus) bool {
 		ended := st.State.Terminated
-		return st.State.Running != nil || st.LastTerminationState.Terminated != nil || ended != nil && ended.Reason != StatusUnknown
+		return st.State.Running != nil || st.LastTerminationState.Terminated != nil ||
+			ended != nil && ended.Reason != StatusUnknown
 	})
 }
 
@@ -135,7 +140,8 @@ func containersReady(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {
 	case phase == v1.PodFailed:
 		c.Reason = reasonFailed
 	case len(unready) > 0:
-		c.Reason, c.Message = reasonNotReady, fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))
+		c.Reason, c.Message = reasonNotReady, fmt.Sprintf("containers with unready status: [%s]",
+			strings.Join(unready, " "))
 	default:
 		c.Status = v1.ConditionTrue
 	}
@@ -151,12 +157,15 @@ func ready(in In, containers v1.PodCondition) v1.PodCondition {
 	}
 	var missing []string
 	for _, g := range in.Pod.Spec.ReadinessGates {
-		i := slices.IndexFunc(in.Pod.Status.Conditions, func(have v1.PodCondition) bool { return have.Type == g.ConditionType })
+		i := slices.IndexFunc(in.Pod.Status.Conditions,
+			func(have v1.PodCondition) bool { return have.Type == g.ConditionType })
 		switch {
 		case i < 0:
-			missing = append(missing, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
+			missing = append(missing, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.",
+				string(g.ConditionType)))
 		case in.Pod.Status.Conditions[i].Status != v1.ConditionTrue:
-			missing = append(missing, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), in.Pod.Status.Conditions[i].Status))
+			missing = append(missing, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v",
+				string(g.ConditionType), in.Pod.Status.Conditions[i].Status))
 		}
 	}
 	if len(missing) > 0 {
@@ -165,7 +174,8 @@ func ready(in In, containers v1.PodCondition) v1.PodCondition {
 	return c
 }
 
-// addDisruption marks a Pod that the node itself ended. Like upstream's, the condition comes with the terminal phase, not before.
+// addDisruption marks a Pod that the node itself ended. Like upstream's, the condition comes with
+// the terminal phase, not before.
 func addDisruption(in In, s *v1.PodStatus) {
 	c := withTransitionTime(in, v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: in.Pod.Generation,
@@ -175,7 +185,8 @@ func addDisruption(in In, s *v1.PodStatus) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// resizeConditions are the conditions of a resize that waits or is under way; a Pod that has ended has none.
+// resizeConditions are the conditions of a resize that waits or is under way; a Pod that has ended
+// has none.
 func resizeConditions(in In, phase v1.PodPhase) []v1.PodCondition {
 	if phase == v1.PodFailed || phase == v1.PodSucceeded {
 		return nil
@@ -183,7 +194,8 @@ func resizeConditions(in In, phase v1.PodPhase) []v1.PodCondition {
 	var out []v1.PodCondition
 	add := func(t v1.PodConditionType, r *Resize) {
 		if r != nil {
-			out = append(out, v1.PodCondition{Type: t, Status: v1.ConditionTrue, Reason: r.Reason, Message: r.Message, ObservedGeneration: r.Generation})
+			out = append(out, v1.PodCondition{Type: t, Status: v1.ConditionTrue, Reason: r.Reason, Message: r.Message,
+				ObservedGeneration: r.Generation})
 		}
 	}
 	add(v1.PodResizePending, in.Resizes.Pending)
@@ -200,7 +212,8 @@ func restartingAll(in In, phase v1.PodPhase) v1.PodCondition {
 	case phase == v1.PodFailed:
 		c.Reason = reasonFailed
 	case in.End == nil && podplan.RestartingAll(in.Pod, in.Observed):
-		c.Status, c.Reason, c.Message = v1.ConditionTrue, "RestartAllContainersStarted", "container exited with restart policy rule"
+		c.Status, c.Reason, c.Message = v1.ConditionTrue, "RestartAllContainersStarted",
+			"container exited with restart policy rule"
 	}
 	return c
 }

@@ -22,18 +22,22 @@ const (
 	unknownExitCode      = 137
 )
 
-// containers fills in the statuses of all containers: init containers in the spec's order, the others by name.
+// containers fills in the statuses of all containers: init containers in the spec's order, the
+// others by name.
 func containers(in In, s *v1.PodStatus) {
 	old := *s
 	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
 	for _, m := range podplan.Members(in.Pod) {
 		switch m.Kind {
 		case podplan.Init, podplan.Sidecar:
-			s.InitContainerStatuses = append(s.InitContainerStatuses, containerStatus(in, m, find(old.InitContainerStatuses, m.Name)))
+			s.InitContainerStatuses = append(s.InitContainerStatuses,
+				containerStatus(in, m, find(old.InitContainerStatuses, m.Name)))
 		case podplan.App:
-			s.ContainerStatuses = append(s.ContainerStatuses, containerStatus(in, m, find(old.ContainerStatuses, m.Name)))
+			s.ContainerStatuses = append(s.ContainerStatuses,
+				containerStatus(in, m, find(old.ContainerStatuses, m.Name)))
 		case podplan.Ephemeral:
-			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, containerStatus(in, m, find(old.EphemeralContainerStatuses, m.Name)))
+			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses,
+				containerStatus(in, m, find(old.EphemeralContainerStatuses, m.Name)))
 		}
 	}
 	if !in.Facts.ContainersStopped.IsZero() {
@@ -85,7 +89,8 @@ func containerStatus(in In, m podplan.Member, old *v1.ContainerStatus) v1.Contai
 	return st
 }
 
-// lastStarted is the newest container of that name that was started; one that was only made, or whose postStart hook has not ended, is not shown yet.
+// lastStarted is the newest container of that name that was started; one that was only made, or
+// whose postStart hook has not ended, is not shown yet.
 func (in In) lastStarted(name string) *podplan.Container {
 	c := in.Observed.Latest(name)
 	if c != nil && in.RunningHooks[name] {
@@ -116,7 +121,8 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited && c.Restarting && !podplan.ShouldRestart(in.Pod, m, c.Exit.Code) && in.End == nil:
-		st.State.Waiting = waiting(in, m).Waiting // the API takes no container back that was shown to have ended for good
+		// the API takes no container back that was shown to have ended for good
+		st.State.Waiting = waiting(in, m).Waiting
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited:
 		st.State.Terminated = in.terminatedState(c)
@@ -128,9 +134,10 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	}
 }
 
-// terminate ends, in the statuses of a Pod that is over, containers that nobody has seen end: app containers once the
-// Pod was initialized, init containers up to the last that ever began and always the first. Others keep waiting for
-// what they waited for. old is what the API has. So does upstream's status manager (TerminatePod).
+// terminate ends, in the statuses of a Pod that is over, containers that nobody has seen end: app
+// containers once the Pod was initialized, init containers up to the last that ever began and
+// always the first. Others keep waiting for what they waited for. old is what the API has. So does
+// upstream's status manager (TerminatePod).
 func terminate(in In, old v1.PodStatus, s *v1.PodStatus) {
 	if wasInitialized(in, old.ContainerStatuses, *s) {
 		terminateAll(s.ContainerStatuses)
@@ -150,13 +157,14 @@ func terminateAll(list []v1.ContainerStatus) {
 	}
 }
 
-// wasInitialized tells whether the Pod's init containers were behind it when it began to end; old is what the API has of
-// app containers, s what is known now.
+// wasInitialized tells whether the Pod's init containers were behind it when it began to end; old
+// is what the API has of app containers, s what is known now.
 func wasInitialized(in In, old []v1.ContainerStatus, s v1.PodStatus) bool {
 	inits := in.Pod.Spec.InitContainers
 	ran := func(c v1.ContainerStatus) bool { return !neverStarted(c) }
 	tried := func(c v1.ContainerStatus) bool { _, waits := in.Waiting[c.Name]; return waits }
-	if len(inits) == 0 || slices.ContainsFunc(old, ran) || slices.ContainsFunc(s.ContainerStatuses, ran) || slices.ContainsFunc(s.ContainerStatuses, tried) {
+	if len(inits) == 0 || slices.ContainsFunc(old, ran) || slices.ContainsFunc(s.ContainerStatuses, ran) ||
+		slices.ContainsFunc(s.ContainerStatuses, tried) {
 		return true
 	}
 	last := &inits[len(inits)-1]
@@ -242,7 +250,8 @@ func mounts(m podplan.Member) []v1.VolumeMountStatus {
 	return out
 }
 
-// apiTime is a time as the API keeps it: whole seconds. A time that never was is that of the runtime's zero, 1970, as upstream shows it.
+// apiTime is a time as the API keeps it: whole seconds. A time that never was is that of the
+// runtime's zero, 1970, as upstream shows it.
 func apiTime(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.NewTime(time.Unix(0, 0))

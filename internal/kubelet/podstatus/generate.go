@@ -17,15 +17,16 @@ import (
 
 // In is everything a status depends on.
 type In struct {
-	Pod          *v1.Pod // as the API has it, with its last status
-	Observed     podplan.Observed
-	Facts        podplan.Facts
-	End          *podplan.Termination // podplan.EffectiveTermination of the same input
-	Health       map[string]podplan.Health
-	Waiting      map[string]WaitingReason // by container name: why it does not run
-	BackOffs     map[string]WaitingReason // by container name: back-offs under way when the node began to end a Pod that nobody deleted
-	RunningHooks map[string]bool          // containers whose postStart hook has not ended
-	Refusal      *reason.Refusal          // admission's
+	Pod      *v1.Pod // as the API has it, with its last status
+	Observed podplan.Observed
+	Facts    podplan.Facts
+	End      *podplan.Termination // podplan.EffectiveTermination of the same input
+	Health   map[string]podplan.Health
+	Waiting  map[string]WaitingReason // by container name: why it does not run
+	// by container name: back-offs under way when the node began to end a Pod that nobody deleted
+	BackOffs     map[string]WaitingReason
+	RunningHooks map[string]bool // containers whose postStart hook has not ended
+	Refusal      *reason.Refusal // admission's
 	Node         Node
 	Now          time.Time
 	Resizes      ResizeStatus
@@ -38,7 +39,8 @@ type ResizeStatus struct {
 	Running *Resize         // a grant that is not yet in force; nil for none
 }
 
-// Resize is the state of a resize: reason and message of its condition, and the generation of the spec that asked for it.
+// Resize is the state of a resize: reason and message of its condition, and the generation of the
+// spec that asked for it.
 type Resize struct {
 	Reason, Message string
 	Generation      int64
@@ -78,10 +80,13 @@ func Generate(in In) v1.PodStatus {
 	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
-	victim := (shown == v1.PodFailed || shown == v1.PodSucceeded) && s.Phase != shown && in.End != nil && in.End.Victim != ""
+	victim := (shown == v1.PodFailed || shown == v1.PodSucceeded) && s.Phase != shown && in.End != nil &&
+		in.End.Victim != ""
 	s.Phase = shown
 	if !in.Facts.ContainersStopped.IsZero() && noAppContainers(in) {
-		phase = v1.PodPending // upstream: a Pod stopped before all its containers came to run keeps saying what they waited for
+		// upstream: a Pod stopped before all its containers came to run keeps saying what they
+		// waited for
+		phase = v1.PodPending
 	}
 	s.Conditions = conditions(in, s, phase)
 	if victim {
@@ -103,7 +108,8 @@ func refused(in In, s v1.PodStatus) v1.PodStatus {
 	}
 }
 
-// Phase derives the phase, whether or not it may be shown yet. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
+// Phase derives the phase, whether or not it may be shown yet.
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
 func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	if old := in.Pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
 		return old // terminal phases stay
@@ -142,7 +148,8 @@ func sidecarRuns(in In) bool {
 	return false
 }
 
-// noAppContainers tells whether an app container has no record, of a Pod that did not fail by itself.
+// noAppContainers tells whether an app container has no record, of a Pod that did not fail by
+// itself.
 func noAppContainers(in In) bool {
 	if _, done := podplan.Outcome(in.Pod, in.Observed); done || in.End != nil && in.End.Reason != "" {
 		return false
@@ -155,8 +162,9 @@ func noAppContainers(in In) bool {
 	return false
 }
 
-// initialized tells whether the Pod's init containers are behind it: a Pod whose app containers have run and whose sandbox is being replaced counts
-// as it did before until an init container runs again.
+// initialized tells whether the Pod's init containers are behind it: a Pod whose app containers
+// have run and whose sandbox is being replaced counts as it did before until an init container runs
+// again.
 func initialized(in In, sandbox string) bool {
 	if podplan.Initialized(in.Pod, in.Observed, sandbox, in.Health) {
 		return true
@@ -177,7 +185,8 @@ func initialized(in In, sandbox string) bool {
 	return anyStarted
 }
 
-// stoppedPhase is the phase of a Pod that was stopped: Succeeded if every app container ended with 0.
+// stoppedPhase is the phase of a Pod that was stopped: Succeeded if every app container ended with
+// 0.
 func stoppedPhase(s v1.PodStatus) v1.PodPhase {
 	for _, c := range s.ContainerStatuses {
 		if t := c.State.Terminated; t == nil || t.ExitCode != 0 {
@@ -233,13 +242,16 @@ func addresses(in In, s *v1.PodStatus) {
 	}
 }
 
-// hasRunOrFailed tells whether a container has been shown to run or to fail: before, upstream does not name the Pod's address.
+// hasRunOrFailed tells whether a container has been shown to run or to fail: before, upstream does
+// not name the Pod's address.
 func hasRunOrFailed(in In) bool {
-	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool { return in.lastStarted(m.Name) != nil })
+	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod),
+		func(m podplan.Member) bool { return in.lastStarted(m.Name) != nil })
 }
 
-// podResources shows what the Pod as a whole was given: all of it as allocated; as resources what it asks for, and once something of it has ended or was resized,
-// what its cgroup holds. So does upstream, which reads the cgroup with the first change after the start.
+// podResources shows what the Pod as a whole was given: all of it as allocated; as resources what
+// it asks for, and once something of it has ended or was resized, what its cgroup holds. So does
+// upstream, which reads the cgroup with the first change after the start.
 func podResources(in In, s *v1.PodStatus) {
 	requests := resource.PodRequests(in.Pod, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources = &v1.ResourceRequirements{}
@@ -250,8 +262,10 @@ func podResources(in In, s *v1.PodStatus) {
 	real := in.Resizes.Applied.ApplyTo(in.Pod)
 	s.Resources.Requests = resource.PodRequests(real, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources.Limits = resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true})
-	if in.End != nil || slices.ContainsFunc(in.Observed.Containers, func(c podplan.Container) bool { return c.State == podplan.Exited }) {
-		s.Resources.Requests, s.Resources.Limits = cgroupResources(s.Resources.Requests), cgroupResources(s.Resources.Limits)
+	if in.End != nil || slices.ContainsFunc(in.Observed.Containers,
+		func(c podplan.Container) bool { return c.State == podplan.Exited }) {
+		s.Resources.Requests, s.Resources.Limits = cgroupResources(s.Resources.Requests),
+			cgroupResources(s.Resources.Limits)
 		if !vocab.HasLimit(in.Pod, v1.ResourceMemory) {
 			delete(s.Resources.Limits, v1.ResourceMemory) // a container without one leaves the Pod's cgroup without one
 		}
@@ -261,11 +275,13 @@ func podResources(in In, s *v1.PodStatus) {
 	}
 }
 
-// cgroupResources are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.
+// cgroupResources are those resources that cgroups account for: CPU, memory and huge pages; nil
+// when there are none.
 func cgroupResources(all v1.ResourceList) v1.ResourceList {
 	var out v1.ResourceList
 	for name, q := range all {
-		if name != v1.ResourceCPU && name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && !strings.HasPrefix(string(name),
+			v1.ResourceHugePagesPrefix) {
 			continue
 		}
 		if out == nil {

@@ -8,11 +8,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// MergeKnown adds to what the runtime has those containers that only the API still knows of: their records were removed, or the runtime was wiped with the
-// machine. One that had ended keeps its end; one that ran ended unseen. They have no sandbox, so nothing is done to them.
+// MergeKnown adds to what the runtime has those containers that only the API still knows of: their
+// records were removed, or the runtime was wiped with the machine. One that had ended keeps its
+// end; one that ran ended unseen. They have no sandbox, so nothing is done to them.
 func MergeKnown(seen podplan.Observed, s v1.PodStatus) podplan.Observed {
 	added, all := false, restarting(s)
-	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+		s.EphemeralContainerStatuses} {
 		for _, st := range list {
 			if c, ok := containerFromStatus(seen, st); ok {
 				c.Restarting = c.Restarting || all
@@ -60,4 +62,5 @@ func containerFromStatus(seen podplan.Observed, st v1.ContainerStatus) (podplan.
 	return c, true
 }
 
-const notLocatedRunning = "The container could not be located when the pod was deleted.  The container used to be Running"
+const notLocatedRunning = "The container could not be located when the pod was deleted.  The container used to be " +
+	"Running"

@@ -18,7 +18,8 @@ import (
 var now = time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 
 func testPod(names ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", Generation: 2}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", Generation: 2},
+		Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways}}
 	for _, n := range names {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: n, Image: "img"})
 	}
@@ -28,11 +29,14 @@ func testPod(names ...string) *v1.Pod {
 // running is the input of a Pod whose containers all run and are ready.
 func running(p *v1.Pod) podstatus.In {
 	in := podstatus.In{
-		Pod: p, Now: now, Facts: podplan.Facts{Accepted: now}, Health: map[string]podplan.Health{}, Node: podstatus.Node{HostIPs: []string{"192.0.2.1"}, Runtime: "containerd"},
-		Observed: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9", "fd00::9"}}}},
+		Pod: p, Now: now, Facts: podplan.Facts{Accepted: now}, Health: map[string]podplan.Health{},
+		Node: podstatus.Node{HostIPs: []string{"192.0.2.1"}, Runtime: "containerd"},
+		Observed: podplan.Observed{
+			Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9", "fd00::9"}}}},
 	}
 	for _, c := range p.Spec.Containers {
-		in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "id-" + c.Name, Name: c.Name, Sandbox: "s", State: podplan.Running, Started: now})
+		in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "id-" + c.Name, Name: c.Name,
+			Sandbox: "s", State: podplan.Running, Started: now})
 		in.Health[c.Name] = podplan.Health{Started: true, Ready: true}
 	}
 	return in
@@ -53,13 +57,15 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-26
 func TestRunning(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
-	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" || s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
+	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
+		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
 		t.Errorf("%+v", s)
 	}
 	if s.ContainerStatuses[0].Name != "a" || s.ContainerStatuses[0].ContainerID != "containerd://id-a" {
 		t.Errorf("statuses stand by name: %+v", s.ContainerStatuses)
 	}
-	for _, k := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.ContainersReady, v1.PodReady, v1.PodScheduled} {
+	for _, k := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.ContainersReady,
+		v1.PodReady, v1.PodScheduled} {
 		if c := condition(s, k); c.Status != v1.ConditionTrue || c.ObservedGeneration != 2 {
 			t.Errorf("%+v", c)
 		}
@@ -75,7 +81,8 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 		t.Errorf("a second look changed the status: %s", diff)
 	}
 	in.Health["a"] = podplan.Health{Started: true}
-	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse || !c.LastTransitionTime.Time.Equal(in.Now) {
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse ||
+		!c.LastTransitionTime.Time.Equal(in.Now) {
 		t.Errorf("%+v", c)
 	}
 }
@@ -86,11 +93,13 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 // row: PST-24
 func TestReadinessGates(t *testing.T) {
 	in := running(testPod("a"))
-	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g1"}, {ConditionType: "example.com/g2"}}
+	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g1"},
+		{ConditionType: "example.com/g2"}}
 	in.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/g2", Status: v1.ConditionFalse}}
 	s := podstatus.Generate(in)
 	c := condition(s, v1.PodReady)
-	want := `corresponding condition of pod readiness gate "example.com/g1" does not exist., the status of pod readiness gate "example.com/g2" is not "True", but False`
+	want := `corresponding condition of pod readiness gate "example.com/g1" does not exist., the status of pod ` +
+		`readiness gate "example.com/g2" is not "True", but False`
 	if c.Status != v1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.Message != want {
 		t.Errorf("%+v", c)
 	}
@@ -111,7 +120,9 @@ func TestBeforeAnythingRuns(t *testing.T) {
 	in.Waiting = map[string]podstatus.WaitingReason{"a": {Reason: "ErrImagePull", Message: "no"}}
 	s := podstatus.Generate(in)
 	w := s.ContainerStatuses[0].State.Waiting
-	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" || condition(s, v1.PodInitialized).Status != v1.ConditionTrue || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
+	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" ||
+		condition(s, v1.PodInitialized).Status != v1.ConditionTrue ||
+		condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
 		t.Errorf("%+v", s)
 	}
 	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
@@ -137,7 +148,8 @@ func TestEnds(t *testing.T) {
 	in.Facts.ContainersStopped = now
 	s = podstatus.Generate(in)
 	e := s.ContainerStatuses[0].State.Terminated
-	if s.Phase != v1.PodFailed || e == nil || e.ExitCode != 137 || e.Reason != "OOMKilled" || e.FinishedAt.IsZero() || e.ContainerID != "containerd://id-a" {
+	if s.Phase != v1.PodFailed || e == nil || e.ExitCode != 137 || e.Reason != "OOMKilled" || e.FinishedAt.IsZero() ||
+		e.ContainerID != "containerd://id-a" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -147,10 +159,13 @@ func TestEvicted(t *testing.T) {
 	in.Observed.Containers[0].State = podplan.Exited
 	in.Observed.Sandboxes[0].Ready = false
 	in.Facts.ContainersStopped = now
-	in.End = &podplan.Termination{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
-	// As recorded of upstream: what was evicted and ended with 0 has Succeeded, and only the condition tells (volume-emptydir-over-limit, preempt-admission-critical).
+	in.End = &podplan.Termination{Cause: "evicted", Reason: "Evicted",
+		Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
+	// As recorded of upstream: what was evicted and ended with 0 has Succeeded, and only the
+	// condition tells (volume-emptydir-over-limit, preempt-admission-critical).
 	s := podstatus.Generate(in)
-	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" || c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {
+	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" ||
+		c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {
 		t.Errorf("%+v", s)
 	}
 	in.Observed.Containers[0].Exit.Code = 137
@@ -159,23 +174,29 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// A container that was to run again, and will not because the node ends its Pod, is shown to wait and then, as upstream shows it, as one that could not be
-// located; how it really ended is in its last state.
+// A container that was to run again, and will not because the node ends its Pod, is shown to wait
+// and then, as upstream shows it, as one that could not be located; how it really ended is in its
+// last state.
 func TestEndedInBackOff(t *testing.T) {
 	in := running(testPod("a"))
-	in.Observed.Containers[0].State, in.Observed.Containers[0].Attempt, in.Observed.Containers[0].Exit = podplan.Exited, 1, podplan.Exit{Code: 1, Reason: "Error"}
+	in.Observed.Containers[0].State, in.Observed.Containers[0].Attempt, in.Observed.Containers[0].Exit = podplan.Exited,
+		1, podplan.Exit{Code: 1, Reason: "Error"}
 	in.End = &podplan.Termination{Cause: "deadline", Reason: podplan.DeadlineReason}
 	in.BackOffs = map[string]podstatus.WaitingReason{"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
 	for _, c := range []struct {
 		stopped time.Time
 		state   v1.ContainerState
 	}{
-		{time.Time{}, v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}},
-		{now, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated"}}},
+		{time.Time{},
+			v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}},
+		{now, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137,
+			Reason:  "ContainerStatusUnknown",
+			Message: "The container could not be located when the pod was terminated"}}},
 	} {
 		in.Facts.ContainersStopped = c.stopped
 		s := podstatus.Generate(in).ContainerStatuses[0]
-		if d := cmp.Diff(c.state, s.State); d != "" || s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 {
+		if d := cmp.Diff(c.state, s.State); d != "" || s.LastTerminationState.Terminated == nil ||
+			s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 {
 			t.Errorf("%s\n%+v", d, s)
 		}
 	}
@@ -185,7 +206,8 @@ func TestEndedInBackOff(t *testing.T) {
 	}
 }
 
-// Containers that never came to run when their Pod is ended: what upstream's status manager makes of each combination.
+// Containers that never came to run when their Pod is ended: what upstream's status manager makes
+// of each combination.
 //
 // row: PST-29
 func TestContainersThatNeverRanWhenTheirPodEnds(t *testing.T) {
@@ -193,14 +215,16 @@ func TestContainersThatNeverRanWhenTheirPodEnds(t *testing.T) {
 	side := v1.Container{Name: "side", RestartPolicy: &always}
 	one, two, app := v1.Container{Name: "one"}, v1.Container{Name: "two"}, v1.Container{Name: "app"}
 	exited := func(name string, code int32) podplan.Container {
-		return podplan.Container{ID: name, Name: name, Sandbox: "s", State: podplan.Exited, Started: now, Finished: now.Add(-time.Second), Exit: podplan.Exit{Code: code}}
+		return podplan.Container{ID: name, Name: name, Sandbox: "s", State: podplan.Exited, Started: now,
+			Finished: now.Add(-time.Second), Exit: podplan.Exit{Code: code}}
 	}
 	late := func(c podplan.Container) podplan.Container {
 		c.Finished = now.Add(time.Second)
 		return c
 	}
 	isStarted := func(name string, started bool) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: name, Started: &started, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+		return v1.ContainerStatus{Name: name, Started: &started,
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -210,16 +234,26 @@ func TestContainersThatNeverRanWhenTheirPodEnds(t *testing.T) {
 		want  string
 	}{
 		{"nothing ran, no init containers", nil, nil, nil, "app:unknown"},
-		{"the first init container's image is bad", []v1.Container{one, two}, nil, nil, "one:unknown two:waiting app:waiting"},
-		{"the second init container's image is bad", []v1.Container{one, two}, []podplan.Container{exited("one", 0)}, nil, "one:0 two:waiting app:waiting"},
-		{"an init container failed", []v1.Container{one, two}, []podplan.Container{exited("one", 1)}, nil, "one:1 two:waiting app:waiting"},
-		{"the app's image is bad, after init containers", []v1.Container{one, two}, []podplan.Container{exited("one", 0), exited("two", 0)}, nil, "one:0 two:0 app:unknown"},
-		{"the last init container ended because its Pod did", []v1.Container{one}, []podplan.Container{late(exited("one", 0))}, nil, "one:0 app:waiting"},
+		{"the first init container's image is bad", []v1.Container{one, two}, nil, nil,
+			"one:unknown two:waiting app:waiting"},
+		{"the second init container's image is bad", []v1.Container{one, two}, []podplan.Container{exited("one", 0)},
+			nil, "one:0 two:waiting app:waiting"},
+		{"an init container failed", []v1.Container{one, two}, []podplan.Container{exited("one", 1)}, nil,
+			"one:1 two:waiting app:waiting"},
+		{"the app's image is bad, after init containers", []v1.Container{one, two},
+			[]podplan.Container{exited("one", 0), exited("two", 0)}, nil, "one:0 two:0 app:unknown"},
+		{"the last init container ended because its Pod did", []v1.Container{one},
+			[]podplan.Container{late(exited("one", 0))}, nil, "one:0 app:waiting"},
 		{"behind a sidecar whose image is bad", []v1.Container{side}, nil, nil, "side:unknown app:waiting"},
-		{"behind a sidecar that never started", []v1.Container{side}, []podplan.Container{exited("side", 137)}, []v1.ContainerStatus{isStarted("side", false)}, "side:137 app:waiting"},
-		{"behind a sidecar that started", []v1.Container{side}, []podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)}, "side:0 app:unknown"},
-		{"an init container after a sidecar never ran", []v1.Container{side, one}, []podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)}, "side:0 one:waiting app:waiting"},
-		{"a later init container ran, the record of the first is lost", []v1.Container{one, two}, []podplan.Container{exited("two", 1)}, nil, "one:unknown two:1 app:waiting"},
+		{"behind a sidecar that never started", []v1.Container{side}, []podplan.Container{exited("side", 137)},
+			[]v1.ContainerStatus{isStarted("side", false)}, "side:137 app:waiting"},
+		{"behind a sidecar that started", []v1.Container{side}, []podplan.Container{exited("side", 0)},
+			[]v1.ContainerStatus{isStarted("side", true)}, "side:0 app:unknown"},
+		{"an init container after a sidecar never ran", []v1.Container{side, one},
+			[]podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)},
+			"side:0 one:waiting app:waiting"},
+		{"a later init container ran, the record of the first is lost", []v1.Container{one, two},
+			[]podplan.Container{exited("two", 1)}, nil, "one:unknown two:1 app:waiting"},
 	} {
 		in := running(testPod())
 		in.Pod.Spec.InitContainers, in.Pod.Spec.Containers = c.inits, []v1.Container{app}
@@ -255,9 +289,12 @@ func endOf(st v1.ContainerStatus) string {
 }
 
 func TestRefusedPodStatus(t *testing.T) {
-	in := podstatus.In{Pod: testPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity", Detail: "Predicate NodeAffinity failed: x"}}
+	in := podstatus.In{Pod: testPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity",
+		Detail: "Predicate NodeAffinity failed: x"}}
 	s := podstatus.Generate(in)
-	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" || s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" || len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
+	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" ||
+		s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" ||
+		len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
 		t.Errorf("%+v", s)
 	}
 	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, ContainersStopped: now}
@@ -269,13 +306,18 @@ func TestRefusedPodStatus(t *testing.T) {
 // row: ISE-11
 func TestRecordsOnlyTheAPIHas(t *testing.T) {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
-		{Name: "ran", ContainerID: "containerd://1", RestartCount: 2, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
-		{Name: "ended", ContainerID: "containerd://2", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 4, Reason: "Error", Message: "m"}}},
+		{Name: "ran", ContainerID: "containerd://1", RestartCount: 2,
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+		{Name: "ended", ContainerID: "containerd://2",
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 4, Reason: "Error",
+				Message: "m"}}},
 		{Name: "never", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}},
 		{Name: "there", ContainerID: "containerd://4", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
 	}}
-	seen := podstatus.MergeKnown(podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
-	if c := seen.Latest("ran"); c == nil || c.Exit.Code != 137 || c.Exit.Reason != podstatus.StatusUnknown || c.Attempt != 2 {
+	seen := podstatus.MergeKnown(
+		podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
+	if c := seen.Latest("ran"); c == nil || c.Exit.Code != 137 || c.Exit.Reason != podstatus.StatusUnknown ||
+		c.Attempt != 2 {
 		t.Errorf("%+v", c)
 	}
 	if c := seen.Latest("ended"); c == nil || c.Exit.Code != 4 || c.Exit.Message != "m" {
@@ -311,7 +353,8 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 		t.Error(diff)
 	}
 	in.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list("example.com/widget")}
-	if s := podstatus.Generate(in); s.Resources.Requests != nil || s.Resources.Limits != nil || len(s.AllocatedResources) != 1 {
+	if s := podstatus.Generate(in); s.Resources.Requests != nil || s.Resources.Limits != nil ||
+		len(s.AllocatedResources) != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -319,7 +362,8 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 func TestPodIPIsReportedWithFirstContainer(t *testing.T) {
 	in := running(testPod("a"))
 	in.RunningHooks = map[string]bool{"a": true}
-	if s := podstatus.Generate(in); s.PodIP != "" || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionTrue {
+	if s := podstatus.Generate(in); s.PodIP != "" ||
+		condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionTrue {
 		t.Errorf("while its postStart hook runs: %+v", s)
 	}
 	in.RunningHooks = nil

@@ -8,21 +8,23 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// What v1.37.2 says of containers whose records it removed to restart all containers of a Pod (KEP-5532): they wait,
-// and their last state is this one, whatever their own end was, until they end again.
+// What v1.37.2 says of containers whose records it removed to restart all containers of a Pod
+// (KEP-5532): they wait, and their last state is this one, whatever their own end was, until they
+// end again.
 const (
 	restartingAllContainers = "RestartingAllContainers"
 	removedInPlace          = "The container is removed because RestartAllContainers in place"
 )
 
-// startedOver tells whether a status shows a container that was removed for a restart of all and has not begun again.
+// startedOver tells whether a status shows a container that was removed for a restart of all and
+// has not begun again.
 func startedOver(st v1.ContainerStatus) bool {
 	last := st.LastTerminationState.Terminated
 	return st.State.Waiting != nil && last != nil && last.Reason == restartingAllContainers
 }
 
-// removed tells whether a container without a record has lost it to the restart of all that the Pod's last status
-// tells of.
+// removed tells whether a container without a record has lost it to the restart of all that the
+// Pod's last status tells of.
 func (in In) removed(m podplan.Member, old *v1.ContainerStatus) bool {
 	return m.Kind != podplan.Ephemeral && in.End == nil && old != nil && old.State.Waiting == nil &&
 		podplan.CanRestartAll(in.Pod) && restarting(in.Pod.Status)
@@ -37,8 +39,8 @@ func holds(s v1.PodStatus, what v1.PodConditionType) bool {
 	})
 }
 
-// stopped tells whether an ended container was stopped for a restart of all that is under way; its record goes next.
-// Those that had ended before show their end until then.
+// stopped tells whether an ended container was stopped for a restart of all that is under way; its
+// record goes next. Those that had ended before show their end until then.
 func (in In) stopped(m podplan.Member, old *v1.ContainerStatus) bool {
 	return in.removed(m, old) && old.State.Running != nil && podplan.RestartingAll(in.Pod, in.Observed)
 }
@@ -48,7 +50,8 @@ func removed(st, old v1.ContainerStatus) v1.ContainerStatus {
 	if old.State.Terminated != nil {
 		st = old
 	}
-	st.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: restartingAllContainers, Message: removedInPlace}}
+	st.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: restartingAllContainers,
+		Message: removedInPlace}}
 	st.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		Reason: restartingAllContainers, Message: removedInPlace, ExitCode: unknownExitCode,
 	}}

@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// allocationState is what a worker knows of its Pod's sizes: what the node granted, what of it is in force, and what it makes of a wish for others.
+// allocationState is what a worker knows of its Pod's sizes: what the node granted, what of it is
+// in force, and what it makes of a wish for others.
 type allocationState struct {
 	allocated     podactions.AllocationRecord
 	known         bool // granted holds: the Pod was admitted
@@ -32,11 +33,13 @@ type allocationState struct {
 	since         time.Time         // from when it is deferred; zero: it is not
 }
 
-// loadAllocation learns the sizes of a Pod that this kubelet takes in, or takes over from the kubelet before it.
+// loadAllocation learns the sizes of a Pod that this kubelet takes in, or takes over from the
+// kubelet before it.
 func (w *worker) loadAllocation(ctx context.Context, p *v1.Pod, before bool) {
 	z := &w.state.allocation
 	z.known = true
-	z.allocated = podactions.AllocationRecord{Allocated: pod.AllocationOf(p), Applied: podplan.Applied{}, Generation: p.Generation}
+	z.allocated = podactions.AllocationRecord{Allocated: pod.AllocationOf(p), Applied: podplan.Applied{},
+		Generation: p.Generation}
 	if before {
 		for _, c := range p.Status.Conditions {
 			if c.Type == v1.PodResizePending && c.Status == v1.ConditionTrue {
@@ -58,11 +61,13 @@ func (w *worker) loadAllocation(ctx context.Context, p *v1.Pod, before bool) {
 		}
 	}
 	if _, has := z.allocated.Applied[podplan.PodResources]; !has {
-		z.allocated.Applied[podplan.PodResources] = podplan.ResourcesOf(z.allocated.Applied.ApplyTo(z.allocated.Allocated.ApplyTo(p)), podplan.PodResources)
+		z.allocated.Applied[podplan.PodResources] = podplan.ResourcesOf(
+			z.allocated.Applied.ApplyTo(z.allocated.Allocated.ApplyTo(p)), podplan.PodResources)
 	}
 }
 
-// resourcesFromStatus is what a Pod's status says it was given, for containers it says that of; else what its spec says.
+// resourcesFromStatus is what a Pod's status says it was given, for containers it says that of;
+// else what its spec says.
 func resourcesFromStatus(p *v1.Pod) pod.Allocation {
 	s := pod.AllocationOf(p)
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
@@ -93,7 +98,8 @@ func overlay(spec, status v1.ResourceRequirements) v1.ResourceRequirements {
 	return out
 }
 
-// resize asks for the sizes of the wish when they are not those that were granted, and makes a grant known.
+// resize asks for the sizes of the wish when they are not those that were granted, and makes a
+// grant known.
 func (w *worker) resize(ctx context.Context, desired *UpdatePodOptions, in *podplan.In) {
 	z := &w.state.allocation
 	if !z.known || in.End != nil || !in.Facts.StopRequested.IsZero() {
@@ -107,7 +113,8 @@ func (w *worker) resize(ctx context.Context, desired *UpdatePodOptions, in *podp
 		w.pool.removePendingResize(w.uid)
 		return
 	}
-	refusal, decided := w.pool.requestResize(w, admit.Resize{Pod: desired.Pod, Allocated: in.Pod, Since: w.resizePendingSince(in)})
+	refusal, decided := w.pool.requestResize(w, admit.Resize{Pod: desired.Pod, Allocated: in.Pod,
+		Since: w.resizePendingSince(in)})
 	if !decided {
 		return
 	}
@@ -115,10 +122,12 @@ func (w *worker) resize(ctx context.Context, desired *UpdatePodOptions, in *podp
 		w.deferResize(desired.Pod, refusal)
 		return
 	}
-	g := podactions.AllocationRecord{Allocated: pod.AllocationOf(desired.Pod), Applied: w.actuated(*in), Generation: desired.Pod.Generation}
+	g := podactions.AllocationRecord{Allocated: pod.AllocationOf(desired.Pod), Applied: w.actuated(*in),
+		Generation: desired.Pod.Generation}
 	if err := w.pool.d.Allocations.Save(w.uid, g); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot keep the Pod's new size, going on with the old one")
-		w.deferResize(desired.Pod, &reason.Refusal{Code: reason.ResizeDeferred, By: "kubelet", Detail: err.Error(), Err: err})
+		w.deferResize(desired.Pod, &reason.Refusal{Code: reason.ResizeDeferred, By: "kubelet", Detail: err.Error(),
+			Err: err})
 		return
 	}
 	z.allocated, z.checkpointed, z.pending, z.failure = g, true, nil, ""
@@ -128,7 +137,8 @@ func (w *worker) resize(ctx context.Context, desired *UpdatePodOptions, in *podp
 	in.Pod, in.Applied = w.pod(desired), g.Applied
 	z.resizing = true
 	w.put(journal.Waiting{For: "its new size to be in force", Since: in.Now})
-	w.pool.d.Events.Pod(desired.Pod, v1.EventTypeNormal, "ResizeStarted", resizeEventMessage("started", in.Pod, g.Generation, ""))
+	w.pool.d.Events.Pod(desired.Pod, v1.EventTypeNormal, "ResizeStarted", resizeEventMessage("started", in.Pod,
+		g.Generation, ""))
 	w.publish(in.Pod)
 }
 
@@ -140,7 +150,8 @@ func (w *worker) resolved(p *v1.Pod, how string, now time.Time) {
 	}
 }
 
-// resizePendingSince is from when the Pod's wish for other sizes waits, which a kubelet before this one may have written down.
+// resizePendingSince is from when the Pod's wish for other sizes waits, which a kubelet before this
+// one may have written down.
 func (w *worker) resizePendingSince(in *podplan.In) time.Time {
 	for _, c := range in.Pod.Status.Conditions {
 		if c.Type == v1.PodResizePending {
@@ -150,7 +161,8 @@ func (w *worker) resizePendingSince(in *podplan.In) time.Time {
 	return in.Now
 }
 
-// actuated is what is applied, filled in with what was granted for containers that were started as granted.
+// actuated is what is applied, filled in with what was granted for containers that were started as
+// granted.
 func (w *worker) actuated(in podplan.In) podplan.Applied {
 	out := podplan.Applied{}
 	for name, r := range w.state.allocation.allocated.Allocated.Containers {
@@ -170,7 +182,8 @@ func (w *worker) deferResize(p *v1.Pod, refusal *reason.Refusal) {
 	if z.pending != nil && *z.pending == *next {
 		return
 	}
-	isNew := z.pending == nil || z.pending.Reason != next.Reason || z.pending.Message != next.Message || z.pending.Generation != next.Generation
+	isNew := z.pending == nil || z.pending.Reason != next.Reason || z.pending.Message != next.Message ||
+		z.pending.Generation != next.Generation
 	z.pending = next
 	if refusal.Code == reason.ResizeDeferred && z.since.IsZero() {
 		z.since = time.Now()
@@ -181,8 +194,10 @@ func (w *worker) deferResize(p *v1.Pod, refusal *reason.Refusal) {
 	if refusal.Code == reason.ResizeInfeasible {
 		w.pool.d.Meter.ResizeInfeasible(refusal.Detail)
 	}
-	w.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", refusal.Code, refusal.Detail), Since: time.Now(), Next: nextResizeStep(refusal.Code), Fix: refusal.Fix})
-	w.pool.d.Events.Pod(p, v1.EventTypeWarning, "Resize"+next.Reason, resizeEventMessage(next.Reason, p, p.Generation, next.Message))
+	w.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", refusal.Code, refusal.Detail), Since: time.Now(),
+		Next: nextResizeStep(refusal.Code), Fix: refusal.Fix})
+	w.pool.d.Events.Pod(p, v1.EventTypeWarning, "Resize"+next.Reason, resizeEventMessage(next.Reason, p, p.Generation,
+		next.Message))
 }
 
 func nextResizeStep(code reason.Code) string {
@@ -205,7 +220,8 @@ func (w *worker) recordApplied(p *v1.Pod, names ...string) {
 		return
 	}
 	if err := w.pool.d.Allocations.Save(w.uid, z.allocated); err != nil {
-		klog.ErrorS(err, "Cannot keep which size is in force; a restarted kubelet will put it in force again", "podUID", w.uid)
+		klog.ErrorS(err, "Cannot keep which size is in force; a restarted kubelet will put it in force again",
+			"podUID", w.uid)
 	}
 }
 
@@ -220,16 +236,19 @@ func (w *worker) reportResizeProgress(in podplan.In) {
 	}
 	if t, failed := in.Tries[podplan.ResizeTry]; failed && withoutDigits(z.failure) != withoutDigits(t.Refusal.Detail) {
 		z.failure = t.Refusal.Detail
-		w.pool.d.Events.Pod(in.Pod, v1.EventTypeWarning, "ResizeError", resizeEventMessage("error", in.Pod, z.allocated.Generation, z.failure))
+		w.pool.d.Events.Pod(in.Pod, v1.EventTypeWarning, "ResizeError", resizeEventMessage("error", in.Pod,
+			z.allocated.Generation, z.failure))
 	}
 	if in.End == nil && in.Facts.StopRequested.IsZero() && !podplan.Resizing(in) {
 		z.resizing, z.failure = false, ""
-		w.pool.d.Events.Pod(in.Pod, v1.EventTypeNormal, "ResizeCompleted", resizeEventMessage("completed", in.Pod, z.allocated.Generation, ""))
+		w.pool.d.Events.Pod(in.Pod, v1.EventTypeNormal, "ResizeCompleted", resizeEventMessage("completed", in.Pod,
+			z.allocated.Generation, ""))
 		z.justCompleted = true
 	}
 }
 
-// withoutDigits is a text without its numbers: what is in use changes from try to try and is no news.
+// withoutDigits is a text without its numbers: what is in use changes from try to try and is no
+// news.
 func withoutDigits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {

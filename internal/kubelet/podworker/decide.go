@@ -56,7 +56,8 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 	return plan
 }
 
-// maxJournaledObservations is how many looks at a Pod that starts are put into the journal: they are a share of its start, later ones delay nobody.
+// maxJournaledObservations is how many looks at a Pod that starts are put into the journal: they
+// are a share of its start, later ones delay nobody.
 const maxJournaledObservations = 8
 
 // observe reads the runtime's state unless the last look still holds.
@@ -70,7 +71,8 @@ func (w *worker) observe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s := w.state.reported.status; w.journaledObservations < maxJournaledObservations && (s == nil || s.Phase == v1.PodPending) {
+	if s := w.state.reported.status; w.journaledObservations < maxJournaledObservations &&
+		(s == nil || s.Phase == v1.PodPending) {
 		w.journaledObservations++
 		w.put(journal.Called{Service: "CRI", Method: "List", Took: journal.Took(time.Since(startedAt))})
 	}
@@ -82,7 +84,8 @@ func (w *worker) observe(ctx context.Context) error {
 func (w *worker) planInput(desired *UpdatePodOptions, now time.Time) podplan.In {
 	pod := w.pod(desired)
 	in := podplan.In{
-		Pod: pod, Observed: podstatus.MergeKnown(w.markRestarting(w.state.observed), pod.Status), Facts: w.state.facts, End: desired.Termination,
+		Pod: pod, Observed: podstatus.MergeKnown(w.markRestarting(w.state.observed), pod.Status), Facts: w.state.facts,
+		End:    desired.Termination,
 		Remove: desired.Termination != nil && (desired.Gone || pod.DeletionTimestamp != nil),
 		Tries:  w.state.tries, Limits: w.pool.d.Limits, Now: now, Applied: w.state.allocation.allocated.Applied,
 	}
@@ -121,13 +124,15 @@ func (w *worker) updateFacts(ctx context.Context, desired *UpdatePodOptions, in 
 	in.Facts = *f
 }
 
-// reportDeadlineExceeded tells that a Pod ends for its deadline; upstream tells it at each step of the end.
+// reportDeadlineExceeded tells that a Pod ends for its deadline; upstream tells it at each step of
+// the end.
 func (w *worker) reportDeadlineExceeded(in podplan.In) {
 	s := in.Pod.Status
 	if (s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed) && s.Reason != podplan.DeadlineReason {
 		return // it had ended before
 	}
-	if end := podplan.EffectiveTermination(in); end != nil && end.Reason == podplan.DeadlineReason && in.Pod.DeletionTimestamp == nil {
+	if end := podplan.EffectiveTermination(in); end != nil && end.Reason == podplan.DeadlineReason &&
+		in.Pod.DeletionTimestamp == nil {
 		w.pool.d.Events.DeadlineExceeded(in.Pod, end.Reason, end.Message)
 	}
 }
@@ -135,15 +140,18 @@ func (w *worker) reportDeadlineExceeded(in podplan.In) {
 // endedByNode tells whether a Pod whose work is done had sidecars that the kubelet stopped.
 func endedByNode(in podplan.In) bool {
 	end := podplan.EffectiveTermination(in)
-	return end != nil && end.Cause == podplan.Finished && slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool {
-		return m.Kind == podplan.Sidecar && in.Observed.Latest(m.Name) != nil
-	})
+	return end != nil && end.Cause == podplan.Finished && slices.ContainsFunc(podplan.Members(in.Pod),
+		func(m podplan.Member) bool {
+			return m.Kind == podplan.Sidecar && in.Observed.Latest(m.Name) != nil
+		})
 }
 
-// admit admits the Pod, unless an older one holds its name. A Pod that was admitted before this kubelet began is not asked again.
+// admit admits the Pod, unless an older one holds its name. A Pod that was admitted before this
+// kubelet began is not asked again.
 func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podplan.In) {
 	if holder, isHeld := w.pool.claimName(w.name, w.uid, desired.Source); isHeld {
-		w.reportWaiting("an older Pod of this name to leave the node", "it begins when nothing is left of the Pod with uid "+string(holder))
+		w.reportWaiting("an older Pod of this name to leave the node",
+			"it begins when nothing is left of the Pod with uid "+string(holder))
 		return
 	}
 	before := in.Pod.Status.StartTime != nil || len(in.Observed.Sandboxes) > 0
@@ -172,8 +180,9 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 	w.publish(in.Pod)
 }
 
-// acceptedAt is since when the Pod is on the node: as its status tells, else as its oldest sandbox does, which a kubelet before this one made for a
-// Pod whose status nobody keeps (a static one), else now.
+// acceptedAt is since when the Pod is on the node: as its status tells, else as its oldest sandbox
+// does, which a kubelet before this one made for a Pod whose status nobody keeps (a static one),
+// else now.
 func acceptedAt(in podplan.In) time.Time {
 	if t := in.Pod.Status.StartTime; t != nil {
 		return t.Time
@@ -206,16 +215,19 @@ func (w *worker) checkAdmission(pod *v1.Pod) *reason.Refusal {
 // publish makes the Pod and its stage visible to others.
 func (w *worker) publish(pod *v1.Pod) {
 	w.mu.Lock()
-	w.published = View{Pod: pod, Source: w.desired.Load().Source, Stage: w.state.facts.Stage(), Observed: w.state.observed}
+	w.published = View{Pod: pod, Source: w.desired.Load().Source, Stage: w.state.facts.Stage(),
+		Observed: w.state.observed}
 	if w.published.Stage == podplan.Waiting && len(w.state.victims) > 0 {
 		w.published.Stage = podplan.Preparing // its room is taken
 	}
 	w.mu.Unlock()
 }
 
-// refreshVolumes brings volumes up to date whose content follows API objects, after one of these changed.
+// refreshVolumes brings volumes up to date whose content follows API objects, after one of these
+// changed.
 func (w *worker) refreshVolumes(ctx context.Context, in podplan.In) {
-	if about := w.state.volumeContent.shownFor; about != nil && (!maps.Equal(about.Labels, in.Pod.Labels) || !maps.Equal(about.Annotations, in.Pod.Annotations)) {
+	if about := w.state.volumeContent.shownFor; about != nil && (!maps.Equal(about.Labels, in.Pod.Labels) ||
+		!maps.Equal(about.Annotations, in.Pod.Annotations)) {
 		w.state.volumeContent.stale = true // downward API
 	}
 	w.state.volumeContent.shownFor = in.Pod

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// execute has a plan carried out in a goroutine of its own and listens to the bell meanwhile: a tighter wish interrupts it, anything new is told.
+// execute has a plan carried out in a goroutine of its own and listens to the bell meanwhile: a
+// tighter wish interrupts it, anything new is told.
 func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan podplan.Plan) {
 	w.put(plan.Fact())
 	w.trackRestarts(plan.Do)
@@ -30,7 +31,9 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	defer cancel()
 	results := make(chan result, 1)
 	hooks := make(chan hookEvent)
-	job := podactions.Job{Pod: w.pod(desired), Observed: w.state.observed, Applied: w.state.allocation.allocated.Applied, HookRunning: func(c string, runs bool) { hooks <- hookEvent{c, runs} }}
+	job := podactions.Job{Pod: w.pod(desired), Observed: w.state.observed,
+		Applied:     w.state.allocation.allocated.Applied,
+		HookRunning: func(c string, runs bool) { hooks <- hookEvent{c, runs} }}
 	path := w.stateFor(desired, plan.Do)
 	w.lastAction.Store(false)
 	go func() { results <- w.runActions(ctx, path, job, plan.Do) }()
@@ -110,7 +113,8 @@ type hookEvent struct {
 }
 
 // runActions carries actions out in order up to the first that fails.
-func (w *worker) runActions(ctx context.Context, path PodWorkerState, j podactions.Job, actions []podplan.Action) result {
+func (w *worker) runActions(ctx context.Context, path PodWorkerState, j podactions.Job,
+	actions []podplan.Action) result {
 	var r result
 	j.Step = func(what string) func() { return w.beginStep(path, what, stepTimeout) }
 	started := false // by an earlier action: the runtime tells of it when this one is under way already
@@ -156,9 +160,11 @@ func parallelSandbox(actions []podplan.Action) (createSandbox podplan.CreateSand
 	return createSandbox, ok && createSandbox.Parallel
 }
 
-// prepareInParallel furnishes a Pod and makes its sandbox beside that, as soon as there is ground for it. When the Pod cannot be furnished the sandbox is given up, and only
-// that failure is told. A runtime that made it nevertheless keeps it for the time when the Pod can be.
-func (w *worker) prepareInParallel(ctx context.Context, path PodWorkerState, j podactions.Job, createSandbox podplan.CreateSandbox) result {
+// prepareInParallel furnishes a Pod and makes its sandbox beside that, as soon as there is ground
+// for it. When the Pod cannot be furnished the sandbox is given up, and only that failure is told.
+// A runtime that made it nevertheless keeps it for the time when the Pod can be.
+func (w *worker) prepareInParallel(ctx context.Context, path PodWorkerState, j podactions.Job,
+	createSandbox podplan.CreateSandbox) result {
 	callCtx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	cgroupReady, sandboxDone := make(chan struct{}), make(chan error, 1)
@@ -228,7 +234,8 @@ func (w *worker) recordResult(ctx context.Context, r result) {
 	refusal := refusalOf(r.err, failureCode(r.failed))
 	if t.Refusal == nil || t.Refusal.Error() != refusal.Error() {
 		klog.FromContext(ctx).Info("Cannot go on with the Pod", "action", r.failed.Line(), "err", r.err)
-		w.put(journal.Waiting{For: r.failed.Line() + ": " + refusal.Error(), Since: now, Next: "tries again", Fix: refusal.Fix})
+		w.put(journal.Waiting{For: r.failed.Line() + ": " + refusal.Error(), Since: now, Next: "tries again",
+			Fix: refusal.Fix})
 	}
 	t.Refusal, t.FailedAt, t.Count = refusal, now, t.Count+1
 	w.state.tries[name] = t
@@ -257,8 +264,9 @@ func (w *worker) recordActuated(p *v1.Pod, done []podplan.Action) {
 	}
 }
 
-// trackRestarts notes which running containers a plan stops to start them again. Their end is not shown: the API takes no container of a Pod with restartPolicy OnFailure
-// back that it was shown to have ended with 0.
+// trackRestarts notes which running containers a plan stops to start them again. Their end is not
+// shown: the API takes no container of a Pod with restartPolicy OnFailure back that it was shown to
+// have ended with 0.
 func (w *worker) trackRestarts(actions []podplan.Action) {
 	w.state.exits.masked = map[string]podplan.Container{}
 	for _, a := range actions {
@@ -319,7 +327,8 @@ func (w *worker) recordKilled(kills []podplan.Kill) {
 	}
 }
 
-// markRestarting is what was seen, with the containers marked that are to be started again however they ended.
+// markRestarting is what was seen, with the containers marked that are to be started again however
+// they ended.
 func (w *worker) markRestarting(seen podplan.Observed) podplan.Observed {
 	if len(w.state.exits.restarting) == 0 {
 		return seen
@@ -375,7 +384,8 @@ func (w *worker) reportProgress(ctx context.Context, desired *UpdatePodOptions) 
 		return // the last status follows at once
 	}
 	for name := range w.state.waitingReasons {
-		if c := in.Observed.Latest(name); c != nil && c.ID != w.state.waitingContainerIDs[name] && c.State != podplan.Created && !w.state.runningHooks[name] {
+		if c := in.Observed.Latest(name); c != nil && c.ID != w.state.waitingContainerIDs[name] &&
+			c.State != podplan.Created && !w.state.runningHooks[name] {
 			delete(w.state.waitingReasons, name) // that was said of the container before
 		}
 	}

@@ -8,13 +8,15 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/prober"
 )
 
-// syncProbes tells the prober which containers run and asks for its verdicts. A container that ran before this kubelet did begins with what the API says of it.
+// syncProbes tells the prober which containers run and asks for its verdicts. A container that ran
+// before this kubelet did begins with what the API says of it.
 func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 	out := map[string]podplan.Health{}
 	var running []prober.Running
 	for _, m := range podplan.Members(in.Pod) {
 		c := in.Observed.Latest(m.Name)
-		if c == nil || c.State != podplan.Running || w.state.runningHooks[m.Name] || m.Kind == podplan.Init || m.Kind == podplan.Ephemeral {
+		if c == nil || c.State != podplan.Running || w.state.runningHooks[m.Name] || m.Kind == podplan.Init ||
+			m.Kind == podplan.Ephemeral {
 			continue
 		}
 		r := prober.Running{Name: m.Name, ID: c.ID, StartedAt: c.Started}

@@ -20,13 +20,15 @@ func podKey(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// ReserveName says that the runtime has something of a Pod that came from this source. Nobody else is given its name until that is gone.
+// ReserveName says that the runtime has something of a Pod that came from this source. Nobody else
+// is given its name until that is gone.
 func (p *Pool) ReserveName(pod *v1.Pod, source string) {
 	p.reserveName(leftoverPod{pod: pod, source: source})
 }
 
-// ReserveNameForUncertainSandbox says that an earlier kubelet worked for this Pod, and may have died while the runtime made its sandbox. Nobody else is given its name until that would
-// have been seen.
+// ReserveNameForUncertainSandbox says that an earlier kubelet worked for this Pod, and may have
+// died while the runtime made its sandbox. Nobody else is given its name until that would have been
+// seen.
 func (p *Pool) ReserveNameForUncertainSandbox(pod *v1.Pod) {
 	p.reserveName(leftoverPod{pod: pod, since: time.Now()})
 	time.AfterFunc(podplan.UncertainFor, func() { p.releaseReservation(pod.UID) })
@@ -44,7 +46,8 @@ func (p *Pool) reserveName(l leftoverPod) {
 	}
 }
 
-// ReleaseVanishedNames gives back the names of Pods that were left in the runtime, and are not there any more.
+// ReleaseVanishedNames gives back the names of Pods that were left in the runtime, and are not
+// there any more.
 func (p *Pool) ReleaseVanishedNames(there func(types.UID) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,14 +79,17 @@ func (p *Pool) claimName(n types.NamespacedName, uid types.UID, source string) (
 	return "", false
 }
 
-// terminateLeftover ends what is left of a Pod whose source has another of its name: it will not come back to ask for it. Nobody has to wait until all sources have spoken,
-// which may need the very Pod that waits. Callers hold p.mu.
+// terminateLeftover ends what is left of a Pod whose source has another of its name: it will not
+// come back to ask for it. Nobody has to wait until all sources have spoken, which may need the
+// very Pod that waits. Callers hold p.mu.
 func (p *Pool) terminateLeftover(holder types.UID, source string) {
 	l, still := p.leftovers[holder]
 	if !still || l.source != source {
 		return
 	}
-	p.startWorker(UpdatePodOptions{Pod: l.pod, Source: SourceRuntime, Gone: true, Termination: &podplan.Termination{Cause: "its source has another of its name", RequestedAt: time.Now(), Grace: podplan.GracePeriod(l.pod)}})
+	p.startWorker(UpdatePodOptions{Pod: l.pod, Source: SourceRuntime, Gone: true,
+		Termination: &podplan.Termination{Cause: "its source has another of its name", RequestedAt: time.Now(),
+			Grace: podplan.GracePeriod(l.pod)}})
 }
 
 // releaseName gives a name back and wakes those who may wait for it.
@@ -93,7 +99,8 @@ func (p *Pool) releaseName(n types.NamespacedName, uid types.UID) {
 	p.releaseNameLocked(n, uid)
 }
 
-// releaseNameLocked is release for callers that hold p.mu. When several of one name were left, the next keeps it.
+// releaseNameLocked is release for callers that hold p.mu. When several of one name were left, the
+// next keeps it.
 func (p *Pool) releaseNameLocked(n types.NamespacedName, uid types.UID) {
 	delete(p.leftovers, uid)
 	if p.names[n] != uid {

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// What an earlier kubelet left holds its name until it is gone: ended because its source has another Pod, found to have vanished, or not come for long enough.
+// What an earlier kubelet left holds its name until it is gone: ended because its source has
+// another Pod, found to have vanished, or not come for long enough.
 func TestLeftoverPodHoldsItsName(t *testing.T) {
 	started := func(w *testRuntime) bool { return slices.Contains(w.all(), "new start c ") }
 	for name, c := range map[string]struct {
@@ -30,7 +31,8 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 			leave: func(_ *testRuntime, p *Pool) { p.ReserveName(testPod("old", ""), "file") },
 			frees: func(p *Pool) {
 				p.ReleaseVanishedNames(func(types.UID) bool { return true })
-				p.UpdatePod(UpdatePodOptions{Pod: testPod("old", ""), Source: SourceRuntime, Gone: true, Termination: &podplan.Termination{}})
+				p.UpdatePod(UpdatePodOptions{Pod: testPod("old", ""), Source: SourceRuntime, Gone: true,
+					Termination: &podplan.Termination{}})
 			},
 		},
 		"it does not come": {
@@ -79,7 +81,8 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 				if !started(w) {
 					t.Errorf("it never begins: %q", w.all())
 				}
-				if ended := slices.Contains(w.all(), "old stop sandbox s "); ended != (name == "another of its source comes" || name == "it is swept") {
+				if ended := slices.Contains(w.all(), "old stop sandbox s "); ended !=
+					(name == "another of its source comes" || name == "it is swept") {
 					t.Errorf("%q", w.all())
 				}
 			})

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// concurrencyChecker is a world whose actions take a random while, and that counts how many are under way for one Pod.
+// concurrencyChecker is a world whose actions take a random while, and that counts how many are
+// under way for one Pod.
 type concurrencyChecker struct {
 	*testRuntime
 	mu      sync.Mutex
@@ -60,8 +61,8 @@ func (p *concurrencyChecker) Do(ctx context.Context, j podactions.Job, a podplan
 	return p.testRuntime.Do(ctx, j, a)
 }
 
-// A thousand Pods are deleted at random moments of their lives: no worker does two things at once, none goes from one of the three ways back to an earlier one, and
-// each is stopped once.
+// A thousand Pods are deleted at random moments of their lives: no worker does two things at once,
+// none goes from one of the three ways back to an earlier one, and each is stopped once.
 //
 // row: PWK-06
 // row: PWK-08
@@ -70,7 +71,8 @@ func (p *concurrencyChecker) Do(ctx context.Context, j podactions.Job, a podplan
 func TestAThousandRandomDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, nil)
-		actions := &concurrencyChecker{testRuntime: w, now: map[types.UID]int{}, started: map[types.UID][]PodWorkerState{}, rand: rand.New(rand.NewPCG(1, 2))}
+		actions := &concurrencyChecker{testRuntime: w, now: map[types.UID]int{},
+			started: map[types.UID][]PodWorkerState{}, rand: rand.New(rand.NewPCG(1, 2))}
 		pool.d.Actions = actions
 		for i := range 1000 {
 			pod := testPod(fmt.Sprint(i), "")
@@ -78,7 +80,8 @@ func TestAThousandRandomDeletes(t *testing.T) {
 			pool.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 			after := time.Duration(rand.New(rand.NewPCG(uint64(i), 3)).IntN(200)) * time.Millisecond
 			time.AfterFunc(after, func() {
-				pool.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api", Gone: true, Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now(), Grace: time.Second}})
+				pool.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api", Gone: true,
+					Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now(), Grace: time.Second}})
 			})
 		}
 		time.Sleep(time.Minute)
@@ -114,7 +117,8 @@ func TestAThousandRandomDeletes(t *testing.T) {
 	})
 }
 
-// Whoever tells a worker something never waits for it, however busy it is; each Pod has its own mailbox, found by uid, and a full one holds the newest only.
+// Whoever tells a worker something never waits for it, however busy it is; each Pod has its own
+// mailbox, found by uid, and a full one holds the newest only.
 //
 // row: PWK-02
 func TestMailboxes(t *testing.T) {
@@ -169,7 +173,8 @@ func (r *failingActions) Do(ctx context.Context, j podactions.Job, a podplan.Act
 	return r.testRuntime.Do(ctx, j, a)
 }
 
-// A Pod whose work is due is worked on then, though nobody rings: each round ends with the time of the next.
+// A Pod whose work is due is worked on then, though nobody rings: each round ends with the time of
+// the next.
 //
 // row: PWK-04
 // row: KSL-23

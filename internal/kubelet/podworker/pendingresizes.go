@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// pendingResize is a wish for other sizes that waits for its worker to make it true, or for room. Guarded by Pool.admit.
+// pendingResize is a wish for other sizes that waits for its worker to make it true, or for room.
+// Guarded by Pool.admit.
 type pendingResize struct {
 	worker *worker
 	admit.Resize
@@ -16,7 +17,8 @@ type pendingResize struct {
 	granted bool
 }
 
-// requestResize judges a resize in its turn among all that wait; no refusal grants it: the room is taken from then on. It is not judged before all Pods of the node are known.
+// requestResize judges a resize in its turn among all that wait; no refusal grants it: the room is
+// taken from then on. It is not judged before all Pods of the node are known.
 func (p *Pool) requestResize(w *worker, r admit.Resize) (refusal *reason.Refusal, decided bool) {
 	p.admission.Lock()
 	defer p.admission.Unlock()
@@ -56,10 +58,12 @@ func (p *Pool) retryPendingResizes() {
 	p.retryPendingResizesLocked()
 }
 
-// AllocatableChanged judges the resizes that wait: what the node can give its Pods is another than before.
+// AllocatableChanged judges the resizes that wait: what the node can give its Pods is another than
+// before.
 func (p *Pool) AllocatableChanged() { p.retryPendingResizes() }
 
-// SourcesReady judges the resizes that wait: once all sources have said what they have. From then on they are judged whenever there may be more room.
+// SourcesReady judges the resizes that wait: once all sources have said what they have. From then
+// on they are judged whenever there may be more room.
 func (p *Pool) SourcesReady() {
 	p.admission.Lock()
 	defer p.admission.Unlock()
@@ -67,7 +71,8 @@ func (p *Pool) SourcesReady() {
 	p.retryPendingResizesLocked()
 }
 
-// retryPendingResizesLocked goes through the waiting resizes in their order; what is granted counts for those that follow. Callers hold p.admit.
+// retryPendingResizesLocked goes through the waiting resizes in their order; what is granted counts
+// for those that follow. Callers hold p.admit.
 func (p *Pool) retryPendingResizesLocked() {
 	if !p.sourcesReady {
 		return
@@ -94,7 +99,8 @@ func (p *Pool) retryPendingResizesLocked() {
 	}
 }
 
-// publishAllocation shows the Pod with the sizes it was granted, so that nobody else is given that room.
+// publishAllocation shows the Pod with the sizes it was granted, so that nobody else is given that
+// room.
 func (w *worker) publishAllocation(r admit.Resize) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,21 +15,25 @@ import (
 type Pool struct {
 	d Deps
 
-	mu              sync.Mutex
-	ctx             context.Context
-	wg              sync.WaitGroup
-	workers         map[types.UID]*worker
-	names           map[types.NamespacedName]types.UID // who holds a name on this node
-	leftovers       map[types.UID]leftoverPod          // what an earlier kubelet left, until somebody works for it
-	pendingRestarts map[types.UID]UpdatePodOptions     // a static Pod's source has it again while it still leaves the node: it runs again after that
-	admission       sync.Mutex                         // admission looks at one Pod at a time
-	pendingResizes  map[types.UID]*pendingResize       // wishes for other sizes
-	sourcesReady    bool                               // all Pods of the node are known: wishes for other sizes are judged
+	mu        sync.Mutex
+	ctx       context.Context
+	wg        sync.WaitGroup
+	workers   map[types.UID]*worker
+	names     map[types.NamespacedName]types.UID // who holds a name on this node
+	leftovers map[types.UID]leftoverPod          // what an earlier kubelet left, until somebody works for it
+	// a static Pod's source has it again while it still leaves the node: it runs again after that
+	pendingRestarts map[types.UID]UpdatePodOptions
+	admission       sync.Mutex                   // admission looks at one Pod at a time
+	pendingResizes  map[types.UID]*pendingResize // wishes for other sizes
+	// all Pods of the node are known: wishes for other sizes are judged
+	sourcesReady bool
 }
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{}, pendingResizes: map[types.UID]*pendingResize{}}
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{},
+		leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{},
+		pendingResizes: map[types.UID]*pendingResize{}}
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -78,7 +82,8 @@ func (p *Pool) startWorker(n UpdatePodOptions) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
 	if l, was := p.leftovers[w.uid]; was && l.source == "" {
-		w.state.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since} // its sandbox may come even if its end is all that is wished
+		// its sandbox may come even if its end is all that is wished
+		w.state.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since}
 	}
 	delete(p.leftovers, w.uid)
 	if _, isHeld := p.names[w.name]; !isHeld && n.Termination != nil {
@@ -92,7 +97,8 @@ func (p *Pool) startWorker(n UpdatePodOptions) {
 // SourceRuntime is the source of Pods that only the runtime knows.
 const SourceRuntime = "runtime"
 
-// Wake tells a worker that something of its Pod may have changed; false when there is no such worker.
+// Wake tells a worker that something of its Pod may have changed; false when there is no such
+// worker.
 func (p *Pool) Wake(uid types.UID) bool { return p.wake(uid, wakeRuntime) }
 
 // WakeForStart is Ring for what only the worker itself does: making and starting.
@@ -109,7 +115,8 @@ func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	return true
 }
 
-// ObjectsChanged tells a worker that an API object its Pod refers to changed, or that one of its tokens grew old.
+// ObjectsChanged tells a worker that an API object its Pod refers to changed, or that one of its
+// tokens grew old.
 func (p *Pool) ObjectsChanged(uid types.UID) {
 	p.mu.Lock()
 	w := p.workers[uid]
@@ -119,7 +126,8 @@ func (p *Pool) ObjectsChanged(uid types.UID) {
 	}
 }
 
-// TerminatedCh is closed when nothing of the Pod runs any more and nothing will; at once when it is not on this node.
+// TerminatedCh is closed when nothing of the Pod runs any more and nothing will; at once when it is
+// not on this node.
 func (p *Pool) TerminatedCh(uid types.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +207,8 @@ func (p *Pool) removeWorker(w *worker) {
 	}
 }
 
-// otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before it, and not stopped.
+// otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before
+// it, and not stopped.
 func (p *Pool) otherPods(uid types.UID) []*v1.Pod {
 	var out []*v1.Pod
 	for _, v := range p.Views() {

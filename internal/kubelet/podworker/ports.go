@@ -38,13 +38,15 @@ type Actions interface {
 type StatusManager interface {
 	// SetPodStatus makes the status known; it is written when it differs from what the API has.
 	SetPodStatus(pod *v1.Pod, status v1.PodStatus)
-	// DeletePod deletes the Pod from the API after its last status, with grace 0 and its uid as precondition.
+	// DeletePod deletes the Pod from the API after its last status, with grace 0 and its uid as
+	// precondition.
 	DeletePod(pod *v1.Pod)
 	// RemoveStatus forgets a Pod that is gone.
 	RemoveStatus(uid types.UID)
 }
 
-// AllocationStore keep what resizes granted over restarts of the kubelet; podactions.AllocationStore does.
+// AllocationStore keep what resizes granted over restarts of the kubelet;
+// podactions.AllocationStore does.
 type AllocationStore interface {
 	Load(uid types.UID) (g podactions.AllocationRecord, ok bool, err error)
 	Save(uid types.UID, g podactions.AllocationRecord) error
@@ -59,19 +61,23 @@ type ProbeManager interface {
 
 // Deps is what workers work with.
 type Deps struct {
-	Runtime        RuntimeCache
-	Actions        Actions
-	Statuses       StatusManager
-	Probes         ProbeManager
-	Admit          func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal) // no refusal: let in, once the victims have ended
-	Resize         func(r admit.Resize, others []*v1.Pod) *reason.Refusal                           // nil: grant it
-	Allocations    AllocationStore
-	Node           func() podstatus.Node
-	Events         *events.Recorder
-	Journal        journal.Sink
-	Limits         podplan.Limits
-	ResyncInterval time.Duration                              // each Pod is decided on again that often, and half as long at most, when nothing is heard of it (syncFrequency); 0: never
-	Memory         func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
-	Meter          *metrics.Metrics                           // counts what is admitted and resized; nil: nobody counts
-	RoundDone      func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
+	Runtime  RuntimeCache
+	Actions  Actions
+	Statuses StatusManager
+	Probes   ProbeManager
+	// no refusal: let in, once the victims have ended
+	Admit       func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
+	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
+	Allocations AllocationStore
+	Node        func() podstatus.Node
+	Events      *events.Recorder
+	Journal     journal.Sink
+	Limits      podplan.Limits
+	// each Pod is decided on again that often, and half as long at most, when nothing is heard of
+	// it (syncFrequency); 0: never
+	ResyncInterval time.Duration
+	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known
+	Meter          *metrics.Metrics                 // counts what is admitted and resized; nil: nobody counts
+	// told of each round: create, sync, terminating, terminated; nil: nobody counts
+	RoundDone func(operation string, took time.Duration)
 }

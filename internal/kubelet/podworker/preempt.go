@@ -14,9 +14,11 @@ import (
 func (w *worker) preempt(v *v1.Pod) {
 	w.state.victims = append(w.state.victims, w.pool.TerminatedCh(v.UID))
 	w.pool.d.Events.Pod(v, v1.EventTypeWarning, admit.Preempting, admit.PreemptMessage)
-	w.put(journal.Acted{Controller: "kubelet", Action: "preempts " + v.Namespace + "/" + v.Name, Message: admit.PreemptMessage})
+	w.put(journal.Acted{Controller: "kubelet", Action: "preempts " + v.Namespace + "/" + v.Name,
+		Message: admit.PreemptMessage})
 	w.pool.KillPod(v.UID, podplan.Termination{
-		Cause: "preempted for " + w.name.String(), Reason: admit.Preempting, Message: admit.PreemptMessage, Victim: admit.PreemptCondition,
+		Cause: "preempted for " + w.name.String(), Reason: admit.Preempting, Message: admit.PreemptMessage,
+		Victim:      admit.PreemptCondition,
 		RequestedAt: time.Now(), Grace: podplan.GracePeriod(v),
 	})
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// activeDeadlineSeconds and status.startTime of a Pod whose status nobody keeps count on after a restart of the kubelet: from its oldest sandbox.
+// activeDeadlineSeconds and status.startTime of a Pod whose status nobody keeps count on after a
+// restart of the kubelet: from its oldest sandbox.
 //
 // row: ISE-13
 func TestAPodWithoutAStartTimeIsAsOldAsItsOldestSandbox(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// reportedStatus is the newest status that was handed to the writer, and what it says of failed tries.
+// reportedStatus is the newest status that was handed to the writer, and what it says of failed
+// tries.
 type reportedStatus struct {
-	status   *v1.PodStatus
-	tries    map[string]reportedTry
-	backOffs map[string]podstatus.WaitingReason // why containers backed off at the last decision that was not to end the Pod
+	status *v1.PodStatus
+	tries  map[string]reportedTry
+	// why containers backed off at the last decision that was not to end the Pod
+	backOffs map[string]podstatus.WaitingReason
 }
 
 // reportedTry is the last two failures of one name.
@@ -26,8 +28,9 @@ type reportedTry struct {
 	latest, previous *reason.Refusal
 }
 
-// waitingReason is what the status says of a failed try: how it ended; of an image that cannot be pulled how the try before ended, so that reason and message stand until
-// the next one, as upstream's do.
+// waitingReason is what the status says of a failed try: how it ended; of an image that cannot be
+// pulled how the try before ended, so that reason and message stand until the next one, as
+// upstream's do.
 func (t *reportedStatus) waitingReason(name string, try podplan.Try) *reason.Refusal {
 	last := t.tries[name]
 	if last.count != try.Count {
@@ -50,7 +53,8 @@ func isPullFailure(c reason.Code) bool {
 	return c == reason.ErrImagePull || c == reason.ImagePullBackOff
 }
 
-// overlay lays the newest told status over what the API has: the kubelet's fields from the former, others' conditions from the latter.
+// overlay lays the newest told status over what the API has: the kubelet's fields from the former,
+// others' conditions from the latter.
 func (t reportedStatus) overlay(api v1.PodStatus) v1.PodStatus {
 	s := *t.status.DeepCopy()
 	owned := map[v1.PodConditionType]bool{}
@@ -74,14 +78,16 @@ func (t reportedStatus) overlay(api v1.PodStatus) v1.PodStatus {
 		}
 	}
 	s.Conditions = out
-	s.NominatedNodeName, s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus = api.NominatedNodeName, api.ResourceClaimStatuses, api.ExtendedResourceClaimStatus
+	s.NominatedNodeName, s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus = api.NominatedNodeName,
+		api.ResourceClaimStatuses, api.ExtendedResourceClaimStatus
 	if (api.Phase == v1.PodFailed || api.Phase == v1.PodSucceeded) && s.Phase != api.Phase {
 		s.Phase, s.Reason, s.Message = api.Phase, api.Reason, api.Message
 	}
 	return s
 }
 
-// updateStatus derives the status, hands it to the writer when there is somebody to read it, and states what changed.
+// updateStatus derives the status, hands it to the writer when there is somebody to read it, and
+// states what changed.
 func (w *worker) updateStatus(in podplan.In, desired *UpdatePodOptions) {
 	w.reportExits(in)
 	if w.state.facts.Stage() == podplan.Waiting && in.End == nil && w.state.refusal == nil {
@@ -95,7 +101,8 @@ func (w *worker) updateStatus(in podplan.In, desired *UpdatePodOptions) {
 	}
 	s := podstatus.Generate(podstatus.In{
 		Pod: in.Pod, Observed: in.Observed, Facts: facts, End: end, Health: in.Health, Waiting: w.state.waitingReasons,
-		BackOffs: w.interruptedBackOffs(in), RunningHooks: w.state.runningHooks, Refusal: w.state.refusal, Node: w.pool.d.Node(), Now: in.Now, Resizes: w.state.allocation.resizeStatus(in),
+		BackOffs: w.interruptedBackOffs(in), RunningHooks: w.state.runningHooks, Refusal: w.state.refusal,
+		Node: w.pool.d.Node(), Now: in.Now, Resizes: w.state.allocation.resizeStatus(in),
 	})
 	w.reportStatusChanges(in.Pod.Status, s)
 	changed := w.state.reported.status == nil || !equality.Semantic.DeepEqual(*w.state.reported.status, s)
@@ -103,7 +110,8 @@ func (w *worker) updateStatus(in podplan.In, desired *UpdatePodOptions) {
 	pod := *in.Pod
 	pod.Status = s
 	w.publish(&pod)
-	if end != nil && !w.state.exits.selfTerminated && w.state.facts.ContainersStopped.IsZero() && !anyAlive(in.Observed) {
+	if end != nil && !w.state.exits.selfTerminated && w.state.facts.ContainersStopped.IsZero() &&
+		!anyAlive(in.Observed) {
 		return // all but the sandbox has been stopped: the last status follows at once
 	}
 	if desired.hasAPIStatus() && (changed || !equality.Semantic.DeepEqual(desired.Pod.Status, s)) {
@@ -126,7 +134,8 @@ func anyAlive(seen podplan.Observed) bool {
 	return len(seen.Containers) == 0
 }
 
-// waitingReasons says why containers that do not run do not: a failed try, or a back-off of the plan. While one is being started again its old reason stays.
+// waitingReasons says why containers that do not run do not: a failed try, or a back-off of the
+// plan. While one is being started again its old reason stays.
 func (w *worker) waitingReasons(in podplan.In, plan podplan.Plan) map[string]podstatus.WaitingReason {
 	out := map[string]podstatus.WaitingReason{}
 	for _, a := range plan.Do {
@@ -168,7 +177,8 @@ func (w *worker) waitingReasons(in podplan.In, plan podplan.Plan) map[string]pod
 	return out
 }
 
-// interruptedBackOffs are the back-offs that the end of a Pod cut short, unless somebody deleted it: then how its containers ended is shown. So does upstream.
+// interruptedBackOffs are the back-offs that the end of a Pod cut short, unless somebody deleted
+// it: then how its containers ended is shown. So does upstream.
 func (w *worker) interruptedBackOffs(in podplan.In) map[string]podstatus.WaitingReason {
 	if podplan.EffectiveTermination(in) == nil || in.Pod.DeletionTimestamp != nil {
 		return nil
@@ -224,7 +234,8 @@ func (w *worker) reportStatusChanges(old, s v1.PodStatus) {
 			}
 		}
 		if was.Status != c.Status {
-			w.put(journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+			w.put(journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason,
+				Message: c.Message})
 		}
 	}
 }
@@ -232,7 +243,8 @@ func (w *worker) reportStatusChanges(old, s v1.PodStatus) {
 // reportExits states which containers have ended since the status before.
 func (w *worker) reportExits(in podplan.In) {
 	known := map[string]bool{}
-	for _, list := range [][]v1.ContainerStatus{in.Pod.Status.InitContainerStatuses, in.Pod.Status.ContainerStatuses, in.Pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{in.Pod.Status.InitContainerStatuses, in.Pod.Status.ContainerStatuses,
+		in.Pod.Status.EphemeralContainerStatuses} {
 		for _, st := range list {
 			for _, t := range []*v1.ContainerStateTerminated{st.State.Terminated, st.LastTerminationState.Terminated} {
 				if t != nil {
@@ -248,7 +260,8 @@ func (w *worker) reportExits(in podplan.In) {
 		}
 		w.state.reportedFacts[key] = true
 		if _, alive := known[w.pool.d.Node().Runtime+"://"+c.ID]; !alive {
-			f := journal.ContainerExited{Container: c.Name, ID: c.ID, ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message}
+			f := journal.ContainerExited{Container: c.Name, ID: c.ID, ExitCode: c.Exit.Code, Reason: c.Exit.Reason,
+				Message: c.Exit.Message}
 			if w.pool.d.Memory != nil {
 				f.Memory = w.pool.d.Memory(in.Pod)
 			}

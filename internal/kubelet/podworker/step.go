@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// PodWorkerState is one of the three ways a worker goes, strictly one after another: keep the Pod as its spec says, stop it, take it off the node.
+// PodWorkerState is one of the three ways a worker goes, strictly one after another: keep the Pod
+// as its spec says, stop it, take it off the node.
 type PodWorkerState string
 
 // Paths of a worker.
@@ -27,7 +28,8 @@ const (
 // stepTimeout is how long a step may take before it is called stuck.
 const stepTimeout = 10 * time.Second
 
-// stepTimeoutFor is how long an action may take. What lasts as long as others like (pulls, hooks), or is one call to the runtime, has no limit as a whole; each call in it has.
+// stepTimeoutFor is how long an action may take. What lasts as long as others like (pulls, hooks),
+// or is one call to the runtime, has no limit as a whole; each call in it has.
 func stepTimeoutFor(a podplan.Action) time.Duration {
 	switch a := a.(type) {
 	case podplan.Start, podplan.CreateSandbox, podplan.StopSandbox:
@@ -75,7 +77,8 @@ func (w *worker) stateFor(desired *UpdatePodOptions, actions []podplan.Action) P
 	return SyncPod
 }
 
-// beginStep notes a step; the function returned notes that it came back. One that lasts longer than limit is told by name, once; 0 is no limit.
+// beginStep notes a step; the function returned notes that it came back. One that lasts longer than
+// limit is told by name, once; 0 is no limit.
 func (w *worker) beginStep(path PodWorkerState, what string, limit time.Duration) (end func()) {
 	if limit == 0 {
 		return func() {}
@@ -104,7 +107,8 @@ func (w *worker) reportStuck(s *Step) {
 	w.steps.mu.Unlock()
 	if still {
 		w.put(journal.Stuck{Path: string(s.State), Step: s.What, Since: s.Since})
-		klog.FromContext(context.Background()).Info("The Pod is stuck", "pod", klog.KRef(w.name.Namespace, w.name.Name), "podUID", w.uid, "path", s.State, "step", s.What, "since", s.Since)
+		klog.FromContext(context.Background()).Info("The Pod is stuck", "pod", klog.KRef(w.name.Namespace, w.name.Name),
+			"podUID", w.uid, "path", s.State, "step", s.What, "since", s.Since)
 	}
 }
 
@@ -131,7 +135,8 @@ func (w *worker) stuckSteps() (out []Step) {
 	return out
 }
 
-// StuckPods names the Pods with steps that hang, longest first. The others are not touched by it: each Pod has its own worker.
+// StuckPods names the Pods with steps that hang, longest first. The others are not touched by it:
+// each Pod has its own worker.
 func (p *Pool) StuckPods() []StuckPod {
 	p.mu.Lock()
 	var out []StuckPod
@@ -142,7 +147,8 @@ func (p *Pool) StuckPods() []StuckPod {
 	}
 	p.mu.Unlock()
 	slices.SortFunc(out, func(a, b StuckPod) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod.String(), b.Pod.String()), cmp.Compare(a.What, b.What))
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod.String(), b.Pod.String()),
+			cmp.Compare(a.What, b.What))
 	})
 	return out
 }

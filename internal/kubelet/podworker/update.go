@@ -15,12 +15,14 @@ type UpdatePodOptions struct {
 	Gone        bool                 // the source does not have it any more: there is nobody to report to
 }
 
-// hasAPIStatus tells whether somebody reads the Pod's status: the API while it has the Pod, a static Pod's mirror to the end.
+// hasAPIStatus tells whether somebody reads the Pod's status: the API while it has the Pod, a
+// static Pod's mirror to the end.
 func (w UpdatePodOptions) hasAPIStatus() bool {
 	return w.Source != SourceRuntime && (!w.Gone || pod.IsStatic(w.Pod))
 }
 
-// mergeUpdates merges a newer wish into an older one: the newest Pod counts, an end once asked for stays, and its deadline only moves earlier.
+// mergeUpdates merges a newer wish into an older one: the newest Pod counts, an end once asked for
+// stays, and its deadline only moves earlier.
 func mergeUpdates(old, newer UpdatePodOptions) UpdatePodOptions {
 	out := newer
 	if out.Pod == nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// worker is the life of one Pod. Fields below mu are read by others; all else belongs to run's goroutine.
+// worker is the life of one Pod. Fields below mu are read by others; all else belongs to run's
+// goroutine.
 type worker struct {
 	pool        *Pool
 	uid         types.UID
@@ -30,10 +31,11 @@ type worker struct {
 
 	state                 podState
 	steps                 steps
-	journaledObservations int         // that were put into the journal
-	lastAction            atomic.Bool // the last action of the plan is under way, alone starts something, and does nothing after that
-	mu                    sync.Mutex
-	published             View
+	journaledObservations int // that were put into the journal
+	// the last action of the plan is under way, alone starts something, and does nothing after that
+	lastAction atomic.Bool
+	mu         sync.Mutex
+	published  View
 }
 
 // wakeReason says why the bell rang.
@@ -73,11 +75,14 @@ type podState struct {
 
 // exitTracking is what is known of how containers came to end.
 type exitTracking struct {
-	selfTerminated      bool            // this very look found that the last of them have ended by themselves
-	lastContainerKilled bool            // the Pod's last container was stopped for its health
-	deferPhase          bool            // the last phase is told only after this very look: what the kubelet itself stopped is shown to have ended first
-	restarting          map[string]bool // ids of containers that were stopped to be started again however they end
-	backOffReported     map[string]bool // ids of containers of which it was told that they back off, when they were stopped
+	selfTerminated      bool // this very look found that the last of them have ended by themselves
+	lastContainerKilled bool // the Pod's last container was stopped for its health
+	// the last phase is told only after this very look: what the kubelet itself stopped is shown to
+	// have ended first
+	deferPhase bool
+	restarting map[string]bool // ids of containers that were stopped to be started again however they end
+	// ids of containers of which it was told that they back off, when they were stopped
+	backOffReported map[string]bool
 
 	masked     map[string]podplan.Container // what the plan under way stops and starts again, by id, as it ran
 	lastHealth map[string]podplan.Health    // of the last decision
@@ -88,7 +93,8 @@ func newWorker(p *Pool, n UpdatePodOptions) *worker {
 		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
 		ref:    journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		wakeup: make(chan struct{}, 1), terminated: make(chan struct{}),
-		state: podState{tries: map[string]podplan.Try{}, exits: exitTracking{restarting: map[string]bool{}, backOffReported: map[string]bool{}}, runningHooks: map[string]bool{}, reportedFacts: map[string]bool{}},
+		state: podState{tries: map[string]podplan.Try{}, exits: exitTracking{restarting: map[string]bool{},
+			backOffReported: map[string]bool{}}, runningHooks: map[string]bool{}, reportedFacts: map[string]bool{}},
 	}
 	w.desired.Store(&n)
 	w.published = View{Pod: n.Pod, Source: n.Source}
@@ -151,7 +157,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// wakeAfter is how long the worker sleeps when nobody rings: until the plan's time, or its next turn (Deps.Every) when that comes first; 0 for neither.
+// wakeAfter is how long the worker sleeps when nobody rings: until the plan's time, or its next
+// turn (Deps.Every) when that comes first; 0 for neither.
 func (w *worker) wakeAfter(plan podplan.Plan) time.Duration {
 	turn := wait.Jitter(w.pool.d.ResyncInterval, 0.5) // so that not all Pods take their turns at once
 	if plan.Wake.IsZero() {
@@ -164,7 +171,8 @@ func (w *worker) wakeAfter(plan podplan.Plan) time.Duration {
 	return until
 }
 
-// takeWakeReasons notes why the bell rang, and returns it. What the last action of a plan begins is looked at when the action is done, which is about to come.
+// takeWakeReasons notes why the bell rang, and returns it. What the last action of a plan begins is
+// looked at when the action is done, which is about to come.
 func (w *worker) takeWakeReasons(ending bool) wakeReason {
 	why := w.wakeReasons.Swap(0)
 	if ending {
@@ -197,7 +205,8 @@ func (w *worker) removeIfGone(desired *UpdatePodOptions) bool {
 // put states a fact about the Pod.
 func (w *worker) put(f journal.Fact) { w.pool.d.Journal.Put(w.ref, f) }
 
-// pod is the wished Pod with the sizes it was granted and the newest status that was told, so that a decision does not depend on how fast the API is.
+// pod is the wished Pod with the sizes it was granted and the newest status that was told, so that
+// a decision does not depend on how fast the API is.
 func (w *worker) pod(desired *UpdatePodOptions) *v1.Pod {
 	pod := w.state.allocation.allocated.Allocated.ApplyTo(desired.Pod)
 	if w.state.reported.status == nil {

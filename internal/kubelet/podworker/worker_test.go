@@ -27,7 +27,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// testRuntime is every port of a Pool: a runtime of values whose actions take as long as the test says.
+// testRuntime is every port of a Pool: a runtime of values whose actions take as long as the test
+// says.
 type testRuntime struct {
 	mu      sync.Mutex
 	seen    map[types.UID]podplan.Observed
@@ -58,7 +59,8 @@ func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action
 	case podplan.CreateSandbox:
 		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.1"}}}
 	case podplan.Start:
-		o.Containers = append(o.Containers, podplan.Container{ID: a.Name, Name: a.Name, Sandbox: "s", State: podplan.Running, Started: time.Now()})
+		o.Containers = append(o.Containers, podplan.Container{ID: a.Name, Name: a.Name, Sandbox: "s",
+			State: podplan.Running, Started: time.Now()})
 	case podplan.Stop:
 		o.Containers = []podplan.Container{}
 	case podplan.StopSandbox, podplan.RemoveSandbox:
@@ -90,7 +92,8 @@ func (w *testRuntime) all() []string {
 func begin(t *testing.T, takes map[string]time.Duration) (*testRuntime, *Pool) {
 	w := &testRuntime{seen: map[types.UID]podplan.Observed{}, takes: takes}
 	p := New(Deps{
-		Runtime: w, Actions: w, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+		Runtime: w, Actions: w, Statuses: w, Probes: w, Admit: w.admit,
+		Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.Start(ctx)
@@ -100,8 +103,9 @@ func begin(t *testing.T, takes map[string]time.Duration) (*testRuntime, *Pool) {
 
 func testPod(uid, rev string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid), Labels: map[string]string{"rev": rev}},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid),
+			Labels: map[string]string{"rev": rev}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
 	}
 }
 
@@ -132,7 +136,8 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
 		synctest.Wait()
 		startedAt := time.Now()
-		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{Cause: "deleted", RequestedAt: startedAt, Grace: time.Second}})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true,
+			Termination: &podplan.Termination{Cause: "deleted", RequestedAt: startedAt, Grace: time.Second}})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if p.IsKnown("1") {
@@ -170,7 +175,8 @@ func (l slowRelease) Do(ctx context.Context, j podactions.Job, a podplan.Action)
 			o.Sandboxes[i].Ready = o.Sandboxes[i].Ready && o.Sandboxes[i].ID != a.ID
 		}
 	case podplan.Start:
-		o.Containers = append([]podplan.Container{{ID: a.Name + a.Sandbox, Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Started: time.Now()}}, o.Containers...)
+		o.Containers = append([]podplan.Container{{ID: a.Name + a.Sandbox, Name: a.Name, Sandbox: a.Sandbox,
+			Attempt: a.Attempt, State: podplan.Running, Started: time.Now()}}, o.Containers...)
 	case podplan.Stop:
 		for i := range o.Containers {
 			o.Containers[i].State, o.Containers[i].Finished = podplan.Exited, time.Now()
@@ -207,7 +213,8 @@ func TestContainerStoppedWithItsSandboxRunsAgain(t *testing.T) {
 func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, nil)
-		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{}})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true,
+			Termination: &podplan.Termination{}})
 		synctest.Wait()
 		if p.IsKnown("1") || len(w.all()) != 0 {
 			t.Errorf("%q", w.all())
@@ -223,7 +230,8 @@ func TestMergeUpdates(t *testing.T) {
 		}
 		return &podplan.Termination{
 			Cause:       rapid.SampledFrom([]string{"deleted", "evicted"}).Draw(t, label+" cause"),
-			RequestedAt: at.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, label+" asked")) * time.Second), Grace: time.Duration(rapid.IntRange(0, 20).Draw(t, label+" grace")) * time.Second,
+			RequestedAt: at.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, label+" asked")) * time.Second),
+			Grace:       time.Duration(rapid.IntRange(0, 20).Draw(t, label+" grace")) * time.Second,
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,7 +264,8 @@ func (s *statusRecorder) SetPodStatus(_ *v1.Pod, status v1.PodStatus) {
 	s.status = status
 }
 
-// What the runtime tells late of one container is shown although the start of the next is under way, which may wait for an image for long.
+// What the runtime tells late of one container is shown although the start of the next is under
+// way, which may wait for an image for long.
 func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"start d": time.Hour})
@@ -279,7 +288,8 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	})
 }
 
-// cgroupActions is a world that has ground for a sandbox half-way through furnishing, unless it lacks something, and may not be able to furnish.
+// cgroupActions is a world that has ground for a sandbox half-way through furnishing, unless it
+// lacks something, and may not be able to furnish.
 type cgroupActions struct {
 	*testRuntime
 	noCgroup bool
@@ -298,7 +308,8 @@ func (g cgroupActions) Do(ctx context.Context, j podactions.Job, a podplan.Actio
 	return g.fails
 }
 
-// The sandbox is made beside the second half of furnishing; it does not begin without ground, and is given up when furnishing fails, of which alone is told.
+// The sandbox is made beside the second half of furnishing; it does not begin without ground, and
+// is given up when furnishing fails, of which alone is told.
 func TestSandboxBesideFurnishing(t *testing.T) {
 	for name, c := range map[string]struct {
 		lacks  bool
@@ -314,9 +325,11 @@ func TestSandboxBesideFurnishing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &testRuntime{seen: map[types.UID]podplan.Observed{}, takes: map[string]time.Duration{"create sandbox": 2 * time.Second}}
+				w := &testRuntime{seen: map[types.UID]podplan.Observed{},
+					takes: map[string]time.Duration{"create sandbox": 2 * time.Second}}
 				p := New(Deps{
-					Runtime: w, Actions: cgroupActions{w, c.lacks, c.fails}, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+					Runtime: w, Actions: cgroupActions{w, c.lacks, c.fails}, Statuses: w, Probes: w, Admit: w.admit,
+					Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
 				})
 				ctx, cancel := context.WithCancel(context.Background())
 				t.Cleanup(func() { cancel(); p.Wait() })

@@ -59,8 +59,9 @@ type Streak struct {
 	Length int
 }
 
-// Add counts an answer. The verdict is Healthy or Unhealthy once enough equal answers came in a row, Pending when it stays what it was. Unknown counts as Failure; an outcome with Err
-// changes nothing.
+// Add counts an answer. The verdict is Healthy or Unhealthy once enough equal answers came in a
+// row, Pending when it stays what it was. Unknown counts as Failure; an outcome with Err changes
+// nothing.
 func (c Streak) Add(o Outcome, s Spec) (Streak, Health) {
 	if o.Err != nil {
 		return c, Pending

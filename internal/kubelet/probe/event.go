@@ -33,12 +33,14 @@ func (o Outcome) String() string {
 	return "failure"
 }
 
-// ContainerGone tells whether a container could not be asked because it had just ended: nobody has to hear of it, its end is told elsewhere.
+// ContainerGone tells whether a container could not be asked because it had just ended: nobody has
+// to hear of it, its end is told elsewhere.
 func ContainerGone(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, text := range []string{"container is in CONTAINER_EXITED state", "no running task found", "cannot exec in a stopped"} {
+	for _, text := range []string{"container is in CONTAINER_EXITED state", "no running task found",
+		"cannot exec in a stopped"} {
 		if strings.Contains(err.Error(), text) {
 			return true
 		}

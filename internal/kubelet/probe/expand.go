@@ -6,7 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ExpandStatic replaces $(NAME) in a command by the container's variables that have a literal value. $$ is a dollar sign; a name that is not known stays as written.
+// ExpandStatic replaces $(NAME) in a command by the container's variables that have a literal
+// value. $$ is a dollar sign; a name that is not known stays as written.
 func ExpandStatic(command []string, env []v1.EnvVar) []string {
 	known := map[string]string{}
 	for _, e := range env {

@@ -16,8 +16,10 @@ type State struct {
 
 // Next is when to ask. A zero time means not at all, until something else changes.
 //
-// The first question comes initialDelaySeconds after the container's start. Without a delay readiness is asked at once, so that a Pod can be used as soon as it can serve, and
-// liveness and startup after one period: a container gets periodSeconds × failureThreshold before it is given up, as upstream's ticks give it.
+// The first question comes initialDelaySeconds after the container's start. Without a delay
+// readiness is asked at once, so that a Pod can be used as soon as it can serve, and liveness and
+// startup after one period: a container gets periodSeconds × failureThreshold before it is given
+// up, as upstream's ticks give it.
 func Next(st State, s Spec) time.Time {
 	switch {
 	case st.Finished, st.AwaitsStartup:
@@ -36,14 +38,16 @@ func Next(st State, s Spec) time.Time {
 		}
 		first = latest(first, from)
 	}
-	// Probes of containers found at a restart are spread over a period, so that they do not all ask at once.
+	// Probes of containers found at a restart are spread over a period, so that they do not all ask
+	// at once.
 	if !st.Adopted.IsZero() {
 		first = latest(first, st.Adopted).Add(st.Jitter)
 	}
 	return first
 }
 
-// IsLate tells whether a question that was put late is worth a word: by half its period and by more than a quarter of a second, which no threshold notices.
+// IsLate tells whether a question that was put late is worth a word: by half its period and by more
+// than a quarter of a second, which no threshold notices.
 func IsLate(late time.Duration, s Spec) bool {
 	return late > 250*time.Millisecond && late >= s.Period/2
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Port resolves a probe's port, which may be a number, the name of one of the container's ports, or a number in a string. Errors read as upstream's.
+// Port resolves a probe's port, which may be a number, the name of one of the container's ports, or
+// a number in a string. Errors read as upstream's.
 func Port(p intstr.IntOrString, c *v1.Container) (int, error) {
 	n := p.IntValue()
 	if p.Type == intstr.String {

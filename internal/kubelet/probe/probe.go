@@ -31,7 +31,8 @@ type Key struct {
 // Result is one answer.
 type Result int
 
-// Answers. Warning counts as Success and is reported. An Outcome with Err set is no answer: it is reported and counts for nothing.
+// Answers. Warning counts as Success and is reported. An Outcome with Err set is no answer: it is
+// reported and counts for nothing.
 const (
 	Unknown Result = iota
 	Success
@@ -49,7 +50,8 @@ type Outcome struct {
 // Health is what the answers add up to.
 type Health int
 
-// Verdicts. Pending is a startup probe that has not succeeded yet, or any probe before its first verdict (see InitialHealth).
+// Verdicts. Pending is a startup probe that has not succeeded yet, or any probe before its first
+// verdict (see InitialHealth).
 const (
 	Pending Health = iota
 	Healthy

@@ -24,14 +24,16 @@ func TestDefaults(t *testing.T) {
 
 // row: PRB-16
 func TestInitial(t *testing.T) {
-	for k, want := range map[probe.Kind]probe.Health{probe.Liveness: probe.Healthy, probe.Readiness: probe.Unhealthy, probe.Startup: probe.Pending} {
+	for k, want := range map[probe.Kind]probe.Health{probe.Liveness: probe.Healthy, probe.Readiness: probe.Unhealthy,
+		probe.Startup: probe.Pending} {
 		if got := probe.InitialHealth(k); got != want {
 			t.Errorf("%s begins %v, want %v", k, got, want)
 		}
 	}
 }
 
-// Each letter is an answer: s success, w warning, f failure, u unknown, e error. The verdicts are . for none, + and -.
+// Each letter is an answer: s success, w warning, f failure, u unknown, e error. The verdicts are .
+// for none, + and -.
 //
 // row: PRB-13
 func TestCount(t *testing.T) {
@@ -55,7 +57,8 @@ func TestCount(t *testing.T) {
 			for _, a := range tc.answers {
 				var v probe.Health
 				c, v = c.Add(outcome(a), probe.Spec{SuccessThreshold: tc.s, FailureThreshold: tc.f})
-				got.WriteString(map[probe.Health]string{probe.Pending: ".", probe.Healthy: "+", probe.Unhealthy: "-"}[v])
+				got.WriteString(map[probe.Health]string{probe.Pending: ".", probe.Healthy: "+",
+					probe.Unhealthy: "-"}[v])
 			}
 			if got.String() != tc.verdicts {
 				t.Errorf("%s gives %s, want %s", tc.answers, got.String(), tc.verdicts)
@@ -68,13 +71,15 @@ func outcome(a rune) probe.Outcome {
 	if a == 'e' {
 		return probe.Outcome{Err: errors.New("no answer")}
 	}
-	return probe.Outcome{Result: map[rune]probe.Result{'s': probe.Success, 'w': probe.Warning, 'f': probe.Failure, 'u': probe.Unknown}[a]}
+	return probe.Outcome{Result: map[rune]probe.Result{'s': probe.Success, 'w': probe.Warning, 'f': probe.Failure,
+		'u': probe.Unknown}[a]}
 }
 
 // A verdict never comes with fewer equal answers in a row than its threshold.
 func TestCountNeverHurries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"), FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure")}
+		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"),
+			FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure")}
 		var c probe.Streak
 		var tail string
 		for _, a := range rapid.SliceOfN(rapid.SampledFrom([]rune("sfe")), 1, 30).Draw(t, "answers") {
@@ -83,8 +88,10 @@ func TestCountNeverHurries(t *testing.T) {
 			if a != 'e' {
 				tail += string(a)
 			}
-			good, bad := strings.HasSuffix(tail, strings.Repeat("s", s.SuccessThreshold)), strings.HasSuffix(tail, strings.Repeat("f", s.FailureThreshold))
-			if a != 'e' && (v == probe.Healthy != good || v == probe.Unhealthy != bad) || a == 'e' && v != probe.Pending {
+			good, bad := strings.HasSuffix(tail, strings.Repeat("s", s.SuccessThreshold)),
+				strings.HasSuffix(tail, strings.Repeat("f", s.FailureThreshold))
+			if a != 'e' && (v == probe.Healthy != good || v == probe.Unhealthy != bad) ||
+				a == 'e' && v != probe.Pending {
 				t.Fatalf("after %s: verdict %v", tail, v)
 			}
 		}
@@ -103,17 +110,24 @@ func TestNext(t *testing.T) {
 		s    probe.Spec
 		want time.Time
 	}{
-		"readiness at once":              {probe.State{Kind: probe.Readiness, StartedAt: start}, spec, start},
-		"liveness after a period":        {probe.State{Kind: probe.Liveness, StartedAt: start}, spec, at(10)},
-		"startup after a period":         {probe.State{Kind: probe.Startup, StartedAt: start}, spec, at(10)},
-		"not before the delay":           {probe.State{Kind: probe.Liveness, StartedAt: start}, delayed, at(3)},
-		"then every period":              {probe.State{Kind: probe.Liveness, StartedAt: start, LastProbed: at(42)}, spec, at(52)},
-		"held":                           {probe.State{Kind: probe.Liveness, StartedAt: start, AwaitsStartup: true}, spec, time.Time{}},
-		"over":                           {probe.State{Kind: probe.Startup, StartedAt: start, LastProbed: at(10), Finished: true}, spec, time.Time{}},
-		"readiness when startup lets go": {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(20)}, spec, at(20)},
-		"liveness a period after that":   {probe.State{Kind: probe.Liveness, StartedAt: start, Released: at(20)}, spec, at(30)},
-		"the delay still holds":          {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(1)}, delayed, at(3)},
-		"adopted containers are spread":  {probe.State{Kind: probe.Readiness, StartedAt: start.Add(-time.Hour), Adopted: start, Jitter: 4 * time.Second}, spec, at(4)},
+		"readiness at once":       {probe.State{Kind: probe.Readiness, StartedAt: start}, spec, start},
+		"liveness after a period": {probe.State{Kind: probe.Liveness, StartedAt: start}, spec, at(10)},
+		"startup after a period":  {probe.State{Kind: probe.Startup, StartedAt: start}, spec, at(10)},
+		"not before the delay":    {probe.State{Kind: probe.Liveness, StartedAt: start}, delayed, at(3)},
+		"then every period": {probe.State{Kind: probe.Liveness, StartedAt: start, LastProbed: at(42)},
+			spec, at(52)},
+		"held": {probe.State{Kind: probe.Liveness, StartedAt: start, AwaitsStartup: true},
+			spec, time.Time{}},
+		"over": {probe.State{Kind: probe.Startup, StartedAt: start, LastProbed: at(10),
+			Finished: true}, spec, time.Time{}},
+		"readiness when startup lets go": {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(20)}, spec,
+			at(20)},
+		"liveness a period after that": {probe.State{Kind: probe.Liveness, StartedAt: start, Released: at(20)}, spec,
+			at(30)},
+		"the delay still holds": {probe.State{Kind: probe.Readiness, StartedAt: start, Released: at(1)},
+			delayed, at(3)},
+		"adopted containers are spread": {probe.State{Kind: probe.Readiness, StartedAt: start.Add(-time.Hour),
+			Adopted: start, Jitter: 4 * time.Second}, spec, at(4)},
 	} {
 		if got := probe.Next(tc.st, tc.s); !got.Equal(tc.want) {
 			t.Errorf("%s: %v, want %v", name, got.Sub(start), tc.want.Sub(start))
@@ -130,7 +144,8 @@ func TestPort(t *testing.T) {
 		{intstr.FromInt32(80), "80 <nil>"},
 		{intstr.FromString("web"), "8080 <nil>"},
 		{intstr.FromString("81"), "81 <nil>"},
-		{intstr.FromString("nosuch"), `0 strconv.Atoi: parsing "nosuch": invalid syntax`}, // recordings/pods/readiness-port-name-unknown
+		// recordings/pods/readiness-port-name-unknown
+		{intstr.FromString("nosuch"), `0 strconv.Atoi: parsing "nosuch": invalid syntax`},
 		{intstr.FromInt32(0), "0 invalid port number: 0"},
 		{intstr.FromString("65536"), "0 invalid port number: 65536"},
 	} {
@@ -148,10 +163,14 @@ func TestEventFor(t *testing.T) {
 		o    probe.Outcome
 		want string
 	}{
-		{probe.Liveness, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 500"}, "Unhealthy Liveness probe failed: HTTP probe failed with statuscode: 500 true"},
-		{probe.Readiness, probe.Outcome{Result: probe.Failure, Output: "sick\n"}, "Unhealthy Readiness probe failed: sick\n true"},
-		{probe.Startup, probe.Outcome{Err: errors.New("no")}, "Unhealthy Startup probe errored and resulted in unknown state: no true"},
-		{probe.Readiness, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: x"}, "ProbeWarning Readiness probe warning: Probe terminated redirects, Response body: x true"},
+		{probe.Liveness, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 500"},
+			"Unhealthy Liveness probe failed: HTTP probe failed with statuscode: 500 true"},
+		{probe.Readiness, probe.Outcome{Result: probe.Failure, Output: "sick\n"},
+			"Unhealthy Readiness probe failed: sick\n true"},
+		{probe.Startup, probe.Outcome{Err: errors.New("no")},
+			"Unhealthy Startup probe errored and resulted in unknown state: no true"},
+		{probe.Readiness, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: x"},
+			"ProbeWarning Readiness probe warning: Probe terminated redirects, Response body: x true"},
 		{probe.Readiness, probe.Outcome{Result: probe.Success, Output: "fine"}, "  false"},
 	} {
 		e, ok := probe.EventFor(tc.kind, tc.o)
@@ -164,7 +183,8 @@ func TestEventFor(t *testing.T) {
 func TestExpandStatic(t *testing.T) {
 	env := []v1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", ValueFrom: &v1.EnvVarSource{}}}
 	for in, want := range map[string]string{
-		"$(A)": "1", "x$(A)y$(A)": "x1y1", "$(B)": "$(B)", "$$(A)": "$(A)", "$A": "$A", "$(A": "$(A", "$": "$", "": "", "a$$b": "a$b", "$(NO)z": "$(NO)z",
+		"$(A)": "1", "x$(A)y$(A)": "x1y1", "$(B)": "$(B)", "$$(A)": "$(A)", "$A": "$A", "$(A": "$(A", "$": "$", "": "",
+		"a$$b": "a$b", "$(NO)z": "$(NO)z",
 	} {
 		if got := probe.ExpandStatic([]string{in}, env)[0]; got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
@@ -193,7 +213,8 @@ func TestLags(t *testing.T) {
 		late, period time.Duration
 		want         bool
 	}{
-		{0, time.Second, false}, {250 * time.Millisecond, time.Second, false}, {499 * time.Millisecond, time.Second, false}, {500 * time.Millisecond, time.Second, true},
+		{0, time.Second, false}, {250 * time.Millisecond, time.Second, false},
+		{499 * time.Millisecond, time.Second, false}, {500 * time.Millisecond, time.Second, true},
 		{4 * time.Second, 10 * time.Second, false}, {5 * time.Second, 10 * time.Second, true},
 	} {
 		if got := probe.IsLate(tc.late, probe.Spec{Period: tc.period}); got != tc.want {
@@ -204,9 +225,12 @@ func TestLags(t *testing.T) {
 
 func TestNoEventForGoneContainer(t *testing.T) {
 	for text, want := range map[string]bool{
-		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state":                   true,
-		"rpc error: code = NotFound desc = failed to exec in container: failed to load task: no running task found: not found":   true,
-		`rpc error: code = Unknown desc = failed to exec in container: exec: "nosuchbinary": executable file not found in $PATH`: false,
+		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED " +
+			"state": true,
+		"rpc error: code = NotFound desc = failed to exec in container: failed to load task: no running task found: " +
+			"not found": true,
+		`rpc error: code = Unknown desc = failed to exec in container: exec: "nosuchbinary": executable file not ` +
+			`found in $PATH`: false,
 	} {
 		if probe.ContainerGone(errors.New(text)) != want {
 			t.Errorf("%s: want %v", text, want)

@@ -52,7 +52,8 @@ func (l *lateProber) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 
 func (*lateProber) Event(runtime.Object, string, string, string) {}
 
-// BenchmarkThousandProbes asks a thousand containers over HTTP once a second and reports how late the questions come.
+// BenchmarkThousandProbes asks a thousand containers over HTTP once a second and reports how late
+// the questions come.
 //
 // row: PRB-26
 func BenchmarkThousandProbes(b *testing.B) {
@@ -65,11 +66,14 @@ func BenchmarkThousandProbes(b *testing.B) {
 	port, _ := strconv.Atoi(u.Port())
 	for b.Loop() {
 		l := &lateProber{last: map[types.UID]time.Time{}}
-		a := prober.New(prober.Deps{Probers: prober.Probers{HTTP: l}, Recorder: l, Journal: journal.Discard{}, Changed: func(types.UID) {}})
+		a := prober.New(prober.Deps{Probers: prober.Probers{HTTP: l}, Recorder: l, Journal: journal.Discard{},
+			Changed: func(types.UID) {}})
 		for i := range 1000 {
-			p := pod(v1.Container{ReadinessProbe: &v1.Probe{PeriodSeconds: 1, ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt(port)}}}})
+			p := pod(v1.Container{ReadinessProbe: &v1.Probe{PeriodSeconds: 1,
+				ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt(port)}}}})
 			p.UID = types.UID(fmt.Sprint(i))
-			a.SyncPod(p, u.Hostname(), []prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(time.Duration(i) * time.Millisecond)}})
+			a.SyncPod(p, u.Hostname(),
+				[]prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(time.Duration(i) * time.Millisecond)}})
 		}
 		time.Sleep(5 * time.Second)
 		for i := range 1000 {

@@ -29,9 +29,11 @@ func (f *healthyProber) Put(_ journal.Ref, fact journal.Fact) {
 func TestLateProbesAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, answers := &healthyProber{}, []Measurement{}
-		a := New(Deps{Probers: Probers{Exec: w}, Recorder: w, Journal: w, Changed: func(types.UID) {}, Probed: func(_ *v1.Pod, a Measurement) { answers = append(answers, a) }})
+		a := New(Deps{Probers: Probers{Exec: w}, Recorder: w, Journal: w, Changed: func(types.UID) {},
+			Probed: func(_ *v1.Pod, a Measurement) { answers = append(answers, a) }})
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{{
-			Name: "c", LivenessProbe: &v1.Probe{PeriodSeconds: 2, ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}},
+			Name: "c", LivenessProbe: &v1.Probe{PeriodSeconds: 2,
+				ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}},
 		}}}}
 		a.SyncPod(p, "", []Running{{Name: "c", ID: "1", StartedAt: time.Now()}})
 		key := probe.Key{UID: "u", Container: "c", Kind: probe.Liveness}
@@ -43,7 +45,8 @@ func TestLateProbesAreReportedOnce(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 		}
-		for _, by := range []time.Duration{0, 900 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second, 0, time.Second} {
+		for _, by := range []time.Duration{0, 900 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second, 0,
+			time.Second} {
 			busy(by)
 		}
 		a.Forget("u")

@@ -24,10 +24,13 @@ type Deps struct {
 	Probers  Probers
 	Recorder Recorder
 	Journal  journal.Sink
-	Changed  func(types.UID)                          // called after each change of a verdict, without locks held; must not block
-	Probed   func(p *v1.Pod, a Measurement)           // told of every answer; nil: nobody counts
-	Jitter   func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
-	Sockets  func(p *v1.Pod) []string                 // address:port where the Pod's processes listen, asked when a connection was refused; nil: not known
+	// called after each change of a verdict, without locks held; must not block
+	Changed func(types.UID)
+	Probed  func(p *v1.Pod, a Measurement)           // told of every answer; nil: nobody counts
+	Jitter  func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
+	// address:port where the Pod's processes listen, asked when a connection was refused; nil: not
+	// known
+	Sockets func(p *v1.Pod) []string
 }
 
 // Measurement is one answer for those who count.
@@ -35,7 +38,9 @@ type Measurement struct {
 	Key    probe.Key
 	Result string        // success, failure, unknown
 	Took   time.Duration // from the question to the answer
-	Late   time.Duration // from when the question was due until it was put; lateness is the node's fault and never held against a container
+	// from when the question was due until it was put; lateness is the node's fault and never held
+	// against a container
+	Late time.Duration
 }
 
 // Probers holds who asks each kind of probe.
@@ -46,8 +51,9 @@ type Running struct {
 	Name      string
 	ID        string // without the runtime's prefix; a new one starts the container's probes anew
 	StartedAt time.Time
-	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status said of them, and are the verdicts to begin with. Of one that was
-	// started since the Manager was made it is not believed.
+	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status
+	// said of them, and are the verdicts to begin with. Of one that was started since the Manager
+	// was made it is not believed.
 	Adopted, Ready, Started bool
 }
 
@@ -72,7 +78,8 @@ func New(d Deps) *Manager {
 	return &Manager{d: d, createdAt: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
 }
 
-// SyncPod tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps only its readiness probes.
+// SyncPod tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps
+// only its readiness probes.
 func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +133,8 @@ func (a *Manager) Forget(uid types.UID) {
 	delete(a.pods, uid)
 }
 
-// Close ends all probes for good. An answer that is still awaited counts for nothing and is told to nobody.
+// Close ends all probes for good. An answer that is still awaited counts for nothing and is told to
+// nobody.
 func (a *Manager) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +161,8 @@ func (a *Manager) WorkerCount() map[probe.Kind]int {
 	return n
 }
 
-// ensureWorker makes the probe's worker, starts it anew for a new container, or tells it what changed.
+// ensureWorker makes the probe's worker, starts it anew for a new container, or tells it what
+// changed.
 func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {
 	w := a.pods[key.UID][key]
 	if w != nil && w.running.ID != t.running.ID {

@@ -119,7 +119,8 @@ func start(t *testing.T, answers map[string]string) (*testEnv, *prober.Manager) 
 }
 
 func exec(word string, period, failures int32) *v1.Probe {
-	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{word}}}, PeriodSeconds: period, FailureThreshold: failures}
+	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{word}}},
+		PeriodSeconds: period, FailureThreshold: failures}
 }
 
 func pod(c v1.Container) *v1.Pod {
@@ -245,7 +246,8 @@ func TestReadinessFlips(t *testing.T) {
 func TestStartupHoldsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "ffs", "live": "s", "ready": "s"})
-		a.SyncPod(pod(v1.Container{StartupProbe: exec("start", 2, 5), LivenessProbe: exec("live", 10, 3), ReadinessProbe: exec("ready", 10, 3)}), "", running("1"))
+		a.SyncPod(pod(v1.Container{StartupProbe: exec("start", 2, 5), LivenessProbe: exec("live", 10, 3),
+			ReadinessProbe: exec("ready", 10, 3)}), "", running("1"))
 		time.Sleep(17 * time.Second)
 		w.expect(`
 			2s ask start
@@ -323,7 +325,8 @@ func TestWarning(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"x": "s"})
-		c := v1.Container{StartupProbe: exec("x", 10, 1), LivenessProbe: exec("x", 10, 1), ReadinessProbe: exec("x", 10, 1)}
+		c := v1.Container{StartupProbe: exec("x", 10, 1), LivenessProbe: exec("x", 10, 1),
+			ReadinessProbe: exec("x", 10, 1)}
 		p := pod(c)
 		p.Spec.Containers = append(p.Spec.Containers, c)
 		p.Spec.Containers[1].Name = "d"
@@ -350,7 +353,8 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// No command is begun in a container that is being stopped: readiness stays what it was, and one that was not ready hears of it at once.
+// No command is begun in a container that is being stopped: readiness stays what it was, and one
+// that was not ready hears of it at once.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
@@ -396,12 +400,15 @@ func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 	})
 }
 
-// A kubelet that comes back knows what was said before it left, so that nothing flaps; questions are spread.
+// A kubelet that comes back knows what was said before it left, so that nothing flaps; questions
+// are spread.
 func TestAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "f", "ready": "s", "live": "s"})
-		p := pod(v1.Container{StartupProbe: exec("start", 10, 1), ReadinessProbe: exec("ready", 10, 3), LivenessProbe: exec("live", 10, 3)})
-		a.SyncPod(p, "", []prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(-time.Hour), Adopted: true, Ready: true, Started: true}})
+		p := pod(v1.Container{StartupProbe: exec("start", 10, 1), ReadinessProbe: exec("ready", 10, 3),
+			LivenessProbe: exec("live", 10, 3)})
+		a.SyncPod(p, "", []prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(-time.Hour), Adopted: true,
+			Ready: true, Started: true}})
 		for _, k := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
 			if healthOf(a, k) != probe.Healthy {
 				t.Errorf("%s begins %v", k, healthOf(a, k))

@@ -35,8 +35,10 @@ type worker struct {
 	streak     probe.Streak
 	health     probe.Health
 	lastOutput string // last failure's text that became a fact
-	probeAgain bool   // it ended because another container took this one's place, or with the Manager: its last answer is nobody's
-	late       bool   // the last question was late, and a fact says so
+	// it ended because another container took this one's place, or with the Manager: its last
+	// answer is nobody's
+	probeAgain bool
+	late       bool // the last question was late, and a fact says so
 
 	ctx   context.Context // ends with the worker
 	end   context.CancelFunc
@@ -86,7 +88,8 @@ func (w *worker) stop() {
 	}
 }
 
-// doProbe puts the question once. It runs on the timer's goroutine; the next timer is set when the answer is in.
+// doProbe puts the question once. It runs on the timer's goroutine; the next timer is set when the
+// answer is in.
 func (w *worker) doProbe() {
 	w.manager.mu.Lock()
 	if w.ctx.Err() != nil || w.state.AwaitsStartup || w.state.Finished {
@@ -106,7 +109,8 @@ func (w *worker) doProbe() {
 	ctx := w.probeContext(t)
 	var o probe.Outcome
 	for range maxProbeRetries {
-		if o = w.manager.d.Probers.probe(ctx, t); o.Err == nil || probe.ContainerGone(o.Err) || w.ctx.Err() != nil || ctx.Err() != nil {
+		if o = w.manager.d.Probers.probe(ctx, t); o.Err == nil || probe.ContainerGone(o.Err) || w.ctx.Err() != nil ||
+			ctx.Err() != nil {
 			break
 		}
 	}
@@ -136,7 +140,8 @@ func (w *worker) doProbe() {
 	}
 	w.recordEvent(p, o)
 	if news {
-		if w.manager.d.Sockets != nil && fact.Result != "success" && strings.Contains(fact.Message, "connection refused") {
+		if w.manager.d.Sockets != nil && fact.Result != "success" && strings.Contains(fact.Message,
+			"connection refused") {
 			fact.Listening = w.manager.d.Sockets(p)
 		}
 		w.manager.d.Journal.Put(pod.Ref(p), fact)
@@ -146,8 +151,10 @@ func (w *worker) doProbe() {
 	}
 }
 
-// probeContext is how long the question may take to be answered. A command is given up with its worker, and is never begun in a container that is being stopped: readiness stays
-// what it was, and an event says so in upstream's words. Other kinds have a short time limit, and upstream's are answered too.
+// probeContext is how long the question may take to be answered. A command is given up with its
+// worker, and is never begun in a container that is being stopped: readiness stays what it was, and
+// an event says so in upstream's words. Other kinds have a short time limit, and upstream's are
+// answered too.
 func (w *worker) probeContext(t probe.Target) context.Context {
 	switch {
 	case t.Probe.Exec == nil:
@@ -186,7 +193,8 @@ func latest(a, b time.Time) time.Time {
 // recordEvent tells of an answer as an event.
 func (w *worker) recordEvent(p *v1.Pod, o probe.Outcome) {
 	if e, ok := probe.EventFor(w.key.Kind, o); ok && !probe.ContainerGone(o.Err) {
-		w.manager.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason, e.Message)
+		w.manager.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason,
+			e.Message)
 	}
 }
 
@@ -218,7 +226,8 @@ func (w *worker) releaseOtherProbes() {
 	}
 }
 
-// probedFact words the answer for the journal. What neither changes nor threatens the verdict, nor says something new, is no news.
+// probedFact words the answer for the journal. What neither changes nor threatens the verdict, nor
+// says something new, is no news.
 func (w *worker) probedFact(o probe.Outcome, spec probe.Spec, changed bool, took time.Duration) (journal.Probed, bool) {
 	text := o.Output
 	if o.Err != nil {

@@ -14,7 +14,8 @@ type Reserved struct {
 	Eviction v1.ResourceList // hard eviction thresholds of memory and ephemeral-storage, as quantities
 }
 
-// Allocatable is capacity − system − kube − eviction, never below zero; memory is lowered by the hugepages set aside from it as well.
+// Allocatable is capacity − system − kube − eviction, never below zero; memory is lowered by the
+// hugepages set aside from it as well.
 func Allocatable(capacity v1.ResourceList, r Reserved) v1.ResourceList {
 	out := make(v1.ResourceList, len(capacity))
 	for name, q := range capacity {

@@ -13,8 +13,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// ForContainer is what CRI is told about one container: shares from the request (or the limit when there is no request), quota and memory from the limits
-// (a pod-level limit where the container has none), oom_score_adj by QoS.
+// ForContainer is what CRI is told about one container: shares from the request (or the limit when
+// there is no request), quota and memory from the limits (a pod-level limit where the container has
+// none), oom_score_adj by QoS.
 func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeapi.LinuxContainerResources {
 	milli, hasCPU := c.Resources.Requests[v1.ResourceCPU]
 	cpuLimit, memLimit := limitOf(pod, c, v1.ResourceCPU), limitOf(pod, c, v1.ResourceMemory)
@@ -36,7 +37,8 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 	}
 	pages := hugepages(c.Resources.Limits)
 	for _, size := range slices.Sorted(maps.Keys(pages)) {
-		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size), Limit: uint64(pages[size])})
+		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size),
+			Limit: uint64(pages[size])})
 	}
 	if o.Unified {
 		r.Unified = unified(pod, c, node, o)
@@ -55,8 +57,9 @@ func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quanti
 	return resource.Quantity{}
 }
 
-// unified lists the cgroup v2 files CRI has no field for. memory.high is where the kernel starts to slow the container down:
-// request + factor × (limit, or what the node can give, − request), in whole pages.
+// unified lists the cgroup v2 files CRI has no field for. memory.high is where the kernel starts to
+// slow the container down: request + factor × (limit, or what the node can give, − request), in
+// whole pages.
 func unified(pod *v1.Pod, c *v1.Container, node Node, o Options) map[string]string {
 	m := map[string]string{}
 	if o.GroupOOM {
@@ -98,14 +101,16 @@ func pageName(bytes int64) string {
 
 const pageSize = 4096
 
-// The scores: the kernel adds them to the permille of memory a process uses, so -997 survives nearly everything and 1000 goes first.
+// The scores: the kernel adds them to the permille of memory a process uses, so -997 survives
+// nearly everything and 1000 goes first.
 const (
 	guaranteedScore = -997
 	bestEffortScore = 1000
 )
 
-// OOMScoreAdj ranks a container for the kernel's OOM killer: -997 for Guaranteed and node-critical Pods, 1000 for BestEffort, and between 3 and 999 for Burstable, the
-// lower the more memory it asks for. A sidecar never ranks above the smallest regular container, so that it does not die first.
+// OOMScoreAdj ranks a container for the kernel's OOM killer: -997 for Guaranteed and node-critical
+// Pods, 1000 for BestEffort, and between 3 and 999 for Burstable, the lower the more memory it asks
+// for. A sidecar never ranks above the smallest regular container, so that it does not die first.
 func OOMScoreAdj(p *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
 	class := QOS(p)
 	switch {
@@ -128,7 +133,8 @@ func OOMScoreAdj(p *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
 	return min(max(adj, 1000+guaranteedScore), bestEffortScore-1)
 }
 
-// spareMemory is each container's part of a pod-level memory request that no container asks for by itself.
+// spareMemory is each container's part of a pod-level memory request that no container asks for by
+// itself.
 func spareMemory(p *v1.Pod) int64 {
 	if p.Spec.Resources == nil || !positive(p.Spec.Resources.Requests, v1.ResourceMemory) {
 		return 0

@@ -18,12 +18,17 @@ func TestDriverOf(t *testing.T) {
 		{"", "systemd", "systemd", ""},
 		{"cgroupfs", "cgroupfs", "cgroupfs", ""},
 		{"systemd", "systemd", "systemd", ""},
-		{"cgroupfs", "systemd", "systemd", `cgroup driver mismatch: the kubelet's configuration says "cgroupfs" and the container runtime uses "systemd"; the runtime's is taken, as both have to use the same. ` +
-			`Set cgroupDriver: systemd in the KubeletConfiguration, or SystemdCgroup = false in the runtime's`},
-		{"systemd", "cgroupfs", "cgroupfs", `Set cgroupDriver: cgroupfs in the KubeletConfiguration, or SystemdCgroup = true in the runtime's`},
+		{"cgroupfs", "systemd",
+			"systemd", `cgroup driver mismatch: the kubelet's configuration says "cgroupfs" and the container ` +
+				`runtime ` +
+				`uses "systemd"; the runtime's is taken, as both have to use the same. ` +
+				`Set cgroupDriver: systemd in the KubeletConfiguration, or SystemdCgroup = false in the runtime's`},
+		{"systemd", "cgroupfs", "cgroupfs",
+			`Set cgroupDriver: cgroupfs in the KubeletConfiguration, or SystemdCgroup = true in the runtime's`},
 	} {
 		d, warning, err := r.DriverOf(x.configured, x.runtime)
-		if err != nil || string(d) != x.want || (warning == "") != (x.warns == "") || !strings.Contains(warning, x.warns) {
+		if err != nil || string(d) != x.want || (warning == "") != (x.warns == "") || !strings.Contains(warning,
+			x.warns) {
 			t.Errorf("configured %q, runtime %q: %q, %q, %v", x.configured, x.runtime, d, warning, err)
 		}
 	}
@@ -53,7 +58,8 @@ func (c *consumer) demand() float64 {
 	return sum
 }
 
-// share divides CPUs as the kernel's fair scheduler does: by shares, and what one does not want goes to the others.
+// share divides CPUs as the kernel's fair scheduler does: by shares, and what one does not want
+// goes to the others.
 func share(cpus float64, among []*consumer) {
 	open := slices.Clone(among)
 	for len(open) > 0 {
@@ -61,7 +67,8 @@ func share(cpus float64, among []*consumer) {
 		for _, c := range open {
 			sum += float64(*c.values.Shares)
 		}
-		sated := slices.IndexFunc(open, func(c *consumer) bool { return c.demand() <= cpus*float64(*c.values.Shares)/sum+1e-9 })
+		sated := slices.IndexFunc(open,
+			func(c *consumer) bool { return c.demand() <= cpus*float64(*c.values.Shares)/sum+1e-9 })
 		if sated < 0 {
 			for _, c := range open {
 				c.give(cpus * float64(*c.values.Shares) / sum)
@@ -97,8 +104,10 @@ func TestBestEffortMayUseWhatOthersLeave(t *testing.T) {
 		guaranteed := &consumer{wants: x.busy, values: r.ForPod(four, o)}
 		greedy := &consumer{wants: x.wants, values: r.ForPod(none, o)}
 		share(16, []*consumer{guaranteed, {values: r.ForBestEffort(), below: []*consumer{greedy}}})
-		if want := min(x.busy, 4); guaranteed.gets < want-0.01 || greedy.gets < x.gets-0.01 || greedy.gets > x.gets+0.01 {
-			t.Errorf("Guaranteed wants %.0f and gets %.2f; BestEffort wants %.0f and gets %.2f, want %.0f", x.busy, guaranteed.gets, x.wants, greedy.gets, x.gets)
+		if want := min(x.busy, 4); guaranteed.gets < want-0.01 || greedy.gets < x.gets-0.01 ||
+			greedy.gets > x.gets+0.01 {
+			t.Errorf("Guaranteed wants %.0f and gets %.2f; BestEffort wants %.0f and gets %.2f, want %.0f", x.busy,
+				guaranteed.gets, x.wants, greedy.gets, x.gets)
 		}
 	}
 }

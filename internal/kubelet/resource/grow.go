@@ -1,7 +1,8 @@
 package resource
 
-// Larger is, field by field, the larger of two sets of values: what a cgroup is given while what is in it goes from one size to the other, so that
-// containers never meet a bound of their Pod that is narrower than their own. Fields that only one has are that one's; no limit is larger than any.
+// Larger is, field by field, the larger of two sets of values: what a cgroup is given while what is
+// in it goes from one size to the other, so that containers never meet a bound of their Pod that is
+// narrower than their own. Fields that only one has are that one's; no limit is larger than any.
 func Larger(a, b Values) Values {
 	out := b
 	out.Shares = larger(a.Shares, b.Shares)
@@ -31,7 +32,8 @@ func largerQuota(a, b *int64) *int64 {
 	return a
 }
 
-// ResetRemovedLimits says explicitly that a limit of the old values that the new ones do not name is gone: a cgroup keeps what it is not told.
+// ResetRemovedLimits says explicitly that a limit of the old values that the new ones do not name
+// is gone: a cgroup keeps what it is not told.
 func ResetRemovedLimits(old, now Values) Values {
 	none := int64(-1)
 	if old.Memory != nil && now.Memory == nil {

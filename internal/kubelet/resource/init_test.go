@@ -39,7 +39,8 @@ func TestTheLargestInitContainerCounts(t *testing.T) {
 			t.Errorf("%s: requests %dm, want %dm", name, got, x.requests)
 		}
 		v := r.ForPod(p, o)
-		if (v.Quota == nil) != (x.quota == nil) || v.Quota != nil && *v.Quota != *x.quota || *v.Shares != r.Shares(x.requests) {
+		if (v.Quota == nil) != (x.quota == nil) || v.Quota != nil && *v.Quota != *x.quota ||
+			*v.Shares != r.Shares(x.requests) {
 			t.Errorf("%s: quota %v, shares %d", name, v.Quota, *v.Shares)
 		}
 	}

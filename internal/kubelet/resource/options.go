@@ -15,7 +15,8 @@ const (
 	Systemd  Driver = "systemd"
 )
 
-// Options is what the kubelet's configuration says about resources. The zero value is cgroupfs, tree at the root of the hierarchy, no CFS quota.
+// Options is what the kubelet's configuration says about resources. The zero value is cgroupfs,
+// tree at the root of the hierarchy, no CFS quota.
 type Options struct {
 	Driver   Driver        // empty means Cgroupfs
 	Root     string        // cgroup all Pods live under, like "/gantry-1"; empty means the root of the hierarchy
@@ -31,7 +32,8 @@ type Options struct {
 	NoSwap        bool // the swap controller is there and swapBehavior is NoSwap
 }
 
-// Values is what one cgroup enforces. Nil leaves the kernel's value alone. linux/cgroup has a type of the same fields.
+// Values is what one cgroup enforces. Nil leaves the kernel's value alone. linux/cgroup has a type
+// of the same fields.
 type Values struct {
 	Shares    *uint64           // cpu.shares, 2..262144; v2: cpu.weight
 	Quota     *int64            // µs of cpu time per period, -1 is no limit; v1: cpu.cfs_quota_us, v2: cpu.max
@@ -67,7 +69,8 @@ func Shares(milliCPU int64) uint64 {
 	return uint64(min(max(milliCPU*1024/1000, minShares), maxShares))
 }
 
-// Quota converts milli-cpus to µs of cpu time per period: 0 for none, never below the 1000 µs the kernel accepts.
+// Quota converts milli-cpus to µs of cpu time per period: 0 for none, never below the 1000 µs the
+// kernel accepts.
 func Quota(milliCPU, period int64) int64 {
 	if milliCPU == 0 {
 		return 0

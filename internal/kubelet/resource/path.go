@@ -14,10 +14,12 @@ const (
 	besteffort = "besteffort"
 )
 
-// CgroupParent is the Pod's cgroup with the cgroupfs driver and no root: /kubepods/burstable/pod<uid>, Guaranteed Pods directly under /kubepods.
+// CgroupParent is the Pod's cgroup with the cgroupfs driver and no root:
+// /kubepods/burstable/pod<uid>, Guaranteed Pods directly under /kubepods.
 func CgroupParent(pod *v1.Pod) string { return Options{}.CgroupParent(pod) }
 
-// CgroupParent is the Pod's cgroup in the form CRI's cgroup_parent takes: a path with the cgroupfs driver, the name of the slice with systemd.
+// CgroupParent is the Pod's cgroup in the form CRI's cgroup_parent takes: a path with the cgroupfs
+// driver, the name of the slice with systemd.
 func (o Options) CgroupParent(pod *v1.Pod) string {
 	p := o.PodPath(pod)
 	if o.Driver == Systemd {
@@ -34,7 +36,8 @@ func (o Options) PodPathOf(class v1.PodQOSClass, uid types.UID) string {
 	return o.join(append(qosCgroup(class), "pod"+string(uid)))
 }
 
-// RootCgroup is the cgroup that everything of the node is in: Root as the driver spells it, or that of all Pods when there is no Root.
+// RootCgroup is the cgroup that everything of the node is in: Root as the driver spells it, or that
+// of all Pods when there is no Root.
 func (o Options) RootCgroup() string {
 	if o.Root == "" {
 		return o.PodsPath()
@@ -53,7 +56,8 @@ func (o Options) Tree() []string {
 	return []string{o.PodsPath(), o.QOSPath(v1.PodQOSBurstable), o.QOSPath(v1.PodQOSBestEffort)}
 }
 
-// UIDOf reads the Pod's uid from the last element of its cgroup path; ok is false when it is none of ours.
+// UIDOf reads the Pod's uid from the last element of its cgroup path; ok is false when it is none
+// of ours.
 func (o Options) UIDOf(cgroup string) (uid types.UID, ok bool) {
 	name := path.Base(cgroup)
 	if o.Driver == Systemd {
@@ -84,7 +88,8 @@ func (o Options) join(names []string) string {
 	return sliceName(names)
 }
 
-// sliceName spells a path in systemd's way: each element repeats its parents' names, joined by dashes, so a dash inside a name becomes an underscore.
+// sliceName spells a path in systemd's way: each element repeats its parents' names, joined by
+// dashes, so a dash inside a name becomes an underscore.
 func sliceName(names []string) string {
 	p, whole := "/", ""
 	for _, n := range names {

@@ -45,14 +45,18 @@ func TestClass(t *testing.T) {
 		pod  *v1.Pod
 		want v1.PodQOSClass
 	}{
-		"requests equal limits":       {guaranteed, v1.PodQOSGuaranteed},
-		"requests only":               {burstable, v1.PodQOSBurstable},
-		"nothing":                     {bestEffort, v1.PodQOSBestEffort},
-		"cpu equal, memory missing":   {podOf(container("c", list("cpu", "1"), list("cpu", "1"))), v1.PodQOSBurstable},
-		"limit above request":         {podOf(container("c", list("cpu", "1", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi"))), v1.PodQOSBurstable},
-		"limit only, memory only":     {podOf(container("c", nil, list("memory", "1Gi"))), v1.PodQOSBurstable},
-		"only a device":               {podOf(container("c", list("example.com/gpu", "1"), list("example.com/gpu", "1"))), v1.PodQOSBestEffort},
-		"one guaranteed, one empty":   {podOf(guaranteed.Spec.Containers[0], container("d", nil, nil)), v1.PodQOSBurstable},
+		"requests equal limits":     {guaranteed, v1.PodQOSGuaranteed},
+		"requests only":             {burstable, v1.PodQOSBurstable},
+		"nothing":                   {bestEffort, v1.PodQOSBestEffort},
+		"cpu equal, memory missing": {podOf(container("c", list("cpu", "1"), list("cpu", "1"))), v1.PodQOSBurstable},
+		"limit above request": {
+			podOf(container("c", list("cpu", "1", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi"))),
+			v1.PodQOSBurstable},
+		"limit only, memory only": {podOf(container("c", nil, list("memory", "1Gi"))), v1.PodQOSBurstable},
+		"only a device": {
+			podOf(container("c", list("example.com/gpu", "1"), list("example.com/gpu", "1"))), v1.PodQOSBestEffort},
+		"one guaranteed, one empty": {podOf(guaranteed.Spec.Containers[0], container("d", nil, nil)),
+			v1.PodQOSBurstable},
 		"zero requests count as none": {podOf(container("c", list("cpu", "0"), nil)), v1.PodQOSBestEffort},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,15 +75,20 @@ func TestPaths(t *testing.T) {
 		path string
 		cri  string
 	}{
-		"cgroupfs burstable":   {r.Options{}, burstable, "/kubepods/burstable/pod0a1b-2c", "/kubepods/burstable/pod0a1b-2c"},
-		"cgroupfs besteffort":  {r.Options{}, bestEffort, "/kubepods/besteffort/pod0a1b-2c", "/kubepods/besteffort/pod0a1b-2c"},
-		"cgroupfs guaranteed":  {r.Options{}, guaranteed, "/kubepods/pod0a1b-2c", "/kubepods/pod0a1b-2c"},
-		"cgroupfs with a root": {r.Options{Root: "/gantry-1"}, burstable, "/gantry-1/kubepods/burstable/pod0a1b-2c", "/gantry-1/kubepods/burstable/pod0a1b-2c"},
+		"cgroupfs burstable": {r.Options{}, burstable, "/kubepods/burstable/pod0a1b-2c",
+			"/kubepods/burstable/pod0a1b-2c"},
+		"cgroupfs besteffort": {r.Options{}, bestEffort, "/kubepods/besteffort/pod0a1b-2c",
+			"/kubepods/besteffort/pod0a1b-2c"},
+		"cgroupfs guaranteed": {r.Options{}, guaranteed, "/kubepods/pod0a1b-2c", "/kubepods/pod0a1b-2c"},
+		"cgroupfs with a root": {r.Options{Root: "/gantry-1"}, burstable, "/gantry-1/kubepods/burstable/pod0a1b-2c",
+			"/gantry-1/kubepods/burstable/pod0a1b-2c"},
 		"systemd burstable": {
 			r.Options{Driver: r.Systemd}, burstable,
-			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b_2c.slice", "kubepods-burstable-pod0a1b_2c.slice",
+			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b_2c.slice",
+			"kubepods-burstable-pod0a1b_2c.slice",
 		},
-		"systemd guaranteed": {r.Options{Driver: r.Systemd}, guaranteed, "/kubepods.slice/kubepods-pod0a1b_2c.slice", "kubepods-pod0a1b_2c.slice"},
+		"systemd guaranteed": {r.Options{Driver: r.Systemd}, guaranteed, "/kubepods.slice/kubepods-pod0a1b_2c.slice",
+			"kubepods-pod0a1b_2c.slice"},
 		"systemd with a root": {
 			r.Options{Driver: r.Systemd, Root: "gantry-1"}, bestEffort,
 			"/gantry_1.slice/gantry_1-kubepods.slice/gantry_1-kubepods-besteffort.slice/gantry_1-kubepods-besteffort-pod0a1b_2c.slice",
@@ -113,7 +122,8 @@ func ptr[T any](v T) *T { return &v }
 func TestPodValues(t *testing.T) {
 	o := r.Options{CFSQuota: true}
 	withPodLevel := podOf(container("c", nil, nil), container("d", nil, nil))
-	withPodLevel.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "500m"), Limits: list("cpu", "1", "memory", "100Mi")}
+	withPodLevel.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "500m"),
+		Limits: list("cpu", "1", "memory", "100Mi")}
 	overhead := podOf(container("c", list("cpu", "100m"), nil))
 	overhead.Spec.Overhead = list("cpu", "50m")
 	initBig := podOf(container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi")))
@@ -123,25 +133,32 @@ func TestPodValues(t *testing.T) {
 		o    r.Options
 		want r.Values
 	}{
-		"guaranteed":           {guaranteed, o, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(200000)), Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
+		"guaranteed": {guaranteed, o, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(200000)),
+			Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
 		"burstable, no limits": {burstable, o, r.Values{Shares: ptr(uint64(102))}},
 		"best effort":          {bestEffort, o, r.Values{Shares: ptr(uint64(2))}},
 		"one container without a limit leaves the Pod open": {
-			podOf(container("c", list("cpu", "1"), list("cpu", "1", "memory", "1Gi")), container("d", list("cpu", "1"), list("memory", "1Gi"))), o,
+			podOf(container("c", list("cpu", "1"), list("cpu", "1", "memory", "1Gi")),
+				container("d", list("cpu", "1"), list("memory", "1Gi"))), o,
 			r.Values{Shares: ptr(uint64(2048)), Memory: ptr(int64(2 << 30))},
 		},
-		"pod-level":       {withPodLevel, o, r.Values{Shares: ptr(uint64(512)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)), Memory: ptr(int64(100 << 20))}},
+		"pod-level": {withPodLevel, o, r.Values{Shares: ptr(uint64(512)), Quota: ptr(int64(100000)),
+			Period: ptr(uint64(100000)), Memory: ptr(int64(100 << 20))}},
 		"overhead counts": {overhead, o, r.Values{Shares: ptr(uint64(153))}},
 		"a big init container counts": {
-			initBig, o, r.Values{Shares: ptr(uint64(1024)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)), Memory: ptr(int64(50 << 20))},
+			initBig, o, r.Values{Shares: ptr(uint64(1024)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)),
+				Memory: ptr(int64(50 << 20))},
 		},
 		"tiny limit gets the least quota": {
 			podOf(container("c", list("cpu", "1m"), list("cpu", "1m"))), o,
 			r.Values{Shares: ptr(uint64(2)), Quota: ptr(int64(1000)), Period: ptr(uint64(100000))},
 		},
-		"quota switched off": {guaranteed, r.Options{}, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(-1)), Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
-		"own period":         {guaranteed, r.Options{CFSQuota: true, Period: 10 * time.Millisecond}, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(20000)), Period: ptr(uint64(10000)), Memory: ptr(int64(1 << 30))}},
-		"pids":               {bestEffort, r.Options{PodPids: 100}, r.Values{Shares: ptr(uint64(2)), Pids: ptr(int64(100))}},
+		"quota switched off": {guaranteed, r.Options{}, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(-1)),
+			Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
+		"own period": {guaranteed, r.Options{CFSQuota: true, Period: 10 * time.Millisecond},
+			r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(20000)), Period: ptr(uint64(10000)),
+				Memory: ptr(int64(1 << 30))}},
+		"pids": {bestEffort, r.Options{PodPids: 100}, r.Values{Shares: ptr(uint64(2)), Pids: ptr(int64(100))}},
 		"huge pages": {
 			podOf(container("c", list("cpu", "1", "hugepages-2Mi", "4Mi"), list("hugepages-2Mi", "4Mi"))), o,
 			r.Values{Shares: ptr(uint64(1024)), Hugepages: map[int64]int64{2 << 20: 4 << 20}},
@@ -164,7 +181,8 @@ func TestMemoryQoS(t *testing.T) {
 	}
 	// request + 0.9 × (limit − request), whole pages
 	want := map[string]string{"memory.min": "104857600", "memory.high": "199229440"}
-	if d := cmp.Diff(want, r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, on).Unified); d != "" {
+	if d := cmp.Diff(want, r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, on).Unified); d !=
+		"" {
 		t.Error(d)
 	}
 	for name, o := range map[string]r.Options{"gate off": {Unified: true}, "cgroup v1": {MemoryQoS: true}} {
@@ -190,7 +208,8 @@ func TestContainerValues(t *testing.T) {
 		{2, 0, 100000, 0, 999},
 	} {
 		got := r.ForContainer(p, &p.Spec.Containers[i], node, r.Options{CFSQuota: true})
-		if got.CpuShares != want.shares || got.CpuQuota != want.quota || got.CpuPeriod != want.period || got.MemoryLimitInBytes != want.memory || got.OomScoreAdj != want.oom {
+		if got.CpuShares != want.shares || got.CpuQuota != want.quota || got.CpuPeriod != want.period ||
+			got.MemoryLimitInBytes != want.memory || got.OomScoreAdj != want.oom {
 			t.Errorf("%s: %v, want %+v", p.Spec.Containers[i].Name, got, want)
 		}
 	}
@@ -233,7 +252,8 @@ func TestTiers(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(1024))}, r.ForBurstable(pods)); d != "" {
 		t.Error(d)
 	}
-	got := r.ForPods(list("cpu", "4", "memory", "8Gi"), r.Reserved{System: list("cpu", "500m", "memory", "1Gi"), Kube: list("cpu", "500m"), Eviction: list("memory", "100Mi")})
+	got := r.ForPods(list("cpu", "4", "memory", "8Gi"), r.Reserved{System: list("cpu", "500m", "memory", "1Gi"),
+		Kube: list("cpu", "500m"), Eviction: list("memory", "100Mi")})
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(3072)), Memory: ptr(int64(7 << 30))}, got); d != "" {
 		t.Error(d)
 	}
@@ -243,7 +263,8 @@ func TestTiers(t *testing.T) {
 func TestAllocatable(t *testing.T) {
 	got := r.Allocatable(
 		list("cpu", "4", "memory", "8Gi", "ephemeral-storage", "100Gi", "pods", "110", "hugepages-2Mi", "1Gi"),
-		r.Reserved{System: list("cpu", "500m", "memory", "1Gi"), Kube: list("cpu", "250m", "memory", "512Mi"), Eviction: list("memory", "100Mi", "ephemeral-storage", "10Gi")},
+		r.Reserved{System: list("cpu", "500m", "memory", "1Gi"), Kube: list("cpu", "250m", "memory", "512Mi"),
+			Eviction: list("memory", "100Mi", "ephemeral-storage", "10Gi")},
 	)
 	want := list("cpu", "3250m", "memory", "5532Mi", "ephemeral-storage", "90Gi", "pods", "110", "hugepages-2Mi", "1Gi")
 	for name, q := range want {

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// QOS is the Pod's class: the one in its status when there is one (it never changes in a Pod's life), else computed from the spec.
+// QOS is the Pod's class: the one in its status when there is one (it never changes in a Pod's
+// life), else computed from the spec.
 func QOS(p *v1.Pod) v1.PodQOSClass {
 	if p.Status.QOSClass != "" {
 		return p.Status.QOSClass
@@ -19,8 +20,9 @@ func QOS(p *v1.Pod) v1.PodQOSClass {
 	return pod.QOS(p)
 }
 
-// ForPod is what the Pod's own cgroup enforces. Requests and limits are the effective ones: sums with the rule for init containers, pod-level resources, overhead.
-// A limit is set only when every container has one, because an unlimited container makes the Pod unlimited.
+// ForPod is what the Pod's own cgroup enforces. Requests and limits are the effective ones: sums
+// with the rule for init containers, pod-level resources, overhead. A limit is set only when every
+// container has one, because an unlimited container makes the Pod unlimited.
 func ForPod(pod *v1.Pod, o Options) Values {
 	requests := sum.PodRequests(pod, sum.PodResourcesOptions{})
 	limits := sum.PodLimits(pod, sum.PodResourcesOptions{})
@@ -48,7 +50,8 @@ func ForPod(pod *v1.Pod, o Options) Values {
 	return v
 }
 
-// ForBurstable is what the burstable tier enforces: the shares of all its Pods' requests together, so that idle requests of one Pod serve another.
+// ForBurstable is what the burstable tier enforces: the shares of all its Pods' requests together,
+// so that idle requests of one Pod serve another.
 func ForBurstable(pods []*v1.Pod) Values {
 	var milli int64
 	for _, p := range pods {
@@ -63,7 +66,8 @@ func ForBurstable(pods []*v1.Pod) Values {
 // ForBestEffort is what the besteffort tier enforces: the least share there is.
 func ForBestEffort() Values { return Values{Shares: ptr(uint64(minShares))} }
 
-// ForPods is what the cgroup of all Pods enforces: capacity without the reserved parts. The eviction threshold is not taken off, so that eviction acts before the kernel does.
+// ForPods is what the cgroup of all Pods enforces: capacity without the reserved parts. The
+// eviction threshold is not taken off, so that eviction acts before the kernel does.
 func ForPods(capacity v1.ResourceList, r Reserved) Values {
 	r.Eviction = nil
 	a := Allocatable(capacity, r)
@@ -77,7 +81,8 @@ func ForPods(capacity v1.ResourceList, r Reserved) Values {
 	return v
 }
 
-// allContainersLimited tells whether the Pod as a whole has a limit for the resource: one at pod level, or one on every container.
+// allContainersLimited tells whether the Pod as a whole has a limit for the resource: one at pod
+// level, or one on every container.
 func allContainersLimited(pod *v1.Pod, name v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil && positive(r.Limits, name) {
 		return true

@@ -11,7 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// checkpoint has the runtime write a container's state into an archive below the kubelet's directory, and names the file.
+// checkpoint has the runtime write a container's state into an archive below the kubelet's
+// directory, and names the file.
 func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 	namespace, name, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
 	pod, ok := s.podOf(w, r)
@@ -32,7 +33,8 @@ func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 		timeout = n
 	}
 	failed := func(err error) {
-		http.Error(w, fmt.Sprintf("checkpointing of %v/%v/%v failed (%v)", namespace, name, container, err), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("checkpointing of %v/%v/%v failed (%v)", namespace, name, container, err),
+			http.StatusInternalServerError)
 	}
 	c, err := s.container(r.Context(), pod, container)
 	if err != nil {
@@ -40,7 +42,8 @@ func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	file := fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", name, namespace, container, time.Now().Format(time.RFC3339))
-	req := &runtimeapi.CheckpointContainerRequest{ContainerId: c.Id, Location: filepath.Join(s.opts.Endpoints.Checkpoints, file), Timeout: timeout}
+	req := &runtimeapi.CheckpointContainerRequest{ContainerId: c.Id,
+		Location: filepath.Join(s.opts.Endpoints.Checkpoints, file), Timeout: timeout}
 	if err := s.opts.Runtime.CheckpointContainer(r.Context(), req); err != nil {
 		failed(err)
 		return

@@ -68,7 +68,8 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		klog.FromContext(r.Context()).V(2).Info("Reading logs ended early", "pod", klog.KObj(pod), "container", container, "err", err)
+		klog.FromContext(r.Context()).V(2).Info("Reading logs ended early", "pod", klog.KObj(pod),
+			"container", container, "err", err)
 	}
 }
 
@@ -101,8 +102,11 @@ func (s *Server) isRunning(id string) logs.IsRunning {
 }
 
 // logStatus finds the container whose log is wanted, the current one or the one before it.
-func (s *Server) logStatus(ctx context.Context, pod *v1.Pod, name string, previous bool) (*runtimeapi.ContainerStatus, error) {
-	list, err := s.opts.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labelPodUID: string(pod.UID), labelContainer: name}})
+func (s *Server) logStatus(ctx context.Context, pod *v1.Pod, name string,
+	previous bool) (*runtimeapi.ContainerStatus, error) {
+	list, err := s.opts.Runtime.ListContainers(ctx,
+		&runtimeapi.ContainerFilter{LabelSelector: map[string]string{labelPodUID: string(pod.UID),
+			labelContainer: name}})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +124,8 @@ func (s *Server) logStatus(ctx context.Context, pod *v1.Pod, name string, previo
 	return r.Status, nil
 }
 
-// logID decides by the Pod's status as upstream does, and by the runtime's list where the status is not written yet.
+// logID decides by the Pod's status as upstream does, and by the runtime's list where the status is
+// not written yet.
 func logID(pod *v1.Pod, name string, previous bool, list []*runtimeapi.Container) (string, error) {
 	st, known := statusOf(pod, name)
 	if previous {
@@ -150,7 +155,8 @@ func logID(pod *v1.Pod, name string, previous bool, list []*runtimeapi.Container
 	case waiting.Reason == "ErrImagePull":
 		return "", fmt.Errorf("container %q in pod %q is waiting to start: image can't be pulled", name, pod.Name)
 	case waiting.Reason == "ImagePullBackOff":
-		return "", fmt.Errorf("container %q in pod %q is waiting to start: trying and failing to pull image", name, pod.Name)
+		return "", fmt.Errorf("container %q in pod %q is waiting to start: trying and failing to pull image", name,
+			pod.Name)
 	}
 	return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", name, pod.Name, waiting.Reason)
 }
@@ -176,13 +182,16 @@ func trimRuntimePrefix(id string) string {
 // badRequest is a value that can be read and cannot be meant.
 type badRequest struct{ error }
 
-// logOptions reads PodLogOptions from a query, as the API server passes them on. Values that cannot be meant are refused.
+// logOptions reads PodLogOptions from a query, as the API server passes them on. Values that cannot
+// be meant are refused.
 func logOptions(q url.Values) (*v1.PodLogOptions, error) {
 	o := &v1.PodLogOptions{}
-	for name, field := range map[string]*bool{"follow": &o.Follow, "previous": &o.Previous, "timestamps": &o.Timestamps} {
+	for name, field := range map[string]*bool{"follow": &o.Follow, "previous": &o.Previous,
+		"timestamps": &o.Timestamps} {
 		*field = q.Has(name) && q.Get(name) != "false" && q.Get(name) != "0"
 	}
-	for name, field := range map[string]**int64{"tailLines": &o.TailLines, "limitBytes": &o.LimitBytes, "sinceSeconds": &o.SinceSeconds} {
+	for name, field := range map[string]**int64{"tailLines": &o.TailLines, "limitBytes": &o.LimitBytes,
+		"sinceSeconds": &o.SinceSeconds} {
 		text := q.Get(name)
 		if text == "" {
 			continue

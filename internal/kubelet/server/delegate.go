@@ -25,8 +25,10 @@ import (
 
 // Delegation says whom to ask who somebody is and what they may do.
 type Delegation struct {
-	Client   kubernetes.Interface                     // TokenReview and SubjectAccessReview; required
-	ClientCA func() (roots *x509.CertPool, have bool) // CA of client certificates, asked on each handshake so that it can be rotated; nil takes no certificates
+	Client kubernetes.Interface // TokenReview and SubjectAccessReview; required
+	// CA of client certificates, asked on each handshake so that it can be rotated; nil takes no
+	// certificates
+	ClientCA func() (roots *x509.CertPool, have bool)
 
 	TokenTTL time.Duration // authentication.webhook.cacheTTL, 2 min
 	AllowTTL time.Duration // authorization.webhook.cacheAuthorizedTTL, 5 min
@@ -37,7 +39,8 @@ type Delegation struct {
 	AllowAll  bool // authorization.mode AlwaysAllow: who is somebody may everything
 }
 
-// Delegated returns an authenticator (client certificates, then tokens; nobody is anonymous unless that is wanted) and an authorizer that ask the API server and remember.
+// Delegated returns an authenticator (client certificates, then tokens; nobody is anonymous unless
+// that is wanted) and an authorizer that ask the API server and remember.
 func Delegated(d Delegation) (authenticator.Request, authorizer.UnconditionalAuthorizer) {
 	for _, x := range []struct {
 		ttl *time.Duration
@@ -84,7 +87,8 @@ type tokenReviewer struct {
 	cache *ttlCache[*authenticator.Response]
 }
 
-// AuthenticateToken asks once per token and TTL; a refusal is remembered as long as an acceptance, an error not at all.
+// AuthenticateToken asks once per token and TTL; a refusal is remembered as long as an acceptance,
+// an error not at all.
 func (t *tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
 	if r, ok := t.cache.get(key, time.Now()); ok {
@@ -104,7 +108,8 @@ func (t *tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*a
 		for k, v := range u.Extra {
 			extra[k] = v
 		}
-		r = &authenticator.Response{User: &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}}
+		r = &authenticator.Response{User: &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups,
+			Extra: extra}}
 	}
 	t.cache.put(key, r, time.Now().Add(t.d.TokenTTL))
 	return r, r != nil, nil
@@ -123,7 +128,8 @@ func (a *accessReviewer) Authorize(ctx context.Context, q authorizer.Attributes)
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: map[string]authorizationv1.ExtraValue{},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: q.GetVerb(), Version: q.GetAPIVersion(), Resource: q.GetResource(), Subresource: q.GetSubresource(), Name: q.GetName(),
+			Verb: q.GetVerb(), Version: q.GetAPIVersion(), Resource: q.GetResource(), Subresource: q.GetSubresource(),
+			Name: q.GetName(),
 		},
 	}
 	for k, v := range u.GetExtra() {
@@ -133,7 +139,8 @@ func (a *accessReviewer) Authorize(ctx context.Context, q authorizer.Attributes)
 	if d, ok := a.cache.get(key, time.Now()); ok {
 		return d, "", nil
 	}
-	review, err := a.d.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := a.d.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+		&authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", fmt.Errorf("subject access review: %w", err)
 	}

@@ -17,8 +17,8 @@ const (
 	labelContainer = "io.kubernetes.container.name"
 )
 
-// container finds the Pod's container of that name in the runtime: the running one, or else the newest. The runtime is asked, not the Pod's status,
-// because the status lags behind.
+// container finds the Pod's container of that name in the runtime: the running one, or else the
+// newest. The runtime is asked, not the Pod's status, because the status lags behind.
 func (s *Server) container(ctx context.Context, pod *v1.Pod, name string) (*runtimeapi.Container, error) {
 	list, err := s.opts.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		LabelSelector: map[string]string{labelPodUID: string(pod.UID), labelContainer: name},
@@ -30,7 +30,8 @@ func (s *Server) container(ctx context.Context, pod *v1.Pod, name string) (*runt
 		return nil, fmt.Errorf("container not found (%q)", name)
 	}
 	sort.SliceStable(list, func(a, b int) bool {
-		if up := list[a].State == runtimeapi.ContainerState_CONTAINER_RUNNING; up != (list[b].State == runtimeapi.ContainerState_CONTAINER_RUNNING) {
+		if up := list[a].State == runtimeapi.ContainerState_CONTAINER_RUNNING; up !=
+			(list[b].State == runtimeapi.ContainerState_CONTAINER_RUNNING) {
 			return up
 		}
 		return list[a].CreatedAt > list[b].CreatedAt
@@ -76,7 +77,8 @@ func hasContainer(pod *v1.Pod, name string) bool {
 
 // statusOf returns the container's status, of whatever kind it is.
 func statusOf(pod *v1.Pod, name string) (v1.ContainerStatus, bool) {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
+		pod.Status.EphemeralContainerStatuses} {
 		for _, c := range list {
 			if c.Name == name {
 				return c, true

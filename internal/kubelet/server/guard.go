@@ -16,7 +16,8 @@ func (s *Server) authFilter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok, err := s.opts.Authenticator.AuthenticateRequest(r)
 		if err != nil {
-			klog.FromContext(r.Context()).V(2).Info("Unable to authenticate the request", "path", r.URL.Path, "err", err)
+			klog.FromContext(r.Context()).V(2).Info("Unable to authenticate the request", "path", r.URL.Path,
+				"err", err)
 		}
 		if err != nil || !ok {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
@@ -38,19 +39,24 @@ func (s *Server) authorized(subresources []string, next http.HandlerFunc) http.H
 				return
 			}
 			if err != nil {
-				klog.FromContext(r.Context()).Error(err, "Authorization error", "user", requester.GetName(), "verb", verb, "subresource", sub)
-				http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", requester.GetName(), verb, subresources), http.StatusInternalServerError)
+				klog.FromContext(r.Context()).Error(err, "Authorization error", "user", requester.GetName(),
+					"verb", verb, "subresource", sub)
+				http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
+					requester.GetName(), verb, subresources), http.StatusInternalServerError)
 				return
 			}
 		}
-		klog.FromContext(r.Context()).V(2).Info("Forbidden", "user", requester.GetName(), "verb", verb, "resource", "nodes", "subresource(s)", subresources)
-		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", requester.GetName(), verb, subresources), http.StatusForbidden)
+		klog.FromContext(r.Context()).V(2).Info("Forbidden", "user", requester.GetName(), "verb", verb, "resource",
+			"nodes", "subresource(s)", subresources)
+		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
+			requester.GetName(), verb, subresources), http.StatusForbidden)
 	}
 }
 
 func (s *Server) attributes(requester user.Info, verb, sub, path string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
-		User: requester, Verb: verb, Namespace: "", APIGroup: "", APIVersion: "v1", Resource: "nodes", Subresource: sub, Name: s.opts.NodeName,
+		User: requester, Verb: verb, Namespace: "", APIGroup: "", APIVersion: "v1", Resource: "nodes", Subresource: sub,
+		Name:            s.opts.NodeName,
 		ResourceRequest: true, Path: path,
 	}
 }

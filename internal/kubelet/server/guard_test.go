@@ -33,7 +33,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"certificate of another CA", with(func(c *rest.Config) {
 			c.CertData, c.KeyData = newAuthority(t).sign(t, "kube-apiserver", "system:masters")
 		}), 401},
-		{"certificate without rights", with(func(c *rest.Config) { c.CertData, c.KeyData = w.ca.sign(t, "alice") }), 403},
+		{"certificate without rights", with(func(c *rest.Config) { c.CertData, c.KeyData = w.ca.sign(t, "alice") }),
+			403},
 		{"token without rights", with(func(c *rest.Config) { c.BearerToken = "good" }), 403},
 		{"unknown token", with(func(c *rest.Config) { c.BearerToken = "bad" }), 401},
 	} {
@@ -49,13 +50,15 @@ func TestWhatIsAllowed(t *testing.T) {
 	token := rest.AnonymousClientConfig(w.config)
 	token.BearerToken = "logs-only"
 	for path, want := range map[string]int{
-		"/metrics": 200, "/stats/summary": 403, "/pods": 403, "/containerLogs/default/web/app": 403, "/nothing": 403, "/healthz": 403,
+		"/metrics": 200, "/stats/summary": 403, "/pods": 403, "/containerLogs/default/web/app": 403, "/nothing": 403,
+		"/healthz": 403,
 	} {
 		code, body := w.request(token, http.MethodGet, path)
 		if code != want {
 			t.Errorf("%s: %d %s, want %d", path, code, body, want)
 		}
-		if path == "/pods" && body != "Forbidden (user=sa:logs-only, verb=get, resource=nodes, subresource(s)=[pods proxy])" {
+		if path == "/pods" &&
+			body != "Forbidden (user=sa:logs-only, verb=get, resource=nodes, subresource(s)=[pods proxy])" {
 			t.Errorf("%s: %s", path, body)
 		}
 	}

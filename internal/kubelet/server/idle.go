@@ -11,7 +11,8 @@ import (
 // defaultIdle is streamingConnectionIdleTimeout's default.
 const defaultIdle = 4 * time.Hour
 
-// withIdleTimeout makes the connection that a handler takes over end when nothing moves on it for Endpoints.Idle.
+// withIdleTimeout makes the connection that a handler takes over end when nothing moves on it for
+// Endpoints.Idle.
 func (s *Server) withIdleTimeout(w http.ResponseWriter) http.ResponseWriter {
 	limit := s.opts.Endpoints.Idle
 	if limit <= 0 {

@@ -17,12 +17,13 @@ import (
 // healthChecks are what /healthz asks, as upstream names them.
 func (s *Server) healthChecks() http.Handler {
 	mux := http.NewServeMux()
-	healthz.InstallHandler(mux, healthz.PingHealthz, healthz.LogHealthz, healthz.NamedCheck("syncloop", func(*http.Request) error {
-		if s.opts.Healthz == nil {
-			return nil
-		}
-		return s.opts.Healthz()
-	}))
+	healthz.InstallHandler(mux, healthz.PingHealthz, healthz.LogHealthz,
+		healthz.NamedCheck("syncloop", func(*http.Request) error {
+			if s.opts.Healthz == nil {
+				return nil
+			}
+			return s.opts.Healthz()
+		}))
 	return mux
 }
 
@@ -78,20 +79,26 @@ func (s *Server) runningPods(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) fromRuntime(ctx context.Context) ([]v1.Pod, error) {
-	sandboxes, err := s.opts.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+	sandboxes, err := s.opts.Runtime.ListPodSandbox(ctx,
+		&runtimeapi.PodSandboxFilter{
+			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
 	if err != nil {
 		return nil, err
 	}
-	up, err := s.opts.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
+	up, err := s.opts.Runtime.ListContainers(ctx,
+		&runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
 	if err != nil {
 		return nil, err
 	}
 	out := []v1.Pod{}
 	for _, b := range sandboxes {
-		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: b.Metadata.GetName(), Namespace: b.Metadata.GetNamespace(), UID: types.UID(b.Metadata.GetUid())}}
+		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: b.Metadata.GetName(), Namespace: b.Metadata.GetNamespace(),
+			UID: types.UID(b.Metadata.GetUid())}}
 		for _, c := range up {
 			if c.PodSandboxId == b.Id {
-				p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c.Metadata.GetName(), Image: c.Image.GetImage()})
+				p.Spec.Containers = append(p.Spec.Containers,
+					v1.Container{Name: c.Metadata.GetName(), Image: c.Image.GetImage()})
 			}
 		}
 		out = append(out, p)

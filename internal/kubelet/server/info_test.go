@@ -19,7 +19,8 @@ func TestHealthz(t *testing.T) {
 	}
 	text := "sync Loop took longer than expected"
 	w.unhealthy.Store(&text)
-	if code, body := w.get("/healthz"); code != 500 || !strings.Contains(body, "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed") {
+	if code, body := w.get("/healthz"); code != 500 || !strings.Contains(body,
+		"[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed") {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, body := w.get("/healthz/syncloop"); code != 500 || !strings.Contains(body, text) {
@@ -47,7 +48,8 @@ func TestPods(t *testing.T) {
 	if l := list("/pods"); len(l.Items) != 1 || l.Items[0].Name != "web" || len(l.Items[0].Spec.Containers) != 2 {
 		t.Errorf("/pods: %+v", l.Items)
 	}
-	if l := list("/runningpods/"); len(l.Items) != 1 || l.Items[0].UID != "web-uid" || len(l.Items[0].Spec.Containers) != 1 || l.Items[0].Spec.Containers[0].Name != "app" {
+	if l := list("/runningpods/"); len(l.Items) != 1 || l.Items[0].UID != "web-uid" ||
+		len(l.Items[0].Spec.Containers) != 1 || l.Items[0].Spec.Containers[0].Name != "app" {
 		t.Errorf("/runningpods/: %+v", l.Items)
 	}
 }
@@ -75,7 +77,8 @@ func TestSummary(t *testing.T) {
 	w := newTestServer(t)
 	code, body := w.get("/stats/summary")
 	var s statsapi.Summary
-	if err := json.Unmarshal([]byte(body), &s); code != 200 || err != nil || s.Node.NodeName != "node-1" || s.Pods == nil || w.usage.brief {
+	if err := json.Unmarshal([]byte(body), &s); code != 200 || err != nil || s.Node.NodeName != "node-1" ||
+		s.Pods == nil || w.usage.brief {
 		t.Error(code, err, body)
 	}
 	if code, _ := w.get("/stats/summary?only_cpu_and_memory=true"); code != 200 || !w.usage.brief {

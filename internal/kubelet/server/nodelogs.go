@@ -18,7 +18,8 @@ func (s *Server) logRoutes() []route {
 	return []route{{"GET /logs", []string{"log"}, show}, {"GET /logs/", []string{"log"}, show}}
 }
 
-// nodeLogs serves files and directories below the log directory; with a query (when that is switched on) the logs of services.
+// nodeLogs serves files and directories below the log directory; with a query (when that is
+// switched on) the logs of services.
 func (s *Server) nodeLogs(w http.ResponseWriter, r *http.Request) {
 	dir := s.opts.Endpoints.NodeLogs
 	if dir == "" {
@@ -50,7 +51,8 @@ func (s *Server) nodeLogs(w http.ResponseWriter, r *http.Request) {
 	s.logFile(w, r, dir, file)
 }
 
-// logFile serves one file, or a directory's list. Links that lead out of the directory are not followed.
+// logFile serves one file, or a directory's list. Links that lead out of the directory are not
+// followed.
 func (s *Server) logFile(w http.ResponseWriter, r *http.Request, dir, file string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

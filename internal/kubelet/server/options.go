@@ -14,13 +14,15 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Pods is what the server asks the kubelet about the Pods it has. Both return the latest status the kubelet knows, static Pods included.
+// Pods is what the server asks the kubelet about the Pods it has. Both return the latest status the
+// kubelet knows, static Pods included.
 type Pods interface {
 	Pods() []*v1.Pod
 	PodByName(namespace, name string) (*v1.Pod, bool)
 }
 
-// Options are the parts the server stands on. Zero fields have the default their comment names; a missing required one is an error of New.
+// Options are the parts the server stands on. Zero fields have the default their comment names; a
+// missing required one is an error of New.
 type Options struct {
 	NodeName string // required
 	Address  string // 0.0.0.0
@@ -50,24 +52,28 @@ type Stats interface {
 type Endpoints struct {
 	Cadvisor, Resource, Probes http.Handler // /metrics/cadvisor, /metrics/resource, /metrics/probes
 
-	NodeLogs    string        // directory that /logs shows; /var/log/ when empty
-	Checkpoints string        // directory of archives
-	Disabled    Disabled      // what the configuration switches off
-	LogQuery    bool          // enableSystemLogQuery: /logs?query= asks journalctl and files
-	Idle        time.Duration // streams on which nothing moves for so long are cut: streamingConnectionIdleTimeout; 0 is 4 h
+	NodeLogs    string   // directory that /logs shows; /var/log/ when empty
+	Checkpoints string   // directory of archives
+	Disabled    Disabled // what the configuration switches off
+	LogQuery    bool     // enableSystemLogQuery: /logs?query= asks journalctl and files
+	// streams on which nothing moves for so long are cut: streamingConnectionIdleTimeout; 0 is 4 h
+	Idle time.Duration
 
 	PortForwarded func(p *v1.Pod) // told that ports of a Pod are asked for; nil: nobody wants to know
 
 	// Sockets are where a Pod's processes take TCP connections: /listening; nil: 404.
 	Sockets func(p *v1.Pod) ([]string, error)
 
-	// Observe is told of each request, its path's first element and whether it lasts, and calls the result at the end; nil counts nothing.
+	// Observe is told of each request, its path's first element and whether it lasts, and calls the
+	// result at the end; nil counts nothing.
 	Observe func(method, path string, long bool) (end func())
 }
 
 // Disabled names pages that are answered with 405.
 type Disabled struct {
-	Debugging  bool // enableDebuggingHandlers false: run, exec, attach, portForward, containerLogs, runningpods, logs, pprof
+	// enableDebuggingHandlers false: run, exec, attach, portForward, containerLogs, runningpods,
+	// logs, pprof
+	Debugging  bool
 	SystemLogs bool // enableSystemLogHandler false: logs
 	Profiling  bool // enableProfilingHandler false: pprof
 	DebugFlags bool // enableDebugFlagsHandler false: /debug/flags/v

@@ -27,8 +27,10 @@ func TestMetricPages(t *testing.T) {
 	w := newTestServer(t, func(o *server.Options) {
 		o.Endpoints.Cadvisor, o.Endpoints.Resource = respondWith("cadvisor"), respondWith("resource")
 	})
-	for path, want := range map[string]int{"/metrics/cadvisor": 200, "/metrics/resource": 200, "/metrics/probes": 404, "/metrics/slis": 200} {
-		if code, body := w.get(path); code != want || code == 200 && "/metrics/"+body != path && path != "/metrics/slis" {
+	for path, want := range map[string]int{"/metrics/cadvisor": 200, "/metrics/resource": 200, "/metrics/probes": 404,
+		"/metrics/slis": 200} {
+		if code, body := w.get(path); code != want ||
+			code == 200 && "/metrics/"+body != path && path != "/metrics/slis" {
 			t.Errorf("%s: %d %s, want %d", path, code, body, want)
 		}
 	}
@@ -45,14 +47,18 @@ func TestFineGrainedPermissions(t *testing.T) {
 	token := rest.AnonymousClientConfig(w.config)
 	token.BearerToken = "good" // has no right
 	for request, want := range map[string]string{
-		"GET /pods": "[pods proxy]", "GET /runningpods/": "[pods proxy]", "GET /healthz/ping": "[healthz proxy]", "GET /configz": "[configz proxy]",
-		"GET /listening/a/b": "[pods proxy]", "GET /stats/summary": "[stats]", "GET /metrics/cadvisor": "[metrics]", "GET /logs/messages": "[log]", "GET /logs": "[log]",
-		"POST /checkpoint/a/b/c": "[checkpoint]", "GET /exec/a/b/c": "[proxy]", "POST /run/a/b/c": "[proxy]", "GET /debug/pprof/heap": "[proxy]", "PUT /debug/flags/v": "[proxy]",
+		"GET /pods": "[pods proxy]", "GET /runningpods/": "[pods proxy]", "GET /healthz/ping": "[healthz proxy]",
+		"GET /configz":       "[configz proxy]",
+		"GET /listening/a/b": "[pods proxy]", "GET /stats/summary": "[stats]", "GET /metrics/cadvisor": "[metrics]",
+		"GET /logs/messages": "[log]", "GET /logs": "[log]",
+		"POST /checkpoint/a/b/c": "[checkpoint]", "GET /exec/a/b/c": "[proxy]", "POST /run/a/b/c": "[proxy]",
+		"GET /debug/pprof/heap": "[proxy]", "PUT /debug/flags/v": "[proxy]",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		verb := map[string]string{"GET": "get", "POST": "create", "PUT": "update"}[method]
 		code, body := w.request(token, method, path)
-		if line := "Forbidden (user=sa:good, verb=" + verb + ", resource=nodes, subresource(s)=" + want + ")"; code != 403 || body != line {
+		if line := "Forbidden (user=sa:good, verb=" + verb + ", resource=nodes, subresource(s)=" + want +
+			")"; code != 403 || body != line {
 			t.Errorf("%s: %d %s, want %s", request, code, body, line)
 		}
 	}
@@ -65,11 +71,14 @@ func TestSwitchedOff(t *testing.T) {
 		want map[string]string
 	}{
 		{"enableDebuggingHandlers", server.Disabled{Debugging: true}, map[string]string{
-			"/exec/a/b/c": "Debug endpoints are disabled.", "/containerLogs/a/b/c": "Debug endpoints are disabled.", "/runningpods/": "Debug endpoints are disabled.",
-			"/logs/": "Debug endpoints are disabled.", "/debug/pprof/heap": "Debug endpoints are disabled.",
+			"/exec/a/b/c": "Debug endpoints are disabled.", "/containerLogs/a/b/c": "Debug endpoints are disabled.",
+			"/runningpods/": "Debug endpoints are disabled.",
+			"/logs/":        "Debug endpoints are disabled.", "/debug/pprof/heap": "Debug endpoints are disabled.",
 		}},
-		{"enableSystemLogHandler", server.Disabled{SystemLogs: true}, map[string]string{"/logs/": "logs endpoint is disabled.", "/logs/x": "logs endpoint is disabled."}},
-		{"enableProfilingHandler", server.Disabled{Profiling: true}, map[string]string{"/debug/pprof/": "profiling endpoint is disabled."}},
+		{"enableSystemLogHandler", server.Disabled{SystemLogs: true},
+			map[string]string{"/logs/": "logs endpoint is disabled.", "/logs/x": "logs endpoint is disabled."}},
+		{"enableProfilingHandler", server.Disabled{Profiling: true},
+			map[string]string{"/debug/pprof/": "profiling endpoint is disabled."}},
 	} {
 		w := newTestServer(t, func(o *server.Options) { o.Endpoints.Disabled = c.off })
 		for path, want := range c.want {
@@ -104,7 +113,8 @@ func TestNodeLogs(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "log/sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"secret": "secret", "log/messages": "hello", "log/sub/app.log": "deep", "log/web.log": "web's"} {
+	for name, text := range map[string]string{"secret": "secret", "log/messages": "hello", "log/sub/app.log": "deep",
+		"log/web.log": "web's"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +123,8 @@ func TestNodeLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newTestServer(t, func(o *server.Options) { o.Endpoints.NodeLogs = filepath.Join(dir, "log") })
-	for path, want := range map[string]string{"/logs/messages": "hello", "/logs/sub/app.log": "deep", "/logs/messages?query=web": "hello"} {
+	for path, want := range map[string]string{"/logs/messages": "hello", "/logs/sub/app.log": "deep",
+		"/logs/messages?query=web": "hello"} {
 		if code, body := w.get(path); code != 200 || body != want {
 			t.Errorf("%s: %d %s, want %s", path, code, body, want)
 		}
@@ -126,23 +137,27 @@ func TestNodeLogs(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	on := newTestServer(t, func(o *server.Options) { o.Endpoints.NodeLogs, o.Endpoints.LogQuery = filepath.Join(dir, "log"), true })
+	on := newTestServer(t,
+		func(o *server.Options) { o.Endpoints.NodeLogs, o.Endpoints.LogQuery = filepath.Join(dir, "log"), true })
 	for path, want := range map[string]struct {
 		code int
 		text string
 	}{
-		"/logs/?query=web":                  {200, "web's"},
-		"/logs/?query=none":                 {200, "\nlog not found for none"},
-		"/logs/?query=/messages":            {200, "hello"},
-		"/logs/messages":                    {200, "hello"},
-		"/logs/messages?query=web":          {406, "path not allowed in query mode"},
-		"/logs/?query=":                     {400, `query: Invalid value: [""]: query cannot be empty`},
-		"/logs/?query=a;b":                  {400, ""},
-		"/logs/?query=a%3Bb":                {406, `query: Invalid value: "a;b": input contains unsupported characters`},
-		"/logs/?query=web&tailLines=200000": {406, "tailLines: Invalid value: 200000: must be between 0 and 100000, inclusive"},
-		"/logs/?query=web&sinceTime=now":    {400, `sinceTime: Invalid value: "now": invalid time format`},
-		"/logs/?query=/messages&query=web":  {406, `query: Invalid value: "[/messages], [web]": cannot specify a file and service`},
-		"/logs/?tailLines=3":                {406, "query: Required value: cannot be empty with options"},
+		"/logs/?query=web":         {200, "web's"},
+		"/logs/?query=none":        {200, "\nlog not found for none"},
+		"/logs/?query=/messages":   {200, "hello"},
+		"/logs/messages":           {200, "hello"},
+		"/logs/messages?query=web": {406, "path not allowed in query mode"},
+		"/logs/?query=":            {400, `query: Invalid value: [""]: query cannot be empty`},
+		"/logs/?query=a;b":         {400, ""},
+		"/logs/?query=a%3Bb": {406,
+			`query: Invalid value: "a;b": input contains unsupported characters`},
+		"/logs/?query=web&tailLines=200000": {406,
+			"tailLines: Invalid value: 200000: must be between 0 and 100000, inclusive"},
+		"/logs/?query=web&sinceTime=now": {400, `sinceTime: Invalid value: "now": invalid time format`},
+		"/logs/?query=/messages&query=web": {406,
+			`query: Invalid value: "[/messages], [web]": cannot specify a file and service`},
+		"/logs/?tailLines=3": {406, "query: Required value: cannot be empty with options"},
 	} {
 		if code, body := on.get(path); path != "/logs/?query=a;b" && (code != want.code || body != want.text) {
 			t.Errorf("%s: %d %q, want %d %q", path, code, body, want.code, want.text)
@@ -160,7 +175,8 @@ func TestCheckpoint(t *testing.T) {
 		"/checkpoint/default/web/app":           "500 checkpointing of default/web/app failed (rpc error: ",
 	} {
 		code, body := w.request(w.config, http.MethodPost, path)
-		if got := strings.TrimSpace(strings.Join([]string{http.StatusText(code), body}, " ")); !strings.HasPrefix(got, http.StatusText(map[string]int{"404": 404, "500": 500}[want[:3]])+want[3:]) {
+		if got := strings.TrimSpace(strings.Join([]string{http.StatusText(code), body}, " ")); !strings.HasPrefix(got,
+			http.StatusText(map[string]int{"404": 404, "500": 500}[want[:3]])+want[3:]) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
@@ -186,7 +202,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	w.get("/nothing/at/all")
 	mu.Lock()
 	defer mu.Unlock()
-	if want := []string{"GET pods", "GET metrics/resource", "GET other"}; !slices.Equal(startedAt, want) || len(ended) != 3 {
+	if want := []string{"GET pods", "GET metrics/resource", "GET other"}; !slices.Equal(startedAt, want) ||
+		len(ended) != 3 {
 		t.Errorf("%v, %v", startedAt, ended)
 	}
 }
@@ -198,7 +215,8 @@ func TestStreamsThatStandStillAreCut(t *testing.T) {
 	defer typed.Close()
 	done := make(chan error, 1)
 	go func() {
-		done <- w.stream("spdy", "/exec/default/web/app?output=1&input=1&command=cat", remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
+		done <- w.stream("spdy", "/exec/default/web/app?output=1&input=1&command=cat",
+			remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
 	}()
 	select {
 	case _ = <-done: // the command itself waits for input that does not come
@@ -226,11 +244,14 @@ func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 	}
 }
 
-// The read-only port answers without credentials what only tells, and nothing that acts or shows settings.
+// The read-only port answers without credentials what only tells, and nothing that acts or shows
+// settings.
 func TestReadOnlyPort(t *testing.T) {
 	w := newTestServer(t)
 	h := w.server.ReadOnlyHandler()
-	for path, want := range map[string]int{"/pods": 200, "/healthz": 200, "/metrics": 200, "/configz": 404, "/exec/default/web/app": 404, "/containerLogs/default/web/app": 404, "/run/default/web/app": 404, "/logs/": 404} {
+	for path, want := range map[string]int{"/pods": 200, "/healthz": 200, "/metrics": 200, "/configz": 404,
+		"/exec/default/web/app": 404, "/containerLogs/default/web/app": 404, "/run/default/web/app": 404,
+		"/logs/": 404} {
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		if answer.Code != want {

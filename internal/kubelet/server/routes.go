@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// route is one row of what is served: a pattern of http.ServeMux, the subresources of nodes that allow it (any one suffices), and who answers.
+// route is one row of what is served: a pattern of http.ServeMux, the subresources of nodes that
+// allow it (any one suffices), and who answers.
 type route struct {
 	pattern string
 	allowed []string
@@ -15,8 +16,8 @@ type route struct {
 // fineGrained is one of upstream's fine-grained subresources, or proxy: all rights on the node.
 func fineGrained(sub string) []string { return []string{sub, "proxy"} }
 
-// routeTable is everything that is served. A GET that becomes a WebSocket is authorized as get, as upstream's kubelet does (kubernetes#136550): get on nodes/proxy
-// is no right to read only.
+// routeTable is everything that is served. A GET that becomes a WebSocket is authorized as get, as
+// upstream's kubelet does (kubernetes#136550): get on nodes/proxy is no right to read only.
 func (s *Server) routeTable() []route {
 	rows := append(s.readRoutes(),
 		route{"GET /configz", fineGrained("configz"), s.configz},
@@ -91,7 +92,8 @@ func serveHandler(h http.Handler) http.HandlerFunc {
 	return h.ServeHTTP
 }
 
-// routes puts the rows into a mux; the authorization of a row is asked before it answers, and what is not a row needs proxy to learn that it is none.
+// routes puts the rows into a mux; the authorization of a row is asked before it answers, and what
+// is not a row needs proxy to learn that it is none.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routeTable() {
@@ -117,9 +119,11 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 // longRunning are the paths whose requests last.
-var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": true, "containerLogs": true, "run": true, "debug": true}
+var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": true, "containerLogs": true, "run": true,
+	"debug": true}
 
-// instrument tells Endpoints.Count of each request by the first element of its path, two of /metrics/*.
+// instrument tells Endpoints.Count of each request by the first element of its path, two of
+// /metrics/*.
 func (s *Server) instrument(next http.Handler) http.Handler {
 	if s.opts.Endpoints.Observe == nil {
 		return next

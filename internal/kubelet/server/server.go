@@ -23,13 +23,15 @@ type Server struct {
 	slis     http.Handler
 }
 
-// New checks the options and takes the port, so that a taken one is known before anything else starts.
+// New checks the options and takes the port, so that a taken one is known before anything else
+// starts.
 func New(o Options) (*Server, error) {
 	switch {
 	case o.TLS == nil:
 		return nil, errors.New("kubelet server: Options.TLS is missing: a serving certificate is needed")
 	case o.Authenticator == nil || o.Authorizer == nil:
-		return nil, errors.New("kubelet server: Options.Authenticator or Options.Authorizer is missing: nothing is served without them")
+		return nil, errors.New("kubelet server: Options.Authenticator or Options.Authorizer is missing: nothing is " +
+			"served without them")
 	case o.NodeName == "" || o.Pods == nil || o.Runtime == nil:
 		return nil, errors.New("kubelet server: Options.NodeName, Options.Pods or Options.Runtime is missing")
 	}
@@ -57,7 +59,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// ReadOnlyHandler is what the read-only port serves to everybody who reaches it, without TLS: what tells of Pods and figures, nothing that acts.
+// ReadOnlyHandler is what the read-only port serves to everybody who reaches it, without TLS: what
+// tells of Pods and figures, nothing that acts.
 func (s *Server) ReadOnlyHandler() http.Handler {
 	open := http.NewServeMux()
 	for _, r := range s.readRoutes() {
@@ -85,8 +88,9 @@ func (s *Server) Run(ctx context.Context) error {
 		conf.NextProtos = []string{"h2", "http/1.1"}
 	}
 	srv := &http.Server{
-		Handler: s.handler, TLSConfig: conf, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: s.handler, TLSConfig: conf, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
+		MaxHeaderBytes: 1 << 20,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
 	klog.FromContext(ctx).V(2).Info("Starting to listen", "address", s.listener.Addr().String())
 	failed := make(chan error, 1)

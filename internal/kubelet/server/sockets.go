@@ -5,12 +5,14 @@ import (
 	"net/http"
 )
 
-// Sockets is the answer of /listening/NAMESPACE/POD: where processes of a Pod take TCP connections, ADDRESS:PORT with * for every address.
+// Sockets is the answer of /listening/NAMESPACE/POD: where processes of a Pod take TCP connections,
+// ADDRESS:PORT with * for every address.
 type Sockets struct {
 	Listening []string `json:"listening"`
 }
 
-// listening tells `gantry trace packet` what is at a packet's end. Upstream's kubelet has no such page.
+// listening tells `gantry trace packet` what is at a packet's end. Upstream's kubelet has no such
+// page.
 func (s *Server) listening(w http.ResponseWriter, r *http.Request) {
 	pod, ok := s.podOf(w, r)
 	if !ok {

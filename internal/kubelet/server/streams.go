@@ -17,7 +17,8 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// streamOptions reads which streams the client wants, as the API server passes them on: input, output, error, tty.
+// streamOptions reads which streams the client wants, as the API server passes them on: input,
+// output, error, tty.
 func streamOptions(r *http.Request) (proxy.Options, error) {
 	is := func(name string) bool { return r.FormValue(name) == "1" || r.FormValue(name) == "true" }
 	o := proxy.Options{Stdin: is("input"), Stdout: is("output"), Stderr: is("error"), Tty: is("tty")}
@@ -67,14 +68,16 @@ func (s *Server) target(w http.ResponseWriter, r *http.Request) (t target, ok bo
 	return t, true
 }
 
-// exec runs a command with streams: the runtime gives a URL, and the client's connection is joined to it.
+// exec runs a command with streams: the runtime gives a URL, and the client's connection is joined
+// to it.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.target(w, r)
 	if !ok {
 		return
 	}
 	answer, err := s.opts.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
-		ContainerId: t.container.Id, Cmd: r.URL.Query()["command"], Tty: t.Tty, Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr,
+		ContainerId: t.container.Id, Cmd: r.URL.Query()["command"], Tty: t.Tty, Stdin: t.Stdin, Stdout: t.Stdout,
+		Stderr: t.Stderr,
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -95,7 +98,8 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 			t.Stderr = false
 		}
 	}
-	answer, err := s.opts.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: t.container.Id, Tty: t.Tty, Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr})
+	answer, err := s.opts.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: t.container.Id, Tty: t.Tty,
+		Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -119,13 +123,15 @@ func terminal(pod *v1.Pod, name string) (tty, known bool) {
 	return false, false
 }
 
-// proxyStream connects the upgraded connection of the client to the runtime's streaming server. Runtimes speak SPDY and WebSocket up to v4; a client that
-// speaks WebSocket v5 (kubectl's default) is translated.
+// proxyStream connects the upgraded connection of the client to the runtime's streaming server.
+// Runtimes speak SPDY and WebSocket up to v4; a client that speaks WebSocket v5 (kubectl's default)
+// is translated.
 func (s *Server) proxyStream(w http.ResponseWriter, r *http.Request, address string, o proxy.Options) {
 	w = s.withIdleTimeout(w)
 	u, err := url.Parse(address)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", address, err), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", address, err),
+			http.StatusInternalServerError)
 		return
 	}
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
@@ -158,14 +164,16 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Endpoints.PortForwarded != nil {
 		s.opts.Endpoints.PortForwarded(pod)
 	}
-	answer, err := s.opts.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.Id, Port: ports})
+	answer, err := s.opts.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.Id,
+		Port: ports})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	u, err := url.Parse(answer.Url)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", answer.Url, err), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", answer.Url, err),
+			http.StatusInternalServerError)
 		return
 	}
 	w = s.withIdleTimeout(w)
@@ -176,7 +184,8 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	newUpgradeProxy(u).ServeHTTP(w, r)
 }
 
-// forwardedPorts reads ?port=80,443, which clients of the older WebSocket protocol send; SPDY names its ports per stream.
+// forwardedPorts reads ?port=80,443, which clients of the older WebSocket protocol send; SPDY names
+// its ports per stream.
 func forwardedPorts(r *http.Request) ([]int32, error) {
 	var out []int32
 	for _, list := range r.URL.Query()["port"] {

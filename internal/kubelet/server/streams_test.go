@@ -52,12 +52,14 @@ func TestExec(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			w := w.in(t)
 			var out, errOut bytes.Buffer
-			err := w.stream(protocol, "/exec/default/web/app?input=1&output=1&error=1&command=sh&command=-c&command=cat%3B+echo+err+%3E%262",
+			err := w.stream(protocol,
+				"/exec/default/web/app?input=1&output=1&error=1&command=sh&command=-c&command=cat%3B+echo+err+%3E%262",
 				remotecommand.StreamOptions{Stdin: strings.NewReader("typed\n"), Stdout: &out, Stderr: &errOut})
 			if err != nil || out.String() != "typed\n" || errOut.String() != "err\n" {
 				t.Errorf("stdout %q stderr %q error %v", out.String(), errOut.String(), err)
 			}
-			err = w.stream(protocol, "/exec/default/web/web-uid/app?output=1&command=sh&command=-c&command=exit+7", remotecommand.StreamOptions{Stdout: &out})
+			err = w.stream(protocol, "/exec/default/web/web-uid/app?output=1&command=sh&command=-c&command=exit+7",
+				remotecommand.StreamOptions{Stdout: &out})
 			var code utilexec.CodeExitError
 			if !errors.As(err, &code) || code.Code != 7 {
 				t.Errorf("exit code is lost: %v", err)
@@ -66,7 +68,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// What goes in comes out whole, and the end of the input reaches the command while its output goes on.
+// What goes in comes out whole, and the end of the input reaches the command while its output goes
+// on.
 //
 // row: KAP-06
 func TestExecMovesMuch(t *testing.T) {
@@ -77,7 +80,8 @@ func TestExecMovesMuch(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			w := w.in(t)
 			var out bytes.Buffer
-			err := w.stream(protocol, "/exec/default/web/app?input=1&output=1&command=sh&command=-c&command=cat%3B+echo+end",
+			err := w.stream(protocol,
+				"/exec/default/web/app?input=1&output=1&command=sh&command=-c&command=cat%3B+echo+end",
 				remotecommand.StreamOptions{Stdin: strings.NewReader(much), Stdout: &out})
 			if err != nil || out.String() != much+"end\n" {
 				t.Errorf("%d of %d bytes, %v", out.Len(), len(much)+4, err)
@@ -92,7 +96,8 @@ func TestExecMovesMuch(t *testing.T) {
 func TestExecOverWebSocketVersion4(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "run"})
-	e, err := remotecommand.NewWebSocketExecutorForProtocols(w.config, http.MethodGet, w.url+"/exec/default/web/app?output=1&error=1&command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+exit+3",
+	e, err := remotecommand.NewWebSocketExecutorForProtocols(w.config, http.MethodGet,
+		w.url+"/exec/default/web/app?output=1&error=1&command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+exit+3",
 		"v4.channel.k8s.io")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +115,8 @@ func TestExecWithTerminal(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "run"})
 	var out bytes.Buffer
-	if err := w.stream("spdy", "/exec/default/web/app?input=1&output=1&tty=1&command=cat", remotecommand.StreamOptions{Stdin: strings.NewReader("x\n"), Stdout: &out, Tty: true}); err != nil {
+	if err := w.stream("spdy", "/exec/default/web/app?input=1&output=1&tty=1&command=cat",
+		remotecommand.StreamOptions{Stdin: strings.NewReader("x\n"), Stdout: &out, Tty: true}); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "x\n" {
@@ -138,7 +144,8 @@ func TestAttach(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out, Stderr: io.Discard})
+				done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out,
+					Stderr: io.Discard})
 			}()
 			fmt.Fprintln(typed, "one")
 			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
@@ -155,9 +162,10 @@ func TestStreamRefusals(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
 	for path, want := range map[string]string{
-		"/exec/default/none/app?output=1&command=ls":          "404 pod does not exist",
-		"/exec/default/web/waiting?output=1&command=ls":       `500 container not found ("waiting")`,
-		"/exec/default/web/app?command=ls":                    "400 you must specify at least 1 of stdin, stdout, stderr",
+		"/exec/default/none/app?output=1&command=ls":    "404 pod does not exist",
+		"/exec/default/web/waiting?output=1&command=ls": `500 container not found ("waiting")`,
+		"/exec/default/web/app?command=ls": "400 you must specify at least 1 of stdin, stdout, " +
+			"stderr",
 		"/portForward/default/none":                           "404 pod does not exist",
 		"/exec/default/web/other-uid/app?output=1&command=ls": "404 pod not found",
 		"/portForward/default/web/other-uid":                  "404 pod not found",
@@ -168,11 +176,13 @@ func TestStreamRefusals(t *testing.T) {
 		}
 	}
 	w.eventually("container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
-	if code, body := w.request(w.config, http.MethodPost, "/exec/default/web/app?output=1&command=ls"); code != 500 || !strings.Contains(body, "CONTAINER_EXITED") {
+	if code, body := w.request(w.config, http.MethodPost, "/exec/default/web/app?output=1&command=ls"); code != 500 ||
+		!strings.Contains(body, "CONTAINER_EXITED") {
 		t.Errorf("exec in an exited container: %d %s", code, body)
 	}
 	w.run("up", map[string]string{"app": "run"})
-	if code, body := w.request(w.config, http.MethodPost, "/exec/default/up/app?output=1&command=ls"); code != 400 && code != 500 || !strings.Contains(body, "pgrade") {
+	if code, body := w.request(w.config, http.MethodPost, "/exec/default/up/app?output=1&command=ls"); code != 400 &&
+		code != 500 || !strings.Contains(body, "pgrade") {
 		t.Errorf("a request without upgrade: %d %s", code, body)
 	}
 }
@@ -180,7 +190,8 @@ func TestStreamRefusals(t *testing.T) {
 func TestRun(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "run"})
-	if code, body := w.request(w.config, http.MethodPost, "/run/default/web/app?cmd=echo+hello+there"); code != 200 || body != "hello there" {
+	if code, body := w.request(w.config, http.MethodPost, "/run/default/web/app?cmd=echo+hello+there"); code != 200 ||
+		body != "hello there" {
 		t.Errorf("%d %q", code, body)
 	}
 }
@@ -228,7 +239,8 @@ func TestPortForward(t *testing.T) {
 func forwarder(t *testing.T, d httpstream.Dialer) *portforward.PortForwarder {
 	t.Helper()
 	stop, ready := make(chan struct{}), make(chan struct{})
-	f, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{"0:8080"}, stop, ready, io.Discard,
+		io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,8 @@ package server
 
 import "net/http"
 
-// summary answers /stats/summary: node, Pods and containers as Stats measures them; ?only_cpu_and_memory=true leaves the rest out.
+// summary answers /stats/summary: node, Pods and containers as Stats measures them;
+// ?only_cpu_and_memory=true leaves the rest out.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Stats == nil {
 		http.NotFound(w, r)

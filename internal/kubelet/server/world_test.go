@@ -51,8 +51,9 @@ func newAuthority(t *testing.T) *authority {
 		t.Fatal(err)
 	}
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test-ca"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test-ca"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 	if err != nil {
@@ -84,8 +85,10 @@ func (a *authority) sign(t *testing.T, name string, groups ...string) (certPEM, 
 	}
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: groups},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &key.PublicKey, a.key)
 	if err != nil {
@@ -95,7 +98,8 @@ func (a *authority) sign(t *testing.T, name string, groups ...string) (certPEM, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
 }
 
 // kubelet plays the Pods of a node.
@@ -119,7 +123,8 @@ func (k *kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
 	return nil, false
 }
 
-// testServer is a server over a fake runtime, an API server that answers reviews, and a client allowed everything.
+// testServer is a server over a fake runtime, an API server that answers reviews, and a client
+// allowed everything.
 type testServer struct {
 	*testing.T
 	fake      *crifake.Fake
@@ -152,7 +157,8 @@ func (u *usage) Summary(_ context.Context, brief bool) (*statsapi.Summary, error
 
 func newTestServer(t *testing.T, change ...func(*server.Options)) *testServer {
 	t.Helper()
-	w := &testServer{T: t, unhealthy: &atomic.Pointer[string]{}, reviews: &atomic.Int64{}, usage: &usage{}, kubelet: &kubelet{}, api: fake.NewClientset(), ca: newAuthority(t), logDir: t.TempDir()}
+	w := &testServer{T: t, unhealthy: &atomic.Pointer[string]{}, reviews: &atomic.Int64{}, usage: &usage{},
+		kubelet: &kubelet{}, api: fake.NewClientset(), ca: newAuthority(t), logDir: t.TempDir()}
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{"img:1"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +171,8 @@ func newTestServer(t *testing.T, change ...func(*server.Options)) *testServer {
 	t.Cleanup(func() { _ = w.cri.Close() })
 	w.api.PrependReactor("create", "tokenreviews", reviewToken)
 	w.api.PrependReactor("create", "subjectaccessreviews", w.reviewAccess)
-	authn, authz := server.Delegated(server.Delegation{Client: w.api, ClientCA: func() (*x509.CertPool, bool) { return w.ca.pool(), true }})
+	authn, authz := server.Delegated(server.Delegation{Client: w.api,
+		ClientCA: func() (*x509.CertPool, bool) { return w.ca.pool(), true }})
 	certPEM, keyPEM := w.ca.sign(t, "node")
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -213,7 +220,8 @@ func (s healthError) Error() string { return string(s) }
 func reviewToken(a clienttesting.Action) (bool, runtime.Object, error) {
 	r := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
 	if r.Spec.Token == "good" || r.Spec.Token == "logs-only" {
-		r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "sa:" + r.Spec.Token}}
+		r.Status = authenticationv1.TokenReviewStatus{Authenticated: true,
+			User: authenticationv1.UserInfo{Username: "sa:" + r.Spec.Token}}
 	}
 	return true, r, nil
 }
@@ -235,7 +243,8 @@ func (w *testServer) reviewAccess(a clienttesting.Action) (bool, runtime.Object,
 	return true, r, nil
 }
 
-// run makes a Pod with one container per script; the API object's status stays empty unless the test fills it.
+// run makes a Pod with one container per script; the API object's status stays empty unless the
+// test fills it.
 func (w *testServer) run(name string, scripts map[string]string) *v1.Pod {
 	w.Helper()
 	dir := filepath.Join(w.logDir, name)
@@ -245,7 +254,8 @@ func (w *testServer) run(name string, scripts map[string]string) *v1.Pod {
 	uid := types.UID(name + "-uid")
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: string(uid)}, LogDirectory: dir,
-		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": string(uid)},
+		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default",
+			"io.kubernetes.pod.uid": string(uid)},
 	}
 	id, err := w.cri.Runtime().RunPodSandbox(w.Context(), sandbox, "")
 	if err != nil {
@@ -262,7 +272,8 @@ func (w *testServer) run(name string, scripts map[string]string) *v1.Pod {
 			labels[k] = v
 		}
 		cid, err := w.cri.Runtime().CreateContainer(w.Context(), id, &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: c}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, LogPath: c + ".log",
+			Metadata: &runtimeapi.ContainerMetadata{Name: c}, Image: &runtimeapi.ImageSpec{Image: "img:1"},
+			LogPath: c + ".log",
 			Command: []string{"sh", "-c", script}, Labels: labels, Stdin: true,
 		}, sandbox)
 		if err != nil {

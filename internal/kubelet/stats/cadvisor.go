@@ -19,17 +19,23 @@ type subject struct {
 	interfaces []usage.NetworkInterface
 }
 
-// Cadvisor is /metrics/cadvisor: cAdvisor's names and labels as upstream's kubelet serves them. A nil snapshot says that measuring failed.
+// Cadvisor is /metrics/cadvisor: cAdvisor's names and labels as upstream's kubelet serves them. A
+// nil snapshot says that measuring failed.
 func Cadvisor(s *Snapshot) []*dto.MetricFamily {
 	if s == nil {
 		return []*dto.MetricFamily{
-			family("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise", gauge, []point{{value: 1}}),
-			family("machine_scrape_error", "1 if there was an error while getting machine metrics, 0 otherwise.", gauge, []point{{value: 1}}),
+			family("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise",
+				gauge, []point{{value: 1}}),
+			family("machine_scrape_error", "1 if there was an error while getting machine metrics, 0 otherwise.", gauge,
+				[]point{{value: 1}}),
 		}
 	}
 	m := s.Machine
-	out := []*dto.MetricFamily{family("cadvisor_version_info", "A metric with a constant '1' value labeled by kernel version, OS version, docker version, cadvisor version & cadvisor revision.", gauge,
-		[]point{{labels: labels{"cadvisorRevision", "", "cadvisorVersion", "", "dockerVersion", "", "kernelVersion", m.Kernel, "osVersion", m.OS}, value: 1}})}
+	out := []*dto.MetricFamily{family("cadvisor_version_info",
+		"A metric with a constant '1' value labeled by kernel version, OS version, docker version, cadvisor version & "+
+			"cadvisor revision.", gauge,
+		[]point{{labels: labels{"cadvisorRevision", "", "cadvisorVersion", "", "dockerVersion", "",
+			"kernelVersion", m.Kernel, "osVersion", m.OS}, value: 1}})}
 	subjects := s.subjects()
 	for _, r := range cadvisorRows() {
 		var points []point
@@ -44,7 +50,9 @@ func Cadvisor(s *Snapshot) []*dto.MetricFamily {
 		}
 		out = append(out, family(r.name, r.help, r.kind, points))
 	}
-	out = append(out, family("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise", gauge, []point{{value: 0}}))
+	out = append(out,
+		family("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise", gauge,
+			[]point{{value: 0}}))
 	return append(out, m.families()...)
 }
 
@@ -61,7 +69,8 @@ func merge(of, own labels) labels {
 	return out
 }
 
-// subjects are the cgroups from the root down. What the runtime measured has no cgroup, and a path that is made of what is known.
+// subjects are the cgroups from the root down. What the runtime measured has no cgroup, and a path
+// that is made of what is known.
 func (s *Snapshot) subjects() []subject {
 	var out []subject
 	for i := range s.Tiers {
@@ -69,7 +78,8 @@ func (s *Snapshot) subjects() []subject {
 		x := subject{labels: identityLabels(t.Path, Container{}, nil), use: &t.Use, created: t.Use.Created}
 		if t.Path == "/" {
 			use := t.Use // the root's files say little; the machine's own say all
-			use.CPU.Nanos, use.Memory.Bytes, use.Memory.WorkingSet, use.Memory.RSS = s.Node.CPUNanos, s.Node.MemoryUsed, s.Node.WorkingSet, s.Node.MemoryRSS
+			use.CPU.Nanos, use.Memory.Bytes, use.Memory.WorkingSet, use.Memory.RSS = s.Node.CPUNanos, s.Node.MemoryUsed,
+				s.Node.WorkingSet, s.Node.MemoryRSS
 			use.Memory.Swap, use.Pressure = s.Node.Swap, s.Node.Pressure
 			x.use, x.disk, x.interfaces, x.created = &use, s.Node.Disk, s.Node.Interfaces, s.Started
 			x.use.Limits.Memory = s.Machine.MemoryBytes
@@ -82,17 +92,21 @@ func (s *Snapshot) subjects() []subject {
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if m := p.Measured; m.Use != nil {
-			out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID), Container{}, p), use: m.Use, created: p.Started})
+			out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID), Container{}, p), use: m.Use,
+				created: p.Started})
 			sandbox := p.Sandbox.Measured
 			if sandbox.Use == nil {
-				sandbox = CgroupUsage{Path: orPath(m.Path, p.UID) + "/" + p.Sandbox.ID, Use: &usage.Cgroup{At: m.Use.At, CPU: usage.CPU{QuotaMicros: -1}}}
+				sandbox = CgroupUsage{Path: orPath(m.Path, p.UID) + "/" + p.Sandbox.ID,
+					Use: &usage.Cgroup{At: m.Use.At, CPU: usage.CPU{QuotaMicros: -1}}}
 			}
-			out = append(out, subject{labels: identityLabels(sandbox.Path, Container{ID: p.Sandbox.ID}, p), use: sandbox.Use, created: p.Sandbox.Created, interfaces: p.Interfaces})
+			out = append(out, subject{labels: identityLabels(sandbox.Path, Container{ID: p.Sandbox.ID}, p),
+				use: sandbox.Use, created: p.Sandbox.Created, interfaces: p.Interfaces})
 		}
 		for j := range p.Containers {
 			c := &p.Containers[j]
 			if m := c.Measured; m.Use != nil {
-				out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID+"/"+c.ID), *c, p), use: m.Use, created: c.Created, layer: c.Layer, disk: s.Node.Containers})
+				out = append(out, subject{labels: identityLabels(orPath(m.Path, p.UID+"/"+c.ID), *c, p), use: m.Use,
+					created: c.Created, layer: c.Layer, disk: s.Node.Containers})
 			}
 		}
 	}
@@ -126,7 +140,8 @@ func (m Machine) families() []*dto.MetricFamily {
 		one("machine_cpu_sockets", "Number of CPU sockets.", float64(m.Sockets)),
 		one("machine_memory_bytes", "Amount of memory installed on the machine.", float64(m.MemoryBytes)),
 		one("machine_swap_bytes", "Amount of swap memory available on the machine.", float64(m.SwapBytes)),
-		family("machine_scrape_error", "1 if there was an error while getting machine metrics, 0 otherwise.", gauge, []point{{value: 0}}),
+		family("machine_scrape_error", "1 if there was an error while getting machine metrics, 0 otherwise.", gauge,
+			[]point{{value: 0}}),
 	}
 }
 

@@ -91,7 +91,8 @@ func (c *Collector) node(ctx context.Context, n *Node, full bool) error {
 		log.V(2).Info("Cannot read the machine's network interfaces", "err", err)
 	}
 	// The machine's ends of Pods' interfaces are told of with the Pods.
-	n.Interfaces = slices.DeleteFunc(n.Interfaces, func(c usage.NetworkInterface) bool { return strings.HasPrefix(c.Name, "veth") })
+	n.Interfaces = slices.DeleteFunc(n.Interfaces,
+		func(c usage.NetworkInterface) bool { return strings.HasPrefix(c.Name, "veth") })
 	n.DefaultInterface = c.d.Host.DefaultInterface()
 	disk, err := c.d.Host.Disk(c.d.Paths.Root)
 	if err != nil {
@@ -116,13 +117,18 @@ func (c *Collector) imageDisk(ctx context.Context, n *Node) error {
 	return nil
 }
 
-// running lists the Pods the runtime runs, by namespace and name. Of one Pod the newest sandbox counts.
+// running lists the Pods the runtime runs, by namespace and name. Of one Pod the newest sandbox
+// counts.
 func (c *Collector) running(ctx context.Context) ([]Pod, error) {
-	sandboxes, err := c.d.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+	sandboxes, err := c.d.Runtime.ListPodSandbox(ctx,
+		&runtimeapi.PodSandboxFilter{
+			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
 	if err != nil {
 		return nil, err
 	}
-	up, err := c.d.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
+	up, err := c.d.Runtime.ListContainers(ctx,
+		&runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +145,8 @@ func (c *Collector) running(ctx context.Context) ([]Pod, error) {
 			continue
 		}
 		seen[m.GetUid()] = true
-		p := Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Started: time.Unix(0, b.CreatedAt), Spec: known[m.GetUid()]}
+		p := Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Started: time.Unix(0, b.CreatedAt),
+			Spec: known[m.GetUid()]}
 		p.Sandbox = Container{ID: b.Id, Created: p.Started, Attempt: m.GetAttempt()}
 		if p.Spec != nil {
 			p.HostNetwork = p.Spec.Spec.HostNetwork
@@ -164,13 +171,15 @@ func containersOf(sandbox string, up []*runtimeapi.Container) []Container {
 		}
 		name := cmp.Or(x.GetLabels()[kubelettypes.KubernetesContainerNameLabel], x.GetMetadata().GetName())
 		image := cmp.Or(x.GetImage().GetUserSpecifiedImage(), x.GetImage().GetImage())
-		out = append(out, Container{Name: name, ID: x.Id, Image: image, Attempt: x.GetMetadata().GetAttempt(), Created: time.Unix(0, x.CreatedAt)})
+		out = append(out, Container{Name: name, ID: x.Id, Image: image, Attempt: x.GetMetadata().GetAttempt(),
+			Created: time.Unix(0, x.CreatedAt)})
 	}
 	slices.SortFunc(out, func(a, b Container) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-// measure reads the Pod's cgroups. A Pod whose cgroup is not there (the fake runtime, a Pod no source knows) stays unmeasured.
+// measure reads the Pod's cgroups. A Pod whose cgroup is not there (the fake runtime, a Pod no
+// source knows) stays unmeasured.
 func (c *Collector) measure(p *Pod) {
 	if p.Spec == nil {
 		return
@@ -221,7 +230,8 @@ func (c *Collector) tiers(out *Snapshot) {
 	}
 }
 
-// network reads the Pod's interfaces through a process of its sandbox. A Pod in the machine's network has none of its own.
+// network reads the Pod's interfaces through a process of its sandbox. A Pod in the machine's
+// network has none of its own.
 func (c *Collector) network(ctx context.Context, p *Pod) {
 	if p.HostNetwork || p.Sandbox.Measured.Path == "" {
 		return
@@ -232,7 +242,8 @@ func (c *Collector) network(ctx context.Context, p *Pod) {
 	}
 	interfaces, err := c.d.Host.NetworkInterfaces(pids[0])
 	if err != nil {
-		klog.FromContext(ctx).V(4).Info("Cannot read a Pod's network interfaces", "pod", klog.KRef(p.Namespace, p.Name), "err", err)
+		klog.FromContext(ctx).V(4).Info("Cannot read a Pod's network interfaces", "pod", klog.KRef(p.Namespace, p.Name),
+			"err", err)
 		return
 	}
 	p.Interfaces, p.InterfacesAt = interfaces, time.Now()

@@ -54,7 +54,8 @@ func usageFromRuntime(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage) 
 	u := &usage.Cgroup{At: time.Unix(0, at)}
 	u.CPU = usage.CPU{Nanos: cpu.GetUsageCoreNanoSeconds().GetValue(), QuotaMicros: -1}
 	u.Memory = usage.Memory{
-		Bytes: memory.GetUsageBytes().GetValue(), WorkingSet: memory.GetWorkingSetBytes().GetValue(), RSS: memory.GetRssBytes().GetValue(),
+		Bytes: memory.GetUsageBytes().GetValue(), WorkingSet: memory.GetWorkingSetBytes().GetValue(),
+		RSS:    memory.GetRssBytes().GetValue(),
 		Faults: memory.GetPageFaults().GetValue(), MajorFaults: memory.GetMajorPageFaults().GetValue(),
 	}
 	if available := memory.GetAvailableBytes().GetValue(); available > 0 {
@@ -74,7 +75,8 @@ func networkInterfaces(n *runtimeapi.NetworkUsage) []usage.NetworkInterface {
 			continue
 		}
 		out = append(out, usage.NetworkInterface{
-			Name: i.Name, RxBytes: i.GetRxBytes().GetValue(), RxErrors: i.GetRxErrors().GetValue(), TxBytes: i.GetTxBytes().GetValue(), TxErrors: i.GetTxErrors().GetValue(),
+			Name: i.Name, RxBytes: i.GetRxBytes().GetValue(), RxErrors: i.GetRxErrors().GetValue(),
+			TxBytes: i.GetTxBytes().GetValue(), TxErrors: i.GetTxErrors().GetValue(),
 		})
 	}
 	return out

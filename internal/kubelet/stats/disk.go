@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// filesystem is the file system of the runtime's first one, with what the runtime says it uses of it.
+// filesystem is the file system of the runtime's first one, with what the runtime says it uses of
+// it.
 func (c *Collector) filesystem(list []*runtimeapi.FilesystemUsage) *usage.Disk {
 	if len(list) == 0 {
 		return nil
@@ -86,7 +87,8 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 		}
 		v, err := c.volume(m)
 		if err != nil {
-			log.V(4).Info("Cannot measure a volume", "pod", klog.KRef(p.Namespace, p.Name), "volume", spec.Name, "err", err)
+			log.V(4).Info("Cannot measure a volume", "pod", klog.KRef(p.Namespace, p.Name), "volume", spec.Name,
+				"err", err)
 			continue
 		}
 		v.Name, v.Claim, v.Ephemeral = spec.Name, claimOf(p, spec), isEphemeral(spec)

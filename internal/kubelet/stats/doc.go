@@ -1,9 +1,13 @@
-// Package stats tells what the node, its Pods and containers use: /stats/summary, /metrics/resource and /metrics/cadvisor.
+// Package stats tells what the node, its Pods and containers use: /stats/summary, /metrics/resource
+// and /metrics/cadvisor.
 //
-// Chapter 8, watched. gc.go asks (cgroups first, the runtime where it has none of a Pod, directories for disk) and makes one Snapshot; summary.go,
-// resource.go and cadvisor.go are functions from a Snapshot to what is served, with the names and labels users' dashboards rely on.
+// Gc.go asks (cgroups first, the runtime where it has none of a Pod, directories for disk) and
+// makes one Snapshot; summary.go, resource.go and cadvisor.go are functions from a Snapshot to what
+// is served, with the names and labels users' dashboards rely on.
 //
-// In: Deps, the hands that read the kernel's numbers. Out: Summary values and metric families. Nobody asks: nothing is read.
+// In: Deps, the hands that read the kernel's numbers. Out: Summary values and metric families.
+// Nobody asks: nothing is read.
 //
-// To add a metric: a row in the table of its file. To add a number of the kernel: pod/usage and linux/cgroup first.
+// To add a metric: a row in the table of its file. To add a number of the kernel: pod/usage and
+// linux/cgroup first.
 package stats

@@ -51,7 +51,8 @@ func family(name, help string, kind dto.MetricType, points []point) *dto.MetricF
 	return f
 }
 
-// Handler serves what render makes of a snapshot, in the format the client asks for. When nothing can be measured, render gets nil.
+// Handler serves what render makes of a snapshot, in the format the client asks for. When nothing
+// can be measured, render gets nil.
 func Handler(take func(context.Context) (*Snapshot, error), render func(*Snapshot) []*dto.MetricFamily) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := take(r.Context())

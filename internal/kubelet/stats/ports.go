@@ -16,11 +16,14 @@ import (
 type Runtime interface {
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
-	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
-	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
+	ListContainerStats(ctx context.Context,
+		filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
+	ListPodSandboxStats(ctx context.Context,
+		filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
 }
 
-// Images tells where images and containers' writable layers are; internalapi.ImageManagerService is one.
+// Images tells where images and containers' writable layers are; internalapi.ImageManagerService is
+// one.
 type Images interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
@@ -82,5 +85,7 @@ type Deps struct {
 	Host     Host
 	Machine  Machine
 	Paths    Paths
-	DiskAge  time.Duration // how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes out
+	// how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes
+	// out
+	DiskAge time.Duration
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// window is the shortest time a rate is computed over; who asks more often gets the same rate again.
+// window is the shortest time a rate is computed over; who asks more often gets the same rate
+// again.
 const window = time.Second
 
 // nodeRate is the key of the machine's own rate.
@@ -18,7 +19,8 @@ type rate struct {
 	last  *uint64
 }
 
-// rate is in nano cores, between the last two samples that are a window apart; nil until there are two.
+// rate is in nano cores, between the last two samples that are a window apart; nil until there are
+// two.
 func (c *Collector) rate(key string, nanos uint64, at time.Time) *uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

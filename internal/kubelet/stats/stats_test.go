@@ -64,7 +64,9 @@ type host struct {
 func (h *host) Node() (stats.Sample, error) {
 	h.at = h.at.Add(2 * time.Second)
 	h.nanos += 1e9
-	return stats.Sample{Devices: []usage.Device{{Name: "/dev/vda", ReadBytes: 512, WriteBytes: 1024, Reads: 7, Writes: 9}}, At: h.at, CPUNanos: h.nanos, WorkingSet: 5, Processes: 3, SwapTotal: 100, Swap: 40, Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 3}}}}, h.err
+	return stats.Sample{Devices: []usage.Device{{Name: "/dev/vda", ReadBytes: 512, WriteBytes: 1024, Reads: 7,
+		Writes: 9}}, At: h.at, CPUNanos: h.nanos, WorkingSet: 5, Processes: 3, SwapTotal: 100, Swap: 40,
+		Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 3}}}}, h.err
 }
 
 func (h *host) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
@@ -104,9 +106,11 @@ func newTestNode(t *testing.T) *testNode {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	w.c = stats.New(stats.Deps{
-		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Mounted: w.mounted, Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
+		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Mounted: w.mounted,
+		Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
 		Machine: stats.Machine{ID: "m", CPUs: 4, MemoryBytes: 1 << 30},
-		Paths:   stats.Paths{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods", PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
+		Paths: stats.Paths{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods",
+			PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
 	})
 	w.run(client)
 	return w
@@ -114,15 +118,18 @@ func newTestNode(t *testing.T) *testNode {
 
 func (w *testNode) run(client *cri.Client) {
 	w.Helper()
-	labels := map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "a", "io.kubernetes.pod.uid": "u1"}
-	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "a", Uid: "u1"}, Labels: labels, LogDirectory: w.TempDir()}
+	labels := map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "a",
+		"io.kubernetes.pod.uid": "u1"}
+	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "a",
+		Uid: "u1"}, Labels: labels, LogDirectory: w.TempDir()}
 	id, err := client.Runtime().RunPodSandbox(w.Context(), sandbox, "")
 	if err != nil {
 		w.Fatal(err)
 	}
 	labels["io.kubernetes.container.name"] = "app"
 	c, err := client.Runtime().CreateContainer(w.Context(), id, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, Command: []string{"sh", "-c", "run"}, Labels: labels,
+		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "img:1"},
+		Command: []string{"sh", "-c", "run"}, Labels: labels,
 	}, sandbox)
 	if err != nil {
 		w.Fatal(err)
@@ -131,11 +138,16 @@ func (w *testNode) run(client *cri.Client) {
 		w.Fatal(err)
 	}
 	w.ids = [2]string{id, c}
-	w.pods = []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: types.UID("u1")}, Spec: v1.PodSpec{
-		Containers: []v1.Container{{Name: "app"}},
-		Volumes:    []v1.Volume{{Name: "data"}, {Name: "claimed", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c1"}}}},
-	}}}
-	for _, file := range []string{"pods/u1/volumes/kubernetes.io~empty-dir/data/file", "pods/u1/volumes/kubernetes.io~local/claimed/file", "logs/a_web_u1/app/0.log"} {
+	w.pods = []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: types.UID("u1")},
+		Spec: v1.PodSpec{
+			Containers: []v1.Container{{Name: "app"}},
+			Volumes: []v1.Volume{{Name: "data"},
+				{Name: "claimed",
+					VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+						ClaimName: "c1"}}}},
+		}}}
+	for _, file := range []string{"pods/u1/volumes/kubernetes.io~empty-dir/data/file",
+		"pods/u1/volumes/kubernetes.io~local/claimed/file", "logs/a_web_u1/app/0.log"} {
 		path := filepath.Join(w.root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			w.Fatal(err)
@@ -148,16 +160,18 @@ func (w *testNode) run(client *cri.Client) {
 
 func (w *testNode) mounted(uid types.UID) map[string]volume.Mounted {
 	at := func(kind, name string, size volume.Size) volume.Mounted {
-		return volume.Mounted{Name: name, Path: filepath.Join(w.root, "pods", string(uid), "volumes", kind, name), Size: size}
+		return volume.Mounted{Name: name, Path: filepath.Join(w.root, "pods", string(uid), "volumes", kind, name),
+			Size: size}
 	}
 	return map[string]volume.Mounted{
-		"data": at("kubernetes.io~empty-dir", "data", volume.SizeOfFiles), "claimed": at("kubernetes.io~local", "claimed", volume.SizeOfMount),
-		"raw": at("kubernetes.io~local", "raw", volume.SizeOfBlock), "path": at("", "path", volume.SizeUnknown),
+		"data":    at("kubernetes.io~empty-dir", "data", volume.SizeOfFiles),
+		"claimed": at("kubernetes.io~local", "claimed", volume.SizeOfMount),
+		"raw":     at("kubernetes.io~local", "raw", volume.SizeOfBlock), "path": at("", "path", volume.SizeUnknown),
 	}
 }
 
-// What upstream measures of a volume of each kind: files are added up on the file system they lie on, a mount is the
-// whole file system, a device has a capacity, a path of the host has nothing.
+// What upstream measures of a volume of each kind: files are added up on the file system they lie
+// on, a mount is the whole file system, a device has a capacity, a path of the host has nothing.
 //
 // row: KAP-04
 func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
@@ -180,7 +194,8 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 			of = v.PVCRef.Namespace + "/" + v.PVCRef.Name
 		}
 		got = append(got, fmt.Sprintf("%s %s capacity %d available %d used %v inodes %d free %d used %d",
-			v.Name, of, *v.CapacityBytes, *v.AvailableBytes, *v.UsedBytes > 5000, *v.Inodes, *v.InodesFree, *v.InodesUsed))
+			v.Name, of, *v.CapacityBytes, *v.AvailableBytes, *v.UsedBytes > 5000, *v.Inodes, *v.InodesFree,
+			*v.InodesUsed))
 	}
 	want := []string{
 		"data - capacity 1000 available 600 used true inodes 50 free 40 used 2",
@@ -197,12 +212,15 @@ func (w *testNode) measured() {
 	pod := "/g/kubepods/podu1"
 	w.cgroups["/"] = usage.Cgroup{}
 	w.cgroups["/g/kubepods"] = usage.Cgroup{Memory: usage.Memory{WorkingSet: 99}}
-	w.cgroups[pod] = usage.Cgroup{CPU: usage.CPU{Nanos: 3e9, QuotaMicros: -1}, Memory: usage.Memory{Bytes: 100, WorkingSet: 60}, Processes: 2}
+	w.cgroups[pod] = usage.Cgroup{CPU: usage.CPU{Nanos: 3e9, QuotaMicros: -1},
+		Memory: usage.Memory{Bytes: 100, WorkingSet: 60}, Processes: 2}
 	w.cgroups[pod+"/"+w.ids[0]] = usage.Cgroup{CPU: usage.CPU{QuotaMicros: -1}}
 	w.cgroups[pod+"/cri-containerd-"+w.ids[1]+".scope"] = usage.Cgroup{
-		CPU: usage.CPU{Nanos: 25e8, QuotaMicros: 50000, PeriodMicros: 100000, ThrottledPeriods: 4, Shares: 512}, Memory: usage.Memory{Bytes: 80, WorkingSet: 50, RSS: 20, Swap: 2},
-		Limits: usage.Limits{Memory: 90, Swap: 10, HasSwap: true}, Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 2000000}}},
-		Devices: []usage.Device{{Major: 8, Name: "/dev/sda", ReadBytes: 4096}},
+		CPU:      usage.CPU{Nanos: 25e8, QuotaMicros: 50000, PeriodMicros: 100000, ThrottledPeriods: 4, Shares: 512},
+		Memory:   usage.Memory{Bytes: 80, WorkingSet: 50, RSS: 20, Swap: 2},
+		Limits:   usage.Limits{Memory: 90, Swap: 10, HasSwap: true},
+		Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 2000000}}},
+		Devices:  []usage.Device{{Major: 8, Name: "/dev/sda", ReadBytes: 4096}},
 	}
 }
 
@@ -219,7 +237,8 @@ func TestSummaryFromTheRuntime(t *testing.T) {
 		t.Fatalf("pods %+v", p)
 	}
 	c := p[0].Containers[0]
-	if c.Name != "app" || *c.Memory.WorkingSetBytes != 8<<20 || *c.CPU.UsageNanoCores != 1e7 || *p[0].Memory.WorkingSetBytes != 8<<20 {
+	if c.Name != "app" || *c.Memory.WorkingSetBytes != 8<<20 || *c.CPU.UsageNanoCores != 1e7 ||
+		*p[0].Memory.WorkingSetBytes != 8<<20 {
 		t.Errorf("numbers are not the runtime's: %+v", p[0])
 	}
 }
@@ -237,30 +256,37 @@ func TestSummaryFromCgroups(t *testing.T) {
 	}
 	sum := s.Summary()
 	n, p := sum.Node, sum.Pods[0]
-	if *n.CPU.UsageNanoCores != 5e8 || *n.Memory.WorkingSetBytes != 5 || *n.Swap.SwapAvailableBytes != 60 || *n.Rlimit.NumOfRunningProcesses != 3 || n.CPU.PSI.Some.Total != 3000 {
+	if *n.CPU.UsageNanoCores != 5e8 || *n.Memory.WorkingSetBytes != 5 || *n.Swap.SwapAvailableBytes != 60 ||
+		*n.Rlimit.NumOfRunningProcesses != 3 || n.CPU.PSI.Some.Total != 3000 {
 		t.Errorf("node %+v", n)
 	}
-	if n.Network.Name != "ens3" || len(n.Network.Interfaces) != 1 || n.Runtime == nil || *n.Fs.CapacityBytes != 1000 || len(n.SystemContainers) != 1 || *n.SystemContainers[0].Memory.WorkingSetBytes != 99 {
+	if n.Network.Name != "ens3" || len(n.Network.Interfaces) != 1 || n.Runtime == nil || *n.Fs.CapacityBytes != 1000 ||
+		len(n.SystemContainers) != 1 || *n.SystemContainers[0].Memory.WorkingSetBytes != 99 {
 		t.Errorf("node's network, disk or pods: %+v", n)
 	}
-	if *p.CPU.UsageCoreNanoSeconds != 3e9 || *p.Memory.UsageBytes != 100 || p.Memory.AvailableBytes != nil || *p.Network.RxBytes != 11 || *p.ProcessStats.ProcessCount != 2 {
+	if *p.CPU.UsageCoreNanoSeconds != 3e9 || *p.Memory.UsageBytes != 100 || p.Memory.AvailableBytes != nil ||
+		*p.Network.RxBytes != 11 || *p.ProcessStats.ProcessCount != 2 {
 		t.Errorf("pod %+v", p)
 	}
 	c := p.Containers[0]
-	if *c.CPU.UsageCoreNanoSeconds != 25e8 || *c.Memory.AvailableBytes != 40 || *c.Swap.SwapAvailableBytes != 8 || c.CPU.PSI.Some.Total != 2e9 || *c.Logs.UsedBytes < 5000 {
+	if *c.CPU.UsageCoreNanoSeconds != 25e8 || *c.Memory.AvailableBytes != 40 || *c.Swap.SwapAvailableBytes != 8 ||
+		c.CPU.PSI.Some.Total != 2e9 || *c.Logs.UsedBytes < 5000 {
 		t.Errorf("container %+v", c)
 	}
-	if len(p.VolumeStats) != 2 || p.VolumeStats[0].Name != "data" || *p.VolumeStats[0].UsedBytes < 5000 || p.VolumeStats[0].PVCRef != nil || p.VolumeStats[1].PVCRef.Name != "c1" {
+	if len(p.VolumeStats) != 2 || p.VolumeStats[0].Name != "data" || *p.VolumeStats[0].UsedBytes < 5000 ||
+		p.VolumeStats[0].PVCRef != nil || p.VolumeStats[1].PVCRef.Name != "c1" {
 		t.Errorf("volumes %+v", p.VolumeStats)
 	}
-	if used := *p.EphemeralStorage.UsedBytes; used < *c.Logs.UsedBytes+*p.VolumeStats[0].UsedBytes || used > *c.Logs.UsedBytes+2**p.VolumeStats[0].UsedBytes+10000 {
+	if used := *p.EphemeralStorage.UsedBytes; used < *c.Logs.UsedBytes+*p.VolumeStats[0].UsedBytes ||
+		used > *c.Logs.UsedBytes+2**p.VolumeStats[0].UsedBytes+10000 {
 		t.Errorf("ephemeral storage %d is not logs, layers and what is not claimed", used)
 	}
 	brief, err := w.c.CPUAndMemory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := brief.Summary(); b.Node.Fs != nil || b.Pods[0].Network != nil || b.Pods[0].VolumeStats != nil || b.Pods[0].CPU == nil {
+	if b := brief.Summary(); b.Node.Fs != nil || b.Pods[0].Network != nil || b.Pods[0].VolumeStats != nil ||
+		b.Pods[0].CPU == nil {
 		t.Errorf("more or less than processors and memory: %+v", b)
 	}
 }
@@ -304,10 +330,12 @@ func TestResourceMetrics(t *testing.T) {
 		`container_start_time_seconds{container="app",namespace="a",pod="web"} `,
 		`pod_cpu_usage_seconds_total{namespace="a",pod="web"} 3 1000000`,
 		`pod_memory_working_set_bytes{namespace="a",pod="web"} 60 1000000`,
-		`node_cpu_usage_seconds_total 1 902000`, `node_memory_working_set_bytes 5 902000`, `node_swap_usage_bytes 40 902000`,
+		`node_cpu_usage_seconds_total 1 902000`, `node_memory_working_set_bytes 5 902000`,
+		`node_swap_usage_bytes 40 902000`,
 		`resource_scrape_error 0`, `scrape_error 0`)
 	w.host.err = errors.New("no")
-	if text := scrape(t, stats.Handler(w.c.CPUAndMemory, stats.Resource)); !strings.Contains(text, "\nresource_scrape_error 1\n") || strings.Contains(text, "node_cpu") {
+	if text := scrape(t, stats.Handler(w.c.CPUAndMemory, stats.Resource)); !strings.Contains(text,
+		"\nresource_scrape_error 1\n") || strings.Contains(text, "node_cpu") {
 		t.Errorf("a failure shows as %s", text)
 	}
 }
@@ -329,8 +357,10 @@ func TestCadvisorMetrics(t *testing.T) {
 		`container_spec_memory_limit_bytes{container="app",`+app+who+` 90`,
 		`container_fs_reads_bytes_total{container="app",device="/dev/sda",`+app+who+` 4096 1000000`,
 		`container_pressure_cpu_waiting_seconds_total{container="app",`+app+who+` 2 1000000`,
-		`container_network_receive_bytes_total{container="",id="/g/kubepods/podu1/`+w.ids[0]+`",image="",interface="eth0",name="`+w.ids[0]+`",namespace="a",pod="web"} 11 1000000`,
-		`machine_cpu_cores{boot_id="",machine_id="m",system_uuid=""} 4`, `machine_memory_bytes{boot_id="",machine_id="m",system_uuid=""} 1.073741824e+09`)
+		`container_network_receive_bytes_total{container="",id="/g/kubepods/podu1/`+w.ids[0]+
+			`",image="",interface="eth0",name="`+w.ids[0]+`",namespace="a",pod="web"} 11 1000000`,
+		`machine_cpu_cores{boot_id="",machine_id="m",system_uuid=""} 4`,
+		`machine_memory_bytes{boot_id="",machine_id="m",system_uuid=""} 1.073741824e+09`)
 	if strings.Contains(text, `container_spec_cpu_quota{container="",`) {
 		t.Error("a cgroup without quota has one")
 	}

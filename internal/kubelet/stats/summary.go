@@ -22,9 +22,11 @@ func (s *Snapshot) node() statsapi.NodeStats {
 	n, now := s.Node, metav1.NewTime(s.Node.At)
 	out := statsapi.NodeStats{
 		NodeName: s.NodeName, StartTime: metav1.NewTime(s.Started),
-		CPU: &statsapi.CPUStats{Time: now, UsageCoreNanoSeconds: &n.CPUNanos, UsageNanoCores: n.Rate, PSI: psi(n.Pressure.CPU)},
+		CPU: &statsapi.CPUStats{Time: now, UsageCoreNanoSeconds: &n.CPUNanos, UsageNanoCores: n.Rate,
+			PSI: psi(n.Pressure.CPU)},
 		Memory: &statsapi.MemoryStats{
-			Time: now, AvailableBytes: &n.MemoryAvailable, UsageBytes: &n.MemoryUsed, WorkingSetBytes: &n.WorkingSet, RSSBytes: &n.MemoryRSS,
+			Time: now, AvailableBytes: &n.MemoryAvailable, UsageBytes: &n.MemoryUsed, WorkingSetBytes: &n.WorkingSet,
+			RSSBytes:   &n.MemoryRSS,
 			PageFaults: &n.Faults, MajorPageFaults: &n.MajorFaults, PSI: psi(n.Pressure.Memory),
 		},
 		Swap:   swap(now, n.Swap, n.SwapTotal),
@@ -48,7 +50,8 @@ func (s *Snapshot) node() statsapi.NodeStats {
 	return out
 }
 
-// isPods tells whether a tier is the one that holds all Pods: kubepods, or kubepods.slice with systemd.
+// isPods tells whether a tier is the one that holds all Pods: kubepods, or kubepods.slice with
+// systemd.
 func isPods(path string) bool {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == '/' || path[i] == '-' {
@@ -61,13 +64,16 @@ func isPods(path string) bool {
 
 func systemContainer(name string, t Tier) statsapi.ContainerStats {
 	m := CgroupUsage{Path: t.Path, Use: &t.Use, Rate: t.Rate}
-	return statsapi.ContainerStats{Name: name, StartTime: metav1.NewTime(t.Use.Created), CPU: m.cpu(), Memory: m.memory()}
+	return statsapi.ContainerStats{Name: name, StartTime: metav1.NewTime(t.Use.Created), CPU: m.cpu(),
+		Memory: m.memory()}
 }
 
 func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
 	out := statsapi.PodStats{
-		PodRef: statsapi.PodReference{Name: p.Name, Namespace: p.Namespace, UID: p.UID}, StartTime: metav1.NewTime(p.Started),
-		CPU: p.Measured.cpu(), Memory: p.Measured.memory(), IO: p.Measured.io(), Swap: p.Measured.swap(), Containers: []statsapi.ContainerStats{},
+		PodRef:    statsapi.PodReference{Name: p.Name, Namespace: p.Namespace, UID: p.UID},
+		StartTime: metav1.NewTime(p.Started),
+		CPU:       p.Measured.cpu(), Memory: p.Measured.memory(), IO: p.Measured.io(), Swap: p.Measured.swap(),
+		Containers: []statsapi.ContainerStats{},
 	}
 	if u := p.Measured.Use; u != nil && u.Processes > 0 {
 		out.ProcessStats = &statsapi.ProcessStats{ProcessCount: &u.Processes}
@@ -95,7 +101,8 @@ func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
 
 func (s *Snapshot) container(c *Container) statsapi.ContainerStats {
 	out := statsapi.ContainerStats{
-		Name: c.Name, StartTime: metav1.NewTime(c.Created), CPU: c.Measured.cpu(), Memory: c.Measured.memory(), IO: c.Measured.io(), Swap: c.Measured.swap(),
+		Name: c.Name, StartTime: metav1.NewTime(c.Created), CPU: c.Measured.cpu(), Memory: c.Measured.memory(),
+		IO: c.Measured.io(), Swap: c.Measured.swap(),
 	}
 	now := metav1.NewTime(s.Node.At)
 	if c.Layer != nil {
@@ -129,7 +136,8 @@ func (m CgroupUsage) cpu() *statsapi.CPUStats {
 	if m.Use == nil {
 		return nil
 	}
-	return &statsapi.CPUStats{Time: metav1.NewTime(m.Use.At), UsageCoreNanoSeconds: &m.Use.CPU.Nanos, UsageNanoCores: m.Rate, PSI: psi(m.Use.Pressure.CPU)}
+	return &statsapi.CPUStats{Time: metav1.NewTime(m.Use.At), UsageCoreNanoSeconds: &m.Use.CPU.Nanos,
+		UsageNanoCores: m.Rate, PSI: psi(m.Use.Pressure.CPU)}
 }
 
 func (m CgroupUsage) memory() *statsapi.MemoryStats {
@@ -138,7 +146,8 @@ func (m CgroupUsage) memory() *statsapi.MemoryStats {
 	}
 	x := &m.Use.Memory
 	out := &statsapi.MemoryStats{
-		Time: metav1.NewTime(m.Use.At), UsageBytes: &x.Bytes, WorkingSetBytes: &x.WorkingSet, RSSBytes: &x.RSS, PageFaults: &x.Faults, MajorPageFaults: &x.MajorFaults,
+		Time: metav1.NewTime(m.Use.At), UsageBytes: &x.Bytes, WorkingSetBytes: &x.WorkingSet, RSSBytes: &x.RSS,
+		PageFaults: &x.Faults, MajorPageFaults: &x.MajorFaults,
 		PSI: psi(m.Use.Pressure.Memory),
 	}
 	if limit := m.Use.Limits.Memory; limit > 0 {
@@ -177,7 +186,8 @@ func psi(s *usage.Stalls) *statsapi.PSIStats {
 		return nil
 	}
 	data := func(x usage.Stall) statsapi.PSIData {
-		return statsapi.PSIData{Total: x.TotalMicros * uint64(time.Microsecond), Avg10: x.Avg10, Avg60: x.Avg60, Avg300: x.Avg300}
+		return statsapi.PSIData{Total: x.TotalMicros * uint64(time.Microsecond), Avg10: x.Avg10, Avg60: x.Avg60,
+			Avg300: x.Avg300}
 	}
 	return &statsapi.PSIStats{Full: data(s.Full), Some: data(s.Some)}
 }
@@ -188,7 +198,8 @@ func disk(now metav1.Time, d *usage.Disk) *statsapi.FsStats {
 	}
 	used := d.Inodes - d.InodesFree
 	return &statsapi.FsStats{
-		Time: now, AvailableBytes: &d.Available, CapacityBytes: &d.Capacity, UsedBytes: &d.Used, InodesFree: &d.InodesFree, Inodes: &d.Inodes, InodesUsed: &used,
+		Time: now, AvailableBytes: &d.Available, CapacityBytes: &d.Capacity, UsedBytes: &d.Used,
+		InodesFree: &d.InodesFree, Inodes: &d.Inodes, InodesUsed: &used,
 	}
 }
 
@@ -196,7 +207,8 @@ func disk(now metav1.Time, d *usage.Disk) *statsapi.FsStats {
 func partOf(now metav1.Time, of *usage.Disk, part usage.Space) *statsapi.FsStats {
 	out := &statsapi.FsStats{Time: now, UsedBytes: &part.Bytes, InodesUsed: &part.Inodes}
 	if of != nil {
-		out.AvailableBytes, out.CapacityBytes, out.Inodes, out.InodesFree = &of.Available, &of.Capacity, &of.Inodes, &of.InodesFree
+		out.AvailableBytes, out.CapacityBytes, out.Inodes, out.InodesFree = &of.Available, &of.Capacity, &of.Inodes,
+			&of.InodesFree
 	}
 	return out
 }
@@ -206,7 +218,8 @@ func network(now metav1.Time, list []usage.NetworkInterface, main string) *stats
 	out := &statsapi.NetworkStats{Time: now}
 	for i := range list {
 		c := &list[i]
-		one := statsapi.InterfaceStats{Name: c.Name, RxBytes: &c.RxBytes, RxErrors: &c.RxErrors, TxBytes: &c.TxBytes, TxErrors: &c.TxErrors}
+		one := statsapi.InterfaceStats{Name: c.Name, RxBytes: &c.RxBytes, RxErrors: &c.RxErrors, TxBytes: &c.TxBytes,
+			TxErrors: &c.TxErrors}
 		if i == 0 || c.Name == main {
 			out.InterfaceStats = one
 		}

@@ -9,8 +9,8 @@ import (
 // Requested tells whether the Pod wants users of its own.
 func Requested(pod *v1.Pod) bool { return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers }
 
-// Check refuses a Pod that wants users of its own and shares a namespace of the host that these could not act in. The API server refuses such Pods; static ones
-// do not pass there.
+// Check refuses a Pod that wants users of its own and shares a namespace of the host that these
+// could not act in. The API server refuses such Pods; static ones do not pass there.
 func Check(pod *v1.Pod) error {
 	if !Requested(pod) {
 		return nil

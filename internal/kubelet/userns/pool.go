@@ -38,7 +38,8 @@ type Config struct {
 	MaxPods   int32
 }
 
-// Default is the Pool of a node whose subordinate ids nobody configured: it begins right above the ids of ordinary users.
+// Default is the Pool of a node whose subordinate ids nobody configured: it begins right above the
+// ids of ordinary users.
 func Default(w Config) (Pool, error) {
 	per, err := w.perPod()
 	if err != nil {
@@ -46,7 +47,9 @@ func Default(w Config) (Pool, error) {
 	}
 	p := Pool{First: per, Length: uint64(per) * uint64(w.MaxPods), PerPod: per}
 	if uint64(p.First)+p.Length > math.MaxUint32+1 {
-		return Pool{}, fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: %d Pods (maxPods) of so many ids each do not fit into 32 bits: lower one of the two", per, w.MaxPods)
+		return Pool{},
+			fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: %d Pods (maxPods) of so many ids each do not fit "+
+				"into 32 bits: lower one of the two", per, w.MaxPods)
 	}
 	return p, nil
 }
@@ -57,19 +60,23 @@ func (w Config) perPod() (uint32, error) {
 	}
 	n := *w.IDsPerPod
 	if n <= 0 || n%Unit != 0 || n > math.MaxUint32 {
-		return 0, fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: must be a multiple of %d, greater than 0 and less than 1<<32", n, Unit)
+		return 0, fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: must be a multiple of %d, greater than 0 "+
+			"and less than 1<<32", n, Unit)
 	}
 	return uint32(n), nil
 }
 
-// Subordinate is the Pool of a node that has subordinate ids for the user "kubelet": what `getsubids kubelet` and `getsubids -g kubelet` printed.
+// Subordinate is the Pool of a node that has subordinate ids for the user "kubelet": what
+// `getsubids kubelet` and `getsubids -g kubelet` printed.
 func Subordinate(w Config, uids, gids string) (Pool, error) {
 	per, err := w.perPod()
 	if err != nil {
 		return Pool{}, err
 	}
 	if uids != gids {
-		return Pool{}, errors.New("mismatched subuids and subgids for user \"kubelet\": give it the same range in /etc/subuid and /etc/subgid")
+		return Pool{},
+			errors.New("mismatched subuids and subgids for user \"kubelet\": give it the same range in /etc/subuid " +
+				"and /etc/subgid")
 	}
 	first, length, err := parseLine(uids)
 	if err != nil {
@@ -77,16 +84,25 @@ func Subordinate(w Config, uids, gids string) (Pool, error) {
 	}
 	switch {
 	case first%Unit != 0:
-		return Pool{}, fmt.Errorf("kubelet user assigned ID %d is not a multiple of %d: correct its line in /etc/subuid and /etc/subgid", first, Unit)
+		return Pool{},
+			fmt.Errorf("kubelet user assigned ID %d is not a multiple of %d: correct its line in /etc/subuid and "+
+				"/etc/subgid", first, Unit)
 	case first < Unit:
-		return Pool{}, fmt.Errorf("kubelet user assigned ID %d must be greater or equal to %d: correct its line in /etc/subuid and /etc/subgid", first, Unit)
+		return Pool{},
+			fmt.Errorf("kubelet user assigned ID %d must be greater or equal to %d: correct its line in /etc/subuid "+
+				"and /etc/subgid", first, Unit)
 	case length%Unit != 0:
-		return Pool{}, fmt.Errorf("kubelet user assigned IDs length %d is not a multiple of %d: correct its line in /etc/subuid and /etc/subgid", length, Unit)
+		return Pool{},
+			fmt.Errorf("kubelet user assigned IDs length %d is not a multiple of %d: correct its line in /etc/subuid "+
+				"and /etc/subgid", length, Unit)
 	case uint64(length) < uint64(per)*uint64(w.MaxPods):
-		return Pool{}, fmt.Errorf("kubelet user assigned IDs are not enough to support %d pods: %d ids are needed, %d are assigned: lower maxPods, or raise the count in /etc/subuid and /etc/subgid",
-			w.MaxPods, uint64(per)*uint64(w.MaxPods), length)
+		return Pool{},
+			fmt.Errorf("kubelet user assigned IDs are not enough to support %d pods: %d ids are needed, %d are "+
+				"assigned: lower maxPods, or raise the count in /etc/subuid and /etc/subgid",
+				w.MaxPods, uint64(per)*uint64(w.MaxPods), length)
 	case uint64(first)+uint64(length) > math.MaxUint32+1:
-		return Pool{}, fmt.Errorf("kubelet user assigned IDs %d to %d do not fit into 32 bits", first, uint64(first)+uint64(length))
+		return Pool{}, fmt.Errorf("kubelet user assigned IDs %d to %d do not fit into 32 bits", first,
+			uint64(first)+uint64(length))
 	}
 	return Pool{First: first, Length: uint64(length), PerPod: per}, nil
 }
@@ -95,7 +111,9 @@ func Subordinate(w Config, uids, gids string) (Pool, error) {
 func parseLine(out string) (first, length uint32, err error) {
 	lines := strings.Split(strings.Trim(out, "\n"), "\n")
 	if len(lines) != 1 {
-		return 0, 0, fmt.Errorf("error parsing line %q: it must contain only one line: give the user \"kubelet\" one range in /etc/subuid and /etc/subgid", out)
+		return 0, 0,
+			fmt.Errorf("error parsing line %q: it must contain only one line: give the user \"kubelet\" one range in "+
+				"/etc/subuid and /etc/subgid", out)
 	}
 	parts := strings.Fields(lines[0])
 	if len(parts) != 4 {
@@ -112,7 +130,8 @@ func parseLine(out string) (first, length uint32, err error) {
 
 // Pick returns the lowest range of the pool that meets none of the taken ones.
 func (p Pool) Pick(taken []Range) (Range, error) {
-	sorted := slices.SortedFunc(slices.Values(taken), func(a, b Range) int { return int(int64(a.First) - int64(b.First)) })
+	sorted := slices.SortedFunc(slices.Values(taken),
+		func(a, b Range) int { return int(int64(a.First) - int64(b.First)) })
 	for at := uint64(p.First); at+uint64(p.PerPod) <= uint64(p.First)+p.Length; {
 		r := Range{uint32(at), p.PerPod}
 		i := slices.IndexFunc(sorted, r.overlaps)
@@ -124,5 +143,6 @@ func (p Pool) Pick(taken []Range) (Range, error) {
 			at += uint64(p.PerPod)
 		}
 	}
-	return Range{}, fmt.Errorf("could not find an empty slot to allocate a user namespace: %d ranges are taken of %d", len(taken), p.Length/uint64(p.PerPod))
+	return Range{}, fmt.Errorf("could not find an empty slot to allocate a user namespace: %d ranges are taken of %d",
+		len(taken), p.Length/uint64(p.PerPod))
 }

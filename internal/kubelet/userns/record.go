@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// record is the file that upstream's kubelet keeps in a Pod's directory, so that either can take over from the other.
+// record is the file that upstream's kubelet keeps in a Pod's directory, so that either can take
+// over from the other.
 type record struct {
 	UIDMappings []mapping `json:"uidMappings"`
 	GIDMappings []mapping `json:"gidMappings"`

@@ -16,11 +16,13 @@ func TestDefault(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 	twice := int64(131072)
-	if p, err := Default(Config{MaxPods: 10, IDsPerPod: &twice}); err != nil || p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
+	if p, err := Default(Config{MaxPods: 10, IDsPerPod: &twice}); err != nil ||
+		p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
 		t.Errorf("%+v %v", p, err)
 	}
 	for _, bad := range []int64{0, -65536, 65537, 1 << 32} {
-		if _, err := Default(Config{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(), "userNamespaces.idsPerPod") {
+		if _, err := Default(Config{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(),
+			"userNamespaces.idsPerPod") {
 			t.Errorf("%d: %v", bad, err)
 		}
 	}
@@ -36,15 +38,19 @@ func TestSubordinate(t *testing.T) {
 		// row: UNS-16
 		{"the example of the documentation", example, example, ""},
 		// row: UNS-11
-		{"first id off the raster", "0: kubelet 70000 7208960\n", "", "kubelet user assigned ID 70000 is not a multiple of 65536"},
+		{"first id off the raster", "0: kubelet 70000 7208960\n", "",
+			"kubelet user assigned ID 70000 is not a multiple of 65536"},
 		// row: UNS-11
 		{"first id 0", "0: kubelet 0 7208960\n", "", "kubelet user assigned ID 0 must be greater or equal to 65536"},
 		// row: UNS-12
-		{"count off the raster", "0: kubelet 65536 70000\n", "", "kubelet user assigned IDs length 70000 is not a multiple of 65536"},
+		{"count off the raster", "0: kubelet 65536 70000\n", "",
+			"kubelet user assigned IDs length 70000 is not a multiple of 65536"},
 		// row: UNS-13
-		{"too few", "0: kubelet 65536 65536\n", "", "kubelet user assigned IDs are not enough to support 110 pods: 7208960 ids are needed, 65536 are assigned"},
+		{"too few", "0: kubelet 65536 65536\n", "",
+			"kubelet user assigned IDs are not enough to support 110 pods: 7208960 ids are needed, 65536 are assigned"},
 		// row: UNS-14
-		{"groups differ", example, "0: kubelet 131072 7208960\n", "mismatched subuids and subgids for user \"kubelet\""},
+		{"groups differ", example, "0: kubelet 131072 7208960\n",
+			"mismatched subuids and subgids for user \"kubelet\""},
 		// row: UNS-15
 		{"two lines", "0: kubelet 65536 7208960\n1: kubelet 10000000 65536\n", "", "it must contain only one line"},
 		{"nothing", "", "", "invalid line"},
@@ -116,11 +122,16 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ raw, want string }{
 		{``, "unexpected end"},
 		{`{}`, "no more than one mapping"},
-		{`{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`, "identical"},
-		{`{"uidMappings":[{"hostId":65536,"containerId":1,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":1,"length":65536}]}`, "UID 0 must be mapped"},
-		{`{"uidMappings":[{"hostId":1,"containerId":0,"length":65536}],"gidMappings":[{"hostId":1,"containerId":0,"length":65536}]}`, "first id 1"},
-		{`{"uidMappings":[{"hostId":65536,"containerId":0,"length":1}],"gidMappings":[{"hostId":65536,"containerId":0,"length":1}]}`, "wrong length 1"},
-		{`{"uidMappings":[{"hostId":4294901760,"containerId":0,"length":131072}],"gidMappings":[{"hostId":4294901760,"containerId":0,"length":131072}]}`, "32 bits"},
+		{`{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,` +
+			`"containerId":0,"length":65536}]}`, "identical"},
+		{`{"uidMappings":[{"hostId":65536,"containerId":1,"length":65536}],"gidMappings":[{"hostId":65536,` +
+			`"containerId":1,"length":65536}]}`, "UID 0 must be mapped"},
+		{`{"uidMappings":[{"hostId":1,"containerId":0,"length":65536}],"gidMappings":[{"hostId":1,"containerId":0,` +
+			`"length":65536}]}`, "first id 1"},
+		{`{"uidMappings":[{"hostId":65536,"containerId":0,"length":1}],"gidMappings":[{"hostId":65536,` +
+			`"containerId":0,"length":1}]}`, "wrong length 1"},
+		{`{"uidMappings":[{"hostId":4294901760,"containerId":0,"length":131072}],"gidMappings":[{"hostId":4294901760,` +
+			`"containerId":0,"length":131072}]}`, "32 bits"},
 	} {
 		if _, err := Parse([]byte(c.raw)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.raw, err)
@@ -131,7 +142,8 @@ func TestParse(t *testing.T) {
 func TestCheck(t *testing.T) {
 	no := false
 	for field, change := range map[string]func(*v1.PodSpec){
-		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true }, "hostPID": func(s *v1.PodSpec) { s.HostPID = true }, "hostIPC": func(s *v1.PodSpec) { s.HostIPC = true },
+		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },
+		"hostPID":     func(s *v1.PodSpec) { s.HostPID = true }, "hostIPC": func(s *v1.PodSpec) { s.HostIPC = true },
 	} {
 		pod := &v1.Pod{}
 		change(&pod.Spec)

@@ -2,7 +2,8 @@ package volume
 
 import "time"
 
-// Volumes that could not be made ready are tried again after half a second, then after twice as long each time, as upstream does. What becomes right in ConfigMaps and Secrets is tried at once.
+// Volumes that could not be made ready are tried again after half a second, then after twice as
+// long each time, as upstream does. What becomes right in ConfigMaps and Secrets is tried at once.
 const (
 	initialDelay = 500 * time.Millisecond
 	maxDelay     = 2*time.Minute + 2*time.Second

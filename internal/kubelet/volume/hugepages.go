@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// HugePage is the page size, like 2Mi, of a volume of the medium HugePages or HugePages-<size>: the size named, which some container must ask for, or the only size the
-// Pod's containers ask for. https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/
+// HugePage is the page size, like 2Mi, of a volume of the medium HugePages or HugePages-<size>: the
+// size named, which some container must ask for, or the only size the Pod's containers ask for.
+// https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/
 func HugePage(pod *v1.Pod, medium v1.StorageMedium) (string, error) {
 	var want resource.Quantity
 	if named, ok := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)); ok {

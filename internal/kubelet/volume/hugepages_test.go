@@ -12,9 +12,10 @@ func TestHugePage(t *testing.T) {
 	asks := func(sizes ...string) *v1.Pod {
 		p := &v1.Pod{}
 		for _, s := range sizes {
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
-				v1.ResourceName(v1.ResourceHugePagesPrefix + s): resource.MustParse("1Gi"),
-			}}})
+			p.Spec.Containers = append(p.Spec.Containers,
+				v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+					v1.ResourceName(v1.ResourceHugePagesPrefix + s): resource.MustParse("1Gi"),
+				}}})
 		}
 		return p
 	}
@@ -25,9 +26,11 @@ func TestHugePage(t *testing.T) {
 	}{
 		{asks("2Mi"), "HugePages", "2Mi", ""},
 		{asks("2Mi", "2Mi"), "HugePages", "2Mi", ""},
-		{asks("2Mi", "1Gi"), "HugePages", "", "medium: HugePages can't be used if container requests multiple huge page sizes"},
+		{asks("2Mi", "1Gi"), "HugePages", "",
+			"medium: HugePages can't be used if container requests multiple huge page sizes"},
 		{asks("2Mi", "1Gi"), "HugePages-1Gi", "1Gi", ""},
-		{asks("2Mi"), "HugePages-1Gi", "", "hugePages storage requested, but there is no resource request for huge pages"},
+		{asks("2Mi"), "HugePages-1Gi", "",
+			"hugePages storage requested, but there is no resource request for huge pages"},
 		{asks(), "HugePages", "", "hugePages storage requested, but there is no resource request for huge pages"},
 	} {
 		got, err := HugePage(c.pod, c.medium)
@@ -38,7 +41,8 @@ func TestHugePage(t *testing.T) {
 }
 
 func TestRest(t *testing.T) {
-	for n, want := range map[int]time.Duration{0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 8: 64 * time.Second, 9: 122 * time.Second, 1000: 122 * time.Second} {
+	for n, want := range map[int]time.Duration{0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second,
+		3: 2 * time.Second, 8: 64 * time.Second, 9: 122 * time.Second, 1000: 122 * time.Second} {
 		if got := BackOff(n); got != want {
 			t.Errorf("after %d failures: %s, want %s", n, got, want)
 		}

@@ -6,7 +6,8 @@ import (
 	sum "k8s.io/component-helpers/resource"
 )
 
-// MemoryLimit is how big a volume in memory may grow, in bytes: its sizeLimit, the Pod's memory limit, or what the node has for Pods, whichever is least; 0 when none is known.
+// MemoryLimit is how big a volume in memory may grow, in bytes: its sizeLimit, the Pod's memory
+// limit, or what the node has for Pods, whichever is least; 0 when none is known.
 func MemoryLimit(pod *v1.Pod, sizeLimit *resource.Quantity, allocatable v1.ResourceList) int64 {
 	bound := allocatable.Memory().Value()
 	lower := func(n int64) {

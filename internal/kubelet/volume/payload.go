@@ -71,7 +71,8 @@ func ConfigData(c *v1.ConfigMap) map[string][]byte {
 	return data
 }
 
-// Check refuses paths that would lead out of the volume or into the writer's own names, which begin with two dots.
+// Check refuses paths that would lead out of the volume or into the writer's own names, which begin
+// with two dots.
 func (p Payload) Check() error {
 	for name := range p {
 		switch {

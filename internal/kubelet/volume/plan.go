@@ -29,8 +29,10 @@ type Step struct {
 	Volume *v1.Volume // of SetUp
 }
 
-// Plan lists what takes a Pod's volumes from what is on disk to what the Pod wants: first away with what it wants no longer, so that a name is free before it is used anew,
-// then every volume a container mounts, in the order of the spec. plugin gives the directory of a volume's type, empty when it has none. A nil Pod wants nothing.
+// Plan lists what takes a Pod's volumes from what is on disk to what the Pod wants: first away with
+// what it wants no longer, so that a name is free before it is used anew, then every volume a
+// container mounts, in the order of the spec. plugin gives the directory of a volume's type, empty
+// when it has none. A nil Pod wants nothing.
 func Plan(pod *v1.Pod, onDisk []DirOnDisk, plugin func(*v1.Volume) string) []Step {
 	var steps []Step
 	var keep []DirOnDisk
@@ -53,7 +55,8 @@ func Plan(pod *v1.Pod, onDisk []DirOnDisk, plugin func(*v1.Volume) string) []Ste
 	return steps
 }
 
-// UsedVolumes lists the Pod's volumes that some container mounts, in the order of the spec. The others are not made at all.
+// UsedVolumes lists the Pod's volumes that some container mounts, in the order of the spec. The
+// others are not made at all.
 func UsedVolumes(pod *v1.Pod) []*v1.Volume {
 	names := map[string]bool{}
 	add := func(mounts []v1.VolumeMount, devices []v1.VolumeDevice) {

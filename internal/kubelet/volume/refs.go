@@ -19,7 +19,8 @@ const (
 	Secret    = "Secret"
 )
 
-// Refs is the set of ConfigMaps and Secrets the Pod refers to: by volumes, environment variables and pull secrets. It is what the Node authorizer lets the node read.
+// Refs is the set of ConfigMaps and Secrets the Pod refers to: by volumes, environment variables
+// and pull secrets. It is what the Node authorizer lets the node read.
 func Refs(pod *v1.Pod) map[Ref]bool {
 	r := refs{pod.Namespace, map[Ref]bool{}}
 	for i := range pod.Spec.ImagePullSecrets {
@@ -40,7 +41,8 @@ func Refs(pod *v1.Pod) map[Ref]bool {
 	return r.set
 }
 
-// RequiredRefs is the set of ConfigMaps and Secrets without which the Pod's volumes cannot be made: those that are not optional.
+// RequiredRefs is the set of ConfigMaps and Secrets without which the Pod's volumes cannot be made:
+// those that are not optional.
 func RequiredRefs(pod *v1.Pod) map[Ref]bool {
 	r := refs{pod.Namespace, map[Ref]bool{}}
 	for i := range pod.Spec.Volumes {
@@ -52,9 +54,11 @@ func RequiredRefs(pod *v1.Pod) map[Ref]bool {
 			v.ConfigMap = nil
 		}
 		if v.Projected != nil {
-			v.Projected = &v1.ProjectedVolumeSource{Sources: slices.DeleteFunc(slices.Clone(v.Projected.Sources), func(s v1.VolumeProjection) bool {
-				return s.Secret != nil && isSet(s.Secret.Optional) || s.ConfigMap != nil && isSet(s.ConfigMap.Optional)
-			})}
+			v.Projected = &v1.ProjectedVolumeSource{Sources: slices.DeleteFunc(slices.Clone(v.Projected.Sources),
+				func(s v1.VolumeProjection) bool {
+					return s.Secret != nil && isSet(s.Secret.Optional) ||
+						s.ConfigMap != nil && isSet(s.ConfigMap.Optional)
+				})}
 		}
 		r.volume(&v)
 	}

@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Unprocessed marks an error about a volume that could not even be understood: its claim is not there, or not bound.
+// Unprocessed marks an error about a volume that could not even be understood: its claim is not
+// there, or not bound.
 type Unprocessed struct{ Err error }
 
 // Error is the text of the error.

@@ -17,13 +17,16 @@ type Mounted struct {
 	Path       string // on the host; empty for an image volume
 	Image      string // reference of an image volume, which the runtime mounts
 	PullPolicy v1.PullPolicy
-	ReadOnly   bool      // whatever the volumeMount says
-	Device     bool      // Path is a block device
-	Size       Size      // how what it takes is measured
-	RefreshAt  time.Time // when SetUp has to be called again though nothing else changed (a token grows old); zero is never
+	ReadOnly   bool // whatever the volumeMount says
+	Device     bool // Path is a block device
+	Size       Size // how what it takes is measured
+	// when SetUp has to be called again though nothing else changed (a token grows old); zero is
+	// never
+	RefreshAt time.Time
 }
 
-// Size is how a volume is measured for /stats/summary and kubelet_volume_stats_*. The zero value measures nothing.
+// Size is how a volume is measured for /stats/summary and kubelet_volume_stats_*. The zero value
+// measures nothing.
 type Size int
 
 // Ways to measure, each as upstream's plugin of the type does.
@@ -34,19 +37,24 @@ const (
 	SizeOfBlock             // the device's capacity
 )
 
-// Plugin makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
+// Plugin makes one kind of volume. Its methods are called for one Pod at a time, for different Pods
+// side by side.
 type Plugin interface {
 	// Name is the field of v1.VolumeSource, like "configMap".
 	Name() string
-	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap"; empty when the type keeps nothing there.
+	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap";
+	// empty when the type keeps nothing there.
 	Dir() string
 	// CanSupport tells whether the volume is of this type.
 	CanSupport(v *v1.Volume) bool
-	// RequiresRemount tells whether the content follows API objects or time, so that SetUp has to be called again when these change.
+	// RequiresRemount tells whether the content follows API objects or time, so that SetUp has to
+	// be called again when these change.
 	RequiresRemount() bool
-	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be repeated after any failure. Errors read as upstream's.
+	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be
+	// repeated after any failure. Errors read as upstream's.
 	SetUp(ctx context.Context, a MounterArgs) (Mounted, error)
-	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there is nothing.
+	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there
+	// is nothing.
 	TearDown(ctx context.Context, dir string) error
 }
 
@@ -55,8 +63,8 @@ type MounterArgs struct {
 	Pod    *v1.Pod
 	Volume *v1.Volume
 	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
-	// MetaDir is where the type keeps what it has to know after a restart: <root>/pods/<uid>/plugins/<Dir()>/<name>. It
-	// goes with the volume. Empty keeps nothing.
+	// MetaDir is where the type keeps what it has to know after a restart:
+	// <root>/pods/<uid>/plugins/<Dir()>/<name>. It goes with the volume. Empty keeps nothing.
 	MetaDir string
 	Node    NodeView
 	Event   func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
@@ -73,30 +81,36 @@ type NodeView struct {
 type Mounter interface {
 	Tmpfs(dir string, size int64, mode fs.FileMode) error // size in bytes, 0 is the kernel's own bound
 	Hugetlbfs(dir, pageSize string, mode fs.FileMode) error
-	Mount(source, target, kind string, options []string) error // a file system of a server or device, with the options of mount(8)
+	// a file system of a server or device, with the options of mount(8)
+	Mount(source, target, kind string, options []string) error
 	Bind(source, target string, readOnly bool) error
 	Unmount(target string) error              // a success when it is not mounted
 	IsMountPoint(path string) (bool, error)   // false when there is nothing
 	MountPoints(dir string) ([]string, error) // mount points below dir and dir itself, latest first
-	// OpenBeneath opens a path below root without following symbolic links out of it; with a mode, missing directories are made. The descriptor is the caller's to close.
+	// OpenBeneath opens a path below root without following symbolic links out of it; with a mode,
+	// missing directories are made. The descriptor is the caller's to close.
 	OpenBeneath(root, sub string, mkdir fs.FileMode) (fd int, err error)
 }
 
-// Objects reads the objects a Pod refers to from a cache that the API server keeps up to date. Errors are API errors whose text is upstream's: configmap "x" not found.
+// Objects reads the objects a Pod refers to from a cache that the API server keeps up to date.
+// Errors are API errors whose text is upstream's: configmap "x" not found.
 type Objects interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// Bundles reads the authorities of the cluster's ClusterTrustBundles. To read is to be told of changes until the Pod is dropped.
+// Bundles reads the authorities of the cluster's ClusterTrustBundles. To read is to be told of
+// changes until the Pod is dropped.
 type Bundles interface {
 	// TrustAnchors are the certificates that a projection chooses, as PEM blocks, each once.
 	TrustAnchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
-// Certificates gets keys with certificates for Pods (KEP-4317). To ask is to be told of answers until the Pod is dropped.
+// Certificates gets keys with certificates for Pods (KEP-4317). To ask is to be told of answers
+// until the Pod is dropped.
 type Certificates interface {
-	// Credential is that of one source of the Pod's volumes, by a name that is the source's own. An error names what is waited for.
+	// Credential is that of one source of the Pod's volumes, by a name that is the source's own. An
+	// error names what is waited for.
 	Credential(ctx context.Context, pod *v1.Pod, source string, p *v1.PodCertificateProjection) (Credential, error)
 }
 
@@ -108,7 +122,8 @@ type Credential struct {
 
 // Tokens asks the API server for service-account tokens, as the node's identity.
 type Tokens interface {
-	CreateToken(ctx context.Context, namespace, serviceAccount string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
+	CreateToken(ctx context.Context, namespace, serviceAccount string,
+		r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
 }
 
 // Claims reads persistent volume claims and what they are bound to.

@@ -34,7 +34,8 @@ func TestPlan(t *testing.T) {
 		}
 		return "kind"
 	}
-	onDisk := []volume.DirOnDisk{{Plugin: "other", Name: "a"}, {Plugin: "kind", Name: "c"}, {Plugin: "kind", Name: "gone"}}
+	onDisk := []volume.DirOnDisk{{Plugin: "other", Name: "a"}, {Plugin: "kind", Name: "c"},
+		{Plugin: "kind", Name: "gone"}}
 	var got []string
 	for _, s := range volume.Plan(p, onDisk, plugin) {
 		got = append(got, string(s.Verb)+" "+s.Plugin+" "+s.Name)
@@ -51,15 +52,20 @@ func TestPlan(t *testing.T) {
 func TestRefs(t *testing.T) {
 	p := podOf()
 	p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}, {}}
-	p.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "from"}}}, {SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "sfrom"}}}}
+	p.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{
+		{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "from"}}},
+		{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "sfrom"}}}}
 	p.Spec.InitContainers = []v1.Container{{Env: []v1.EnvVar{
-		{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}},
-		{ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "ckey"}}}},
+		{ValueFrom: &v1.EnvVarSource{
+			SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}},
+		{ValueFrom: &v1.EnvVarSource{
+			ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "ckey"}}}},
 		{Name: "plain"},
 	}}}
 	p.Spec.Volumes = []v1.Volume{
 		{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "vol"}}},
-		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "cvol"}}}},
+		{VolumeSource: v1.VolumeSource{
+			ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "cvol"}}}},
 		{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "proj"}}},
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "cvol"}}},
@@ -86,20 +92,27 @@ func TestKeys(t *testing.T) {
 		want     volume.Payload
 		err      string
 	}{
-		"all":              {nil, false, volume.Payload{"a": {Data: []byte("1"), Mode: 0o644}, "b": {Data: []byte("2"), Mode: 0o644}}, ""},
-		"one with a mode":  {[]v1.KeyToPath{{Key: "a", Path: "x/y", Mode: &mode}}, false, volume.Payload{"x/y": {Data: []byte("1"), Mode: 0o400}}, ""},
-		"missing":          {[]v1.KeyToPath{{Key: "nokey", Path: "x"}}, false, nil, "configmap references non-existent config key: nokey"}, // recordings/pods/volume-configmap-item-missing
+		"all": {nil, false, volume.Payload{"a": {Data: []byte("1"), Mode: 0o644},
+			"b": {Data: []byte("2"), Mode: 0o644}}, ""},
+		"one with a mode": {[]v1.KeyToPath{{Key: "a", Path: "x/y", Mode: &mode}}, false,
+			volume.Payload{"x/y": {Data: []byte("1"), Mode: 0o400}}, ""},
+		// recordings/pods/volume-configmap-item-missing
+		"missing": {[]v1.KeyToPath{{Key: "nokey", Path: "x"}}, false, nil,
+			"configmap references non-existent config key: nokey"},
 		"missing optional": {[]v1.KeyToPath{{Key: "nokey", Path: "x"}}, true, volume.Payload{}, ""},
 	} {
-		got, err := volume.Source{Items: tc.items, Mode: 0o644, Optional: tc.optional}.Keys(data, volume.MissingConfigKey)
-		if d := cmp.Diff(tc.want, got); d != "" || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+		got, err := volume.Source{Items: tc.items, Mode: 0o644, Optional: tc.optional}.Keys(data,
+			volume.MissingConfigKey)
+		if d := cmp.Diff(tc.want, got); d != "" || (err == nil) != (tc.err == "") ||
+			err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %v %s", name, err, d)
 		}
 	}
 }
 
 func TestPayloadCheck(t *testing.T) {
-	for name, ok := range map[string]bool{"a": true, "a/b": true, ".hidden": true, "a/..b": true, "": false, "/a": false, "../a": false, "a/../b": false, "..data": false, "..2024/x": false, "a//b": false} {
+	for name, ok := range map[string]bool{"a": true, "a/b": true, ".hidden": true, "a/..b": true, "": false,
+		"/a": false, "../a": false, "a/../b": false, "..data": false, "..2024/x": false, "a//b": false} {
 		if err := (volume.Payload{name: {}}).Check(); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -109,7 +122,8 @@ func TestPayloadCheck(t *testing.T) {
 func TestTokenDue(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	for life, want := range map[time.Duration]time.Duration{
-		time.Hour: 48 * time.Minute, 10 * time.Minute: 8 * time.Minute, 365 * 24 * time.Hour: 24 * time.Hour, 30 * time.Hour: 24 * time.Hour,
+		time.Hour: 48 * time.Minute, 10 * time.Minute: 8 * time.Minute, 365 * 24 * time.Hour: 24 * time.Hour,
+		30 * time.Hour: 24 * time.Hour,
 	} {
 		if got := volume.TokenRefreshTime(at.Add(life), life).Sub(at); got != want {
 			t.Errorf("a token of %v is due after %v, want %v", life, got, want)
@@ -164,8 +178,10 @@ func TestNeeded(t *testing.T) {
 	p.Spec.Volumes = []v1.Volume{
 		{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
 		{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s-optional", Optional: new(true)}}},
-		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c"), Optional: new(false)}}},
-		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c-optional"), Optional: new(true)}}},
+		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c"),
+			Optional: new(false)}}},
+		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c-optional"),
+			Optional: new(true)}}},
 		{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("pc")}},
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("pc-optional"), Optional: new(true)}},
@@ -173,7 +189,9 @@ func TestNeeded(t *testing.T) {
 			{Secret: &v1.SecretProjection{LocalObjectReference: name("ps-optional"), Optional: new(true)}},
 		}}}},
 	}
-	want := map[volume.Ref]bool{{Kind: "Secret", Namespace: "ns", Name: "s"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "c"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "pc"}: true, {Kind: "Secret", Namespace: "ns", Name: "ps"}: true}
+	want := map[volume.Ref]bool{{Kind: "Secret", Namespace: "ns", Name: "s"}: true,
+		{Kind: "ConfigMap", Namespace: "ns", Name: "c"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "pc"}: true,
+		{Kind: "Secret", Namespace: "ns", Name: "ps"}: true}
 	if d := cmp.Diff(want, volume.RequiredRefs(p)); d != "" {
 		t.Error(d)
 	}

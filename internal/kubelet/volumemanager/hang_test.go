@@ -55,13 +55,16 @@ func nfsVolume(name string) v1.Volume {
 func newHangingNode(t *testing.T, root string, m volume.Mounter) *testNode {
 	n := &testNode{o: volumetest.NewObjects(), root: root}
 	n.Manager = volumemanager.New(volumemanager.Deps{
-		Root: root, Objects: n.o, Mounts: m, Recorder: n, Journal: n, Plugins: []volume.Plugin{emptydir.Plugin{Mounts: m}, nfs.Plugin{Mounts: m}, claim.Plugin{Claims: n.o, Mounts: m}},
+		Root: root, Objects: n.o, Mounts: m, Recorder: n, Journal: n,
+		Plugins: []volume.Plugin{emptydir.Plugin{Mounts: m}, nfs.Plugin{Mounts: m},
+			claim.Plugin{Claims: n.o, Mounts: m}},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }, Changed: func(types.UID) {},
 	})
 	return n
 }
 
-// A mount and an unmount that hang keep their Pod, are named with path and step, and keep nobody else.
+// A mount and an unmount that hang keep their Pod, are named with path and step, and keep nobody
+// else.
 func TestHangIsReportedAndIsolated(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +78,8 @@ func TestHangIsReportedAndIsolated(t *testing.T) {
 			t.Errorf("a caller that gives up gets %v", err)
 		}
 		dir := filepath.Join(root, "pods", string(p.UID), "volumes", "kubernetes.io~nfs", "far")
-		n.expect(t, "fact "+(journal.Waiting{For: "the kernel: set-up of volume far at " + dir + " takes longer than 10s"}).Line())
+		n.expect(t, "fact "+
+			(journal.Waiting{For: "the kernel: set-up of volume far at " + dir + " takes longer than 10s"}).Line())
 		if _, err := n.MountVolumes(t.Context(), other); err != nil {
 			t.Errorf("a neighbour: %v", err)
 		}
@@ -90,28 +94,37 @@ func TestHangIsReportedAndIsolated(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), string(p.UID)) || len(released) != 1 || released[0] != "other" {
 			t.Errorf("orphans: %v %v", released, err)
 		}
-		n.expect(t, "fact "+(journal.Waiting{For: "the kernel: removal of the Pod's volumes at " + filepath.Join(root, "pods", string(p.UID)) + " takes longer than 10s"}).Line())
+		n.expect(t, "fact "+(journal.Waiting{For: "the kernel: removal of the Pod's volumes at " + filepath.Join(root,
+			"pods", string(p.UID)) + " takes longer than 10s"}).Line())
 		close(d.unmounts)
 		synctest.Wait()
-		if released, err := n.CleanupOrphans(t.Context(), func(types.UID) bool { return false }); err != nil || len(released) != 0 {
+		if released, err := n.CleanupOrphans(t.Context(), func(types.UID) bool { return false }); err != nil ||
+			len(released) != 0 {
 			t.Errorf("what hung was not finished by itself: %v %v", released, err)
 		}
 	})
 }
 
-// recordings say the first text; the second comes after upstream's two minutes and three seconds, and again after as long.
+// recordings say the first text; the second comes after upstream's two minutes and three seconds,
+// and again after as long.
 func TestMissingVolumesAreListed(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n := newHangingNode(t, root, mount.DirMounter{})
-		p := podOf(v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "nope"}}}, empty("e"))
-		const why = `error processing PVC ns/nope: failed to fetch PVC from API server: persistentvolumeclaims "nope" not found`
-		const text = `Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: ` + why
+		p := podOf(v1.Volume{Name: "data",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+				ClaimName: "nope"}}}, empty("e"))
+		const why = `error processing PVC ns/nope: failed to fetch PVC from API server: persistentvolumeclaims ` +
+			`"nope" ` +
+			`not found`
+		const text = `Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to ` +
+			`process volumes=[data]: ` + why
 		if _, err := n.MountVolumes(t.Context(), p); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v", err)
 		}
 		n.expect(t, "fact volume data (persistentVolumeClaim) waits: "+why, "fact ready e", "Warning FailedMount "+text)
-		p = podOf(v1.Volume{Name: "far", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}}})
+		p = podOf(v1.Volume{Name: "far",
+			VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}}})
 		p.UID = "late"
 		for range 260 {
 			if _, err := n.MountVolumes(t.Context(), p); err == nil {
@@ -121,7 +134,8 @@ func TestMissingVolumesAreListed(t *testing.T) {
 		}
 		count := 0
 		for _, line := range n.events {
-			if line == "Warning FailedMount Unable to attach or mount volumes: unmounted volumes=[far], unattached volumes=[], failed to process volumes=[]: context deadline exceeded" {
+			if line == "Warning FailedMount Unable to attach or mount volumes: unmounted volumes=[far], unattached "+
+				"volumes=[], failed to process volumes=[]: context deadline exceeded" {
 				count++
 			}
 		}

@@ -22,7 +22,8 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// ObjectCache is the object cache the Manager keeps filled: what a held Pod refers to is watched until it is dropped. volume/objects implements it.
+// ObjectCache is the object cache the Manager keeps filled: what a held Pod refers to is watched
+// until it is dropped. volume/objects implements it.
 type ObjectCache interface {
 	volume.Objects
 	RegisterPod(pod *v1.Pod)
@@ -38,8 +39,10 @@ type Deps struct {
 	Recorder      Recorder
 	Journal       journal.Sink
 	Node          func(pod *v1.Pod) volume.NodeView
-	HangThreshold time.Duration   // after which a step is said to hang; 0 is ten seconds
-	Changed       func(types.UID) // a volume of the Pod has to be refreshed though no object changed: a token grows old; must not block
+	HangThreshold time.Duration // after which a step is said to hang; 0 is ten seconds
+	// a volume of the Pod has to be refreshed though no object changed: a token grows old; must not
+	// block
+	Changed func(types.UID)
 }
 
 // Manager gives Pods their volumes.
@@ -50,7 +53,8 @@ type Manager struct {
 	pods map[types.UID]*podVolumes
 }
 
-// podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that calls for one Pod follow each other.
+// podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that
+// calls for one Pod follow each other.
 type podVolumes struct {
 	ref          journal.Ref
 	locked       chan struct{} // a place for one
@@ -61,7 +65,8 @@ type podVolumes struct {
 	published    map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
 }
 
-// MountedVolumes are the volumes of the Pod that are ready, by name; also while a step of one of them hangs.
+// MountedVolumes are the volumes of the Pod that are ready, by name; also while a step of one of
+// them hangs.
 func (f *Manager) MountedVolumes(uid types.UID) map[string]Mounted {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +98,8 @@ func (s *podVolumes) unlock() { <-s.locked }
 // New returns a Manager.
 func New(d Deps) *Manager { return &Manager{d: d, pods: map[types.UID]*podVolumes{}} }
 
-// Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables are built from it too.
+// Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables
+// are built from it too.
 func (f *Manager) Objects() volume.Objects { return f.d.Objects }
 
 // SubPath is one volumeMount with a subPath.

@@ -89,7 +89,8 @@ func start(t *testing.T, root string, m volume.Mounter, o *volumetest.Objects) *
 	n.Manager = volumemanager.New(volumemanager.Deps{
 		Root: root, Objects: o, Mounts: m, Recorder: n, Journal: n,
 		Plugins: []volume.Plugin{
-			emptydir.Plugin{Mounts: m}, hostpath.Plugin{}, configmap.Plugin{Mounts: m, Objects: o}, secret.Plugin{Mounts: m, Objects: o}, projected.New(m, o, o),
+			emptydir.Plugin{Mounts: m}, hostpath.Plugin{}, configmap.Plugin{Mounts: m, Objects: o},
+			secret.Plugin{Mounts: m, Objects: o}, projected.New(m, o, o),
 			downwardapi.Plugin{Mounts: m},
 		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} },
@@ -100,7 +101,8 @@ func start(t *testing.T, root string, m volume.Mounter, o *volumetest.Objects) *
 		},
 	})
 	t.Cleanup(func() {
-		if _, err := n.CleanupOrphans(context.WithoutCancel(t.Context()), func(types.UID) bool { return false }); err != nil {
+		if _, err := n.CleanupOrphans(context.WithoutCancel(t.Context()), func(types.UID) bool { return false }); err !=
+			nil {
 			t.Error(err)
 		}
 	})
@@ -129,7 +131,9 @@ func empty(name string) v1.Volume {
 }
 
 func config(name, object string) v1.Volume {
-	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: object}}}}
+	return v1.Volume{Name: name,
+		VolumeSource: v1.VolumeSource{
+			ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: object}}}}
 }
 
 func inMemory(name string) v1.Volume {
@@ -151,8 +155,10 @@ func TestLife(t *testing.T) {
 	dir := filepath.Join(root, "pods", string(p.UID), "volumes")
 	want := map[string]volume.Mounted{
 		"e": {Name: "e", Type: "emptyDir", Path: dir + "/kubernetes.io~empty-dir/e", Size: volume.SizeOfFiles},
-		"c": {Name: "c", Type: "configMap", Path: dir + "/kubernetes.io~configmap/c", ReadOnly: true, Size: volume.SizeOfFiles},
-		"s": {Name: "s", Type: "secret", Path: dir + "/kubernetes.io~secret/s", ReadOnly: true, Size: volume.SizeOfFiles},
+		"c": {Name: "c", Type: "configMap", Path: dir + "/kubernetes.io~configmap/c", ReadOnly: true,
+			Size: volume.SizeOfFiles},
+		"s": {Name: "s", Type: "secret", Path: dir + "/kubernetes.io~secret/s", ReadOnly: true,
+			Size: volume.SizeOfFiles},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -208,7 +214,8 @@ func TestMissing(t *testing.T) {
 			t.Fatalf("got %#v", err)
 		}
 		if i == 0 {
-			n.expect(t, "Warning FailedMount "+text, `fact volume v (configMap) waits: configmap "cfg" not found`, "fact ready e")
+			n.expect(t, "Warning FailedMount "+text, `fact volume v (configMap) waits: configmap "cfg" not found`,
+				"fact ready e")
 		} else {
 			n.expect(t, "Warning FailedMount "+text) // an event each time, the fact once
 		}
@@ -218,12 +225,17 @@ func TestMissing(t *testing.T) {
 		t.Error(err)
 	}
 	n.expect(t, "fact ready v")
-	bad := podOf(v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/nonexistent", Type: ptr(v1.HostPathDirectory)}}},
+	bad := podOf(
+		v1.Volume{Name: "h",
+			VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/nonexistent",
+				Type: ptr(v1.HostPathDirectory)}}},
 		v1.Volume{Name: "n", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}})
 	bad.UID = "other"
 	_, err := n.MountVolumes(t.Context(), bad)
 	var r *reason.Refusal
-	if !errors.As(err, &r) || r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a directory; MountVolume.SetUp failed for volume "n" : volumes of type iscsi are not served by this node` {
+	if !errors.As(err, &r) ||
+		r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a `+
+			`directory; MountVolume.SetUp failed for volume "n" : volumes of type iscsi are not served by this node` {
 		t.Errorf("all that fails is named: %v", err)
 	}
 }
@@ -263,7 +275,8 @@ func TestReleaseSparesWhatIsMounted(t *testing.T) {
 	precious := filepath.Join(host, "precious")
 	must(t, os.WriteFile(precious, []byte("mine"), 0o600))
 	n := start(t, root, mounts(), volumetest.NewObjects())
-	p := podOf(empty("e"), v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
+	p := podOf(empty("e"),
+		v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
 	got, err := n.MountVolumes(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +286,8 @@ func TestReleaseSparesWhatIsMounted(t *testing.T) {
 	if err := mounts().Bind(host, inside, false); err != nil {
 		t.Fatal(err)
 	}
-	at, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Volume: got["h"], Path: "precious"})
+	at, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Volume: got["h"],
+		Path: "precious"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,8 +322,10 @@ func TestSubPath(t *testing.T) {
 	for i, tc := range []struct {
 		path string
 		ok   bool
-	}{{"new/deep", true}, {"new/deep", true}, {"in/x", true}, {"out", false}, {"out/x", false}, {"up", false}, {"up/x", false}, {"../x", false}, {"/etc", false}} {
-		at, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Index: i, Volume: got["v"], Path: tc.path})
+	}{{"new/deep", true}, {"new/deep", true}, {"in/x", true}, {"out", false}, {"out/x", false}, {"up", false},
+		{"up/x", false}, {"../x", false}, {"/etc", false}} {
+		at, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Index: i,
+			Volume: got["v"], Path: tc.path})
 		var r *reason.Refusal
 		switch {
 		case tc.ok && err != nil:
@@ -319,7 +335,8 @@ func TestSubPath(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
 				t.Errorf("%s is not what is at %s: %v", tc.path, at, err)
 			}
-		case !errors.As(err, &r) || r.Code != reason.CreateContainerConfigError || r.Detail != `failed to prepare subPath for volumeMount "v" of container "c"`:
+		case !errors.As(err, &r) || r.Code != reason.CreateContainerConfigError ||
+			r.Detail != `failed to prepare subPath for volumeMount "v" of container "c"`:
 			t.Errorf("%s: %v", tc.path, err)
 		}
 	}
@@ -330,7 +347,8 @@ func TestSubPath(t *testing.T) {
 		t.Errorf("%v %v, want the volume's mode 0777", st.Mode(), err)
 	}
 	// Again for a restarted container: the same pin.
-	if _, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Index: 0, Volume: got["v"], Path: "new/deep"}); err != nil {
+	if _, err := n.PrepareSubPath(t.Context(), volumemanager.SubPath{Pod: p, Container: "c", Index: 0, Volume: got["v"],
+		Path: "new/deep"}); err != nil {
 		t.Error(err)
 	}
 	if err := n.UnmountVolumes(t.Context(), p.UID); err != nil {
@@ -338,7 +356,8 @@ func TestSubPath(t *testing.T) {
 	}
 }
 
-// A volume whose time has come, and that cannot be brought up to date, is asked for now and then, not without end.
+// A volume whose time has come, and that cannot be brought up to date, is asked for now and then,
+// not without end.
 func TestARefreshThatFailsIsTriedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, t.TempDir(), mount.DirMounter{}, volumetest.NewObjects())
@@ -435,7 +454,8 @@ func TestManyPodsSideBySide(t *testing.T) {
 func TestLabelsAreFollowed(t *testing.T) {
 	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
 	p := podOf(v1.Volume{Name: "d", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
-		Items: []v1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}}},
+		Items: []v1.DownwardAPIVolumeFile{
+			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}}},
 	}}})
 	got, err := n.MountVolumes(t.Context(), p)
 	if err != nil {

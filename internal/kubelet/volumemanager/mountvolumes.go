@@ -18,8 +18,10 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// MountVolumes makes the volumes that the Pod's containers mount ready and returns them by name. Those made ready by an earlier call are not looked at again. The error is a
-// *reason.Refusal FailedMount that names what is missing, in upstream's words; volumes that can be made are made nevertheless.
+// MountVolumes makes the volumes that the Pod's containers mount ready and returns them by name.
+// Those made ready by an earlier call are not looked at again. The error is a *reason.Refusal
+// FailedMount that names what is missing, in upstream's words; volumes that can be made are made
+// nevertheless.
 func (f *Manager) MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]Mounted, error) {
 	return f.reconcile(ctx, pod, func(t volume.Plugin, s *podVolumes, name string) bool {
 		_, done := s.ready[name]
@@ -27,7 +29,8 @@ func (f *Manager) MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]Mou
 	})
 }
 
-// RefreshVolumes brings volumes whose content follows API objects, the Pod or time up to date, each at once for its readers.
+// RefreshVolumes brings volumes whose content follows API objects, the Pod or time up to date, each
+// at once for its readers.
 func (f *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) error {
 	_, err := f.reconcile(ctx, pod, func(t volume.Plugin, s *podVolumes, name string) bool {
 		_, done := s.ready[name]
@@ -36,7 +39,8 @@ func (f *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// ObjectsPresent tells whether the ConfigMaps and Secrets are there without which the Pod's volumes cannot be made.
+// ObjectsPresent tells whether the ConfigMaps and Secrets are there without which the Pod's volumes
+// cannot be made.
 func (f *Manager) ObjectsPresent(ctx context.Context, pod *v1.Pod) bool {
 	f.d.Objects.RegisterPod(pod)
 	for ref := range volume.RequiredRefs(pod) {
@@ -54,7 +58,8 @@ func (f *Manager) ObjectsPresent(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod, due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
+func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
+	due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
 	f.d.Objects.RegisterPod(pod)
 	s := f.volumesOf(pod)
 	if err := s.lock(ctx); err != nil {
@@ -78,10 +83,12 @@ func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod, due func(volume.Pl
 	}
 }
 
-func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolumes, due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
+func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolumes,
+	due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
 	have, err := f.onDisk(pod)
 	if err != nil {
-		return nil, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: err.Error(), Fix: "look at the kubelet's directory on the node", Err: err}
+		return nil, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: err.Error(),
+			Fix: "look at the kubelet's directory on the node", Err: err}
 	}
 	var bad *reason.Refusal
 	var unprocessed []failure
@@ -154,7 +161,8 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	return nil
 }
 
-// retryRefresh is how soon a volume is looked at again that was due and could not be brought up to date.
+// retryRefresh is how soon a volume is looked at again that was due and could not be brought up to
+// date.
 const retryRefresh = 30 * time.Second
 
 // scheduleRefresh sets the timer for the volume that grows old first.
@@ -183,7 +191,8 @@ func (f *Manager) volumesOf(p *v1.Pod) *podVolumes {
 	defer f.mu.Unlock()
 	s := f.pods[p.UID]
 	if s == nil {
-		s = &podVolumes{ready: map[string]volume.Mounted{}, reported: map[string]string{}, ref: pod.Ref(p), locked: make(chan struct{}, 1)}
+		s = &podVolumes{ready: map[string]volume.Mounted{}, reported: map[string]string{}, ref: pod.Ref(p),
+			locked: make(chan struct{}, 1)}
 		f.pods[p.UID] = s
 	}
 	return s

@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// missingReportInterval is how long upstream waits for a Pod's volumes before it says which are missing, and then again.
+// missingReportInterval is how long upstream waits for a Pod's volumes before it says which are
+// missing, and then again.
 const missingReportInterval = 2*time.Minute + 3*time.Second
 
 // hangThreshold is after what time a step is said to hang.
@@ -29,7 +30,8 @@ type failure struct {
 	took time.Duration // until it failed
 }
 
-// summarize speaks of all volumes together: those that could not even be understood, and, from time to time, those that are missing for long.
+// summarize speaks of all volumes together: those that could not even be understood, and, from time
+// to time, those that are missing for long.
 func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unprocessed []failure) *reason.Refusal {
 	if out == nil && len(unprocessed) == 0 {
 		s.since = time.Time{}
@@ -37,7 +39,8 @@ func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unp
 	}
 	missing := f.missing(pod, s)
 	report := func(names []string, why string) string {
-		text := fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed to process volumes=%v: %s", missing, names, why)
+		text := fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed "+
+			"to process volumes=%v: %s", missing, names, why)
 		f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
 		return text
 	}
@@ -50,7 +53,8 @@ func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unp
 		}
 		slices.Sort(names)
 		text := report(names, strings.Join(causes, ", "))
-		out = merge(out, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: remedy(unprocessed[0].step.Volume, unprocessed[0].err)})
+		out = merge(out, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text,
+			Fix: remedy(unprocessed[0].step.Volume, unprocessed[0].err)})
 	case s.since.IsZero():
 		s.since = now
 	case now.Sub(s.since) >= missingReportInterval:
@@ -69,7 +73,8 @@ func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.
 	text := fmt.Sprintf("%s failed for volume %q : %v", what, b.step.Name, b.err)
 	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
 	f.recordFailure(pod, s, b)
-	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: remedy(b.step.Volume, b.err)}
+	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text,
+		Fix: remedy(b.step.Volume, b.err)}
 }
 
 // recordFailure makes a failure a fact when it says something new.
@@ -81,7 +86,8 @@ func (f *Manager) recordFailure(pod *v1.Pod, s *podVolumes, b failure) {
 			kind = volume.Kind(b.step.Volume)
 		}
 		f.put(pod, journal.VolumeWaiting{
-			Volume: b.step.Name, Type: kind, Message: text, Fix: remedy(b.step.Volume, b.err), Took: journal.Took(b.took), Unmount: b.step.Verb == volume.TearDown,
+			Volume: b.step.Name, Type: kind, Message: text, Fix: remedy(b.step.Volume, b.err),
+			Took: journal.Took(b.took), Unmount: b.step.Verb == volume.TearDown,
 		})
 	}
 }
@@ -109,11 +115,14 @@ func remedy(v *v1.Volume, err error) string {
 	case strings.Contains(text, "waiting for signer"):
 		return "see whether that signer runs and is called so: kubectl describe podcertificaterequests"
 	case strings.Contains(text, "PodCertificateRequest"):
-		return "the signer's answer is its last for this Pod: change podCertificate in the template as its words ask, and make the Pod anew"
+		return "the signer's answer is its last for this Pod: change podCertificate in the template as its words " +
+			"ask, " +
+			"and make the Pod anew"
 	case v != nil && v.HostPath != nil:
 		return "create the path on the node, or correct path and type"
 	case v != nil && v.NFS != nil:
-		return "look at server and path of the volume, and whether this node reaches the server and has the mount helper (Debian: nfs-common)"
+		return "look at server and path of the volume, and whether this node reaches the server and has the mount " +
+			"helper (Debian: nfs-common)"
 	case v != nil && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil):
 		return "create the claim, or look at what keeps it from being bound: kubectl describe pvc"
 	case strings.HasSuffix(text, "not found"):
@@ -137,10 +146,13 @@ func (f *Manager) withHangReport(ref journal.Ref, what, path string, step func()
 		threshold = hangThreshold
 	}
 	timer := time.AfterFunc(threshold, func() {
-		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID, "step", what, "path", path, "since", startedAt)
+		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID,
+			"step", what, "path", path, "since", startedAt)
 		f.d.Journal.Put(ref, journal.Waiting{
-			For: fmt.Sprintf("the kernel: %s at %s takes longer than %s", what, path, threshold), Since: startedAt, Next: "goes on when the kernel answers; other Pods are not kept",
-			Fix: "look at what is mounted there (findmnt -R " + path + "): a file server that does not answer keeps its clients waiting",
+			For: fmt.Sprintf("the kernel: %s at %s takes longer than %s", what, path, threshold), Since: startedAt,
+			Next: "goes on when the kernel answers; other Pods are not kept",
+			Fix: "look at what is mounted there (findmnt -R " + path + "): a file server that does not answer keeps " +
+				"its clients waiting",
 		})
 	})
 	defer timer.Stop()

@@ -13,16 +13,20 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// PrepareSubPath returns the host path to mount for a subPath. The path is opened without following symbolic links out of the volume, directories that are missing are made, and
-// what was opened is pinned by a bind mount below the Pod's directory, which Release removes. The error is a *reason.Refusal CreateContainerConfigError.
+// PrepareSubPath returns the host path to mount for a subPath. The path is opened without following
+// symbolic links out of the volume, directories that are missing are made, and what was opened is
+// pinned by a bind mount below the Pod's directory, which Release removes. The error is a
+// *reason.Refusal CreateContainerConfigError.
 func (f *Manager) PrepareSubPath(ctx context.Context, s SubPath) (string, error) {
 	at := filepath.Join(f.podDir(s.Pod.UID), subpathsDir, s.Volume.Name, s.Container, strconv.Itoa(s.Index))
 	if err := f.bindSubPath(s, at); err != nil {
-		klog.FromContext(ctx).Error(err, "subPath not prepared", "pod", klog.KObj(s.Pod), "container", s.Container, "volume", s.Volume.Name, "subPath", s.Path)
+		klog.FromContext(ctx).Error(err, "subPath not prepared", "pod", klog.KObj(s.Pod), "container", s.Container,
+			"volume", s.Volume.Name, "subPath", s.Path)
 		return "", &reason.Refusal{
 			Code: reason.CreateContainerConfigError, By: "kubelet/volume",
-			Detail: fmt.Sprintf("failed to prepare subPath for volumeMount %q of container %q", s.Volume.Name, s.Container),
-			Fix:    "the subPath must stay inside the volume: " + err.Error(),
+			Detail: fmt.Sprintf("failed to prepare subPath for volumeMount %q of container %q", s.Volume.Name,
+				s.Container),
+			Fix: "the subPath must stay inside the volume: " + err.Error(),
 		}
 	}
 	return at, nil

@@ -25,8 +25,9 @@ const (
 	subpathsDir = "volume-subpaths"
 )
 
-// UnmountVolumes takes the Pod's volumes away, those of Pods of an earlier kubelet as well, and removes the Pod's directory. It can be repeated; what could not be undone is in the
-// error and is tried again by the next call.
+// UnmountVolumes takes the Pod's volumes away, those of Pods of an earlier kubelet as well, and
+// removes the Pod's directory. It can be repeated; what could not be undone is in the error and is
+// tried again by the next call.
 func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	dir := f.podDir(uid)
 	if filepath.Dir(dir) != filepath.Join(f.d.Root, podsDir) {
@@ -39,7 +40,8 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	done := make(chan error, 1)
 	go func() { // as in bring
 		defer unlock()
-		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir, func() error { return f.release(ctx, uid, dir) })
+		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir,
+			func() error { return f.release(ctx, uid, dir) })
 	}()
 	select {
 	case err := <-done:
@@ -70,8 +72,9 @@ func (f *Manager) release(ctx context.Context, uid types.UID, dir string) error 
 	return nil
 }
 
-// CleanupOrphans releases the directories of Pods that known does not have, and returns the uids of those released. They are released side by side: one that hangs is in the error,
-// goes on by itself, and keeps no other.
+// CleanupOrphans releases the directories of Pods that known does not have, and returns the uids of
+// those released. They are released side by side: one that hangs is in the error, goes on by
+// itself, and keeps no other.
 func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +127,8 @@ func (f *Manager) tearDown(ctx context.Context, dir, plugin string) error {
 	return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", dir)
 }
 
-// takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The caller unlocks when it is done with the Pod.
+// takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The
+// caller unlocks when it is done with the Pod.
 func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, func(), error) {
 	f.mu.Lock()
 	s := f.pods[uid]

@@ -2,7 +2,8 @@ package cgroup
 
 import "errors"
 
-// Values is what one cgroup enforces. Nil leaves the kernel's value alone. kubelet/resource has a type of the same fields.
+// Values is what one cgroup enforces. Nil leaves the kernel's value alone. kubelet/resource has a
+// type of the same fields.
 type Values struct {
 	Shares    *uint64           // cpu.shares, 2..262144; v2: cpu.weight
 	Quota     *int64            // µs of cpu time per period, -1 is no limit; v1: cpu.cfs_quota_us, v2: cpu.max

@@ -58,20 +58,23 @@ func TestOpen(t *testing.T) {
 	if err != nil || tree.Version() != 2 || tree.Root() != "/kubepods" {
 		t.Error(tree, err)
 	}
-	if _, err := cgroup.Open(cgroup.Options{Mount: t.TempDir(), Root: "/kubepods"}); err == nil || !strings.Contains(err.Error(), "mount -t cgroup") {
+	if _, err := cgroup.Open(cgroup.Options{Mount: t.TempDir(), Root: "/kubepods"}); err == nil ||
+		!strings.Contains(err.Error(), "mount -t cgroup") {
 		t.Errorf("nothing mounted: %v", err)
 	}
 	v1 := map[string]string{}
 	for _, c := range []string{"cpu,cpuacct", "cpuset", "memory", "unified"} {
 		v1[c+"/cgroup.procs"] = ""
 	}
-	if tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, v1), Root: "/kubepods"}); err != nil || tree.Version() != 1 {
+	if tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, v1), Root: "/kubepods"}); err != nil ||
+		tree.Version() != 1 {
 		t.Error(tree, err)
 	}
 }
 
 func TestOutside(t *testing.T) {
-	tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, map[string]string{"cgroup.controllers": ""}), Root: "/gantry-1"})
+	tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, map[string]string{"cgroup.controllers": ""}),
+		Root: "/gantry-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,8 @@ func TestVersion2(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := cgroup.Values{
-		Shares: ptr(uint64(1024)), Quota: ptr(int64(50000)), Period: ptr(uint64(100000)), Memory: ptr(int64(64 << 20)), Pids: ptr(int64(-1)),
+		Shares: ptr(uint64(1024)), Quota: ptr(int64(50000)), Period: ptr(uint64(100000)), Memory: ptr(int64(64 << 20)),
+		Pids:      ptr(int64(-1)),
 		Hugepages: map[int64]int64{2 << 20: 4 << 20, 1 << 30: 0}, Unified: map[string]string{"memory.min": "1048576"},
 	}
 	if err := tree.Ensure("/"+pod, v); err != nil {
@@ -114,7 +118,8 @@ func TestVersion2(t *testing.T) {
 	for _, f := range []string{"cpu.weight", "cpu.max", "memory.max", "memory.min", "pids.max", "hugetlb.2MB.max"} {
 		got[f] = text(t, dir, pod, f)
 	}
-	want := map[string]string{"cpu.weight": "100", "cpu.max": "50000 100000", "memory.max": "67108864", "memory.min": "1048576", "pids.max": "max", "hugetlb.2MB.max": "4194304"}
+	want := map[string]string{"cpu.weight": "100", "cpu.max": "50000 100000", "memory.max": "67108864",
+		"memory.min": "1048576", "pids.max": "max", "hugetlb.2MB.max": "4194304"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -134,7 +139,8 @@ func TestVersion2(t *testing.T) {
 
 func TestVersion2Usage(t *testing.T) {
 	dir := fixture(t, map[string]string{
-		"cgroup.controllers": "", "a/cpu.stat": "usage_usec 1500\nuser_usec 1000\n", "a/memory.current": "10000\n", "a/memory.max": "max\n", "a/pids.current": "3\n",
+		"cgroup.controllers": "", "a/cpu.stat": "usage_usec 1500\nuser_usec 1000\n", "a/memory.current": "10000\n",
+		"a/memory.max": "max\n", "a/pids.current": "3\n",
 		"a/memory.stat": "anon 6000\nfile 4000\ninactive_file 2500\npgfault 70\npgmajfault 7\n",
 	})
 	tree, err := cgroup.Open(cgroup.Options{Mount: dir, Root: "/a"})
@@ -142,7 +148,8 @@ func TestVersion2Usage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := tree.Usage("/a")
-	want := cgroup.Usage{CPUNanos: 1500000, MemoryBytes: 10000, WorkingSetBytes: 7500, RSSBytes: 6000, PageFaults: 70, MajorPageFaults: 7, Pids: 3}
+	want := cgroup.Usage{CPUNanos: 1500000, MemoryBytes: 10000, WorkingSetBytes: 7500, RSSBytes: 6000, PageFaults: 70,
+		MajorPageFaults: 7, Pids: 3}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -152,7 +159,8 @@ func TestVersion2Usage(t *testing.T) {
 }
 
 func TestWeight(t *testing.T) {
-	for shares, want := range map[uint64]uint64{0: 0, 2: 1, 512: 59, 1024: 100, 262144: 10000, 300000: 10000} { // measured with runc 1.5.2, LAB part 1
+	// measured with runc 1.5.2, LAB part 1
+	for shares, want := range map[uint64]uint64{0: 0, 2: 1, 512: 59, 1024: 100, 262144: 10000, 300000: 10000} {
 		if got := cgroup.Weight(shares); got != want {
 			t.Errorf("%d shares weigh %d, want %d", shares, got, want)
 		}
@@ -191,7 +199,8 @@ func TestVersion1ForReal(t *testing.T) {
 		t.Skip("this machine has no cgroup v1")
 	}
 	pod := root + "/kubepods/burstable/podx"
-	v := cgroup.Values{Shares: ptr(uint64(512)), Quota: ptr(int64(50000)), Period: ptr(uint64(100000)), Memory: ptr(int64(64 << 20)), Pids: ptr(int64(100)), Hugepages: map[int64]int64{2 << 20: 0}}
+	v := cgroup.Values{Shares: ptr(uint64(512)), Quota: ptr(int64(50000)), Period: ptr(uint64(100000)),
+		Memory: ptr(int64(64 << 20)), Pids: ptr(int64(100)), Hugepages: map[int64]int64{2 << 20: 0}}
 	for range 2 {
 		if err := tree.Ensure(pod, v); err != nil {
 			t.Fatal(err)
@@ -199,22 +208,27 @@ func TestVersion1ForReal(t *testing.T) {
 	}
 	const fs = "/sys/fs/cgroup"
 	for file, want := range map[string]string{
-		"cpu" + pod + "/cpu.shares": "512", "cpu" + pod + "/cpu.cfs_quota_us": "50000", "cpu" + pod + "/cpu.cfs_period_us": "100000",
+		"cpu" + pod + "/cpu.shares": "512", "cpu" + pod + "/cpu.cfs_quota_us": "50000",
+		"cpu" + pod + "/cpu.cfs_period_us":        "100000",
 		"memory" + pod + "/memory.limit_in_bytes": "67108864", "pids" + pod + "/pids.max": "100",
-		"cpuset" + pod + "/cpuset.cpus": text(t, fs, "cpuset/cpuset.cpus"), "cpuset" + root + "/cpuset.mems": text(t, fs, "cpuset/cpuset.mems"),
+		"cpuset" + pod + "/cpuset.cpus":  text(t, fs, "cpuset/cpuset.cpus"),
+		"cpuset" + root + "/cpuset.mems": text(t, fs, "cpuset/cpuset.mems"),
 	} {
 		if got := text(t, fs, file); got != want {
 			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
-	// A resize may need the quota before the period: the parent's share bounds every intermediate state.
-	if err := tree.Ensure(root+"/kubepods", cgroup.Values{Quota: ptr(int64(100000)), Period: ptr(uint64(100000))}); err != nil {
+	// A resize may need the quota before the period: the parent's share bounds every intermediate
+	// state.
+	if err := tree.Ensure(root+"/kubepods",
+		cgroup.Values{Quota: ptr(int64(100000)), Period: ptr(uint64(100000))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tree.Ensure(pod, cgroup.Values{Quota: ptr(int64(9000)), Period: ptr(uint64(10000))}); err != nil {
 		t.Error(err)
 	}
-	if err := tree.Ensure(pod, cgroup.Values{Memory: ptr(int64(-1)), Quota: ptr(int64(-1)), Pids: ptr(int64(-1))}); err != nil {
+	if err := tree.Ensure(pod, cgroup.Values{Memory: ptr(int64(-1)), Quota: ptr(int64(-1)),
+		Pids: ptr(int64(-1))}); err != nil {
 		t.Error(err)
 	}
 	if names, err := tree.List(root + "/kubepods/burstable"); err != nil || len(names) != 1 || names[0] != "podx" {
@@ -225,14 +239,16 @@ func TestVersion1ForReal(t *testing.T) {
 	}
 }
 
-// A cgroup with processes, in itself and below, some of them frozen, is emptied and removed; nobody else is touched.
+// A cgroup with processes, in itself and below, some of them frozen, is emptied and removed; nobody
+// else is touched.
 func TestRemoveForReal(t *testing.T) {
 	for name, mount := range map[string]string{"v1": "", "v2": "/sys/fs/cgroup/unified"} {
 		t.Run(name, func(t *testing.T) {
 			tree, root := real(t, mount)
 			dirs := []string{mount + root + "/pod/leaf"}
 			if mount == "" && tree.Version() == 1 {
-				dirs = []string{"/sys/fs/cgroup/memory" + root + "/pod/leaf", "/sys/fs/cgroup/freezer" + root + "/pod/leaf", "/sys/fs/cgroup/unified" + root + "/pod/leaf"}
+				dirs = []string{"/sys/fs/cgroup/memory" + root + "/pod/leaf",
+					"/sys/fs/cgroup/freezer" + root + "/pod/leaf", "/sys/fs/cgroup/unified" + root + "/pod/leaf"}
 			}
 			for _, p := range []string{root + "/pod", root + "/other"} {
 				if err := tree.Ensure(p, cgroup.Values{}); err != nil {
@@ -247,7 +263,8 @@ func TestRemoveForReal(t *testing.T) {
 				}
 			}
 			if mount == "" && tree.Version() == 1 {
-				if err := os.WriteFile("/sys/fs/cgroup/freezer"+root+"/pod/leaf/freezer.state", []byte("FROZEN"), 0); err != nil {
+				if err := os.WriteFile("/sys/fs/cgroup/freezer"+root+"/pod/leaf/freezer.state", []byte("FROZEN"),
+					0); err != nil {
 					t.Error(err)
 				}
 			}

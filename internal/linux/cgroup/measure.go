@@ -12,8 +12,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// Measure reads all that is known of what the cgroup and everything below it uses and of its limits. Any path of the hierarchy can be read, "/" is
-// the node. A file the kernel does not have leaves its fields zero; a cgroup that is not there is an error.
+// Measure reads all that is known of what the cgroup and everything below it uses and of its
+// limits. Any path of the hierarchy can be read, "/" is the node. A file the kernel does not have
+// leaves its fields zero; a cgroup that is not there is an error.
 func (t *Tree) Measure(p string) (usage.Cgroup, error) {
 	p = clean(p)
 	dir := t.hierarchy.mainDir(p)
@@ -74,7 +75,8 @@ func (h v1) measureMemory(dir string, c *usage.Cgroup) {
 	stat := readStat(dir, "memory.stat")
 	m := &c.Memory
 	m.Bytes, m.Peak = readUint(dir, "memory.usage_in_bytes"), readUint(dir, "memory.max_usage_in_bytes")
-	m.RSS, m.Cache, m.Mapped, m.Swap = stat["total_rss"], stat["total_cache"], stat["total_mapped_file"], stat["total_swap"]
+	m.RSS, m.Cache, m.Mapped, m.Swap = stat["total_rss"], stat["total_cache"], stat["total_mapped_file"],
+		stat["total_swap"]
 	m.ActiveFile, m.InactiveFile = stat["total_active_file"], stat["total_inactive_file"]
 	m.Faults, m.MajorFaults = stat["total_pgfault"], stat["total_pgmajfault"]
 	m.WorkingSet = subtract(m.Bytes, m.InactiveFile)
@@ -104,7 +106,8 @@ func (h v2) measure(p string, c *usage.Cgroup) {
 	}
 	stat, events := readStat(dir, "memory.stat"), readStat(dir, "memory.events")
 	m := &c.Memory
-	m.Bytes, m.Peak, m.Swap = readUint(dir, "memory.current"), readUint(dir, "memory.peak"), readUint(dir, "memory.swap.current")
+	m.Bytes, m.Peak, m.Swap = readUint(dir, "memory.current"), readUint(dir, "memory.peak"),
+		readUint(dir, "memory.swap.current")
 	m.RSS, m.Cache, m.Mapped, m.Kernel = stat["anon"], stat["file"], stat["file_mapped"], stat["kernel"]
 	if m.Bytes == 0 && p == "/" { // the root has no memory.current
 		m.Bytes = stat["anon"] + stat["file"]
@@ -249,10 +252,12 @@ func (d devices) list() []usage.Device {
 
 // pressure reads the three pressure files of a directory.
 func pressure(dir string) usage.Pressure {
-	return usage.Pressure{CPU: stalls(dir, "cpu.pressure"), Memory: stalls(dir, "memory.pressure"), IO: stalls(dir, "io.pressure")}
+	return usage.Pressure{CPU: stalls(dir, "cpu.pressure"), Memory: stalls(dir, "memory.pressure"),
+		IO: stalls(dir, "io.pressure")}
 }
 
-// Pressure reads the machine's own from a directory like /proc/pressure, whose files have no suffix.
+// Pressure reads the machine's own from a directory like /proc/pressure, whose files have no
+// suffix.
 func Pressure(dir string) usage.Pressure {
 	return usage.Pressure{CPU: stalls(dir, "cpu"), Memory: stalls(dir, "memory"), IO: stalls(dir, "io")}
 }

@@ -18,8 +18,8 @@ const (
 	removePause    = 5 * time.Millisecond
 )
 
-// Remove kills what still runs in the cgroup or below it and removes all its directories, also those the runtime made in the hybrid unified tree.
-// It is a success when there is nothing.
+// Remove kills what still runs in the cgroup or below it and removes all its directories, also
+// those the runtime made in the hybrid unified tree. It is a success when there is nothing.
 func (t *Tree) Remove(p string) error {
 	p, err := t.absolutePath(p)
 	if err != nil {

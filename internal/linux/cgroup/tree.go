@@ -27,7 +27,8 @@ type hierarchy interface {
 	measure(path string, c *usage.Cgroup)
 }
 
-// Open finds out which version is mounted. It fails when there is no cgroup file system, or when Options.Root would not confine the Tree.
+// Open finds out which version is mounted. It fails when there is no cgroup file system, or when
+// Options.Root would not confine the Tree.
 func Open(o Options) (*Tree, error) {
 	if o.Mount == "" {
 		o.Mount = Mount
@@ -49,7 +50,8 @@ func Open(o Options) (*Tree, error) {
 // Root is the subtree this Tree may write to.
 func (t *Tree) Root() string { return t.opts.Root }
 
-// Ensure makes the cgroup with all its parents, and writes the values. It can be repeated, also with other values.
+// Ensure makes the cgroup with all its parents, and writes the values. It can be repeated, also
+// with other values.
 func (t *Tree) Ensure(p string, v Values) error {
 	p, err := t.absolutePath(p)
 	if err != nil {
@@ -71,7 +73,8 @@ func (t *Tree) Exists(p string) bool {
 	return false
 }
 
-// List returns the names of the cgroups directly below parent, of all hierarchies, sorted. A parent that is not there has none.
+// List returns the names of the cgroups directly below parent, of all hierarchies, sorted. A parent
+// that is not there has none.
 func (t *Tree) List(parent string) ([]string, error) {
 	var names []string
 	for _, r := range t.hierarchy.roots() {
@@ -92,7 +95,8 @@ func (t *Tree) List(parent string) ([]string, error) {
 	return names, nil
 }
 
-// Usage reads what the cgroup and all below it use. Any path of the hierarchy can be read, "/" is the node. A file the kernel does not have leaves its field zero.
+// Usage reads what the cgroup and all below it use. Any path of the hierarchy can be read, "/" is
+// the node. A file the kernel does not have leaves its field zero.
 func (t *Tree) Usage(p string) (Usage, error) {
 	u, err := t.hierarchy.usage(clean(p))
 	if err != nil {

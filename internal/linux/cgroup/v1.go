@@ -10,12 +10,14 @@ import (
 	"strings"
 )
 
-// v1 maps a controller's name to the directory it is mounted on; controllers mounted together share one. The hybrid tree's unified part is "unified".
+// v1 maps a controller's name to the directory it is mounted on; controllers mounted together share
+// one. The hybrid tree's unified part is "unified".
 type v1 map[string]string
 
 const unified = "unified"
 
-// findV1 takes every directory of the mount that is a hierarchy. Symbolic links (cpu -> cpu,cpuacct) are other names of the same.
+// findV1 takes every directory of the mount that is a hierarchy. Symbolic links (cpu ->
+// cpu,cpuacct) are other names of the same.
 func findV1(mount string) (v1, error) {
 	entries, err := os.ReadDir(mount)
 	if err != nil {
@@ -33,7 +35,8 @@ func findV1(mount string) (v1, error) {
 	}
 	for _, need := range []string{"cpu", "cpuset", "memory"} {
 		if h[need] == "" {
-			return nil, fmt.Errorf("cgroup: no cgroup v2 at %s and no %s controller of v1: mount them (mount -t cgroup -o %s %s %s/%s)", mount, need, need, need, mount, need)
+			return nil, fmt.Errorf("cgroup: no cgroup v2 at %s and no %s controller of v1: mount them (mount -t "+
+				"cgroup -o %s %s %s/%s)", mount, need, need, need, mount, need)
 		}
 	}
 	return h, nil
@@ -50,7 +53,8 @@ func (h v1) roots() []string {
 	return slices.Compact(dirs)
 }
 
-// ensure makes the directory in every hierarchy but the unified one, where only the runtime has business.
+// ensure makes the directory in every hierarchy but the unified one, where only the runtime has
+// business.
 func (h v1) ensure(p string, v Values) error {
 	for _, root := range h.roots() {
 		if root == h[unified] {
@@ -66,7 +70,8 @@ func (h v1) ensure(p string, v Values) error {
 	return h.write(p, v)
 }
 
-// fillCpuset copies cpus and memory nodes downwards into members that have none: a task cannot enter such a cgroup.
+// fillCpuset copies cpus and memory nodes downwards into members that have none: a task cannot
+// enter such a cgroup.
 func (h v1) fillCpuset(p string) error {
 	for _, level := range levels(p) {
 		dir := filepath.Join(h["cpuset"], level)
@@ -118,14 +123,16 @@ func (h v1) write(p string, v Values) error {
 		if h["hugetlb"] == "" {
 			continue // a kernel without the controller counts no huge pages
 		}
-		if err := set("hugetlb", "hugetlb."+pageName(size)+".limit_in_bytes", strconv.FormatInt(limit, 10)); err != nil {
+		if err := set("hugetlb", "hugetlb."+pageName(size)+".limit_in_bytes", strconv.FormatInt(limit, 10)); err !=
+			nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeQuota sets period and quota. The kernel checks each write against the parent's share, so a pair that is allowed may need the other order.
+// writeQuota sets period and quota. The kernel checks each write against the parent's share, so a
+// pair that is allowed may need the other order.
 func (h v1) writeQuota(p string, v Values) error {
 	dir := filepath.Join(h["cpu"], p)
 	period := func() error {
@@ -168,7 +175,8 @@ func (h v1) usage(p string) (Usage, error) {
 	return u, nil
 }
 
-// kill ends what runs in one hierarchy's directory. A frozen cgroup is thawed first: frozen tasks do not die.
+// kill ends what runs in one hierarchy's directory. A frozen cgroup is thawed first: frozen tasks
+// do not die.
 func (h v1) kill(dir string) error {
 	if h["freezer"] != "" && strings.HasPrefix(dir, h["freezer"]+"/") {
 		walk(dir, func(d string) { _ = write(d, "freezer.state", "THAWED") })

@@ -13,7 +13,8 @@ import (
 // v2 is the one hierarchy of cgroup v2.
 type v2 struct{ mount string }
 
-// wantedControllers controllers are switched on for all children down the path, as far as the kernel has them.
+// wantedControllers controllers are switched on for all children down the path, as far as the
+// kernel has them.
 var wantedControllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
 func (h v2) version() int    { return 2 }
@@ -51,7 +52,8 @@ func (h v2) delegate(dir string) error {
 			continue
 		}
 		if err := write(dir, "cgroup.subtree_control", "+"+c); err != nil {
-			return fmt.Errorf("%w (a cgroup that holds processes cannot pass controllers on: move them into a child)", err)
+			return fmt.Errorf("%w (a cgroup that holds processes cannot pass controllers on: move them into a child)",
+				err)
 		}
 	}
 	return nil
@@ -122,7 +124,8 @@ func (h v2) kill(dir string) error {
 	return killAll(dir)
 }
 
-// Weight converts cpu.shares into cpu.weight as runc 1.3 and later do: a curve through (2, 1), (1024, 100) and (262144, 10000); 0 stays 0.
+// Weight converts cpu.shares into cpu.weight as runc 1.3 and later do: a curve through (2, 1),
+// (1024, 100) and (262144, 10000); 0 stays 0.
 func Weight(shares uint64) uint64 {
 	switch {
 	case shares == 0:

@@ -98,7 +98,8 @@ func (s *Session) PreparingForShutdown(ctx context.Context) (bool, error) {
 	return b, nil
 }
 
-// OverrideInhibitDelay writes a drop-in of the service's configuration, with upstream's name so that the two do not pile up, and has the service read it.
+// OverrideInhibitDelay writes a drop-in of the service's configuration, with upstream's name so
+// that the two do not pile up, and has the service read it.
 func (s *Session) OverrideInhibitDelay(ctx context.Context, d time.Duration) error {
 	dir := s.opts.ConfDir
 	if dir == "" {
@@ -111,7 +112,8 @@ func (s *Session) OverrideInhibitDelay(ctx context.Context, d time.Duration) err
 	if err := os.WriteFile(filepath.Join(dir, "99-kubelet.conf"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	call := s.conn.Object(systemd, systemdPath).CallWithContext(ctx, systemd+".Manager.KillUnit", 0, "systemd-logind.service", "all", int32(syscall.SIGHUP))
+	call := s.conn.Object(systemd, systemdPath).CallWithContext(ctx, systemd+".Manager.KillUnit", 0,
+		"systemd-logind.service", "all", int32(syscall.SIGHUP))
 	if call.Err != nil {
 		return fmt.Errorf("reload systemd-logind: %w", call.Err)
 	}
@@ -124,15 +126,18 @@ func (s *Session) InhibitShutdown(ctx context.Context) (release func() error, er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	var fd dbus.UnixFD
-	if err := s.login().CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay").Store(&fd); err != nil {
+	if err := s.login().CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "kubelet",
+		"Kubelet needs time to handle node shutdown", "delay").Store(&fd); err != nil {
 		return nil, fmt.Errorf("inhibit: %w", err)
 	}
 	return func() error { return syscall.Close(int(fd)) }, nil
 }
 
-// MonitorShutdown says true when a shutdown begins and false when it is called off; it is closed when the connection ends, or with ctx.
+// MonitorShutdown says true when a shutdown begins and false when it is called off; it is closed
+// when the connection ends, or with ctx.
 func (s *Session) MonitorShutdown(ctx context.Context) (<-chan bool, error) {
-	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(prepareSignal), dbus.WithMatchObjectPath(loginPath)); err != nil {
+	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(prepareSignal),
+		dbus.WithMatchObjectPath(loginPath)); err != nil {
 		return nil, fmt.Errorf("match %s: %w", prepareSignal, err)
 	}
 	raw := make(chan *dbus.Signal, 10)

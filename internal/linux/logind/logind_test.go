@@ -103,7 +103,8 @@ func TestWordOfAShutdown(t *testing.T) {
 
 func TestNoBus(t *testing.T) {
 	t.Parallel()
-	if _, err := logind.Dial(t.Context(), logind.Options{Address: "unix:path=/nowhere/bus"}); err == nil || !strings.Contains(err.Error(), "/nowhere/bus") {
+	if _, err := logind.Dial(t.Context(), logind.Options{Address: "unix:path=/nowhere/bus"}); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere/bus") {
 		t.Error(err)
 	}
 }

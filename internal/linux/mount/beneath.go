@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath resolves with openat2, so that nobody can swap a directory for a link between check and use.
+// openBeneath resolves with openat2, so that nobody can swap a directory for a link between check
+// and use.
 func openBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	if !filepath.IsLocal(sub) {
 		return -1, fmt.Errorf("path %q is not below %s", sub, root)
@@ -28,7 +29,8 @@ func openBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return makeBeneath(top, root, sub, mkdir)
 }
 
-// makeBeneath goes down one name at a time: each is opened, or made in the directory that was opened before.
+// makeBeneath goes down one name at a time: each is opened, or made in the directory that was
+// opened before.
 func makeBeneath(top int, root, sub string, mode fs.FileMode) (int, error) {
 	parent, err := unix.Dup(top)
 	if err != nil {
@@ -93,7 +95,8 @@ func walkNoFollow(top int, sub string) (int, error) {
 	return fd, nil
 }
 
-// closeFD closes a descriptor that was opened for its path only: nothing was written, so nothing can be lost.
+// closeFD closes a descriptor that was opened for its path only: nothing was written, so nothing
+// can be lost.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
 // chmodFD changes the mode behind an O_PATH descriptor, which fchmod refuses.

@@ -18,8 +18,9 @@ const mountinfo = "/proc/self/mountinfo"
 // Mounter mounts. It needs CAP_SYS_ADMIN.
 type Mounter struct{}
 
-// Tmpfs mounts a file system in memory on dir, which must exist. size is in bytes, 0 is the kernel's own bound (half of memory). It stays out of swap where the kernel can
-// promise that (6.4).
+// Tmpfs mounts a file system in memory on dir, which must exist. size is in bytes, 0 is the
+// kernel's own bound (half of memory). It stays out of swap where the kernel can promise that
+// (6.4).
 func (Mounter) Tmpfs(dir string, size int64, mode fs.FileMode) error {
 	options := []string{fmt.Sprintf("mode=%04o", bits(mode))}
 	if size > 0 {
@@ -38,18 +39,21 @@ func (Mounter) Tmpfs(dir string, size int64, mode fs.FileMode) error {
 // Hugetlbfs mounts a file system of huge pages of one size, like 2Mi, on dir, which must exist.
 func (Mounter) Hugetlbfs(dir, pageSize string, mode fs.FileMode) error {
 	size := strings.TrimSuffix(pageSize, "i") // the kernel counts by 1024 with K, M, G
-	if err := unix.Mount("nodev", dir, "hugetlbfs", 0, fmt.Sprintf("pagesize=%s,mode=%04o", size, bits(mode))); err != nil {
+	if err := unix.Mount("nodev", dir, "hugetlbfs", 0, fmt.Sprintf("pagesize=%s,mode=%04o", size, bits(mode))); err !=
+		nil {
 		return fmt.Errorf("mount hugetlbfs with pages of %s on %s: %w", pageSize, dir, err)
 	}
 	return nil
 }
 
-// Mount mounts the file system of a server or device on target, which must exist, by mount(8) and its helpers.
+// Mount mounts the file system of a server or device on target, which must exist, by mount(8) and
+// its helpers.
 func (Mounter) Mount(source, target, kind string, options []string) error {
 	return mountutils.NewWithoutSystemd("").Mount(source, target, kind, options)
 }
 
-// Bind makes source, a file or directory, visible at target, which must exist and be of the same kind.
+// Bind makes source, a file or directory, visible at target, which must exist and be of the same
+// kind.
 func (Mounter) Bind(source, target string, readOnly bool) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", source, target, err)
@@ -58,7 +62,8 @@ func (Mounter) Bind(source, target string, readOnly bool) error {
 		return nil
 	}
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		return errors.Join(fmt.Errorf("remount %s read-only: %w", target, err), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+		return errors.Join(fmt.Errorf("remount %s read-only: %w", target, err),
+			unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 	}
 	return nil
 }
@@ -72,10 +77,12 @@ func (Mounter) Unmount(target string) error {
 	return fmt.Errorf("unmount %s: %w", target, err)
 }
 
-// IsMountPoint tells whether path is the root of a mount, bind mounts included. A path that is not there is none.
+// IsMountPoint tells whether path is the root of a mount, bind mounts included. A path that is not
+// there is none.
 func (Mounter) IsMountPoint(path string) (bool, error) {
 	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, 0, &st) // a file server that is away is not asked
+	// a file server that is away is not asked
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, 0, &st)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -89,7 +96,8 @@ func (Mounter) IsMountPoint(path string) (bool, error) {
 	return slices.Contains(points, path), err
 }
 
-// MountPoints lists the mount points at dir and below, the latest mounted first, which is the order to unmount them in.
+// MountPoints lists the mount points at dir and below, the latest mounted first, which is the order
+// to unmount them in.
 func (Mounter) MountPoints(dir string) ([]string, error) {
 	infos, err := mountutils.ParseMountInfo(mountinfo)
 	if err != nil {
@@ -112,7 +120,8 @@ func (Mounter) MountPoints(dir string) ([]string, error) {
 	return points, nil
 }
 
-// resolved is dir without symbolic links. A mount point is none, and it is not touched: its server may not answer.
+// resolved is dir without symbolic links. A mount point is none, and it is not touched: its server
+// may not answer.
 func resolved(dir string, infos []mountutils.MountInfo) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
@@ -125,13 +134,15 @@ func resolved(dir string, infos []mountutils.MountInfo) (string, error) {
 	return filepath.EvalSymlinks(real)
 }
 
-// OpenBeneath opens a path below root for naming only (O_PATH). Symbolic links are followed as long as they stay below root. With a mode, missing directories are made.
-// The descriptor is the caller's to close; /proc/self/fd/N names what was opened whatever happens to the path.
+// OpenBeneath opens a path below root for naming only (O_PATH). Symbolic links are followed as long
+// as they stay below root. With a mode, missing directories are made. The descriptor is the
+// caller's to close; /proc/self/fd/N names what was opened whatever happens to the path.
 func (Mounter) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return openBeneath(root, sub, mkdir)
 }
 
-// DirMounter stands in for Mounter where mounting is not allowed, as in tests without privileges: a tmpfs is the directory itself, a bind mount is a symbolic link.
+// DirMounter stands in for Mounter where mounting is not allowed, as in tests without privileges: a
+// tmpfs is the directory itself, a bind mount is a symbolic link.
 type DirMounter struct{}
 
 // Tmpfs sets the directory's mode.

@@ -39,7 +39,8 @@ func TestTmpfs(t *testing.T) {
 		t.Fatal(on, err)
 	}
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC || st.Blocks*uint64(st.Bsize) != 1<<20 {
+	if err := syscall.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC ||
+		st.Blocks*uint64(st.Bsize) != 1<<20 {
 		t.Errorf("type %x, size %d", st.Type, st.Blocks*uint64(st.Bsize))
 	}
 	if st, _ := os.Stat(dir); st.Mode() != os.ModeDir|os.ModeSticky|0o777 {
@@ -118,8 +119,10 @@ func TestOpenBeneath(t *testing.T) {
 		}{
 			{"dir/sub", 0, "dir/sub"}, {"file", 0, "file"}, {"in/sub", 0, "dir/sub"}, {".", 0, "."},
 			{"none", 0, ""}, {"none/deep", 0o750, "none/deep"}, {"in/made", 0o750, "dir/made"},
-			{"out", 0, ""}, {"out/x", 0o755, ""}, {"dir/up", 0, ""}, {"dir/up/x", 0o755, ""}, {"magic", 0, ""}, {"magic/x", 0o755, ""},
-			{"..", 0, ""}, {"../x", 0o755, ""}, {"/etc", 0, ""}, {"dir/../../x", 0o755, ""}, {"loop", 0, ""}, {"file/x", 0o755, ""},
+			{"out", 0, ""}, {"out/x", 0o755, ""}, {"dir/up", 0, ""}, {"dir/up/x", 0o755, ""}, {"magic", 0, ""},
+			{"magic/x", 0o755, ""},
+			{"..", 0, ""}, {"../x", 0o755, ""}, {"/etc", 0, ""}, {"dir/../../x", 0o755, ""}, {"loop", 0, ""},
+			{"file/x", 0o755, ""},
 		} {
 			fd, err := m.OpenBeneath(root, tc.sub, tc.mk)
 			if tc.is == "" {

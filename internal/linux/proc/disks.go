@@ -12,8 +12,9 @@ import (
 // sector is what /proc/diskstats counts in, whatever the disk's own sectors are, in bytes.
 const sector = 512
 
-// Disks are the machine's whole disks with what was read and written since it came up; disks in memory and loop devices
-// are left out, as what goes through them counts elsewhere or never meets a disk. Empty when the kernel does not tell.
+// Disks are the machine's whole disks with what was read and written since it came up; disks in
+// memory and loop devices are left out, as what goes through them counts elsewhere or never meets a
+// disk. Empty when the kernel does not tell.
 func Disks(root string) []usage.Device {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/diskstats"))
 	if err != nil {
@@ -22,7 +23,8 @@ func Disks(root string) []usage.Device {
 	var out []usage.Device
 	for line := range strings.Lines(string(raw)) {
 		f := strings.Fields(line)
-		if len(f) < 10 || strings.HasPrefix(f[2], "loop") || strings.HasPrefix(f[2], "ram") || strings.HasPrefix(f[2], "zram") {
+		if len(f) < 10 || strings.HasPrefix(f[2], "loop") || strings.HasPrefix(f[2], "ram") || strings.HasPrefix(f[2],
+			"zram") {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(root, "sys/block", f[2])); err != nil {
@@ -30,7 +32,8 @@ func Disks(root string) []usage.Device {
 		}
 		d := usage.Device{Name: "/dev/" + f[2]}
 		bad := false
-		for i, to := range map[int]*uint64{0: &d.Major, 1: &d.Minor, 3: &d.Reads, 5: &d.ReadBytes, 7: &d.Writes, 9: &d.WriteBytes} {
+		for i, to := range map[int]*uint64{0: &d.Major, 1: &d.Minor, 3: &d.Reads, 5: &d.ReadBytes, 7: &d.Writes,
+			9: &d.WriteBytes} {
 			n, err := strconv.ParseUint(f[i], 10, 64)
 			*to, bad = n, bad || err != nil
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// NetworkInterfaces reads what the network interfaces that process pid sees have carried, the loopback left out. pid 0 is the caller.
+// NetworkInterfaces reads what the network interfaces that process pid sees have carried, the
+// loopback left out. pid 0 is the caller.
 func NetworkInterfaces(root string, pid int) ([]usage.NetworkInterface, error) {
 	name := "self"
 	if pid > 0 {
@@ -34,7 +35,8 @@ func NetworkInterfaces(root string, pid int) ([]usage.NetworkInterface, error) {
 		}
 		n := func(i int) uint64 { v, _ := strconv.ParseUint(f[i], 10, 64); return v }
 		out = append(out, usage.NetworkInterface{
-			Name: name, RxBytes: n(0), RxPackets: n(1), RxErrors: n(2), RxDropped: n(3), TxBytes: n(8), TxPackets: n(9), TxErrors: n(10), TxDropped: n(11),
+			Name: name, RxBytes: n(0), RxPackets: n(1), RxErrors: n(2), RxDropped: n(3), TxBytes: n(8), TxPackets: n(9),
+			TxErrors: n(10), TxDropped: n(11),
 		})
 	}
 	return out, nil
@@ -50,7 +52,8 @@ func DefaultInterface(root string) string {
 	return ""
 }
 
-// Space adds up what dir and everything below it on the same file system takes; what goes away meanwhile is left out. A directory that is not there takes nothing.
+// Space adds up what dir and everything below it on the same file system takes; what goes away
+// meanwhile is left out. A directory that is not there takes nothing.
 func Space(dir string) (usage.Space, error) {
 	var s usage.Space
 	var root unix.Stat_t

@@ -23,7 +23,8 @@ func put(t *testing.T, path, text string) {
 
 func TestCards(t *testing.T) {
 	root := t.TempDir()
-	put(t, filepath.Join(root, "proc/77/net/dev"), `Inter-|   Receive                                                |  Transmit
+	put(t, filepath.Join(root, "proc/77/net/dev"),
+		`Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
   eth0:    1000      10    1    2    0     0          0         0     2000      20    3    4    0     0       0          0
@@ -32,11 +33,13 @@ func TestCards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []usage.NetworkInterface{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2, TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
+	want := []usage.NetworkInterface{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2,
+		TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	put(t, filepath.Join(root, "proc/self/net/route"), "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
+	put(t, filepath.Join(root, "proc/self/net/route"),
+		"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
 	if got := proc.DefaultInterface(root); got != "ens3" {
 		t.Errorf("default card %q", got)
 	}

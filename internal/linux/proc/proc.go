@@ -26,8 +26,8 @@ type Machine struct {
 	OSImage       string
 }
 
-// Read reads the machine below root, "/" but in tests. What a container or a small image does not have (machine-id, DMI) stays empty;
-// memory and processors are needed.
+// Read reads the machine below root, "/" but in tests. What a container or a small image does not
+// have (machine-id, DMI) stays empty; memory and processors are needed.
 func Read(root string) (Machine, error) {
 	mem, err := meminfo(root)
 	if err != nil {
@@ -44,7 +44,8 @@ func Read(root string) (Machine, error) {
 		MachineID:     first(root, "etc/machine-id", "var/lib/dbus/machine-id"),
 		OSImage:       prettyName(root),
 	}
-	// The machine's own id, or what stands for it on machines without DMI; as upstream (and cAdvisor) does.
+	// The machine's own id, or what stands for it on machines without DMI; as upstream (and
+	// cAdvisor) does.
 	if m.SystemUUID = first(root, "sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid"); m.SystemUUID == "" {
 		m.SystemUUID = m.MachineID
 	}
@@ -92,7 +93,8 @@ func meminfo(root string) (map[string]uint64, error) {
 	return out, nil
 }
 
-// processors counts the online ones: /sys/devices/system/cpu/online, or the processor entries of /proc/cpuinfo.
+// processors counts the online ones: /sys/devices/system/cpu/online, or the processor entries of
+// /proc/cpuinfo.
 func processors(root string) (int64, error) {
 	if s := first(root, "sys/devices/system/cpu/online"); s != "" {
 		return countList(s)
@@ -104,7 +106,8 @@ func processors(root string) (int64, error) {
 		}
 	}
 	if n == 0 {
-		return 0, errors.New("processors of this machine: neither /sys/devices/system/cpu/online nor /proc/cpuinfo tells")
+		return 0, errors.New("processors of this machine: neither /sys/devices/system/cpu/online nor /proc/cpuinfo " +
+			"tells")
 	}
 	return n, nil
 }
@@ -181,5 +184,6 @@ func StatFS(path string) (Disk, error) {
 		return Disk{}, fmt.Errorf("file system of %s: %w", path, err)
 	}
 	b := uint64(s.Bsize)
-	return Disk{CapacityBytes: s.Blocks * b, AvailableBytes: s.Bavail * b, UsedBytes: (s.Blocks - s.Bfree) * b, Inodes: s.Files, InodesFree: s.Ffree}, nil
+	return Disk{CapacityBytes: s.Blocks * b, AvailableBytes: s.Bavail * b, UsedBytes: (s.Blocks - s.Bfree) * b,
+		Inodes: s.Files, InodesFree: s.Ffree}, nil
 }

@@ -26,9 +26,11 @@ func tree(t *testing.T, files map[string]string) string {
 
 func TestRead(t *testing.T) {
 	root := tree(t, map[string]string{
-		"proc/meminfo":                   "MemTotal:       16384 kB\nMemFree:  100 kB\nSwapTotal: 8 kB\nHugePages_Total:       3\n",
+		"proc/meminfo": "MemTotal:       16384 kB\nMemFree:  100 kB\nSwapTotal: 8 " +
+			"kB\nHugePages_Total:       3\n",
 		"sys/devices/system/cpu/online":  "0-3,6\n",
-		"proc/sys/kernel/random/boot_id": "b00t\n", "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n", "etc/machine-id": "machine\n",
+		"proc/sys/kernel/random/boot_id": "b00t\n", "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
+		"etc/machine-id": "machine\n",
 		"etc/os-release": "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
 		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "4\n",
 		"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
@@ -38,7 +40,8 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := proc.Machine{
-		CPUs: 5, MemoryBytes: 16 << 20, SwapBytes: 8 << 10, HugePages: map[string]int64{"2Mi": 8 << 20, "1Gi": 0}, MachineID: "machine", SystemUUID: "machine",
+		CPUs: 5, MemoryBytes: 16 << 20, SwapBytes: 8 << 10, HugePages: map[string]int64{"2Mi": 8 << 20, "1Gi": 0},
+		MachineID: "machine", SystemUUID: "machine",
 		BootID: "b00t", KernelVersion: "6.1.0-13-amd64", OSImage: "Debian GNU/Linux 12 (bookworm)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -55,13 +58,15 @@ func TestReadNeedsMemory(t *testing.T) {
 func TestSample(t *testing.T) {
 	root := tree(t, map[string]string{
 		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 600 kB\nAnonPages: 50 kB\n",
-		"proc/stat":    "cpu  100 10 50 900 30 5 5 0 7 0\ncpu0 1\n", "proc/loadavg": "0.20 0.18 0.12 1/80 11206\n", "proc/sys/kernel/pid_max": "4194304\n",
+		"proc/stat":    "cpu  100 10 50 900 30 5 5 0 7 0\ncpu0 1\n", "proc/loadavg": "0.20 0.18 0.12 1/80 11206\n",
+		"proc/sys/kernel/pid_max": "4194304\n",
 	})
 	u, err := proc.Sample(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 400<<10 || u.MemoryUsed != 700<<10 || u.MemoryRSS != 50<<10 || u.Processes != 80 || u.MaxProcesses != 4194304 {
+	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 400<<10 || u.MemoryUsed != 700<<10 ||
+		u.MemoryRSS != 50<<10 || u.Processes != 80 || u.MaxProcesses != 4194304 {
 		t.Errorf("%+v", u)
 	}
 }

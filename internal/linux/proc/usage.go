@@ -35,7 +35,8 @@ func Sample(root string) (Usage, error) {
 	}
 	u := Usage{
 		At: time.Now(), MemoryUsed: mem["MemTotal"] - mem["MemFree"], MemoryAvailable: mem["MemAvailable"],
-		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"], SwapUsed: mem["SwapTotal"] - mem["SwapFree"], SwapTotal: mem["SwapTotal"],
+		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"],
+		SwapUsed: mem["SwapTotal"] - mem["SwapFree"], SwapTotal: mem["SwapTotal"],
 	}
 	if u.CPUNanoseconds, err = cpuTime(root); err != nil {
 		return Usage{}, err

@@ -14,15 +14,18 @@ func property(name string, value any) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }
 
-// creationProperties is what a slice has from the beginning: accounting for all that is measured, and nothing that ends it at shutdown before its Pods.
+// creationProperties is what a slice has from the beginning: accounting for all that is measured,
+// and nothing that ends it at shutdown before its Pods.
 func creationProperties(name string, unified bool) []systemd.Property {
 	io := "BlockIOAccounting"
 	if unified {
 		io = "IOAccounting"
 	}
 	return []systemd.Property{
-		property("Description", "Pods of Gantry in "+name), property("Wants", []string{parentOf(name)}), property("DefaultDependencies", false),
-		property("CPUAccounting", true), property("MemoryAccounting", true), property("TasksAccounting", true), property(io, true),
+		property("Description", "Pods of Gantry in "+name), property("Wants", []string{parentOf(name)}),
+		property("DefaultDependencies", false),
+		property("CPUAccounting", true), property("MemoryAccounting", true), property("TasksAccounting", true),
+		property(io, true),
 	}
 }
 
@@ -57,7 +60,8 @@ func (m *Manager) properties(v cgroup.Values) []systemd.Property {
 	if v.Pids != nil {
 		add("TasksMax", orInfinity(*v.Pids))
 	}
-	for _, x := range []struct{ file, name string }{{"memory.min", "MemoryMin"}, {"memory.low", "MemoryLow"}, {"memory.high", "MemoryHigh"}, {"memory.swap.max", "MemorySwapMax"}} {
+	for _, x := range []struct{ file, name string }{{"memory.min", "MemoryMin"}, {"memory.low", "MemoryLow"},
+		{"memory.high", "MemoryHigh"}, {"memory.swap.max", "MemorySwapMax"}} {
 		if n, ok := parseNumber(v.Unified[x.file]); ok {
 			add(x.name, n)
 		}
@@ -65,7 +69,8 @@ func (m *Manager) properties(v cgroup.Values) []systemd.Property {
 	return out
 }
 
-// perSecond is a quota as systemd counts it, in µs of cpu time per second and whole steps of 10 ms as systemd rounds; infinity is no limit.
+// perSecond is a quota as systemd counts it, in µs of cpu time per second and whole steps of 10 ms
+// as systemd rounds; infinity is no limit.
 func perSecond(quota int64, period uint64) uint64 {
 	if quota <= 0 || period == 0 {
 		return math.MaxUint64

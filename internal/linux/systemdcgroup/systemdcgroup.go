@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 )
 
-// jobTimeout is how long a job of systemd's may take; making a slice takes milliseconds, stopping one as long as its processes.
+// jobTimeout is how long a job of systemd's may take; making a slice takes milliseconds, stopping
+// one as long as its processes.
 const jobTimeout = 30 * time.Second
 
 // Options say how to reach systemd.
@@ -28,7 +29,8 @@ type Options struct {
 	Unified bool   // cgroup v2, whose properties have other names
 }
 
-// Manager asks systemd for slices. Its methods may be called from many goroutines; a connection that broke is made anew.
+// Manager asks systemd for slices. Its methods may be called from many goroutines; a connection
+// that broke is made anew.
 type Manager struct {
 	opts Options
 	mu   sync.Mutex
@@ -62,7 +64,8 @@ func (m *Manager) connection() (*systemd.Conn, error) {
 	}
 	var err error
 	if m.opts.Address == "" {
-		m.conn, err = systemd.NewWithContext(context.Background()) // the context would end the connection, not only the dialling
+		// the context would end the connection, not only the dialling
+		m.conn, err = systemd.NewWithContext(context.Background())
 	} else {
 		m.conn, err = systemd.NewConnection(m.dial)
 	}
@@ -73,7 +76,8 @@ func (m *Manager) connection() (*systemd.Conn, error) {
 	return m.conn, nil
 }
 
-// withConnection asks over the connection, and a second time over a new one when the first was found to be cut: what is asked is a state, which may be asked for twice.
+// withConnection asks over the connection, and a second time over a new one when the first was
+// found to be cut: what is asked is a state, which may be asked for twice.
 func (m *Manager) withConnection(call func(*systemd.Conn) error) error {
 	conn, err := m.connection()
 	if err != nil {
@@ -105,7 +109,8 @@ func (m *Manager) dial() (*dbus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err == nil && !strings.HasSuffix(m.opts.Address, "/systemd/private") {
+	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err == nil && !strings.HasSuffix(
+		m.opts.Address, "/systemd/private") {
 		err = conn.Hello() // systemd's own socket has no bus that says hello
 	}
 	if err != nil {
@@ -115,7 +120,8 @@ func (m *Manager) dial() (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// Ensure makes the slice that the path ends with, or gives the one that is there the values. Its parents come with it.
+// Ensure makes the slice that the path ends with, or gives the one that is there the values. Its
+// parents come with it.
 func (m *Manager) Ensure(p string, v cgroup.Values) error {
 	name, err := unitName(p)
 	if err != nil {
@@ -129,7 +135,8 @@ func (m *Manager) ensure(conn *systemd.Conn, name string, v cgroup.Values) error
 	defer cancel()
 	values := m.properties(v)
 	done := make(chan string, 1)
-	_, err := conn.StartTransientUnitContext(ctx, name, "replace", append(creationProperties(name, m.opts.Unified), values...), done)
+	_, err := conn.StartTransientUnitContext(ctx, name, "replace", append(creationProperties(name, m.opts.Unified),
+		values...), done)
 	if isDBusError(err, "org.freedesktop.systemd1.UnitExists") {
 		if len(values) == 0 {
 			return nil
@@ -200,7 +207,8 @@ func unitName(p string) (string, error) {
 	return name, nil
 }
 
-// parentOf is the slice that systemd puts a slice below: its name up to the last dash. systemd.slice(5)
+// parentOf is the slice that systemd puts a slice below: its name up to the last dash.
+// systemd.slice(5)
 func parentOf(name string) string {
 	stem := strings.TrimSuffix(name, ".slice")
 	if i := strings.LastIndexByte(stem, '-'); i > 0 {

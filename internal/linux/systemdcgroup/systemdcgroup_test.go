@@ -72,7 +72,8 @@ func (m *fakeSystemd) answer(member string, args []any) ([]any, error) {
 	}
 	m.jobs++
 	job := dbus.ObjectPath(fmt.Sprintf("/org/freedesktop/systemd1/job/%d", m.jobs))
-	return []any{job}, m.bus.Emit("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "JobRemoved", uint32(m.jobs), job, name, m.result)
+	return []any{job}, m.bus.Emit("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager",
+		"JobRemoved", uint32(m.jobs), job, name, m.result)
 }
 
 func (m *fakeSystemd) unit(name string) map[string]any {
@@ -96,18 +97,23 @@ func TestSystemdOwnsSlices(t *testing.T) {
 		unified bool
 		want    map[string]any
 	}{
-		{true, map[string]any{"CPUWeight": uint64(59), "CPUQuotaPeriodUSec": uint64(100000), "CPUQuotaPerSecUSec": uint64(510000), "MemoryMax": uint64(1 << 20), "TasksMax": uint64(math.MaxUint64), "IOAccounting": true, "MemoryHigh": uint64(900)}},
-		{false, map[string]any{"CPUShares": uint64(512), "CPUQuotaPerSecUSec": uint64(510000), "MemoryLimit": uint64(1 << 20), "TasksMax": uint64(math.MaxUint64), "BlockIOAccounting": true}},
+		{true, map[string]any{"CPUWeight": uint64(59), "CPUQuotaPeriodUSec": uint64(100000),
+			"CPUQuotaPerSecUSec": uint64(510000), "MemoryMax": uint64(1 << 20), "TasksMax": uint64(math.MaxUint64),
+			"IOAccounting": true, "MemoryHigh": uint64(900)}},
+		{false, map[string]any{"CPUShares": uint64(512), "CPUQuotaPerSecUSec": uint64(510000),
+			"MemoryLimit": uint64(1 << 20), "TasksMax": uint64(math.MaxUint64), "BlockIOAccounting": true}},
 	} {
 		s, err := systemdcgroup.Dial(systemdcgroup.Options{Address: address, Unified: x.unified})
 		if err != nil {
 			t.Fatal(err)
 		}
 		maps.Copy(x.want, map[string]any{
-			"Description": "Pods of Gantry in " + name, "Wants": []string{"kubepods-burstable.slice"}, "DefaultDependencies": false,
-			"CPUAccounting": true, "MemoryAccounting": true, "TasksAccounting": true,
+			"Description": "Pods of Gantry in " + name, "Wants": []string{"kubepods-burstable.slice"},
+			"DefaultDependencies": false,
+			"CPUAccounting":       true, "MemoryAccounting": true, "TasksAccounting": true,
 		})
-		v := cgroup.Values{Shares: ptr[uint64](512), Quota: ptr[int64](50500), Period: ptr[uint64](100000), Memory: ptr[int64](1 << 20), Pids: ptr[int64](-1)}
+		v := cgroup.Values{Shares: ptr[uint64](512), Quota: ptr[int64](50500), Period: ptr[uint64](100000),
+			Memory: ptr[int64](1 << 20), Pids: ptr[int64](-1)}
 		if x.unified {
 			v.Unified = map[string]string{"memory.high": "900"}
 		}
@@ -117,7 +123,8 @@ func TestSystemdOwnsSlices(t *testing.T) {
 		if d := cmp.Diff(x.want, m.unit(name)); d != "" {
 			t.Error(d)
 		}
-		if err := s.Ensure(pod, cgroup.Values{Memory: ptr[int64](-1)}); err != nil { // one that is there gets new values
+		// one that is there gets new values
+		if err := s.Ensure(pod, cgroup.Values{Memory: ptr[int64](-1)}); err != nil {
 			t.Fatal(err)
 		}
 		got := m.unit(name)
@@ -156,7 +163,8 @@ func TestConnectionLost(t *testing.T) {
 }
 
 func TestSystemdRefuses(t *testing.T) {
-	if _, err := systemdcgroup.Dial(systemdcgroup.Options{Address: "unix:path=" + filepath.Join(t.TempDir(), "bus")}); err == nil || !strings.Contains(err.Error(), "systemd does not answer") {
+	if _, err := systemdcgroup.Dial(systemdcgroup.Options{Address: "unix:path=" + filepath.Join(t.TempDir(),
+		"bus")}); err == nil || !strings.Contains(err.Error(), "systemd does not answer") {
 		t.Error(err)
 	}
 	m, address := start(t)
@@ -193,7 +201,9 @@ func TestRealSystemd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := cgroup.Values{Shares: ptr[uint64](512), Quota: ptr[int64](50500), Period: ptr[uint64](100000), Memory: ptr[int64](1 << 20), Pids: ptr[int64](-1), Unified: map[string]string{"memory.high": "900000", "memory.min": "0"}}
+		v := cgroup.Values{Shares: ptr[uint64](512), Quota: ptr[int64](50500), Period: ptr[uint64](100000),
+			Memory: ptr[int64](1 << 20), Pids: ptr[int64](-1), Unified: map[string]string{"memory.high": "900000",
+				"memory.min": "0"}}
 		for range 2 {
 			if err := s.Ensure(pod, v); err != nil {
 				t.Error(unified, err)

@@ -30,7 +30,10 @@ func Add(args *skel.CmdArgs) error {
 		return err
 	}
 	var l ipam.Lease
-	if err := c.store().Update(func(b *ipam.Allocations) (err error) { l, err = b.Allocate(want, c.Ranges); return err }); err != nil {
+	if err := c.store().Update(func(b *ipam.Allocations) (err error) {
+		l, err = b.Allocate(want, c.Ranges)
+		return err
+	}); err != nil {
 		return withRemedy(c, err)
 	}
 	result, err := setUpInterface(c, l)
@@ -40,16 +43,19 @@ func Add(args *skel.CmdArgs) error {
 	return types.PrintResult(result, c.CNIVersion)
 }
 
-// withRemedy says what helps where a range is used up: this Pod waits, the others and the node go on.
+// withRemedy says what helps where a range is used up: this Pod waits, the others and the node go
+// on.
 func withRemedy(c *pluginConfig, err error) error {
 	var full ipam.RangeFullError
 	switch {
 	case !errors.As(err, &full):
 		return err
 	case len(c.Cluster) > 0:
-		return fmt.Errorf("%w; a Pod of this node that ends frees one, and other nodes have their own part of the cluster's range (its size is --node-cidr-mask-size)", err)
+		return fmt.Errorf("%w; a Pod of this node that ends frees one, and other nodes have their own part of the "+
+			"cluster's range (its size is --node-cidr-mask-size)", err)
 	}
-	return fmt.Errorf("%w; a Pod that ends frees one, and a restart with a --pod-cidr that contains %s, as %s, adds more while running Pods keep theirs",
+	return fmt.Errorf("%w; a Pod that ends frees one, and a restart with a --pod-cidr that contains %s, as %s, adds "+
+		"more while running Pods keep theirs",
 		err, full.Range, netip.PrefixFrom(full.Range.Addr(), full.Range.Bits()-min(4, full.Range.Bits())).Masked())
 }
 
@@ -67,7 +73,8 @@ func setUpInterface(c *pluginConfig, l ipam.Lease) (*current.Result, error) {
 	mac := network.MAC(l.IPs[0])
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.MasterIndex = l.Link, c.MTU, bridge.Attrs().Index
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: l.Interface, PeerNamespace: netlink.NsFd(sandbox), PeerHardwareAddr: mac, PeerMTU: uint32(c.MTU)}
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: l.Interface, PeerNamespace: netlink.NsFd(sandbox),
+		PeerHardwareAddr: mac, PeerMTU: uint32(c.MTU)}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return nil, fmt.Errorf("make interface %s: %w", l.Link, err)
 	}
@@ -111,8 +118,9 @@ func configureSandbox(sandbox netns.NsHandle, ranges []netip.Prefix, l ipam.Leas
 	if err != nil {
 		return fmt.Errorf("interface %s in %s: %w", l.Interface, l.Netns, err)
 	}
-	// A Pod knows only its gateway: what goes to others of its bridge passes the host's rules, with or without the bridge's own hooks (br_netfilter).
-	// Else answers to a translated connection would come straight, from an address that was not asked.
+	// A Pod knows only its gateway: what goes to others of its bridge passes the host's rules, with
+	// or without the bridge's own hooks (br_netfilter). Else answers to a translated connection
+	// would come straight, from an address that was not asked.
 	for _, ip := range l.IPs {
 		if err := h.AddrAdd(link, network.Address(ip, ip.BitLen())); err != nil {
 			return fmt.Errorf("address %s of %s: %w", ip, l.Interface, err)
@@ -123,7 +131,8 @@ func configureSandbox(sandbox netns.NsHandle, ranges []netip.Prefix, l ipam.Leas
 	}
 	for _, r := range ranges {
 		gw := ipam.Gateway(r)
-		near := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: network.Address(gw, gw.BitLen()).IPNet, Scope: netlink.SCOPE_LINK}
+		near := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: network.Address(gw, gw.BitLen()).IPNet,
+			Scope: netlink.SCOPE_LINK}
 		if err := h.RouteAdd(near); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("route to the gateway %s: %w", gw, err)
 		}

@@ -58,7 +58,8 @@ func TestDelGivesEverythingBack(t *testing.T) {
 			pods = append(pods, w.joinedPod())
 		}
 		full := w.pod()
-		if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range 10.199.0.0/29 are in use; a Pod that ends frees one") {
+		if err := full.add(); err == nil || !strings.Contains(err.Error(),
+			"all 5 addresses of the Pod range 10.199.0.0/29 are in use; a Pod that ends frees one") {
 			t.Fatalf("sixth Pod: %v", err)
 		}
 		if _, err := full.cni("STATUS", nil); err != nil { // only the Pod waits, the node does not
@@ -199,7 +200,8 @@ func TestPodsStayOffTheHostsLoopback(t *testing.T) {
 		eth, err := netlink.LinkByName("eth0")
 		must(t, err)
 		_, dst, _ := net.ParseCIDR("127.0.0.1/32")
-		return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: dst, Gw: net.ParseIP("10.199.0.1"), Src: net.ParseIP(p.ip.String())})
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: dst, Gw: net.ParseIP("10.199.0.1"),
+			Src: net.ParseIP(p.ip.String())})
 	})
 	if seen, err := w.ask(p.ns, "tcp", "127.0.0.1:7000"); err == nil {
 		t.Errorf("a Pod (seen as %s) reached what listens on the host's loopback", seen)
@@ -212,12 +214,15 @@ func TestLeftoversAreFound(t *testing.T) {
 	stays, lost := w.joinedPod(), w.joinedPod(tcp(8080, 80))
 
 	// CNI's GC names the sandboxes that live.
-	if _, err := stays.cni("GC", map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": stays.id, "ifname": "eth0"}}}); err != nil {
+	if _, err := stays.cni("GC",
+		map[string]any{"cni.dev/valid-attachments": []map[string]string{
+			{"containerID": stays.id, "ifname": "eth0"}}}); err != nil {
 		t.Fatal(err)
 	}
 	again := w.joinedPod(tcp(8080, 80)) // so the port is free
 
-	// A sandbox whose namespace is not to be seen may run all the same, as the runtime sees it: a start takes nothing, the audit asks.
+	// A sandbox whose namespace is not to be seen may run all the same, as the runtime sees it: a
+	// start takes nothing, the audit asks.
 	must(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
 	if st := w.ensure(); !st.Own || len(w.book().Leases) != 2 {
 		t.Errorf("Ensure: %+v, leases %v", st, w.book().Leases)
@@ -247,7 +252,9 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	p := w.joinedPod()
 	w.cfg.PodCIDR, w.cfg.Bridge = "10.200.0.0/24", "gtest9"
 	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err })
-	if err == nil || !strings.Contains(err.Error(), "Pod default/sandbox1 runs on bridge gtest0 with range [10.199.0.0/24]: keep --bridge, and --pod-cidr as it was or with a range that contains it") {
+	if err == nil || !strings.Contains(err.Error(),
+		"Pod default/sandbox1 runs on bridge gtest0 with range [10.199.0.0/24]: keep --bridge, and --pod-cidr as it "+
+			"was or with a range that contains it") {
 		t.Fatalf("while a Pod runs: %v", err)
 	}
 	if _, err := p.cni("DEL", nil); err != nil {
@@ -265,8 +272,9 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	})
 }
 
-// A range of a living node is widened by a start with one that contains it: Pods that run keep their addresses and their way out, and new ones
-// find room, whether or not the gateway is another then.
+// A range of a living node is widened by a start with one that contains it: Pods that run keep
+// their addresses and their way out, and new ones find room, whether or not the gateway is another
+// then.
 //
 // row: NET-03
 func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
@@ -274,7 +282,8 @@ func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
 	for name, c := range map[string]struct{ small, wide, gateway, six string }{
 		"the same gateway": {"10.199.0.0/29", "10.199.0.0/24", "10.199.0.1", ""},
 		"another gateway":  {"10.199.0.8/29", "10.199.0.0/24", "10.199.0.1", ""},
-		"two families":     {"10.199.0.0/29,fd00:199::/125", "10.199.0.0/24,fd00:199::/64", "10.199.0.1", "fd00:199::1"},
+		"two families": {"10.199.0.0/29,fd00:199::/125", "10.199.0.0/24,fd00:199::/64", "10.199.0.1",
+			"fd00:199::1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,7 +293,8 @@ func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
 				pods = append(pods, w.joinedPod())
 			}
 			full := w.pod()
-			if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range "+strings.Split(c.small, ",")[0]+" are in use") {
+			if err := full.add(); err == nil || !strings.Contains(err.Error(),
+				"all 5 addresses of the Pod range "+strings.Split(c.small, ",")[0]+" are in use") {
 				t.Fatalf("the sixth Pod: %v", err)
 			}
 			w.cfg.PodCIDR = c.wide
@@ -315,11 +325,13 @@ func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
 			w.reaches(full.ns, "tcp", neighbourIP+":82", hostIP)
 			w.reaches(w.host, "tcp", pods[0].ip.String()+":80", c.gateway)
 			if c.six != "" {
-				w.reaches(full.ns, "tcp", "["+pods[0].res.IPs[1].Address.IP.String()+"]:80", full.res.IPs[1].Address.IP.String())
+				w.reaches(full.ns, "tcp", "["+pods[0].res.IPs[1].Address.IP.String()+"]:80",
+					full.res.IPs[1].Address.IP.String())
 			}
 			// Back to less is not possible while Pods run.
 			w.cfg.PodCIDR = c.small
-			if err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err }); err == nil {
+			if err := w.host.Do(
+				func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err }); err == nil {
 				t.Error("the range was narrowed under Pods that run")
 			}
 		})
@@ -333,7 +345,9 @@ func TestAFirewallThatDropsForwardedPacketsIsNamed(t *testing.T) {
 		t.Errorf("without a firewall: %s", st.Warning)
 	}
 	w.in(w.host, func() error {
-		return exec.Command("nft", "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }").Run()
+		return exec.Command("nft",
+			"add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }").
+			Run()
 	})
 	want := "the host's firewall (nft table ip filter, chain FORWARD) drops forwarded packets by default"
 	if st := w.ensure(); !strings.HasPrefix(st.Warning, want) {
@@ -385,13 +399,15 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	// A second instance with the same range is told so.
 	must(t, os.Remove(conf))
 	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), cfg); return err })
-	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface gtest0; choose another with --pod-cidr" {
+	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface "+
+		"gtest0; choose another with --pod-cidr" {
 		t.Errorf("overlap: %v", err)
 	}
 }
 
-// Another CNI plugin takes Gantry's place: bridge, addresses, rules and configuration go, also where the directory is another by now, and the
-// sandboxes that were on it are told until each has ended. Then Gantry's network can be made again.
+// Another CNI plugin takes Gantry's place: bridge, addresses, rules and configuration go, also
+// where the directory is another by now, and the sandboxes that were on it are told until each has
+// ended. Then Gantry's network can be made again.
 //
 // row: NET-02
 func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
@@ -438,7 +454,8 @@ func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
 	w.reaches(next.ns, "tcp", "10.199.0.1:81", next.ip.String())
 }
 
-// A host that forwards IPv6 hears no routers any more, unless told to: its default route, where a router gave it, must not run out.
+// A host that forwards IPv6 hears no routers any more, unless told to: its default route, where a
+// router gave it, must not run out.
 func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
@@ -448,7 +465,10 @@ func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 		return strings.TrimSpace(string(raw))
 	}
 	w.in(w.host, func() error {
-		out, err := exec.Command("sh", "-ec", "sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; ip link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link set quiet up").CombinedOutput()
+		out, err := exec.Command("sh", "-ec",
+			"sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; ip "+
+				"link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link set "+
+				"quiet up").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

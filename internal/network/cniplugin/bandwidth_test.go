@@ -10,7 +10,8 @@ func TestBandwidth(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	p := w.pod()
-	limits := map[string]any{"ingressRate": 8_000_000, "ingressBurst": 4294967295, "egressRate": 16_000_000, "egressBurst": 1_600_000}
+	limits := map[string]any{"ingressRate": 8_000_000, "ingressBurst": 4294967295, "egressRate": 16_000_000,
+		"egressBurst": 1_600_000}
 	if _, err := p.cni("ADD", map[string]any{"runtimeConfig": map[string]any{"bandwidth": limits}}); err != nil {
 		t.Fatal(err)
 	}

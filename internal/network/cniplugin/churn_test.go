@@ -21,8 +21,9 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Some of hundreds of additions and removals are killed on the way, and some sandboxes go without a DEL. No address is given twice, and after one audit
-// that knows who runs nothing is held but by who runs.
+// Some of hundreds of additions and removals are killed on the way, and some sandboxes go without a
+// DEL. No address is given twice, and after one audit that knows who runs nothing is held but by
+// who runs.
 //
 // row: NET-07
 func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
@@ -83,7 +84,8 @@ type churnTest struct {
 	added, killed, leftover int
 }
 
-// one adds a Pod and removes it again, or is killed at some instant of either. What was killed is removed as a runtime does it, or left to the audit.
+// one adds a Pod and removes it again, or is killed at some instant of either. What was killed is
+// removed as a runtime does it, or left to the audit.
 func (c *churnTest) one(p *pod, dice *rand.Rand) {
 	c.mu.Lock()
 	for ip, id := range c.held {
@@ -171,7 +173,8 @@ func (w *fixture) table() string {
 	return string(out)
 }
 
-// While the node runs: what a namespace held that is gone, and that the runtime does not know, comes back with the second audit, a link that no lease names goes, others' links stay, and a
+// While the node runs: what a namespace held that is gone, and that the runtime does not know,
+// comes back with the second audit, a link that no lease names goes, others' links stay, and a
 // table that somebody flushed is made again, with the ports of who runs.
 func TestAuditWhileRunning(t *testing.T) {
 	t.Parallel()
@@ -220,14 +223,16 @@ func TestAuditWhileRunning(t *testing.T) {
 	}
 }
 
-// An audit that finds all in order runs no program while it holds the address book's lock: each ADD and DEL waits for that.
+// An audit that finds all in order runs no program while it holds the address book's lock: each ADD
+// and DEL waits for that.
 func TestAnAuditLooksBeforeItLocks(t *testing.T) { // not parallel: PATH
 	w := newFixture(t, "10.199.0.0/29")
 	w.joinedPod()
 	program, err := exec.LookPath("nft")
 	must(t, err)
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\necho x >>%[1]s/asked\nflock -n %[2]s/net/lock true || echo x >>%[1]s/locked\nexec %[3]s \"$@\"\n", dir, w.cfg.StateDir, program)
+	script := fmt.Sprintf("#!/bin/sh\necho x >>%[1]s/asked\nflock -n %[2]s/net/lock true || echo x "+
+		">>%[1]s/locked\nexec %[3]s \"$@\"\n", dir, w.cfg.StateDir, program)
 	must(t, os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return map[string]bool{}, nil })

@@ -38,7 +38,8 @@ func parseConfig(raw []byte) (*pluginConfig, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	if c.Bridge == "" || len(c.Ranges) == 0 || c.Leases == "" || c.ID == "" {
-		return nil, fmt.Errorf("configuration: id, bridge, ranges and leases must be set; Gantry writes them at its start")
+		return nil, fmt.Errorf("configuration: id, bridge, ranges and leases must be set; Gantry writes them at its " +
+			"start")
 	}
 	return c, nil
 }
@@ -47,7 +48,8 @@ func (c *pluginConfig) store() ipam.Store { return ipam.Store{Dir: c.Leases} }
 
 // request is the lease an ADD asks for, without addresses.
 func (c *pluginConfig) request(args *skel.CmdArgs) (ipam.Lease, error) {
-	l := ipam.Lease{Container: args.ContainerID, Interface: args.IfName, Netns: args.Netns, Link: linkName(args), Pod: podName(args.Args), UID: podArg(args.Args, "K8S_POD_UID")}
+	l := ipam.Lease{Container: args.ContainerID, Interface: args.IfName, Netns: args.Netns, Link: linkName(args),
+		Pod: podName(args.Args), UID: podArg(args.Args, "K8S_POD_UID")}
 	for _, m := range c.RuntimeConfig.PortMappings {
 		if m.HostPort == 0 {
 			continue
@@ -76,7 +78,8 @@ func (c *pluginConfig) request(args *skel.CmdArgs) (ipam.Lease, error) {
 	return l, nil
 }
 
-// linkName is the host's end of the pair: stable for an attachment, so that DEL finds it without a lease.
+// linkName is the host's end of the pair: stable for an attachment, so that DEL finds it without a
+// lease.
 func linkName(args *skel.CmdArgs) string {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	return "veth" + hex.EncodeToString(sum[:5])

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Del is CNI's DEL: it parts the sandbox from the network. It succeeds when there is nothing left to do.
+// Del is CNI's DEL: it parts the sandbox from the network. It succeeds when there is nothing left
+// to do.
 func Del(args *skel.CmdArgs) error {
 	c, allocations, err := open(args)
 	if err != nil {
@@ -108,8 +109,9 @@ func Check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// Status is CNI's STATUS: the network is there for Pods. A range that is used up is no reason to say no: the runtime would call the whole network,
-// and with it the node, not ready, when only the next Pod has to wait.
+// Status is CNI's STATUS: the network is there for Pods. A range that is used up is no reason to
+// say no: the runtime would call the whole network, and with it the node, not ready, when only the
+// next Pod has to wait.
 func Status(args *skel.CmdArgs) error {
 	c, err := parseConfig(args.StdinData)
 	if err != nil {

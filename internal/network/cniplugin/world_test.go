@@ -30,13 +30,15 @@ import (
 // The test binary is the plugin when CNI calls it.
 func TestMain(m *testing.M) {
 	if os.Getenv("CNI_COMMAND") != "" {
-		skel.PluginMainFuncs(skel.CNIFuncs{Add: cniplugin.Add, Del: cniplugin.Del, Check: cniplugin.Check, GC: cniplugin.GC, Status: cniplugin.Status}, version.All, "test")
+		skel.PluginMainFuncs(skel.CNIFuncs{Add: cniplugin.Add, Del: cniplugin.Del, Check: cniplugin.Check,
+			GC: cniplugin.GC, Status: cniplugin.Status}, version.All, "test")
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// fixture is a machine made of network namespaces: host, where Gantry's network lives, and a neighbour behind host's uplink.
+// fixture is a machine made of network namespaces: host, where Gantry's network lives, and a
+// neighbour behind host's uplink.
 type fixture struct {
 	t               *testing.T
 	host, neighbour ns.NetNS
@@ -56,14 +58,16 @@ func newFixture(t *testing.T, cidr string) *fixture {
 	}
 	dir := t.TempDir()
 	w := &fixture{t: t, host: newNS(t), neighbour: newNS(t), cfg: network.Config{
-		DataDir: dir, StateDir: filepath.Join(dir, "run"), Bridge: "gtest0", PodCIDR: cidr, BinDir: filepath.Join(dir, "bin"),
+		DataDir: dir, StateDir: filepath.Join(dir, "run"), Bridge: "gtest0", PodCIDR: cidr,
+		BinDir: filepath.Join(dir, "bin"),
 	}}
 	self, err := os.Executable()
 	must(t, err)
 	must(t, os.Mkdir(w.cfg.BinDir, 0o755))
 	must(t, os.Symlink(self, filepath.Join(w.cfg.BinDir, network.PluginType)))
 	w.in(w.host, func() error {
-		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}, PeerName: "uplink", PeerNamespace: netlink.NsFd(w.neighbour.Fd())}
+		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}, PeerName: "uplink",
+			PeerNamespace: netlink.NsFd(w.neighbour.Fd())}
 		if err := netlink.LinkAdd(veth); err != nil {
 			return err
 		}
@@ -183,7 +187,8 @@ func (p *pod) command(verb string, extra map[string]any) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(filepath.Join(p.w.cfg.BinDir, network.PluginType))
 	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "CNI_COMMAND="+verb, "CNI_CONTAINERID="+p.id, "CNI_NETNS="+p.ns.Path(), "CNI_IFNAME=eth0", "CNI_PATH="+p.w.cfg.BinDir,
+	cmd.Env = append(os.Environ(), "CNI_COMMAND="+verb, "CNI_CONTAINERID="+p.id, "CNI_NETNS="+p.ns.Path(),
+		"CNI_IFNAME=eth0", "CNI_PATH="+p.w.cfg.BinDir,
 		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME="+p.id)
 	return cmd, nil
 }
@@ -301,7 +306,8 @@ func newNS(t *testing.T) ns.NetNS {
 	n, err := ns.GetNS(file)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(err.Error(), "invalid argument") {
+		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(
+			err.Error(), "invalid argument") {
 			t.Error(err)
 		}
 	})

@@ -10,7 +10,8 @@ import (
 
 // Port is one host port that leads to a container's.
 type Port struct {
-	// HostIP restricts the port to one of the host's addresses; invalid or unspecified means all of them.
+	// HostIP restricts the port to one of the host's addresses; invalid or unspecified means all of
+	// them.
 	HostIP        netip.Addr `json:"hostIP,omitzero"`
 	HostPort      uint16     `json:"hostPort"`
 	ContainerPort uint16     `json:"containerPort"`
@@ -60,7 +61,8 @@ type Allocations struct {
 	Boot         string                      `json:"boot"`
 	LastReserved map[netip.Prefix]netip.Addr `json:"last,omitempty"` // handed out last, per range
 	Leases       []Lease                     `json:"leases"`
-	// Gateways are those of ranges that were widened since: the bridge keeps them, as Pods that run know no other way out.
+	// Gateways are those of ranges that were widened since: the bridge keeps them, as Pods that run
+	// know no other way out.
 	Gateways []netip.Addr `json:"gateways,omitempty"`
 }
 
@@ -84,11 +86,13 @@ func (b *Allocations) Find(container, iface string) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Allocate enters a lease with one address of every range, and refuses when a range is used up or a host port is taken.
-// An address that was given back rests until all others of its range had their turn.
+// Allocate enters a lease with one address of every range, and refuses when a range is used up or a
+// host port is taken. An address that was given back rests until all others of its range had their
+// turn.
 func (b *Allocations) Allocate(l Lease, ranges []netip.Prefix) (Lease, error) {
 	if _, taken := b.Find(l.Container, l.Interface); taken {
-		return Lease{}, fmt.Errorf("sandbox %s has an interface %s already; it must be deleted first", l.Container, l.Interface)
+		return Lease{}, fmt.Errorf("sandbox %s has an interface %s already; it must be deleted first", l.Container,
+			l.Interface)
 	}
 	for _, other := range b.Leases {
 		for _, p := range l.Ports {
@@ -122,7 +126,8 @@ func (b *Allocations) Allocate(l Lease, ranges []netip.Prefix) (Lease, error) {
 
 // Release gives a lease back; dropping what is not leased is fine.
 func (b *Allocations) Release(container, iface string) {
-	b.Leases = slices.DeleteFunc(b.Leases, func(l Lease) bool { return l.Container == container && l.Interface == iface })
+	b.Leases = slices.DeleteFunc(b.Leases,
+		func(l Lease) bool { return l.Container == container && l.Interface == iface })
 }
 
 // Free is how many addresses the fullest of the ranges has left.
@@ -166,7 +171,8 @@ func (b *Allocations) nextFree(r netip.Prefix) (netip.Addr, error) {
 	if !r.Contains(ip) {
 		ip = Gateway(r)
 	}
-	// One more try than there are used addresses, and one for the step over the end, finds a free one if there is one.
+	// One more try than there are used addresses, and one for the step over the end, finds a free
+	// one if there is one.
 	for range len(used) + 2 {
 		if ip = ip.Next(); !isAllocatable(r, ip) {
 			ip = Gateway(r).Next()
@@ -178,7 +184,8 @@ func (b *Allocations) nextFree(r netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, RangeFullError{r, taken}
 }
 
-// isAllocatable tells whether a Pod may have the address: inside the range and not IPv4's broadcast address.
+// isAllocatable tells whether a Pod may have the address: inside the range and not IPv4's broadcast
+// address.
 func isAllocatable(r netip.Prefix, ip netip.Addr) bool {
 	return r.Contains(ip) && (ip.Is6() || r.Contains(ip.Next()))
 }

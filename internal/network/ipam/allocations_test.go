@@ -50,7 +50,8 @@ func TestAnAddressRestsBeforeItIsUsedAgain(t *testing.T) {
 	}
 }
 
-// Whatever is taken and dropped: no address twice, none outside the range, the gateway never, and a refusal only when all are in use.
+// Whatever is taken and dropped: no address twice, none outside the range, the gateway never, and a
+// refusal only when all are in use.
 func TestAddressesAreUniqueWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Allocations
@@ -102,7 +103,8 @@ func TestStoreForgetsAnotherBootAndKeepsThisOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"another boot": strings.Replace(string(raw), allocations.Boot, "other", 1), "cut off long ago": "{\"bo", "empty": ""} {
+	for name, content := range map[string]string{"another boot": strings.Replace(string(raw), allocations.Boot,
+		"other", 1), "cut off long ago": "{\"bo", "empty": ""} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

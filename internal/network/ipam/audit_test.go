@@ -50,15 +50,17 @@ func TestWhatNobodyHoldsIsFound(t *testing.T) {
 	}
 }
 
-// Beside a runtime whose mount namespace is another, no path is a network namespace: what it lists as ready is kept, and a sandbox that is being
-// made has as long as ever. Where namespaces are seen, one that is listed as not ready and has none is free at once.
+// Beside a runtime whose mount namespace is another, no path is a network namespace: what it lists
+// as ready is kept, and a sandbox that is being made has as long as ever. Where namespaces are
+// seen, one that is listed as not ready and has none is free at once.
 func TestWhatTheRuntimeListsAsReadyIsKept(t *testing.T) {
 	all := Allocations{Leases: []Lease{
 		{Container: "runs", Interface: "eth0", Netns: "1", Link: "veth0000000001"},
 		{Container: "ended", Interface: "eth0", Netns: "2", Link: "veth0000000002"},
 		{Container: "made", Interface: "eth0", Netns: "3", Link: "veth0000000003"},
 	}}
-	seen := HostState{NetnsGone: func(string) bool { return true }, Sandboxes: map[string]bool{"runs": true, "ended": false}}
+	seen := HostState{NetnsGone: func(string) bool { return true },
+		Sandboxes: map[string]bool{"runs": true, "ended": false}}
 	var missed map[string]int
 	for i := 1; i < MissedAudits; i++ {
 		var f Findings

@@ -22,9 +22,9 @@ func (s Store) View() (Allocations, error) {
 	return s.read(boot)
 }
 
-// Update lets f edit the book, alone among all processes, and keeps the result unless f fails.
-// The file is replaced whole, so a process killed at any instant leaves the old book or the new one. It is not synced to disk: a machine that
-// goes down takes the leases with it.
+// Update lets f edit the book, alone among all processes, and keeps the result unless f fails. The
+// file is replaced whole, so a process killed at any instant leaves the old book or the new one. It
+// is not synced to disk: a machine that goes down takes the leases with it.
 func (s Store) Update(f func(*Allocations) error) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("address book: %w", err)
@@ -75,7 +75,8 @@ func (s Store) read(boot string) (Allocations, error) {
 	var b Allocations
 	if err := json.Unmarshal(raw, &b); err != nil {
 		if strings.Contains(string(raw), boot) {
-			return Allocations{}, fmt.Errorf("address book %s is damaged: %w; stop the Pods and remove it", s.file(), err)
+			return Allocations{}, fmt.Errorf("address book %s is damaged: %w; stop the Pods and remove it", s.file(),
+				err)
 		}
 		return empty, nil // cut off by the crash that ended the last boot
 	}

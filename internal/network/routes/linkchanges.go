@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// WatchLinks rings when an interface of the host, or one of its addresses, changed: the kernel drops the routes of a link that goes down.
-// Many changes are one ring. It ends with ctx.
+// WatchLinks rings when an interface of the host, or one of its addresses, changed: the kernel
+// drops the routes of a link that goes down. Many changes are one ring. It ends with ctx.
 func WatchLinks(ctx context.Context) (<-chan struct{}, error) {
 	links, addrs := make(chan netlink.LinkUpdate, 16), make(chan netlink.AddrUpdate, 16)
 	if err := netlink.LinkSubscribe(links, ctx.Done()); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network"
 )
 
-// syncNeighbours makes the device's entries those wanted: which MAC an end has, and which node a MAC is behind.
+// syncNeighbours makes the device's entries those wanted: which MAC an end has, and which node a
+// MAC is behind.
 func syncNeighbours(index int, want []Neighbour) error {
 	macs, nodes := map[string]netlink.Neigh{}, map[string]netlink.Neigh{}
 	for _, n := range want {
@@ -25,8 +26,10 @@ func syncNeighbours(index int, want []Neighbour) error {
 		if n.IP.Is6() {
 			family = unix.AF_INET6
 		}
-		macs[n.IP.String()+" "+n.MAC] = netlink.Neigh{LinkIndex: index, Family: family, State: netlink.NUD_PERMANENT, IP: n.IP.AsSlice(), HardwareAddr: mac}
-		nodes[n.MAC+" "+n.Node.String()] = netlink.Neigh{LinkIndex: index, Family: syscall.AF_BRIDGE, State: netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF, IP: n.Node.AsSlice(), HardwareAddr: mac}
+		macs[n.IP.String()+" "+n.MAC] = netlink.Neigh{LinkIndex: index, Family: family, State: netlink.NUD_PERMANENT,
+			IP: n.IP.AsSlice(), HardwareAddr: mac}
+		nodes[n.MAC+" "+n.Node.String()] = netlink.Neigh{LinkIndex: index, Family: syscall.AF_BRIDGE,
+			State: netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF, IP: n.Node.AsSlice(), HardwareAddr: mac}
 	}
 	var errs []error
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -43,7 +46,8 @@ func syncNeighbours(index int, want []Neighbour) error {
 			}
 		}
 	}
-	have, err := network.DumpWithRetry(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, syscall.AF_BRIDGE) })
+	have, err := network.DumpWithRetry(
+		func() ([]netlink.Neigh, error) { return netlink.NeighList(index, syscall.AF_BRIDGE) })
 	if err != nil {
 		return fmt.Errorf("list the tunnel's nodes: %w", err)
 	}

@@ -12,7 +12,8 @@ import (
 // VTEPAnnotation of a Node: the MAC address of its VXLAN end.
 const VTEPAnnotation = "gantry.dev/vtep-mac"
 
-// VXLANOverhead is what VXLAN takes of a packet: outer Ethernet, IP, UDP and VXLAN headers, in bytes. Over IPv6 it is 20 more.
+// VXLANOverhead is what VXLAN takes of a packet: outer Ethernet, IP, UDP and VXLAN headers, in
+// bytes. Over IPv6 it is 20 more.
 const VXLANOverhead = 50
 
 // Mode says how nodes are reached.
@@ -51,7 +52,8 @@ type Route struct {
 	Tunnel bool
 }
 
-// Neighbour is a node's end of the tunnel: its address there, its MAC, and where packets for it are sent.
+// Neighbour is a node's end of the tunnel: its address there, its MAC, and where packets for it are
+// sent.
 type Neighbour struct {
 	IP   netip.Addr
 	MAC  string
@@ -73,12 +75,13 @@ type In struct {
 	Mode   Mode
 	// Cluster are the ranges of all Pods: what lies outside is nobody's here.
 	Cluster []netip.Prefix
-	// OnLink are the addresses of nodes on a segment of this one, as it sees them; they count for nodes that do not say what they see.
+	// OnLink are the addresses of nodes on a segment of this one, as it sees them; they count for
+	// nodes that do not say what they see.
 	OnLink map[netip.Addr]bool
 }
 
-// Plan decides how each other node's Pods are reached. Of two nodes that claim the same range, as happens while a Node of an old name is still there,
-// the first by name has it.
+// Plan decides how each other node's Pods are reached. Of two nodes that claim the same range, as
+// happens while a Node of an old name is still there, the first by name has it.
 func Plan(in In) DesiredState {
 	var w DesiredState
 	others := slices.Clone(in.Others)
@@ -114,7 +117,8 @@ func Plan(in In) DesiredState {
 func (in In) route(n Node, r netip.Prefix) (Route, bool) {
 	mode, near := in.Mode, func(a netip.Addr) bool { return in.OnLink[a] }
 	if in.Self.Reachability != nil && n.Reachability != nil { // both ends come to the same
-		mode, near = agreedMode(in.Mode, n.Reachability.Mode), func(a netip.Addr) bool { return mutuallyOnLink(in.Self, n, a) }
+		mode, near = agreedMode(in.Mode, n.Reachability.Mode),
+			func(a netip.Addr) bool { return mutuallyOnLink(in.Self, n, a) }
 	}
 	for _, a := range []netip.Addr{n.Address, n.OtherAddress} {
 		if mode != VXLAN && a.IsValid() && a.Is4() == r.Addr().Is4() && near(a) {
@@ -127,11 +131,13 @@ func (in In) route(n Node, r netip.Prefix) (Route, bool) {
 	return Route{Dst: r, Via: TunnelAddress(r), Tunnel: true}, true
 }
 
-// TunnelAddress is a node's address on the tunnel: the first of its range, which no Pod and no bridge has.
+// TunnelAddress is a node's address on the tunnel: the first of its range, which no Pod and no
+// bridge has.
 func TunnelAddress(r netip.Prefix) netip.Addr { return r.Masked().Addr() }
 
 func within(r netip.Prefix, cluster []netip.Prefix) bool {
-	return slices.ContainsFunc(cluster, func(c netip.Prefix) bool { return c.Bits() <= r.Bits() && c.Contains(r.Addr()) })
+	return slices.ContainsFunc(cluster,
+		func(c netip.Prefix) bool { return c.Bits() <= r.Bits() && c.Contains(r.Addr()) })
 }
 
 func compare(a, b string) int {
@@ -150,7 +156,8 @@ func MAC(node string) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0e}, sum[:5]...)
 }
 
-// VNI is the cluster's network number, made from its range: clusters that share segments do not mix.
+// VNI is the cluster's network number, made from its range: clusters that share segments do not
+// mix.
 func VNI(cluster []netip.Prefix) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, cluster)

@@ -35,17 +35,22 @@ func TestHowNodesAreReached(t *testing.T) {
 	}{
 		{"alone", Auto, []Node{self}, "[]", "[]"},
 		{"on the segment", Auto, []Node{near, self}, "[{10.71.1.0/24 10.171.1.2 false}]", "[]"},
-		{"elsewhere", Auto, []Node{far, near}, "[{10.71.1.0/24 10.171.1.2 false} {10.71.2.0/24 10.71.2.0 true}]", "[10.71.0.0 fd71::]"},
+		{"elsewhere", Auto, []Node{far, near}, "[{10.71.1.0/24 10.171.1.2 false} {10.71.2.0/24 10.71.2.0 true}]",
+			"[10.71.0.0 fd71::]"},
 		{"elsewhere, without an end", Auto, []Node{plain}, "[]", "[]"},
 		{"everything through the tunnel", VXLAN, []Node{near}, "[{10.71.1.0/24 10.71.1.0 true}]", "[10.71.0.0 fd71::]"},
 		{"nothing through the tunnel", Direct, []Node{far, near}, "[{10.71.1.0/24 10.171.1.2 false}]", "[]"},
-		{"IPv6 Pods of nodes that know each other by IPv4", Auto, []Node{both}, "[{10.71.3.0/24 10.171.1.4 false} {fd71:0:0:3::/64 fd71:0:0:3:: true}]", "[10.71.0.0 fd71::]"},
-		{"nodes that know each other by both families", Auto, []Node{known}, "[{10.71.3.0/24 10.171.1.4 false} {fd71:0:0:3::/64 fd10:171:1::4 false}]", "[]"},
+		{"IPv6 Pods of nodes that know each other by IPv4", Auto, []Node{both},
+			"[{10.71.3.0/24 10.171.1.4 false} {fd71:0:0:3::/64 fd71:0:0:3:: true}]", "[10.71.0.0 fd71::]"},
+		{"nodes that know each other by both families", Auto, []Node{known},
+			"[{10.71.3.0/24 10.171.1.4 false} {fd71:0:0:3::/64 fd10:171:1::4 false}]", "[]"},
 		{"no range yet", Auto, []Node{node("e", "10.171.1.5")}, "[]", "[]"},
 		{"no address yet", Auto, []Node{node("e", "", "10.71.5.0/24")}, "[]", "[]"},
-		{"a range outside the cluster's", Auto, []Node{node("e", "10.171.1.5", "10.0.0.0/8"), node("f", "10.171.1.6", "192.168.0.0/24")}, "[]", "[]"},
+		{"a range outside the cluster's", Auto, []Node{node("e", "10.171.1.5", "10.0.0.0/8"),
+			node("f", "10.171.1.6", "192.168.0.0/24")}, "[]", "[]"},
 		{"a range that is ours", Auto, []Node{node("0", "10.171.1.5", "10.71.0.0/24")}, "[]", "[]"},
-		{"a range claimed twice", Auto, []Node{node("z", "10.171.1.5", "10.71.1.0/24"), near}, "[{10.71.1.0/24 10.171.1.2 false}]", "[]"},
+		{"a range claimed twice", Auto, []Node{node("z", "10.171.1.5", "10.71.1.0/24"), near},
+			"[{10.71.1.0/24 10.171.1.2 false}]", "[]"},
 		{"a new Node of this machine", Auto, []Node{node("e", "10.171.1.1", "10.71.5.0/24")}, "[]", "[]"},
 	} {
 		in := In{Self: self, Others: c.others, Mode: c.mode, Cluster: cluster, OnLink: map[netip.Addr]bool{}}
@@ -74,7 +79,8 @@ func TestHowNodesAreReached(t *testing.T) {
 }
 
 func TestNumbersOfClustersDiffer(t *testing.T) {
-	a, b := VNI([]netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}), VNI([]netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")})
+	a, b := VNI([]netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}),
+		VNI([]netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")})
 	if a == b || a < 1 || a > 0xffffff {
 		t.Errorf("%d and %d", a, b)
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// ReachabilityAnnotation of a Node: how it reaches other nodes, and which addresses it has on its segments, so that both ends of a way choose the same.
+// ReachabilityAnnotation of a Node: how it reaches other nodes, and which addresses it has on its
+// segments, so that both ends of a way choose the same.
 const ReachabilityAnnotation = "gantry.dev/node-routes"
 
 // Reachability is what a node says of how it reaches others.
 type Reachability struct {
 	Mode Mode
-	// OnLink are the prefixes that it reaches without a gateway, and those inside of them that need one; the longest that fits decides.
+	// OnLink are the prefixes that it reaches without a gateway, and those inside of them that need
+	// one; the longest that fits decides.
 	OnLink []Segment
 }
 
@@ -66,11 +68,13 @@ func (w Reachability) onLink(a netip.Addr) bool {
 	return a.IsValid() && !best.Gateway
 }
 
-// segments keeps of a host's routes what decides: those without a gateway, and those with one inside of them. Order and repetition do not count.
+// segments keeps of a host's routes what decides: those without a gateway, and those with one
+// inside of them. Order and repetition do not count.
 func segments(routes []Segment) []Segment {
 	var out []Segment
 	for _, s := range routes {
-		inside := slices.ContainsFunc(routes, func(o Segment) bool { return !o.Gateway && o.Bits() < s.Bits() && o.Contains(s.Addr()) })
+		inside := slices.ContainsFunc(routes,
+			func(o Segment) bool { return !o.Gateway && o.Bits() < s.Bits() && o.Contains(s.Addr()) })
 		if !s.Gateway || inside {
 			out = append(out, s)
 		}
@@ -84,10 +88,12 @@ func segments(routes []Segment) []Segment {
 		}
 		return -1
 	})
-	return slices.CompactFunc(out, func(a, b Segment) bool { return a.Prefix == b.Prefix }) // of two the one without a gateway
+	// of two the one without a gateway
+	return slices.CompactFunc(out, func(a, b Segment) bool { return a.Prefix == b.Prefix })
 }
 
-// agreedMode is the mode that both ends of a way use: what one of them asks for by name, and direct where they ask for the opposite.
+// agreedMode is the mode that both ends of a way use: what one of them asks for by name, and direct
+// where they ask for the opposite.
 func agreedMode(a, b Mode) Mode {
 	switch {
 	case a == Direct || b == Direct:
@@ -98,7 +104,8 @@ func agreedMode(a, b Mode) Mode {
 	return Auto
 }
 
-// mutuallyOnLink tells whether two nodes reach each other's address of one family without a gateway, by what both say: the same from either side.
+// mutuallyOnLink tells whether two nodes reach each other's address of one family without a
+// gateway, by what both say: the same from either side.
 func mutuallyOnLink(self, other Node, a netip.Addr) bool {
 	for _, own := range []netip.Addr{self.Address, self.OtherAddress} {
 		if own.IsValid() && own.Is4() == a.Is4() {
@@ -108,7 +115,8 @@ func mutuallyOnLink(self, other Node, a netip.Addr) bool {
 	return false
 }
 
-// Disagreements tells, by what Nodes say, which of them cannot agree on how to reach each other's Pods, as text for a person.
+// Disagreements tells, by what Nodes say, which of them cannot agree on how to reach each other's
+// Pods, as text for a person.
 func Disagreements(says map[string]string) []string {
 	byMode := map[Mode][]string{}
 	var out, silent []string
@@ -126,11 +134,15 @@ func Disagreements(says map[string]string) []string {
 	}
 	slices.Sort(out)
 	if direct, tunnel := byMode[Direct], byMode[VXLAN]; len(direct) > 0 && len(tunnel) > 0 {
-		out = append(out, fmt.Sprintf("--node-routes is direct on %s and vxlan on %s: they use routes, and where they are on different segments their Pods do not reach each other",
-			firstNodes(direct), firstNodes(tunnel)))
+		out = append(out,
+			fmt.Sprintf("--node-routes is direct on %s and vxlan on %s: they use routes, and where they are on "+
+				"different segments their Pods do not reach each other",
+				firstNodes(direct), firstNodes(tunnel)))
 	}
 	if len(silent) > 0 && len(silent) < len(says) {
-		out = append(out, fmt.Sprintf("%s do not say how they reach other nodes while others do: each end chooses alone there, and may choose what the other does not expect", firstNodes(silent)))
+		out = append(out,
+			fmt.Sprintf("%s do not say how they reach other nodes while others do: each end chooses alone there, and "+
+				"may choose what the other does not expect", firstNodes(silent)))
 	}
 	return out
 }

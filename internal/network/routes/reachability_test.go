@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever two nodes say, both ends choose the same way: a route both times, the tunnel both times, or none.
+// Whatever two nodes say, both ends choose the same way: a route both times, the tunnel both times,
+// or none.
 //
 // row: NET-03
 func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
@@ -20,8 +21,11 @@ func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
 			n := node(name, address, pods)
 			w := Reachability{Mode: rapid.SampledFrom([]Mode{Auto, Direct, VXLAN}).Draw(t, name)}
 			for range rapid.IntRange(0, 4).Draw(t, "segments of "+name) {
-				a := netip.AddrFrom4([4]byte{10, 1, byte(rapid.IntRange(0, 1).Draw(t, "net")), byte(rapid.IntRange(0, 9).Draw(t, "host"))})
-				w.OnLink = append(w.OnLink, Segment{netip.PrefixFrom(a, rapid.SampledFrom([]int{0, 16, 24, 29, 32}).Draw(t, "bits")).Masked(), rapid.Bool().Draw(t, "gateway")})
+				a := netip.AddrFrom4([4]byte{10, 1, byte(rapid.IntRange(0, 1).Draw(t, "net")),
+					byte(rapid.IntRange(0, 9).Draw(t, "host"))})
+				w.OnLink = append(w.OnLink,
+					Segment{netip.PrefixFrom(a, rapid.SampledFrom([]int{0, 16, 24, 29, 32}).Draw(t, "bits")).Masked(),
+						rapid.Bool().Draw(t, "gateway")})
 			}
 			said, err := ParseReachability(w.String())
 			if err != nil || said.String() != w.String() {
@@ -31,14 +35,16 @@ func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
 			return n
 		}
 		a, b := say("a", "10.1.0.1", "10.71.0.0/24"), say("b", "10.1.0.2", "10.71.1.0/24")
-		sees := map[netip.Addr]bool{a.Address: rapid.Bool().Draw(t, "b sees a"), b.Address: rapid.Bool().Draw(t, "a sees b")}
+		sees := map[netip.Addr]bool{a.Address: rapid.Bool().Draw(t, "b sees a"),
+			b.Address: rapid.Bool().Draw(t, "a sees b")}
 		there := Plan(In{Self: a, Others: []Node{a, b}, Mode: a.Reachability.Mode, Cluster: cluster, OnLink: sees})
 		back := Plan(In{Self: b, Others: []Node{a, b}, Mode: b.Reachability.Mode, Cluster: cluster, OnLink: sees})
 		kind := func(w DesiredState) string {
 			if len(w.Routes) == 0 {
 				return "none"
 			}
-			if w.Routes[0].Tunnel != (len(w.TunnelAddresses) > 0) && a.Reachability.Mode != VXLAN && b.Reachability.Mode != VXLAN {
+			if w.Routes[0].Tunnel != (len(w.TunnelAddresses) > 0) && a.Reachability.Mode != VXLAN &&
+				b.Reachability.Mode != VXLAN {
 				t.Fatalf("a tunnel without an end, or an end without one: %+v", w)
 			}
 			return fmt.Sprintf("tunnel %v", w.Routes[0].Tunnel)
@@ -55,7 +61,8 @@ func TestANodeThatSaysNothingIsReachedAsItIsSeen(t *testing.T) {
 	a, b := node("a", "10.1.0.1", "10.71.0.0/24"), node("b", "10.1.0.2", "10.71.1.0/24")
 	a.Reachability = &Reachability{Mode: Auto}
 	for _, near := range []bool{true, false} {
-		w := Plan(In{Self: a, Others: []Node{b}, Mode: Auto, Cluster: cluster, OnLink: map[netip.Addr]bool{b.Address: near}})
+		w := Plan(In{Self: a, Others: []Node{b}, Mode: Auto, Cluster: cluster,
+			OnLink: map[netip.Addr]bool{b.Address: near}})
 		if len(w.Routes) != 1 || w.Routes[0].Tunnel == near {
 			t.Errorf("near %v: %+v", near, w.Routes)
 		}
@@ -67,7 +74,8 @@ func TestWhichAddressesAreOnLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for a, want := range map[string]bool{"10.1.0.1": true, "10.1.0.8": false, "10.1.0.9": true, "10.2.0.1": false, "fd10::1": true, "fd11::1": false} {
+	for a, want := range map[string]bool{"10.1.0.1": true, "10.1.0.8": false, "10.1.0.9": true, "10.2.0.1": false,
+		"fd10::1": true, "fd11::1": false} {
 		if got := w.onLink(netip.MustParseAddr(a)); got != want {
 			t.Errorf("%s: %v", a, got)
 		}
@@ -78,7 +86,8 @@ func TestWhichAddressesAreOnLink(t *testing.T) {
 		}
 	}
 	p := netip.MustParsePrefix
-	got := segments([]Segment{{p("0.0.0.0/0"), true}, {p("10.1.0.0/24"), true}, {p("10.1.0.0/24"), false}, {p("10.1.0.8/29"), true}, {p("10.9.0.0/24"), true}, {p("10.1.0.0/24"), false}})
+	got := segments([]Segment{{p("0.0.0.0/0"), true}, {p("10.1.0.0/24"), true}, {p("10.1.0.0/24"), false},
+		{p("10.1.0.8/29"), true}, {p("10.9.0.0/24"), true}, {p("10.1.0.0/24"), false}})
 	if text := (Reachability{Mode: Auto, OnLink: got}).String(); text != "auto 10.1.0.0/24,!10.1.0.8/29" {
 		t.Errorf("kept %q", text)
 	}
@@ -92,7 +101,9 @@ func TestDisagreementsAreTold(t *testing.T) {
 		"node b: annotation gantry.dev/node-routes": {"a": "auto", "b": "soon"},
 	} {
 		got := Disagreements(says)
-		if (want == "") != (len(got) == 0) || !slices.ContainsFunc(append(got, want), func(s string) bool { return strings.HasPrefix(s, want) }) || want != "" && !strings.HasPrefix(got[0], want) {
+		if (want == "") != (len(got) == 0) || !slices.ContainsFunc(append(got, want),
+			func(s string) bool { return strings.HasPrefix(s, want) }) ||
+			want != "" && !strings.HasPrefix(got[0], want) {
 			t.Errorf("%v: %q", says, got)
 		}
 	}

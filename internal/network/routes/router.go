@@ -29,7 +29,8 @@ type Router struct {
 // Device is the name of the tunnel's device.
 func (l *Router) Device() string { return "gv" + l.ID }
 
-// OnLink finds which addresses are on a segment of this host: reached without a gateway, and neither our own nor through a tunnel of ours.
+// OnLink finds which addresses are on a segment of this host: reached without a gateway, and
+// neither our own nor through a tunnel of ours.
 func (l *Router) OnLink(addrs []netip.Addr) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, a := range addrs {
@@ -46,7 +47,8 @@ func (l *Router) OnLink(addrs []netip.Addr) map[netip.Addr]bool {
 	return out
 }
 
-// Segments are the prefixes that this host reaches without a gateway, and those inside of them that need one, without Pods' and tunnels'.
+// Segments are the prefixes that this host reaches without a gateway, and those inside of them that
+// need one, without Pods' and tunnels'.
 func (l *Router) Segments() ([]Segment, error) {
 	var all []Segment
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
@@ -75,8 +77,10 @@ func (l *Router) segment(r netlink.Route, family int) (Segment, bool) {
 		}
 	}
 	s := Segment{dst.Masked(), r.Gw != nil || r.Via != nil || len(r.MultiPath) > 0}
-	ours := slices.ContainsFunc(l.Cluster, func(c netip.Prefix) bool { return dst.Bits() >= c.Bits() && c.Contains(dst.Addr()) })
-	if r.Protocol == routeProtocol || ours || dst.Addr().IsLinkLocalUnicast() || dst.Addr().IsMulticast() || dst.Addr().IsLoopback() || r.Type != unix.RTN_UNICAST {
+	ours := slices.ContainsFunc(l.Cluster,
+		func(c netip.Prefix) bool { return dst.Bits() >= c.Bits() && c.Contains(dst.Addr()) })
+	if r.Protocol == routeProtocol || ours || dst.Addr().IsLinkLocalUnicast() || dst.Addr().IsMulticast() ||
+		dst.Addr().IsLoopback() || r.Type != unix.RTN_UNICAST {
 		return Segment{}, false
 	}
 	return s, true
@@ -91,7 +95,8 @@ func (l *Router) Apply(w DesiredState, self Node) error {
 			return err
 		}
 		index = link.Attrs().Index
-		if err := errors.Join(l.syncTunnelAddresses(link, w.TunnelAddresses), syncNeighbours(index, w.Neighbours)); err != nil {
+		if err := errors.Join(l.syncTunnelAddresses(link, w.TunnelAddresses),
+			syncNeighbours(index, w.Neighbours)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +115,8 @@ func (l *Router) ensureDevice(self Node) (netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := &netlink.Vxlan{LinkAttrs: netlink.NewLinkAttrs(), VxlanId: VNI(l.Cluster), VtepDevIndex: parent, SrcAddr: self.Address.AsSlice(), Port: Port, Learning: false}
+	want := &netlink.Vxlan{LinkAttrs: netlink.NewLinkAttrs(), VxlanId: VNI(l.Cluster), VtepDevIndex: parent,
+		SrcAddr: self.Address.AsSlice(), Port: Port, Learning: false}
 	want.Name, want.HardwareAddr, want.MTU = l.Device(), MAC(self.Name), mtu
 	link, err := netlink.LinkByName(want.Name)
 	if err == nil && sameVxlan(link, want) {
@@ -126,7 +132,8 @@ func (l *Router) ensureDevice(self Node) (netlink.Link, error) {
 	}
 	if err := netlink.LinkAdd(want); err != nil {
 		if errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("make the tunnel %s: another device has VXLAN network %d on port %d; give the clusters different --cluster-cidr", want.Name, want.VxlanId, Port)
+			return nil, fmt.Errorf("make the tunnel %s: another device has VXLAN network %d on port %d; give the "+
+				"clusters different --cluster-cidr", want.Name, want.VxlanId, Port)
 		}
 		return nil, fmt.Errorf("make the tunnel %s: %w", want.Name, err)
 	}
@@ -145,11 +152,13 @@ func setLinkUp(link netlink.Link) error {
 
 func sameVxlan(link netlink.Link, want *netlink.Vxlan) bool {
 	have, ok := link.(*netlink.Vxlan)
-	return ok && have.VxlanId == want.VxlanId && have.VtepDevIndex == want.VtepDevIndex && have.SrcAddr.Equal(want.SrcAddr) && have.Port == want.Port &&
+	return ok && have.VxlanId == want.VxlanId && have.VtepDevIndex == want.VtepDevIndex && have.SrcAddr.Equal(
+		want.SrcAddr) && have.Port == want.Port &&
 		have.MTU == want.MTU && have.HardwareAddr.String() == want.HardwareAddr.String()
 }
 
-// underlay is the interface that has this node's address, and the packets that fit into a tunnel over it.
+// underlay is the interface that has this node's address, and the packets that fit into a tunnel
+// over it.
 func (l *Router) underlay(self netip.Addr) (mtu, index int, err error) {
 	links, err := network.DumpWithRetry(netlink.LinkList)
 	if err != nil {
@@ -214,7 +223,8 @@ func (l *Router) syncRoutes(want []Route, device int) error {
 	var errs []error
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		have, err := network.DumpWithRetry(func() ([]netlink.Route, error) {
-			return netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+			return netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol},
+				netlink.RT_FILTER_PROTOCOL)
 		})
 		if err != nil {
 			return fmt.Errorf("list routes: %w", err)
@@ -235,7 +245,8 @@ func (l *Router) syncRoutes(want []Route, device int) error {
 		}
 	}
 	for dst, r := range missing {
-		route := &netlink.Route{Dst: &net.IPNet{IP: dst.Addr().AsSlice(), Mask: net.CIDRMask(dst.Bits(), dst.Addr().BitLen())}, Gw: r.Via.AsSlice(), Protocol: routeProtocol}
+		route := &netlink.Route{Dst: &net.IPNet{IP: dst.Addr().AsSlice(),
+			Mask: net.CIDRMask(dst.Bits(), dst.Addr().BitLen())}, Gw: r.Via.AsSlice(), Protocol: routeProtocol}
 		if r.Tunnel {
 			route.LinkIndex = device
 			route.SetFlag(netlink.FLAG_ONLINK)

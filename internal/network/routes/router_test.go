@@ -15,7 +15,8 @@ import (
 	"github.com/containernetworking/plugins/pkg/testutils"
 )
 
-// testLAN is two nodes on one segment and a third behind a router, each with a Pod's address on a bridge of its own.
+// testLAN is two nodes on one segment and a third behind a router, each with a Pod's address on a
+// bridge of its own.
 type testLAN struct {
 	t     *testing.T
 	nodes map[string]ns.NetNS
@@ -28,7 +29,8 @@ func newTestLAN(t *testing.T) *testLAN {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes network namespaces")
 	}
-	l := &testLAN{t: t, nodes: map[string]ns.NetNS{}, links: &Router{ID: "0badcafe", Cluster: []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}}}
+	l := &testLAN{t: t, nodes: map[string]ns.NetNS{},
+		links: &Router{ID: "0badcafe", Cluster: []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}}}
 	for _, name := range []string{"a", "b", "c", "router"} {
 		n, err := testutils.NewNS()
 		if err != nil {
@@ -37,14 +39,18 @@ func newTestLAN(t *testing.T) *testLAN {
 		l.nodes[name] = n
 		t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
 	}
-	l.sh("router", `sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge; ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
+	l.sh("router",
+		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge; ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
 		ip link add br2 type bridge; ip addr add 10.171.2.254/24 dev br2; ip link set br2 up`)
 	for i, name := range []string{"a", "b", "c"} {
 		segment := 1 + i/2
-		l.sh("router", fmt.Sprintf("ip link add to-%s type veth peer name up-%s; ip link set to-%s master br%d up", name, name, name, segment))
+		l.sh("router", fmt.Sprintf("ip link add to-%s type veth peer name up-%s; ip link set to-%s master br%d up",
+			name, name, name, segment))
 		l.move("up-"+name, "router", name)
-		l.sh(name, fmt.Sprintf(`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s; ip link set up-%s up; ip route add default via 10.171.%d.254
-			ip link add pods type bridge; ip addr add 10.71.%d.1/24 dev pods; ip link set pods up`, segment, i+1, name, name, segment, i))
+		l.sh(name, fmt.Sprintf(
+			`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s; ip link set up-%s up; ip route add default via 10.171.%d.254
+			ip link add pods type bridge; ip addr add 10.71.%d.1/24 dev pods; ip link set pods up`, segment, i+1, name,
+			name, segment, i))
 		l.all = append(l.all, node(name, fmt.Sprintf("10.171.%d.%d", segment, i+1), fmt.Sprintf("10.71.%d.0/24", i)))
 	}
 	return l
@@ -124,10 +130,13 @@ func TestPodsOfOtherNodes(t *testing.T) {
 				}
 			}
 			tunnel := l.sh("a", "ip -o link show type vxlan | wc -l; ip route show proto 0x47")
-			if direct := strings.Contains(tunnel, "10.71.1.0/24 via 10.171.1.2 dev up-a"); direct != (mode == Auto) || !strings.Contains(tunnel, "10.71.2.0/24 via 10.71.2.0 dev gv0badcafe onlink") {
+			if direct := strings.Contains(tunnel, "10.71.1.0/24 via 10.171.1.2 dev up-a"); direct != (mode == Auto) ||
+				!strings.Contains(tunnel, "10.71.2.0/24 via 10.71.2.0 dev gv0badcafe onlink") {
 				t.Errorf("routes of a:\n%s", tunnel)
 			}
-			if mtu := l.sh("a", "cat /sys/class/net/gv0badcafe/mtu 2>/dev/null || ip -o link show gv0badcafe"); !strings.Contains(mtu, "1450") {
+			if mtu := l.sh("a",
+				"cat /sys/class/net/gv0badcafe/mtu 2>/dev/null || ip -o link show gv0badcafe"); !strings.Contains(mtu,
+				"1450") {
 				t.Errorf("MTU of the tunnel: %s", mtu)
 			}
 			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"c", "b"}} {
@@ -135,7 +144,10 @@ func TestPodsOfOtherNodes(t *testing.T) {
 			}
 			// A node goes: its routes and entries go, the others' stay.
 			l.apply("a", mode, l.all[0], l.all[1])
-			if left := l.sh("a", "ip route show proto 0x47; ip neigh show dev gv0badcafe 2>/dev/null || true; bridge fdb show dev gv0badcafe 2>/dev/null || true"); strings.Contains(left, "10.71.2.0") || strings.Contains(left, MAC("c").String()) || !strings.Contains(left, "10.71.1.0") {
+			if left := l.sh("a",
+				"ip route show proto 0x47; ip neigh show dev gv0badcafe 2>/dev/null || true; bridge fdb show dev "+
+					"gv0badcafe 2>/dev/null || true"); strings.Contains(left, "10.71.2.0") || strings.Contains(left,
+				MAC("c").String()) || !strings.Contains(left, "10.71.1.0") {
 				t.Errorf("after c went:\n%s", left)
 			}
 			l.reach("a", "b")

@@ -18,7 +18,8 @@ type Pod struct {
 	Labels          map[string]string
 	IPs             []netip.Addr
 	Ports           []v1.ContainerPort
-	// Local tells that it is on this node. Unknown that only its address is known yet: any policy of its namespace isolates it, none allows anything.
+	// Local tells that it is on this node. Unknown that only its address is known yet: any policy
+	// of its namespace isolates it, none allows anything.
 	Local, Unknown bool
 }
 
@@ -40,11 +41,13 @@ type builder struct {
 
 // Build is what the table of this node should have.
 func Build(in In) State {
-	b := &builder{in: in, state: State{Sets: map[string]Set{}, Chains: map[string][]string{}, Pods: map[string]map[string]string{}}}
+	b := &builder{in: in, state: State{Sets: map[string]Set{}, Chains: map[string][]string{},
+		Pods: map[string]map[string]string{}}}
 	for _, m := range []string{Ingress4, Ingress6, Egress4, Egress6} {
 		b.state.Pods[m] = map[string]string{}
 	}
-	b.state.Sets[Local4], b.state.Sets[Local6] = Set{"ipv4_addr . ipv4_addr", map[string]bool{}}, Set{"ipv6_addr . ipv6_addr", map[string]bool{}}
+	b.state.Sets[Local4], b.state.Sets[Local6] = Set{"ipv4_addr . ipv4_addr", map[string]bool{}},
+		Set{"ipv6_addr . ipv6_addr", map[string]bool{}}
 	policies := map[string][]*networkingv1.NetworkPolicy{}
 	for _, p := range in.Policies {
 		if p != nil {
@@ -109,13 +112,15 @@ func applies(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType) bool {
 	return d == networkingv1.PolicyTypeIngress || len(p.Spec.Egress) > 0
 }
 
-// selects tells whether a selector means an object with these labels; one that cannot be read means none.
+// selects tells whether a selector means an object with these labels; one that cannot be read means
+// none.
 func selects(s *metav1.LabelSelector, have map[string]string) bool {
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && sel.Matches(labels.Set(have))
 }
 
-// allowed are the lines that let through what a policy allows. A line ends with return: the packet goes on to the other direction's chain.
+// allowed are the lines that let through what a policy allows. A line ends with return: the packet
+// goes on to the other direction's chain.
 func (b *builder) allowed(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType, pod Pod) []string {
 	var lines []string
 	if d == networkingv1.PolicyTypeIngress {
@@ -130,7 +135,8 @@ func (b *builder) allowed(p *networkingv1.NetworkPolicy, d networkingv1.PolicyTy
 	return lines
 }
 
-// ruleTexts is every peer with every port. Subject is the Pod that ports are of, nil when they are the peers'.
+// ruleTexts is every peer with every port. Subject is the Pod that ports are of, nil when they are
+// the peers'.
 func (b *builder) ruleTexts(s ruleScope, ports []networkingv1.NetworkPolicyPort, subject *Pod) []string {
 	var lines []string
 	peers := b.peerTexts(s)

@@ -7,7 +7,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// ruleScope is the peers of one rule, in the namespace of its policy. Side says which address of a packet is theirs.
+// ruleScope is the peers of one rule, in the namespace of its policy. Side says which address of a
+// packet is theirs.
 type ruleScope struct {
 	namespace string
 	side      string // saddr or daddr

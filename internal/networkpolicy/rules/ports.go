@@ -29,7 +29,8 @@ func protocol(p *v1.Protocol) (string, bool) {
 	return "", false
 }
 
-// matches are the matches for one port; a name is looked up in the subject's containers. None: no packet has it.
+// matches are the matches for one port; a name is looked up in the subject's containers. None: no
+// packet has it.
 func matches(p networkingv1.NetworkPolicyPort, subject *Pod) []string {
 	proto, ok := protocol(p.Protocol)
 	switch {
@@ -61,14 +62,16 @@ func matches(p networkingv1.NetworkPolicyPort, subject *Pod) []string {
 func (p Pod) named(name, proto string) []int32 {
 	var out []int32
 	for _, c := range p.Ports {
-		if have, ok := protocol(&c.Protocol); ok && c.Name == name && have == proto && c.ContainerPort >= 1 && c.ContainerPort <= 65535 {
+		if have, ok := protocol(&c.Protocol); ok && c.Name == name && have == proto && c.ContainerPort >= 1 &&
+			c.ContainerPort <= 65535 {
 			out = append(out, c.ContainerPort)
 		}
 	}
 	return out
 }
 
-// namedPeers is a name of a port on the other side: each Pod among the peers may call another number so.
+// namedPeers is a name of a port on the other side: each Pod among the peers may call another
+// number so.
 func (b *builder) namedPeers(s ruleScope, port networkingv1.NetworkPolicyPort) []string {
 	proto, ok := protocol(port.Protocol)
 	text, err := json.Marshal(s.peers)

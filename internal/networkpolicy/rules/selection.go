@@ -6,7 +6,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// PodPolicies names the policies that rule over a Pod, in each direction, sorted; none: nothing is kept from it.
+// PodPolicies names the policies that rule over a Pod, in each direction, sorted; none: nothing is
+// kept from it.
 type PodPolicies struct{ Ingress, Egress []string }
 
 // Unrestricted tells that no policy rules over the Pod.
@@ -17,7 +18,8 @@ func (r PodPolicies) Equal(o PodPolicies) bool {
 	return slices.Equal(r.Ingress, o.Ingress) && slices.Equal(r.Egress, o.Egress)
 }
 
-// PoliciesByPod tells for each Pod that is here and known which policies rule over it: the same choice that Build makes. Free Pods are left out.
+// PoliciesByPod tells for each Pod that is here and known which policies rule over it: the same
+// choice that Build makes. Free Pods are left out.
 func PoliciesByPod(in In) map[PodID]PodPolicies {
 	out := map[PodID]PodPolicies{}
 	for _, p := range in.Pods {

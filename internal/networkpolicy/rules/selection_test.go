@@ -16,14 +16,19 @@ func TestRulingsAndRulesAgree(t *testing.T) {
 		in := In{Namespaces: map[string]map[string]string{"x": nil, "y": nil}}
 		letters := rapid.SampledFrom([]string{"a", "b"})
 		for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
-			p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "ns"), Name: fmt.Sprint("p", i)}}
+			p := &networkingv1.NetworkPolicy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "ns"),
+					Name: fmt.Sprint("p", i)}}
 			p.Spec.PodSelector.MatchLabels = map[string]string{"app": letters.Draw(t, "app")}
-			p.Spec.PolicyTypes = rapid.SliceOfNDistinct(rapid.SampledFrom([]networkingv1.PolicyType{"Ingress", "Egress"}), 0, 2, rapid.ID).Draw(t, "types")
+			p.Spec.PolicyTypes = rapid.SliceOfNDistinct(
+				rapid.SampledFrom([]networkingv1.PolicyType{"Ingress", "Egress"}), 0, 2, rapid.ID).Draw(t, "types")
 			in.Policies = append(in.Policies, p)
 		}
 		for i := range 4 {
-			in.Pods = append(in.Pods, Pod{Namespace: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "of"), Name: fmt.Sprint("pod", i), UID: fmt.Sprint(i), Local: rapid.Bool().Draw(t, "here"),
-				Labels: map[string]string{"app": letters.Draw(t, "label")}, IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}})
+			in.Pods = append(in.Pods, Pod{Namespace: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "of"),
+				Name: fmt.Sprint("pod", i), UID: fmt.Sprint(i), Local: rapid.Bool().Draw(t, "here"),
+				Labels: map[string]string{"app": letters.Draw(t, "label")},
+				IPs:    []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}})
 		}
 		state, over := Build(in), PoliciesByPod(in)
 		for _, p := range in.Pods {
@@ -38,7 +43,8 @@ func TestRulingsAndRulesAgree(t *testing.T) {
 				for _, n := range append(append([]string(nil), r.Ingress...), r.Egress...) {
 					told = told || n == policy.Name
 				}
-				if want := p.Local && policy.Namespace == p.Namespace && policy.Spec.PodSelector.MatchLabels["app"] == p.Labels["app"]; told != want {
+				if want := p.Local && policy.Namespace == p.Namespace &&
+					policy.Spec.PodSelector.MatchLabels["app"] == p.Labels["app"]; told != want {
 					t.Fatalf("%s is told to be ruled over by %s: %v", p.Name, policy.Name, told)
 				}
 			}

@@ -22,7 +22,8 @@ type State struct {
 	Pods map[string]map[string]string
 }
 
-// Maps of the frame: from the address of an isolated Pod to its chain. Self has pairs of a Pod's own address: nobody is kept from itself.
+// Maps of the frame: from the address of an isolated Pod to its chain. Self has pairs of a Pod's
+// own address: nobody is kept from itself.
 const (
 	Ingress4, Ingress6 = "ingress4", "ingress6"
 	Egress4, Egress6   = "egress4", "egress6"
@@ -118,10 +119,12 @@ type Chain struct {
 	Rules []string
 }
 
-// Base is the chain that is hooked into forwarding: what a node says to its own Pods (probes) does not pass it.
+// Base is the chain that is hooked into forwarding: what a node says to its own Pods (probes) does
+// not pass it.
 const Base = "forward"
 
-// Frame are the chains that every table has, each after those it refers to. Conversations that were allowed when they began go on.
+// Frame are the chains that every table has, each after those it refers to. Conversations that were
+// allowed when they began go on.
 func Frame() []Chain {
 	return []Chain{
 		{"egress", []string{"ip saddr vmap @" + Egress4, "ip6 saddr vmap @" + Egress6}},

@@ -24,7 +24,9 @@ func TestShortages(t *testing.T) {
 		"the rest fits":                 {fit.Vector{MilliCPU: 1000}, used, "[]"},
 		"one milli more does not":       {fit.Vector{MilliCPU: 1001}, used, "[{cpu 1001 3000 4000}]"},
 		"nothing fits where it is full": {fit.Vector{}, used, "[]"},
-		"all that is short, in order": {fit.Vector{MilliCPU: 9000, Memory: 1, Scalar: map[v1.ResourceName]int64{"example.com/gpu": 2, "example.com/b": 1}}, fit.Vector{Memory: 100, Pods: 2},
+		"all that is short, in order": {fit.Vector{MilliCPU: 9000, Memory: 1,
+			Scalar: map[v1.ResourceName]int64{"example.com/gpu": 2, "example.com/b": 1}},
+			fit.Vector{Memory: 100, Pods: 2},
 			"[{pods 1 2 2} {cpu 9000 0 4000} {memory 1 100 100} {example.com/b 1 0 0} {example.com/gpu 2 0 1}]"},
 	} {
 		if got := fmt.Sprint(fit.Shortages(&c.ask, &c.used, &room, nil)); got != c.want {
@@ -36,7 +38,8 @@ func TestShortages(t *testing.T) {
 func TestAddAndSubAreInverse(t *testing.T) {
 	gen := rapid.Custom(func(t *rapid.T) fit.Vector {
 		n := rapid.Int64Range(0, 1<<40)
-		v := fit.Vector{MilliCPU: n.Draw(t, "cpu"), Memory: n.Draw(t, "memory"), EphemeralStorage: n.Draw(t, "storage"), Pods: n.Draw(t, "pods")}
+		v := fit.Vector{MilliCPU: n.Draw(t, "cpu"), Memory: n.Draw(t, "memory"), EphemeralStorage: n.Draw(t, "storage"),
+			Pods: n.Draw(t, "pods")}
 		if rapid.Bool().Draw(t, "gpu?") {
 			v.Scalar = map[v1.ResourceName]int64{"example.com/gpu": n.Draw(t, "gpu")}
 		}
@@ -57,7 +60,8 @@ func TestAddAndSubAreInverse(t *testing.T) {
 
 func TestVectorOfLeavesOutWhatIsNotAccounted(t *testing.T) {
 	one := resource.MustParse("1")
-	v := fit.VectorOf(v1.ResourceList{"storage": one, "requests.cpu": one, "hugepages-2Mi": one, "example.com/gpu": one, "kubernetes.io/batch": one})
+	v := fit.VectorOf(v1.ResourceList{"storage": one, "requests.cpu": one, "hugepages-2Mi": one, "example.com/gpu": one,
+		"kubernetes.io/batch": one})
 	if len(v.Scalar) != 3 || v.Get("storage") != 0 || v.Get("hugepages-2Mi") != 1 {
 		t.Errorf("scalars %v", v.Scalar)
 	}
@@ -70,7 +74,8 @@ func TestUntolerated(t *testing.T) {
 		t   v1.Toleration
 		bad bool
 	}{
-		"equal":            {v1.Toleration{Key: "dedicated", Operator: v1.TolerationOpEqual, Value: "web", Effect: v1.TaintEffectNoSchedule}, false},
+		"equal": {v1.Toleration{Key: "dedicated", Operator: v1.TolerationOpEqual, Value: "web",
+			Effect: v1.TaintEffectNoSchedule}, false},
 		"equal by default": {v1.Toleration{Key: "dedicated", Value: "web"}, false},
 		"other value":      {v1.Toleration{Key: "dedicated", Value: "db"}, true},
 		"other effect":     {v1.Toleration{Key: "dedicated", Value: "web", Effect: v1.TaintEffectNoExecute}, true},
@@ -115,7 +120,11 @@ func TestNodeMatches(t *testing.T) {
 		return v1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
 	}
 	affinity := func(terms ...v1.NodeSelectorTerm) *v1.Pod {
-		return &v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}}}
+		return &v1.Pod{
+			Spec: v1.PodSpec{
+				Affinity: &v1.Affinity{
+					NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+						NodeSelectorTerms: terms}}}}}
 	}
 	all := func(r ...v1.NodeSelectorRequirement) v1.NodeSelectorTerm {
 		return v1.NodeSelectorTerm{MatchExpressions: r}
@@ -124,16 +133,20 @@ func TestNodeMatches(t *testing.T) {
 		p    *v1.Pod
 		want bool
 	}{
-		"selector, all labels":    {&v1.Pod{Spec: v1.PodSpec{NodeSelector: map[string]string{"a": "1", "cpus": "8"}}}, true},
-		"selector, one missing":   {&v1.Pod{Spec: v1.PodSpec{NodeSelector: map[string]string{"a": "1", "b": "2"}}}, false},
-		"In":                      {affinity(all(req("a", v1.NodeSelectorOpIn, "0", "1"))), true},
-		"NotIn":                   {affinity(all(req("a", v1.NodeSelectorOpNotIn, "1"))), false},
-		"Exists":                  {affinity(all(req("b", v1.NodeSelectorOpExists))), false},
-		"DoesNotExist":            {affinity(all(req("b", v1.NodeSelectorOpDoesNotExist))), true},
-		"Gt":                      {affinity(all(req("cpus", v1.NodeSelectorOpGt, "4"))), true},
-		"Lt":                      {affinity(all(req("cpus", v1.NodeSelectorOpLt, "4"))), false},
-		"terms are ORed":          {affinity(all(req("b", v1.NodeSelectorOpExists)), all(req("a", v1.NodeSelectorOpExists))), true},
-		"expressions are ANDed":   {affinity(all(req("b", v1.NodeSelectorOpExists), req("a", v1.NodeSelectorOpExists))), false},
+		"selector, all labels": {&v1.Pod{Spec: v1.PodSpec{NodeSelector: map[string]string{"a": "1", "cpus": "8"}}},
+			true},
+		"selector, one missing": {&v1.Pod{Spec: v1.PodSpec{NodeSelector: map[string]string{"a": "1", "b": "2"}}},
+			false},
+		"In":           {affinity(all(req("a", v1.NodeSelectorOpIn, "0", "1"))), true},
+		"NotIn":        {affinity(all(req("a", v1.NodeSelectorOpNotIn, "1"))), false},
+		"Exists":       {affinity(all(req("b", v1.NodeSelectorOpExists))), false},
+		"DoesNotExist": {affinity(all(req("b", v1.NodeSelectorOpDoesNotExist))), true},
+		"Gt":           {affinity(all(req("cpus", v1.NodeSelectorOpGt, "4"))), true},
+		"Lt":           {affinity(all(req("cpus", v1.NodeSelectorOpLt, "4"))), false},
+		"terms are ORed": {affinity(all(req("b", v1.NodeSelectorOpExists)),
+			all(req("a", v1.NodeSelectorOpExists))), true},
+		"expressions are ANDed": {affinity(all(req("b", v1.NodeSelectorOpExists), req("a", v1.NodeSelectorOpExists))),
+			false},
 		"an empty term is no one": {affinity(all()), false},
 	} {
 		if got, err := fit.NodeMatches(c.p, n); err != nil || got != c.want {
@@ -145,8 +158,11 @@ func TestNodeMatches(t *testing.T) {
 // Beyond an int64 a quantity's Value is anything, zero too: what is counted ends before.
 func TestFiguresOutOfRangeAreCountedAsTheMost(t *testing.T) {
 	for text, want := range map[string][2]int64{
-		"1": {1000, 1}, "100m": {100, 1}, "-5": {-5000, -5}, "1T": {1e15, 1e12}, "1P": {fit.MaxValue, 1e15}, "72P": {fit.MaxValue, 72e15}, "1E": {fit.MaxValue, fit.MaxValue}, "10E": {fit.MaxValue, fit.MaxValue}, "1e30": {fit.MaxValue, fit.MaxValue},
-		"9223372036854775807": {fit.MaxValue, fit.MaxValue}, "9223372036854775808": {fit.MaxValue, fit.MaxValue}, "18446744073709551617": {fit.MaxValue, fit.MaxValue}, "-10E": {-fit.MaxValue, -fit.MaxValue},
+		"1": {1000, 1}, "100m": {100, 1}, "-5": {-5000, -5}, "1T": {1e15, 1e12}, "1P": {fit.MaxValue, 1e15},
+		"72P": {fit.MaxValue, 72e15}, "1E": {fit.MaxValue, fit.MaxValue}, "10E": {fit.MaxValue, fit.MaxValue},
+		"1e30":                {fit.MaxValue, fit.MaxValue},
+		"9223372036854775807": {fit.MaxValue, fit.MaxValue}, "9223372036854775808": {fit.MaxValue, fit.MaxValue},
+		"18446744073709551617": {fit.MaxValue, fit.MaxValue}, "-10E": {-fit.MaxValue, -fit.MaxValue},
 	} {
 		q := resource.MustParse(text)
 		v := fit.VectorOf(v1.ResourceList{v1.ResourceCPU: q, v1.ResourceMemory: q, "example.com/x": q})

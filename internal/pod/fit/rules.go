@@ -11,7 +11,8 @@ import (
 // anyHost is the host address of a port that names none.
 const anyHost = "0.0.0.0"
 
-// Untolerated finds the first taint with one of the effects that no toleration covers; false when all are covered.
+// Untolerated finds the first taint with one of the effects that no toleration covers; false when
+// all are covered.
 func Untolerated(taints []v1.Taint, tolerations []v1.Toleration, effects ...v1.TaintEffect) (v1.Taint, bool) {
 	for i := range taints {
 		if slices.Contains(effects, taints[i].Effect) && !Tolerates(tolerations, &taints[i]) {
@@ -31,16 +32,19 @@ func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
 	return false
 }
 
-// NodeMatches tells whether the node satisfies spec.nodeSelector and the required node affinity. The error is about a selector that cannot be read.
+// NodeMatches tells whether the node satisfies spec.nodeSelector and the required node affinity.
+// The error is about a selector that cannot be read.
 func NodeMatches(p *v1.Pod, n *v1.Node) (bool, error) {
 	return nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
 }
 
-// PortConflict finds the first wanted host port that is taken: same protocol and number, same address or one of them on all addresses.
+// PortConflict finds the first wanted host port that is taken: same protocol and number, same
+// address or one of them on all addresses.
 func PortConflict(want, have []v1.ContainerPort) (v1.ContainerPort, bool) {
 	for _, w := range want {
 		for _, h := range have {
-			if w.HostPort > 0 && w.HostPort == h.HostPort && protocol(w) == protocol(h) && sameHost(address(w), address(h)) {
+			if w.HostPort > 0 && w.HostPort == h.HostPort && protocol(w) == protocol(h) && sameHost(address(w),
+				address(h)) {
 				return w, true
 			}
 		}

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Vector is a sum of resources in whole numbers: cpu in milli, all else in base units. Scalar holds extended resources, huge pages, attachable volumes and
-// prefixed native resources; it is nil when there are none.
+// Vector is a sum of resources in whole numbers: cpu in milli, all else in base units. Scalar holds
+// extended resources, huge pages, attachable volumes and prefixed native resources; it is nil when
+// there are none.
 type Vector struct {
 	MilliCPU         int64
 	Memory           int64
@@ -19,7 +20,8 @@ type Vector struct {
 	Scalar           map[v1.ResourceName]int64
 }
 
-// VectorOf reads a resource list. Names the scheduler does not account for (storage, requests.*) are left out.
+// VectorOf reads a resource list. Names the scheduler does not account for (storage, requests.*)
+// are left out.
 func VectorOf(list v1.ResourceList) Vector {
 	var v Vector
 	v.AddList(list)
@@ -51,7 +53,8 @@ func (v *Vector) AddList(list v1.ResourceList) {
 // upstream's library lets some of them count as nothing.
 const MaxValue = 1 << 56
 
-// units is a quantity's whole units, within what is counted; beyond an int64 Value would be anything, zero too.
+// units is a quantity's whole units, within what is counted; beyond an int64 Value would be
+// anything, zero too.
 func units(q *resource.Quantity) int64 {
 	switch {
 	case q.CmpInt64(MaxValue) > 0:
@@ -132,7 +135,8 @@ func (v *Vector) Get(name v1.ResourceName) int64 {
 	return v.Scalar[name]
 }
 
-// IsEmpty tells whether no resource but Pods is asked for. A scalar asked for with 0 is still asked for.
+// IsEmpty tells whether no resource but Pods is asked for. A scalar asked for with 0 is still asked
+// for.
 func (v *Vector) IsEmpty() bool {
 	return v.MilliCPU == 0 && v.Memory == 0 && v.EphemeralStorage == 0 && len(v.Scalar) == 0
 }
@@ -151,8 +155,9 @@ func (s Shortage) Missing() int64 { return s.Requested + s.Used - s.Available }
 // Unresolvable tells whether the Pod asks for more than the empty node has.
 func (s Shortage) Unresolvable() bool { return s.Requested > s.Available }
 
-// Shortages lists what a Pod asking for ask lacks on a node with allocatable where used is taken: pods first, then cpu, memory, ephemeral storage and
-// scalars by name. skip names scalars that are not checked; it may be nil.
+// Shortages lists what a Pod asking for ask lacks on a node with allocatable where used is taken:
+// pods first, then cpu, memory, ephemeral storage and scalars by name. skip names scalars that are
+// not checked; it may be nil.
 func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bool) []Shortage {
 	var out []Shortage
 	check := func(name v1.ResourceName, requested, taken, room int64) {
@@ -171,7 +176,8 @@ func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bo
 		check(v1.ResourceMemory, request.Memory, used.Memory, allocatable.Memory)
 	}
 	if request.EphemeralStorage > 0 && request.EphemeralStorage > allocatable.EphemeralStorage-used.EphemeralStorage {
-		check(v1.ResourceEphemeralStorage, request.EphemeralStorage, used.EphemeralStorage, allocatable.EphemeralStorage)
+		check(v1.ResourceEphemeralStorage, request.EphemeralStorage, used.EphemeralStorage,
+			allocatable.EphemeralStorage)
 	}
 	if len(request.Scalar) == 0 {
 		return out
@@ -188,14 +194,17 @@ func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bo
 	return out
 }
 
-// IsScalar tells whether a resource is accounted by name: extended, huge pages, attachable volumes, prefixed native.
+// IsScalar tells whether a resource is accounted by name: extended, huge pages, attachable volumes,
+// prefixed native.
 func IsScalar(name v1.ResourceName) bool {
 	s := string(name)
-	return IsExtended(name) || strings.HasPrefix(s, v1.ResourceHugePagesPrefix) || strings.HasPrefix(s, v1.ResourceAttachableVolumesPrefix) ||
+	return IsExtended(name) || strings.HasPrefix(s, v1.ResourceHugePagesPrefix) || strings.HasPrefix(s,
+		v1.ResourceAttachableVolumesPrefix) ||
 		strings.Contains(s, v1.ResourceDefaultNamespacePrefix)
 }
 
-// IsExtended tells whether a resource is an extended one: fully qualified, outside kubernetes.io, no quota name.
+// IsExtended tells whether a resource is an extended one: fully qualified, outside kubernetes.io,
+// no quota name.
 func IsExtended(name v1.ResourceName) bool {
 	s := string(name)
 	native := !strings.Contains(s, "/") || strings.Contains(s, v1.ResourceDefaultNamespacePrefix)

@@ -58,7 +58,8 @@ type Device struct {
 	Reads, Writes         uint64
 }
 
-// Pressure is the share of time in which tasks waited (PSI); nil where the kernel does not count it.
+// Pressure is the share of time in which tasks waited (PSI); nil where the kernel does not count
+// it.
 type Pressure struct{ CPU, Memory, IO *Stalls }
 
 // Stalls are the two lines of a pressure file.

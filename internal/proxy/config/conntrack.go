@@ -22,7 +22,8 @@ const (
 	hashsize  = "sys/module/nf_conntrack/parameters/hashsize"
 )
 
-// Upstream's defaults. maxConntrackValue is the most that maxPerCore comes to, however many cores there are.
+// Upstream's defaults. maxConntrackValue is the most that maxPerCore comes to, however many cores
+// there are.
 const (
 	defaultMaxPerCore   = 32 * 1024
 	defaultMinConntrack = 128 * 1024
@@ -31,14 +32,15 @@ const (
 	maxConntrackValue   = 1 << 20
 )
 
-// Conntrack is what the configuration asks of connection tracking on a machine with so many cores, in the order in which it is to be set. What is 0 is
-// left as it is.
+// Conntrack is what the configuration asks of connection tracking on a machine with so many cores,
+// in the order in which it is to be set. What is 0 is left as it is.
 func (l *Loaded) Conntrack(cores int) []Sysctl {
 	c := &l.KubeProxyConfiguration.Conntrack
 	var out []Sysctl
 	if m := maxConntrack(c, cores); m > 0 {
 		given := c.MaxPerCore != nil || c.Min != nil
-		out = append(out, Sysctl{netfilter + "max", m, true, "conntrack.maxPerCore", given}, Sysctl{hashsize, m / 4, true, "conntrack.maxPerCore", given})
+		out = append(out, Sysctl{netfilter + "max", m, true, "conntrack.maxPerCore", given},
+			Sysctl{hashsize, m / 4, true, "conntrack.maxPerCore", given})
 	}
 	seconds := func(name, field string, d *metav1.Duration, usual time.Duration) {
 		s := Sysctl{Path: netfilter + name, Value: int(usual / time.Second), Field: "conntrack." + field}
@@ -52,7 +54,8 @@ func (l *Loaded) Conntrack(cores int) []Sysctl {
 	seconds("tcp_timeout_established", "tcpEstablishedTimeout", c.TCPEstablishedTimeout, defaultEstablished)
 	seconds("tcp_timeout_close_wait", "tcpCloseWaitTimeout", c.TCPCloseWaitTimeout, defaultCloseWait)
 	if c.TCPBeLiberal {
-		out = append(out, Sysctl{Path: netfilter + "tcp_be_liberal", Value: 1, Field: "conntrack.tcpBeLiberal", Configured: true})
+		out = append(out, Sysctl{Path: netfilter + "tcp_be_liberal", Value: 1, Field: "conntrack.tcpBeLiberal",
+			Configured: true})
 	}
 	seconds("udp_timeout", "udpTimeout", &c.UDPTimeout, 0)
 	seconds("udp_timeout_stream", "udpStreamTimeout", &c.UDPStreamTimeout, 0)
@@ -86,8 +89,9 @@ func conntrackErrors(c *kubeproxy.KubeProxyConntrackConfiguration, bad func(fiel
 		}
 	}
 	for field, d := range map[string]*metav1.Duration{
-		"conntrack.tcpEstablishedTimeout": c.TCPEstablishedTimeout, "conntrack.tcpCloseWaitTimeout": c.TCPCloseWaitTimeout,
-		"conntrack.udpTimeout": &c.UDPTimeout, "conntrack.udpStreamTimeout": &c.UDPStreamTimeout,
+		"conntrack.tcpEstablishedTimeout": c.TCPEstablishedTimeout,
+		"conntrack.tcpCloseWaitTimeout":   c.TCPCloseWaitTimeout,
+		"conntrack.udpTimeout":            &c.UDPTimeout, "conntrack.udpStreamTimeout": &c.UDPStreamTimeout,
 	} {
 		if d != nil && d.Duration < 0 {
 			bad(field, "%s must be 0 or more", d.Duration)

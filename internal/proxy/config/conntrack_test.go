@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/config"
 )
 
-// TestConntrackIsSetAsUpstreamsKubeProxySetsIt: what the file says, else upstream's defaults; 0 leaves a setting as it is.
+// TestConntrackIsSetAsUpstreamsKubeProxySetsIt: what the file says, else upstream's defaults; 0
+// leaves a setting as it is.
 func TestConntrackIsSetAsUpstreamsKubeProxySetsIt(t *testing.T) {
 	const times = " tcp_timeout_established=86400 tcp_timeout_close_wait=3600"
 	for _, c := range []struct {
@@ -26,8 +27,10 @@ func TestConntrackIsSetAsUpstreamsKubeProxySetsIt(t *testing.T) {
 		{"conntrack: {maxPerCore: 1000000, min: 2000000}", 2, "max>=1048576! hashsize>=262144!" + times},
 		{"conntrack: {min: 200000}", 2, "max>=200000! hashsize>=50000!" + times},
 		{"conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}", 2, ""},
-		{"conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 2h, tcpCloseWaitTimeout: 90s, tcpBeLiberal: true, udpTimeout: 45s, udpStreamTimeout: 5m}", 2,
-			" tcp_timeout_established=7200! tcp_timeout_close_wait=90! tcp_be_liberal=1! udp_timeout=45! udp_timeout_stream=300!"},
+		{"conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 2h, tcpCloseWaitTimeout: 90s, tcpBeLiberal: true, " +
+			"udpTimeout: 45s, udpStreamTimeout: 5m}", 2,
+			" tcp_timeout_established=7200! tcp_timeout_close_wait=90! tcp_be_liberal=1! udp_timeout=45! " +
+				"udp_timeout_stream=300!"},
 	} {
 		l, err := load(t, head+c.body)
 		if err != nil {

@@ -1,7 +1,9 @@
-// Package config reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) as far as it has an effect here, and names what has none.
+// Package config reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) as far as it has
+// an effect here, and names what has none.
 //
-// Chapter 8, watched: what the proxy is to be like. In: a file. Out: Loaded: the configuration, rules.Settings, the fields that are set but
-// have no effect.
+// What the proxy is to be like. In: a file. Out: Loaded: the configuration, rules.Settings, the
+// fields that are set but have no effect.
 //
-// To make a field effective: use it in Loaded's methods or in app, and add its path to effective in load.go.
+// To make a field effective: use it in Loaded's methods or in app, and add its path to effective in
+// load.go.
 package config

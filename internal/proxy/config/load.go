@@ -20,12 +20,16 @@ const version, kind = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguratio
 
 // supportedFields are the fields that do what upstream says they do.
 var supportedFields = []string{
-	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress", "bindAddressHardFail",
+	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress",
+	"bindAddressHardFail",
 	"mode", "nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod",
-	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses", "enableProfiling",
-	"conntrack.maxPerCore", "conntrack.min", "conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout", "conntrack.tcpBeLiberal",
+	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR",
+	"nodePortAddresses", "enableProfiling",
+	"conntrack.maxPerCore", "conntrack.min", "conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout",
+	"conntrack.tcpBeLiberal",
 	"conntrack.udpTimeout", "conntrack.udpStreamTimeout", "bindAddress", "configSyncPeriod", "oomScoreAdj",
-	"clientConnection.qps", "clientConnection.burst", "clientConnection.contentType", "clientConnection.acceptContentTypes",
+	"clientConnection.qps", "clientConnection.burst", "clientConnection.contentType",
+	"clientConnection.acceptContentTypes",
 }
 
 // Loaded is a configuration with what to tell of it.
@@ -58,7 +62,8 @@ func (l *Loaded) parse(raw []byte) error {
 		return err
 	}
 	if l.APIVersion != version || l.Kind != kind {
-		return fmt.Errorf("apiVersion and kind are %q and %q: they must be %s and %s", l.APIVersion, l.Kind, version, kind)
+		return fmt.Errorf("apiVersion and kind are %q and %q: they must be %s and %s", l.APIVersion, l.Kind, version,
+			kind)
 	}
 	var all map[string]any
 	if err := yaml.Unmarshal(raw, &all); err != nil {
@@ -82,7 +87,8 @@ func ignoredFields(prefix string, fields map[string]any) []string {
 			}
 		case nil:
 		default:
-			if text := fmt.Sprint(v); text != "" && text != "0" && text != "0s" && text != "false" && !slices.Contains(supportedFields, path) {
+			if text := fmt.Sprint(v); text != "" && text != "0" && text != "0s" && text != "false" &&
+				!slices.Contains(supportedFields, path) {
 				out = append(out, path)
 			}
 		}
@@ -134,9 +140,12 @@ func (l *Loaded) Check() error {
 			bad("detectLocal.interfaceNamePrefix", "must be set when detectLocalMode is InterfaceNamePrefix")
 		}
 	default:
-		bad("detectLocalMode", "%q is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix", l.DetectLocalMode)
+		bad("detectLocalMode",
+			"%q is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+			l.DetectLocalMode)
 	}
-	for field, name := range map[string]string{"detectLocal.bridgeInterface": l.DetectLocal.BridgeInterface, "detectLocal.interfaceNamePrefix": l.DetectLocal.InterfaceNamePrefix} {
+	for field, name := range map[string]string{"detectLocal.bridgeInterface": l.DetectLocal.BridgeInterface,
+		"detectLocal.interfaceNamePrefix": l.DetectLocal.InterfaceNamePrefix} {
 		if len(name) > 15 || strings.ContainsAny(name, "\" \t\n/*\\") {
 			bad(field, "%q is no name of an interface: at most 15 bytes, without quote, space, slash or star", name)
 		}
@@ -144,7 +153,8 @@ func (l *Loaded) Check() error {
 	return errors.Join(errs...)
 }
 
-// ByNode tells whether Pods of this node are told from others by the ranges of its Node, as upstream's NodeCIDR has it.
+// ByNode tells whether Pods of this node are told from others by the ranges of its Node, as
+// upstream's NodeCIDR has it.
 func (l *Loaded) ByNode() bool { return l.DetectLocalMode == "NodeCIDR" }
 
 // nodePorts leaves out "primary", which means the node's own addresses: all of them here.

@@ -38,8 +38,11 @@ func unfile(err error, file string) error {
 const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 
 func TestFieldsThatHaveNoEffectAreNamed(t *testing.T) {
-	l, err := load(t, head+"mode: nftables\nclusterCIDR: 10.72.0.0/16,fd00::/64\nnftables: {masqueradeBit: 3, masqueradeAll: true, minSyncPeriod: 1s}\n"+
-		"conntrack: {maxPerCore: 32768, min: null, tcpBeLiberal: false}\nfeatureGates: {X: true}\nportRange: \"\"\nnodePortAddresses: [primary, 192.0.2.0/24]\n")
+	l, err := load(t,
+		head+"mode: nftables\nclusterCIDR: 10.72.0.0/16,fd00::/64\nnftables: {masqueradeBit: 3, masqueradeAll: true, "+
+			"minSyncPeriod: 1s}\n"+
+			"conntrack: {maxPerCore: 32768, min: null, tcpBeLiberal: false}\nfeatureGates: {X: true}\nportRange: "+
+			"\"\"\nnodePortAddresses: [primary, 192.0.2.0/24]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,8 @@ func TestFieldsThatHaveNoEffectAreNamed(t *testing.T) {
 		t.Errorf("without effect: %q, want %q", l.IgnoredFields, want)
 	}
 	s := l.Settings(rules.IPv4)
-	if s.MasqueradeBit != 3 || !s.MasqueradeAll || len(s.LocalDetector.Ranges) != 2 || len(s.NodePorts) != 1 || s.NodePorts[0].String() != "192.0.2.0/24" {
+	if s.MasqueradeBit != 3 || !s.MasqueradeAll || len(s.LocalDetector.Ranges) != 2 || len(s.NodePorts) != 1 ||
+		s.NodePorts[0].String() != "192.0.2.0/24" {
 		t.Errorf("settings: %+v", s)
 	}
 }
@@ -65,7 +69,8 @@ func TestWhichSourcesAreThisNodesPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.NodeRanges = own; fmt.Sprint(l.Settings(rules.IPv4).LocalDetector) != c.want || l.ByNode() != strings.Contains(c.body, "NodeCIDR") {
+		if l.NodeRanges = own; fmt.Sprint(l.Settings(rules.IPv4).LocalDetector) != c.want ||
+			l.ByNode() != strings.Contains(c.body, "NodeCIDR") {
 			t.Errorf("%s: %v", c.body, l.Settings(rules.IPv4).LocalDetector)
 		}
 	}
@@ -73,11 +78,15 @@ func TestWhichSourcesAreThisNodesPods(t *testing.T) {
 
 func TestWrongFieldsAreRefusedByName(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
-		{"kind: X", `apiVersion and kind are "" and "X": they must be kubeproxy.config.k8s.io/v1alpha1 and KubeProxyConfiguration`},
+		{"kind: X", `apiVersion and kind are "" and "X": they must be kubeproxy.config.k8s.io/v1alpha1 and ` +
+			`KubeProxyConfiguration`},
 		{head + "mode: ipvs", `mode: "ipvs" is not supported: write nftables, or leave it out`},
 		{head + "clusterCIDR: 10.0.0.1", `clusterCIDR: "10.0.0.1" is not a range such as 10.72.0.0/16`},
-		{head + "detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface: must be set when detectLocalMode is BridgeInterface"},
-		{head + "detectLocalMode: LocalCIDR", `detectLocalMode: "LocalCIDR" is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix`},
+		{head + "detectLocalMode: BridgeInterface",
+			"detectLocal.bridgeInterface: must be set when detectLocalMode is BridgeInterface"},
+		{head + "detectLocalMode: LocalCIDR",
+			`detectLocalMode: "LocalCIDR" is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or ` +
+				`InterfaceNamePrefix`},
 		{head + "nftables: {masqueradeBit: 32}", "nftables.masqueradeBit: 32 must be between 0 and 31"},
 		{head + "conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: -1 must be 0 or more"},
 		{head + "conntrack: {tcpCloseWaitTimeout: -1s}", "conntrack.tcpCloseWaitTimeout: -1s must be 0 or more"},

@@ -16,7 +16,9 @@ type changeListener struct {
 	ownGenerations []generationRange // what the program nft did for us
 	listening      bool              // somebody listens
 	ended          error             // why nobody does any more
-	modified       map[string]bool   // chains that others touched since the table was last put right; only List's and Touched's caller has to do with it
+	// chains that others touched since the table was last put right; only List's and Touched's
+	// caller has to do with it
+	modified map[string]bool
 }
 
 // maxOwnGenerations is how many of our own transactions are remembered.
@@ -25,7 +27,8 @@ const maxOwnGenerations = 64
 // generationRange is the generations after one and up to another.
 type generationRange struct{ after, to uint32 }
 
-// Listen rings when somebody else changes the table, until ctx ends. It fails where the kernel does not let it hear; the periodic looks remain.
+// Listen rings when somebody else changes the table, until ctx ends. It fails where the kernel does
+// not let it hear; the periodic looks remain.
 func (t *Table) Listen(ctx context.Context, ring func()) error {
 	if t.netlinkTable == nil {
 		return nfnetlink.ErrUnknown
@@ -63,7 +66,8 @@ func (e *changeListener) record(h nfnetlink.Notification) {
 	}
 }
 
-// ModifiedByOthers tells whether somebody else changed the table since it was asked last. What was touched is made anew by what List leaves out.
+// ModifiedByOthers tells whether somebody else changed the table since it was asked last. What was
+// touched is made anew by what List leaves out.
 func (t *Table) ModifiedByOthers() bool {
 	t.listener.mu.Lock()
 	defer t.listener.mu.Unlock()
@@ -96,7 +100,8 @@ func (e *changeListener) isOwnGeneration(generation uint32) bool {
 	return false
 }
 
-// runNft runs a transaction by nft, and remembers which generations it made, so that hearing of them is no alarm.
+// runNft runs a transaction by nft, and remembers which generations it made, so that hearing of
+// them is no alarm.
 func (t *Table) runNft(ctx context.Context, tx *knftables.Transaction) error {
 	t.counts.Nft++
 	if open, _ := t.Listening(); !open {
@@ -108,7 +113,8 @@ func (t *Table) runNft(ctx context.Context, tx *knftables.Transaction) error {
 	if errBefore == nil && errAfter == nil {
 		t.listener.mu.Lock()
 		t.listener.ownGenerations = append(t.listener.ownGenerations, generationRange{before, after})
-		t.listener.ownGenerations = t.listener.ownGenerations[max(0, len(t.listener.ownGenerations)-maxOwnGenerations):] // what is older was heard of long ago
+		// what is older was heard of long ago
+		t.listener.ownGenerations = t.listener.ownGenerations[max(0, len(t.listener.ownGenerations)-maxOwnGenerations):]
 		t.listener.mu.Unlock()
 	}
 	return err

@@ -11,8 +11,9 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// CleanStaleEntries drops the kernel's memory of UDP conversations that lead where they no longer should: an endpoint that went, or nowhere although
-// there is an endpoint by now. UDP has no end of its own, so they would live as long as the client sends. It returns how many were dropped.
+// CleanStaleEntries drops the kernel's memory of UDP conversations that lead where they no longer
+// should: an endpoint that went, or nowhere although there is an endpoint by now. UDP has no end of
+// its own, so they would live as long as the client sends. It returns how many were dropped.
 func CleanStaleEntries(family rules.Family, flows *rules.UDPFlows) (int, error) {
 	if flows.Empty() {
 		return 0, nil
@@ -37,5 +38,6 @@ func (s *staleUDPFilter) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	}
 	requested, ok := netip.AddrFromSlice(f.Forward.DstIP)
 	answers, ok2 := netip.AddrFromSlice(f.Reverse.SrcIP)
-	return ok && ok2 && s.flows.Stale(netip.AddrPortFrom(requested.Unmap(), f.Forward.DstPort), netip.AddrPortFrom(answers.Unmap(), f.Reverse.SrcPort))
+	return ok && ok2 && s.flows.Stale(netip.AddrPortFrom(requested.Unmap(), f.Forward.DstPort),
+		netip.AddrPortFrom(answers.Unmap(), f.Reverse.SrcPort))
 }

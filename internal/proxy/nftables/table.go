@@ -13,14 +13,16 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// maxOperations is how many operations one transaction has. The program nft reads all that the kernel has for each, so that few are better; by netlink
-// many cost little, and large ones much memory.
+// maxOperations is how many operations one transaction has. The program nft reads all that the
+// kernel has for each, so that few are better; by netlink many cost little, and large ones much
+// memory.
 const maxOperations, maxNetlinkOperations = 20000, 2000
 
 // affinitySize is how many clients one endpoint remembers.
 const affinitySize = 65535
 
-// Table is one nftables table of the proxy. Its frame is made by the program nft, all else over netlink where that knows the words.
+// Table is one nftables table of the proxy. Its frame is made by the program nft, all else over
+// netlink where that knows the words.
 type Table struct {
 	nft          knftables.Interface
 	frame        rules.TableFrame
@@ -35,7 +37,8 @@ type TransactionCounts struct{ Netlink, Nft int }
 // TransactionCounts is how many transactions went which way since the table was opened.
 func (t *Table) TransactionCounts() TransactionCounts { return t.counts }
 
-// Open prepares the table of that family and name, which shares its line with others; nothing changes in the kernel yet. It fails when the nft program is missing or too old.
+// Open prepares the table of that family and name, which shares its line with others; nothing
+// changes in the kernel yet. It fails when the nft program is missing or too old.
 func Open(line *nfnetlink.Conn, family rules.Family, name string, frame rules.TableFrame) (*Table, error) {
 	nft, err := knftables.New(knftables.Family(family), name, knftables.UseNetlink)
 	if err != nil {
@@ -60,8 +63,9 @@ func (t *Table) Close() {
 	}
 }
 
-// EnsureFrame makes the frame, or makes it anew in one transaction, and keeps what Services have. A table that is too different, as an older version
-// may leave it, is replaced: connections that exist stay, the kernel remembers them elsewhere.
+// EnsureFrame makes the frame, or makes it anew in one transaction, and keeps what Services have. A
+// table that is too different, as an older version may leave it, is replaced: connections that
+// exist stay, the kernel remembers them elsewhere.
 func (t *Table) EnsureFrame(ctx context.Context) error {
 	tx := t.nft.NewTransaction()
 	t.addFrame(tx)
@@ -94,7 +98,8 @@ func (t *Table) addFrame(tx *knftables.Transaction) {
 	for _, c := range t.frame.Chains {
 		chain := &knftables.Chain{Name: c.Name}
 		if b, ok := bases[c.Name]; ok {
-			chain.Type, chain.Hook = knftables.PtrTo(knftables.BaseChainType(b.Type)), knftables.PtrTo(knftables.BaseChainHook(b.Hook))
+			chain.Type, chain.Hook = knftables.PtrTo(knftables.BaseChainType(b.Type)),
+				knftables.PtrTo(knftables.BaseChainHook(b.Hook))
 			chain.Priority = knftables.PtrTo(knftables.BaseChainPriority(b.Priority))
 		}
 		tx.Add(chain)
@@ -118,7 +123,8 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("nftables refuses %s %s: %v", r.Unit[0].Verb, r.Unit[0].Name, r.Err)
 }
 
-// Apply carries units out, all in one transaction where their number allows. An error means that none or only some were taken.
+// Apply carries units out, all in one transaction where their number allows. An error means that
+// none or only some were taken.
 func (t *Table) Apply(ctx context.Context, units []rules.Unit) error {
 	limit := maxOperations
 	if t.netlinkTable != nil {
@@ -138,7 +144,8 @@ func (t *Table) Apply(ctx context.Context, units []rules.Unit) error {
 	return nil
 }
 
-// ApplyEach takes what can be taken: a refused transaction is halved, and its halves again. It returns what was refused alone.
+// ApplyEach takes what can be taken: a refused transaction is halved, and its halves again. It
+// returns what was refused alone.
 func (t *Table) ApplyEach(ctx context.Context, units []rules.Unit) []*RefusedError {
 	if len(units) == 0 || ctx.Err() != nil {
 		return nil
@@ -160,7 +167,8 @@ func (t *Table) run(ctx context.Context, units []rules.Unit) error {
 			t.counts.Netlink++
 			return nil
 		}
-		// What netlink has no words for, or is refused: nft says it, or why not, in a person's words.
+		// What netlink has no words for, or is refused: nft says it, or why not, in a person's
+		// words.
 	}
 	if err := t.runNft(ctx, t.transaction(units)); err != nil {
 		return oneLine(err)
@@ -187,8 +195,10 @@ func (t *Table) add(tx *knftables.Transaction, op rules.Op) {
 	switch op.Verb {
 	case rules.AddAffinity:
 		// Named by what it holds, so one that is there already is the same.
-		tx.Add(&knftables.Set{Name: op.Name, Type: t.addressType(), Flags: []knftables.SetFlag{knftables.DynamicFlag, knftables.TimeoutFlag},
-			Timeout: knftables.PtrTo(time.Duration(op.Timeout) * time.Second), Size: knftables.PtrTo(uint64(affinitySize))})
+		tx.Add(&knftables.Set{Name: op.Name, Type: t.addressType(), Flags: []knftables.SetFlag{knftables.DynamicFlag,
+			knftables.TimeoutFlag},
+			Timeout: knftables.PtrTo(time.Duration(op.Timeout) * time.Second),
+			Size:    knftables.PtrTo(uint64(affinitySize))})
 	case rules.AddChain:
 		tx.Add(&knftables.Chain{Name: op.Name})
 		tx.Flush(&knftables.Chain{Name: op.Name}) // one left by a transaction that this one repeats

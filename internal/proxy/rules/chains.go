@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// maxSequentialEndpoints is up to how many endpoints a chain tries one after the other; beyond, one lookup in a map of its own is cheaper. Small
-// Services are most of them, and 10,000 maps would cost the kernel seconds, as it searches all their names for each new one.
+// maxSequentialEndpoints is up to how many endpoints a chain tries one after the other; beyond, one
+// lookup in a map of its own is cheaper. Small Services are most of them, and 10,000 maps would
+// cost the kernel seconds, as it searches all their names for each new one.
 const maxSequentialEndpoints = 8
 
 // State is what the port needs in the table.
@@ -44,7 +45,8 @@ func (w *ruleWriter) name(kind string, content ...string) string {
 	if port == "" {
 		port = strconv.Itoa(int(w.Number))
 	}
-	return fmt.Sprintf("%s-%s-%s/%s/%s", kind, base32.HexEncoding.EncodeToString(sum[:])[:10], w.Service, w.Protocol, port)
+	return fmt.Sprintf("%s-%s-%s/%s/%s", kind, base32.HexEncoding.EncodeToString(sum[:])[:10], w.Service, w.Protocol,
+		port)
 }
 
 func (w *ruleWriter) key(ip netip.Addr) string {
@@ -57,7 +59,8 @@ func (w *ruleWriter) addVerdict(services, none Element, chain string) {
 	case chain != "":
 		w.out.Elements[services] = "goto " + chain
 	case w.AnyEndpoint:
-		// There are endpoints, only not here: whoever asked may be sent elsewhere by a load balancer, so no answer rather than a wrong one.
+		// There are endpoints, only not here: whoever asked may be sent elsewhere by a load
+		// balancer, so no answer rather than a wrong one.
 		w.out.Elements[none] = "drop"
 	default:
 		w.out.Elements[none] = "goto " + rejectChain
@@ -83,10 +86,12 @@ func (w *ruleWriter) addInternal() {
 	w.addVerdict(Element{serviceIPs, key}, Element{noEndpointIPs, key}, chain)
 }
 
-// usesSharedChains tells that the frame's chains do for a port with n endpoints. The kernel walks all chains that packets may reach whenever a rule or a
-// way to a chain is new: a chain for each of 10,000 Services costs every change 30 ms, while elements that hold addresses cost nothing.
+// usesSharedChains tells that the frame's chains do for a port with n endpoints. The kernel walks
+// all chains that packets may reach whenever a rule or a way to a chain is new: a chain for each of
+// 10,000 Services costs every change 30 ms, while elements that hold addresses cost nothing.
 func (w *ruleWriter) usesSharedChains(n int) bool {
-	return n <= maxSequentialEndpoints && w.Affinity == 0 && w.NodePort == 0 && len(w.Addresses.External)+len(w.Addresses.LoadBalancers) == 0
+	return n <= maxSequentialEndpoints && w.Affinity == 0 && w.NodePort == 0 &&
+		len(w.Addresses.External)+len(w.Addresses.LoadBalancers) == 0
 }
 
 // addExternal is the way in by node ports, external addresses and load balancers.
@@ -117,8 +122,8 @@ func (w *ruleWriter) addExternal() {
 	}
 }
 
-// externalChain is the chain for traffic from outside, empty when there is nowhere to send it; none tells that what the chain leaves over is
-// to be refused.
+// externalChain is the chain for traffic from outside, empty when there is nowhere to send it; none
+// tells that what the chain leaves over is to be refused.
 func (w *ruleWriter) externalChain() (chain string, none bool) {
 	if !w.ExternalLocal {
 		if len(w.ClusterEndpoints) == 0 {
@@ -129,7 +134,8 @@ func (w *ruleWriter) externalChain() (chain string, none bool) {
 	var rules []string
 	if len(w.ClusterEndpoints) > 0 {
 		all := w.endpointChain("service", w.ClusterEndpoints)
-		// Pods of this cluster, and this node itself, need not go by an outside load balancer: they may use every endpoint.
+		// Pods of this cluster, and this node itself, need not go by an outside load balancer: they
+		// may use every endpoint.
 		if inside := w.matchPods(); inside != "" {
 			rules = append(rules, inside+" goto "+all)
 		}
@@ -200,7 +206,9 @@ func (w *ruleWriter) endpointChain(kind string, endpoints []Endpoint) string {
 	}
 	n := len(endpoints)
 	if n > maxSequentialEndpoints {
-		return w.chain(kind, append(rules, fmt.Sprintf("meta l4proto %s dnat %s addr . port to numgen random mod %d map { %s }", w.Protocol, w.Family, n, w.numberedMap(endpoints)))...)
+		return w.chain(kind,
+			append(rules, fmt.Sprintf("meta l4proto %s dnat %s addr . port to numgen random mod %d map { %s }",
+				w.Protocol, w.Family, n, w.numberedMap(endpoints)))...)
 	}
 	for i, e := range endpoints {
 		chance := ""
@@ -220,17 +228,20 @@ func (w *ruleWriter) numberedMap(endpoints []Endpoint) string {
 	return strings.Join(texts, ", ")
 }
 
-// affinityChains leads a client to where it was before: each endpoint has a set of its clients, which the kernel fills and forgets.
+// affinityChains leads a client to where it was before: each endpoint has a set of its clients,
+// which the kernel fills and forgets.
 func (w *ruleWriter) affinityChains(endpoints []Endpoint) []string {
 	var known, chosen []string
 	for i, e := range endpoints {
 		set := w.name("affinity", string(w.Family), e.AddrPort.String(), strconv.Itoa(int(w.Affinity)))
 		w.out.Affinity[set] = w.Affinity
-		chain := w.chain("endpoint", fmt.Sprintf("update @%s { %s saddr }", set, w.Family), "meta l4proto "+w.Protocol+" dnat to "+e.AddrPort.String())
+		chain := w.chain("endpoint", fmt.Sprintf("update @%s { %s saddr }", set, w.Family),
+			"meta l4proto "+w.Protocol+" dnat to "+e.AddrPort.String())
 		known = append(known, fmt.Sprintf("%s saddr @%s goto %s", w.Family, set, chain))
 		chosen = append(chosen, fmt.Sprintf("%d : goto %s", i, chain))
 	}
-	return append(known, fmt.Sprintf("numgen random mod %d vmap { %s }", len(endpoints), strings.Join(chosen, " , "))) // commas apart: knftables' fake takes words for names
+	// commas apart: knftables' fake takes words for names
+	return append(known, fmt.Sprintf("numgen random mod %d vmap { %s }", len(endpoints), strings.Join(chosen, " , ")))
 }
 
 // addSourceRanges lets only the named ranges to the load balancer's addresses.
@@ -248,7 +259,8 @@ func (w *ruleWriter) addSourceRanges() {
 	}
 }
 
-// addHairpins names the endpoints of this node: one that a Service leads back to itself must not see its own address as the client's.
+// addHairpins names the endpoints of this node: one that a Service leads back to itself must not
+// see its own address as the client's.
 func (w *ruleWriter) addHairpins() {
 	for _, e := range append(append([]Endpoint(nil), w.ClusterEndpoints...), w.ServicePort.LocalEndpoints...) {
 		if e.IsLocal {

@@ -28,7 +28,8 @@ type Op struct {
 	Timeout int32  // of an affinity set, seconds
 }
 
-// Unit is operations that only make sense together. Units may be cut into transactions anywhere: what one refers to is made by earlier ones.
+// Unit is operations that only make sense together. Units may be cut into transactions anywhere:
+// what one refers to is made by earlier ones.
 type Unit []Op
 
 // Delta leads from one state to another. Chains of equal name are equal.
@@ -60,7 +61,8 @@ func Delta(have, want State) []Unit {
 	return out
 }
 
-// elements come after the chains: the kernel looks for loops at every rule once a map leads into its chain.
+// elements come after the chains: the kernel looks for loops at every rule once a map leads into
+// its chain.
 func elements(have, want State) []Unit {
 	var out []Unit
 	for _, e := range ordered(want.Elements) {
@@ -123,7 +125,8 @@ func chainLevel(chain string) int {
 	return 2
 }
 
-// ChainUses is how often the kernel says that each chain of a state is in use: once by each of its rules, once by each verdict that leads to it.
+// ChainUses is how often the kernel says that each chain of a state is in use: once by each of its
+// rules, once by each verdict that leads to it.
 func ChainUses(s State) map[string]int {
 	out := make(map[string]int, len(s.Chains))
 	lead := func(verdicts string) {

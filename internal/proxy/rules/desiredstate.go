@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// DesiredState is the wanted state of one table by owner. Two Services may claim one address (externalIPs are anybody's to name): the older has it,
-// and the other gets it when the older goes. It is made to be small: what an owner wants is kept as one text, and an element that one owner alone
-// claims, as nearly all are, as a sum and a number.
+// DesiredState is the wanted state of one table by owner. Two Services may claim one address
+// (externalIPs are anybody's to name): the older has it, and the other gets it when the older goes.
+// It is made to be small: what an owner wants is kept as one text, and an element that one owner
+// alone claims, as nearly all are, as a sum and a number.
 type DesiredState struct {
 	byOwner         map[string]ownerState
 	ownerNumbers    []string // the owner with each number; empty: nobody
@@ -41,14 +42,16 @@ type elementHash [2]uint64
 
 // NewDesiredState is an empty one.
 func NewDesiredState() *DesiredState {
-	return &DesiredState{byOwner: map[string]ownerState{}, soleClaims: map[elementHash]uint32{}, contestedClaims: map[Element][]claim{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	return &DesiredState{byOwner: map[string]ownerState{}, soleClaims: map[elementHash]uint32{},
+		contestedClaims: map[Element][]claim{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
 func (b *DesiredState) hash(e Element) elementHash {
 	return elementHash{maphash.Comparable(b.seeds[0], e), maphash.Comparable(b.seeds[1], e)}
 }
 
-// Set replaces what an owner wants; an empty state ends it. It returns what was true and what is true now of all that it touches.
+// Set replaces what an owner wants; an empty state ends it. It returns what was true and what is
+// true now of all that it touches.
 func (b *DesiredState) Set(o Owner, wants State) (was, now State) {
 	old := b.byOwner[o.Name].state.unpack()
 	was, now = NewState(), NewState()
@@ -139,7 +142,8 @@ func (b *DesiredState) addClaim(e Element, c claim) {
 		delete(b.soleClaims, at)
 	}
 	all = append(all, c)
-	slices.SortFunc(all, func(x, y claim) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(all,
+		func(x, y claim) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.Name, y.Name)) })
 	b.contestedClaims[e] = all
 }
 

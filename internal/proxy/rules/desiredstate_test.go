@@ -28,8 +28,8 @@ func plain(wants map[rules.Owner]rules.State) rules.State {
 	return out
 }
 
-// Whoever comes, changes and goes, and whatever they claim of each other's: a book is what the oldest claims of each element come to, and each answer leads
-// from what it was to what it is.
+// Whoever comes, changes and goes, and whatever they claim of each other's: a book is what the
+// oldest claims of each element come to, and each answer leads from what it was to what it is.
 func TestABookIsWhatTheOldestClaim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, wants, is := rules.NewDesiredState(), map[rules.Owner]rules.State{}, rules.NewState()
@@ -38,7 +38,8 @@ func TestABookIsWhatTheOldestClaim(t *testing.T) {
 			o := rules.Owner{Name: fmt.Sprintf("default/s%d", n), Created: int64(n * 7 % 3)}
 			state := rules.NewState()
 			for _, k := range rapid.SliceOfN(rapid.IntRange(0, 5), 0, 4).Draw(t, "elements") {
-				state.Elements[rules.Element{Set: "service-ips", Key: fmt.Sprintf("10.0.0.%d . tcp . 80", k)}] = rapid.SampledFrom([]string{"", "drop", fmt.Sprintf("goto choose-%d", n)}).Draw(t, "verdict")
+				state.Elements[rules.Element{Set: "service-ips", Key: fmt.Sprintf("10.0.0.%d . tcp . 80", k)}] =
+					rapid.SampledFrom([]string{"", "drop", fmt.Sprintf("goto choose-%d", n)}).Draw(t, "verdict")
 			}
 			for _, k := range rapid.SliceOfN(rapid.IntRange(0, 2), 0, 2).Draw(t, "chains") {
 				state.Chains[fmt.Sprintf("service-%d-s%d", k, n)] = [][]string{nil, {"a"}, {"a", ""}}[k]

@@ -15,7 +15,8 @@ type UDPFlows struct {
 // NewUDPFlows looks at the UDP ports among those given.
 func NewUDPFlows(ports []ServicePort) *UDPFlows {
 	f := &UDPFlows{at: map[netip.AddrPort]map[netip.AddrPort]bool{}, node: map[uint16]map[netip.AddrPort]bool{}}
-	for _, there := range []bool{false, true} { // an address or node port may have gone from one Service to another: what has endpoints wins
+	// an address or node port may have gone from one Service to another: what has endpoints wins
+	for _, there := range []bool{false, true} {
 		for _, p := range ports {
 			if ends := p.endpoints(); p.Protocol == "udp" && there == (len(ends) > 0) {
 				f.add(p, ends)
@@ -30,7 +31,8 @@ func (f *UDPFlows) add(p ServicePort, ends []Endpoint) {
 	for _, e := range ends {
 		all[e.AddrPort] = true
 	}
-	for _, ip := range append(append([]netip.Addr{p.Addresses.Cluster}, p.Addresses.External...), p.Addresses.LoadBalancers...) {
+	for _, ip := range append(append([]netip.Addr{p.Addresses.Cluster}, p.Addresses.External...),
+		p.Addresses.LoadBalancers...) {
 		f.at[netip.AddrPortFrom(ip, p.Number)] = all
 	}
 	if p.NodePort != 0 {
@@ -41,24 +43,28 @@ func (f *UDPFlows) add(p ServicePort, ends []Endpoint) {
 // Empty tells that there is nothing to look for.
 func (f *UDPFlows) Empty() bool { return len(f.at)+len(f.node) == 0 }
 
-// Stale tells whether a conversation that was begun with asked and is answered by answers must be forgotten.
+// Stale tells whether a conversation that was begun with asked and is answered by answers must be
+// forgotten.
 func (f *UDPFlows) Stale(requested, answers netip.AddrPort) bool {
 	if all, ok := f.at[requested]; ok {
 		return !all[answers]
 	}
-	// A node port that was led on: at a node's own address, anything that listens there itself is left alone.
+	// A node port that was led on: at a node's own address, anything that listens there itself is
+	// left alone.
 	if all, ok := f.node[requested.Port()]; ok && answers != requested {
 		return !all[answers]
 	}
 	return false
 }
 
-// StaleUDPPorts are the UDP ports of a Service that conversations may be wrong for after a change: ports that lost an endpoint or an address, that have
-// an endpoint for the first time, and those that went, without endpoints and before the others.
+// StaleUDPPorts are the UDP ports of a Service that conversations may be wrong for after a change:
+// ports that lost an endpoint or an address, that have an endpoint for the first time, and those
+// that went, without endpoints and before the others.
 func StaleUDPPorts(was, now []ServicePort) []ServicePort {
 	var out []ServicePort
 	for _, w := range was {
-		if i := slices.IndexFunc(now, w.equal); w.Protocol == "udp" && (i < 0 || !reflect.DeepEqual(w.Addresses, now[i].Addresses) || w.NodePort != now[i].NodePort) {
+		if i := slices.IndexFunc(now, w.equal); w.Protocol == "udp" && (i < 0 || !reflect.DeepEqual(w.Addresses,
+			now[i].Addresses) || w.NodePort != now[i].NodePort) {
 			w.ClusterEndpoints, w.LocalEndpoints = nil, nil
 			out = append(out, w)
 		}
@@ -68,7 +74,8 @@ func StaleUDPPorts(was, now []ServicePort) []ServicePort {
 			continue
 		}
 		i := slices.IndexFunc(was, n.equal)
-		if i < 0 || !reflect.DeepEqual(was[i].Addresses, n.Addresses) || was[i].NodePort != n.NodePort || endpointRemoved(was[i].endpoints(), n.endpoints()) {
+		if i < 0 || !reflect.DeepEqual(was[i].Addresses, n.Addresses) || was[i].NodePort != n.NodePort ||
+			endpointRemoved(was[i].endpoints(), n.endpoints()) {
 			out = append(out, n)
 		}
 	}

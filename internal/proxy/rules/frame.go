@@ -53,22 +53,28 @@ func NewTableFrame(s Settings) TableFrame {
 	return TableFrame{
 		Sets: append(slots, []SetDef{
 			{serviceIPs, key + " : verdict", true}, {serviceNodePorts, "inet_proto . inet_service : verdict", true},
-			{noEndpointIPs, key + " : verdict", true}, {noEndpointNodePorts, "inet_proto . inet_service : verdict", true},
+			{noEndpointIPs, key + " : verdict", true}, {noEndpointNodePorts, "inet_proto . inet_service : verdict",
+				true},
 			{firewallIPs, key + " : verdict", true},
-			{clusterIPs, s.Family.addrType(), false}, {hairpinIPs, s.Family.addrType() + " . " + s.Family.addrType(), false},
+			{clusterIPs, s.Family.addrType(), false}, {hairpinIPs, s.Family.addrType() + " . " + s.Family.addrType(),
+				false},
 		}...),
-		// Filters come before the translation (-100) where the asked address counts, after it where what is left over counts.
+		// Filters come before the translation (-100) where the asked address counts, after it where
+		// what is left over counts.
 		BaseChains: []BaseChain{
-			{"nat-prerouting", "nat", "prerouting", "-100"}, {"nat-output", "nat", "output", "-100"}, {"nat-postrouting", "nat", "postrouting", "100"},
+			{"nat-prerouting", "nat", "prerouting", "-100"}, {"nat-output", "nat", "output", "-100"},
+			{"nat-postrouting", "nat", "postrouting", "100"},
 			{"filter-prerouting", "filter", "prerouting", "-110"}, {"filter-output", "filter", "output", "-110"},
-			{"filter-input", "filter", "input", "-110"}, {"filter-forward", "filter", "forward", "-110"}, {"filter-output-after", "filter", "output", "-90"},
+			{"filter-input", "filter", "input", "-110"}, {"filter-forward", "filter", "forward", "-110"},
+			{"filter-output-after", "filter", "output", "-90"},
 		},
 		Chains: slices.Concat([]NamedChain{
 			{markChain, []string{fmt.Sprintf("meta mark set meta mark or 0x%x", mark)}},
 			{rejectChain, []string{"reject"}},
 		}, choices, []NamedChain{
 			{"services", append([]string{lookup(serviceIPs)}, nodePorts(s, serviceNodePorts)...)},
-			{"leftovers", append(append([]string{lookup(noEndpointIPs)}, nodePorts(s, noEndpointNodePorts)...), ip+" daddr @"+clusterIPs+" goto "+rejectChain)},
+			{"leftovers", append(append([]string{lookup(noEndpointIPs)}, nodePorts(s, noEndpointNodePorts)...),
+				ip+" daddr @"+clusterIPs+" goto "+rejectChain)},
 			{"nat-prerouting", append(strangers, "jump services")},
 			{"nat-output", []string{"jump services"}},
 			{"nat-postrouting", []string{
@@ -86,7 +92,8 @@ func NewTableFrame(s Settings) TableFrame {
 	}
 }
 
-// sharedChains are the maps that hold Services' first, second, … endpoint, and for each number of endpoints the chain that takes one of them.
+// sharedChains are the maps that hold Services' first, second, … endpoint, and for each number of
+// endpoints the chain that takes one of them.
 func sharedChains(s Settings, key string) (slots []SetDef, choices []NamedChain) {
 	w := ruleWriter{Settings: s}
 	var mark []string
@@ -98,7 +105,8 @@ func sharedChains(s Settings, key string) (slots []SetDef, choices []NamedChain)
 	var steps []string
 	for n := 1; n <= maxSequentialEndpoints; n++ {
 		slots = append(slots, SetDef{slotMap(n), key + " : " + s.Family.addrType() + " . inet_service", true})
-		step := fmt.Sprintf("dnat %s addr . port to %s daddr . meta l4proto . th dport map @%s", s.Family, s.Family, slotMap(n))
+		step := fmt.Sprintf("dnat %s addr . port to %s daddr . meta l4proto . th dport map @%s", s.Family, s.Family,
+			slotMap(n))
 		if n > 1 {
 			step = fmt.Sprintf("numgen random mod %d 0 ", n) + step
 		}
@@ -133,5 +141,6 @@ func confineRules(s Settings) []string {
 	for i, name := range s.ConfineInterfaces {
 		quoted[i] = fmt.Sprintf("%q", name)
 	}
-	return []string{fmt.Sprintf("iifname != { %s } %s daddr @%s return", strings.Join(quoted, ", "), s.Family, clusterIPs)}
+	return []string{fmt.Sprintf("iifname != { %s } %s daddr @%s return", strings.Join(quoted, ", "), s.Family,
+		clusterIPs)}
 }

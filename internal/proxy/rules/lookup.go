@@ -9,7 +9,8 @@ import (
 type LookupQuery struct {
 	To       netip.Addr // the address asked for
 	NodePort bool       // asked for at a node's own address and the node port
-	// FromCluster: the sender is a Pod, or this node itself. Only they need not heed externalTrafficPolicy LocalTrafficDetector.
+	// FromCluster: the sender is a Pod, or this node itself. Only they need not heed
+	// externalTrafficPolicy LocalTrafficDetector.
 	FromCluster bool
 	From        netip.Addr // the sender; invalid when it is not known
 }
@@ -21,8 +22,9 @@ type Action string
 const (
 	Forward Action = "lead"   // to one of the endpoints
 	Reject  Action = "reject" // refused: there is no endpoint at all
-	Drop    Action = "drop"   // no answer: there are endpoints, only not on this node, or the sender's address is not let in
-	Pass    Action = "pass"   // the rules have nothing to do with it
+	// no answer: there are endpoints, only not on this node, or the sender's address is not let in
+	Drop Action = "drop"
+	Pass Action = "pass" // the rules have nothing to do with it
 )
 
 // LookupResult is the answer to a LookupQuery.
@@ -35,7 +37,8 @@ type LookupResult struct {
 
 // Lookup says what the port's rules do with a packet: what State writes, as a value.
 func (p ServicePort) Lookup(w LookupQuery) LookupResult {
-	external := w.NodePort || slices.Contains(p.Addresses.External, w.To) || slices.Contains(p.Addresses.LoadBalancers, w.To)
+	external := w.NodePort || slices.Contains(p.Addresses.External, w.To) || slices.Contains(p.Addresses.LoadBalancers,
+		w.To)
 	switch {
 	case w.NodePort && p.NodePort == 0 || !external && w.To != p.Addresses.Cluster:
 		return LookupResult{Action: Pass}
@@ -50,7 +53,8 @@ func (p ServicePort) Lookup(w LookupQuery) LookupResult {
 }
 
 func (p ServicePort) sourceDenied(from netip.Addr) bool {
-	return p.Addresses.Sources != nil && from.IsValid() && !slices.ContainsFunc(p.Addresses.Sources, func(r netip.Prefix) bool { return r.Contains(from) })
+	return p.Addresses.Sources != nil && from.IsValid() && !slices.ContainsFunc(p.Addresses.Sources,
+		func(r netip.Prefix) bool { return r.Contains(from) })
 }
 
 func (p ServicePort) lookupResult(local bool) LookupResult {

@@ -12,23 +12,32 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// What Look says and what the rules do are the same, whatever the Service and its endpoints are like.
+// What Look says and what the rules do are the same, whatever the Service and its endpoints are
+// like.
 func TestLookSaysWhatTheRulesDo(t *testing.T) {
 	settings := rules.Settings{Family: rules.IPv4, LocalDetector: rules.LocalTrafficDetector{Interface: "gx"}}
 	rapid.Check(t, func(r *rapid.T) {
 		var ends []end
 		for i := range rapid.IntRange(0, 4).Draw(r, "endpoints") {
-			ends = append(ends, end{ip: fmt.Sprintf("10.1.0.%d", i+1), node: rapid.SampledFrom([]string{"n1", "n2"}).Draw(r, "node"), state: rapid.SampledFrom([]string{"", "unready", "ending", "ended"}).Draw(r, "state")})
+			ends = append(ends,
+				end{ip: fmt.Sprintf("10.1.0.%d", i+1), node: rapid.SampledFrom([]string{"n1", "n2"}).Draw(r, "node"),
+					state: rapid.SampledFrom([]string{"", "unready", "ending", "ended"}).Draw(r, "state")})
 		}
 		p := ports(service(func(s *v1.Service) {
 			s.Spec.Type = v1.ServiceTypeLoadBalancer
 			s.Spec.Ports[0].NodePort = rapid.SampledFrom([]int32{0, 30080}).Draw(r, "node port")
 			s.Spec.ExternalIPs = []string{"192.0.2.9"}
-			s.Spec.ExternalTrafficPolicy = rapid.SampledFrom([]v1.ServiceExternalTrafficPolicy{v1.ServiceExternalTrafficPolicyLocal, v1.ServiceExternalTrafficPolicyCluster}).Draw(r, "external")
-			s.Spec.InternalTrafficPolicy = new(rapid.SampledFrom([]v1.ServiceInternalTrafficPolicy{v1.ServiceInternalTrafficPolicyLocal, v1.ServiceInternalTrafficPolicyCluster}).Draw(r, "internal"))
+			s.Spec.ExternalTrafficPolicy = rapid.SampledFrom(
+				[]v1.ServiceExternalTrafficPolicy{v1.ServiceExternalTrafficPolicyLocal,
+					v1.ServiceExternalTrafficPolicyCluster}).Draw(r, "external")
+			s.Spec.InternalTrafficPolicy = new(
+				rapid.SampledFrom([]v1.ServiceInternalTrafficPolicy{v1.ServiceInternalTrafficPolicyLocal,
+					v1.ServiceInternalTrafficPolicyCluster}).Draw(r, "internal"))
 		}), slice(8080, ends...))[0]
 		state := p.State(settings)
-		for _, way := range []rules.LookupQuery{{To: p.Addresses.Cluster, FromCluster: true}, {To: p.Addresses.External[0], FromCluster: true}, {To: p.Addresses.External[0]}, {NodePort: true, FromCluster: true}, {NodePort: true}} {
+		for _, way := range []rules.LookupQuery{{To: p.Addresses.Cluster, FromCluster: true},
+			{To: p.Addresses.External[0], FromCluster: true}, {To: p.Addresses.External[0]},
+			{NodePort: true, FromCluster: true}, {NodePort: true}} {
 			services, none, key := "service-ips", "no-endpoint-services", fmt.Sprintf("%s . tcp . 80", way.To)
 			if way.NodePort {
 				services, none, key = "service-nodeports", "no-endpoint-nodeports", "tcp . 30080"
@@ -76,10 +85,12 @@ func TestSourceRangesBar(t *testing.T) {
 		s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}}
 	}), slice(8080, end{ip: "10.1.0.1", node: "n1"}))[0]
 	at := netip.MustParseAddr
-	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("192.0.2.1")}); got.Action != rules.Drop || !got.SourceDenied {
+	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("192.0.2.1")}); got.Action != rules.Drop ||
+		!got.SourceDenied {
 		t.Errorf("a stranger: %+v", got)
 	}
-	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("198.51.100.9")}); got.Action != rules.Forward {
+	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("198.51.100.9")}); got.Action !=
+		rules.Forward {
 		t.Errorf("one of the range: %+v", got)
 	}
 	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.77")}); got.Action != rules.Pass {

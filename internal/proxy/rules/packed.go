@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// packedState is a state as one text: a tenth of the memory that maps of small texts take. Names, keys and rules have no control characters.
+// packedState is a state as one text: a tenth of the memory that maps of small texts take. Names,
+// keys and rules have no control characters.
 type packedState string
 
 // Ends of a part and of a line in a packed text, and what its lines are, by their first part.

@@ -40,11 +40,14 @@ type end struct {
 }
 
 func slice(port int32, ends ...end) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: &port}}}
+	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: &port}}}
 	for _, e := range ends {
-		x := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: &e.node, Conditions: discoveryv1.EndpointConditions{
-			Ready: new(e.state == ""), Serving: new(e.state == "" || e.state == "ending"), Terminating: new(strings.HasPrefix(e.state, "end")),
-		}}
+		x := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: &e.node,
+			Conditions: discoveryv1.EndpointConditions{
+				Ready: new(e.state == ""), Serving: new(e.state == "" || e.state == "ending"),
+				Terminating: new(strings.HasPrefix(e.state, "end")),
+			}}
 		if e.zone != "" || e.near != "" {
 			x.Hints = &discoveryv1.EndpointHints{}
 			if e.zone != "" {
@@ -60,7 +63,8 @@ func slice(port int32, ends ...end) *discoveryv1.EndpointSlice {
 }
 
 func ports(s *v1.Service, slices ...*discoveryv1.EndpointSlice) []rules.ServicePort {
-	return rules.ServicePorts(rules.Input{Service: s, Slices: slices, Node: rules.Node{Name: "n1", Zone: "z1"}}, rules.IPv4)
+	return rules.ServicePorts(rules.Input{Service: s, Slices: slices, Node: rules.Node{Name: "n1", Zone: "z1"}},
+		rules.IPv4)
 }
 
 func list(ends []rules.Endpoint) string {
@@ -79,22 +83,32 @@ func TestWhoGetsTraffic(t *testing.T) {
 		ends           []end
 		cluster, local string
 	}{
-		{"ready ones only", []end{{ip: "10.1.0.1", node: "n1"}, {ip: "10.1.0.2", node: "n2", state: "unready"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
-		{"local are this node's", []end{{ip: "10.1.0.1", node: "n1"}, {ip: "10.1.0.2", node: "n2"}}, "10.1.0.1:8080 10.1.0.2:8080", "10.1.0.1:8080"},
-		{"ending ones stay out while others are ready", []end{{ip: "10.1.0.1", node: "n1", state: "ending"}, {ip: "10.1.0.2", node: "n2"}}, "10.1.0.2:8080", "10.1.0.1:8080"},
-		{"ending ones that serve are better than none", []end{{ip: "10.1.0.1", node: "n1", state: "ending"}, {ip: "10.1.0.2", node: "n1", state: "ended"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
+		{"ready ones only", []end{{ip: "10.1.0.1", node: "n1"}, {ip: "10.1.0.2", node: "n2", state: "unready"}},
+			"10.1.0.1:8080", "10.1.0.1:8080"},
+		{"local are this node's", []end{{ip: "10.1.0.1", node: "n1"}, {ip: "10.1.0.2", node: "n2"}},
+			"10.1.0.1:8080 10.1.0.2:8080", "10.1.0.1:8080"},
+		{"ending ones stay out while others are ready", []end{{ip: "10.1.0.1", node: "n1", state: "ending"},
+			{ip: "10.1.0.2", node: "n2"}}, "10.1.0.2:8080", "10.1.0.1:8080"},
+		{"ending ones that serve are better than none", []end{{ip: "10.1.0.1", node: "n1", state: "ending"},
+			{ip: "10.1.0.2", node: "n1", state: "ended"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
 		{"nobody", []end{{ip: "10.1.0.1", node: "n1", state: "unready"}}, "", ""},
-		{"an address twice counts once, its better word counts", []end{{ip: "10.1.0.1", node: "n1", state: "ended"}, {ip: "10.1.0.1", node: "n1"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
-		{"own zone", []end{{ip: "10.1.0.1", node: "n1", zone: "z1"}, {ip: "10.1.0.2", node: "n2", zone: "z2"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
-		{"zones only when every endpoint has one", []end{{ip: "10.1.0.1", node: "n1", zone: "z1"}, {ip: "10.1.0.2", node: "n2"}}, "10.1.0.1:8080 10.1.0.2:8080", "10.1.0.1:8080"},
-		{"zones only when one is ours", []end{{ip: "10.1.0.1", node: "n2", zone: "z3"}, {ip: "10.1.0.2", node: "n2", zone: "z2"}}, "10.1.0.1:8080 10.1.0.2:8080", ""},
-		{"own node before own zone", []end{{ip: "10.1.0.1", node: "n1", zone: "z1", near: "n1"}, {ip: "10.1.0.2", node: "n2", zone: "z1", near: "n2"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
+		{"an address twice counts once, its better word counts", []end{{ip: "10.1.0.1", node: "n1", state: "ended"},
+			{ip: "10.1.0.1", node: "n1"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
+		{"own zone", []end{{ip: "10.1.0.1", node: "n1", zone: "z1"}, {ip: "10.1.0.2", node: "n2", zone: "z2"}},
+			"10.1.0.1:8080", "10.1.0.1:8080"},
+		{"zones only when every endpoint has one", []end{{ip: "10.1.0.1", node: "n1", zone: "z1"},
+			{ip: "10.1.0.2", node: "n2"}}, "10.1.0.1:8080 10.1.0.2:8080", "10.1.0.1:8080"},
+		{"zones only when one is ours", []end{{ip: "10.1.0.1", node: "n2", zone: "z3"},
+			{ip: "10.1.0.2", node: "n2", zone: "z2"}}, "10.1.0.1:8080 10.1.0.2:8080", ""},
+		{"own node before own zone", []end{{ip: "10.1.0.1", node: "n1", zone: "z1", near: "n1"},
+			{ip: "10.1.0.2", node: "n2", zone: "z1", near: "n2"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
 		{"no address of the family", []end{{ip: "fd00::1", node: "n1"}, {ip: "nonsense", node: "n1"}}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ports(service(nil), slice(8080, c.ends...))
 			if len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster || list(got[0].LocalEndpoints) != c.local {
-				t.Errorf("got cluster %q local %q, want %q and %q", list(got[0].ClusterEndpoints), list(got[0].LocalEndpoints), c.cluster, c.local)
+				t.Errorf("got cluster %q local %q, want %q and %q", list(got[0].ClusterEndpoints),
+					list(got[0].LocalEndpoints), c.cluster, c.local)
 			}
 		})
 	}
@@ -107,7 +121,9 @@ func TestOthersServicesAreLeftAlone(t *testing.T) {
 		"another proxy's": func(s *v1.Service) {
 			s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "x"}
 		},
-		"the other family's": func(s *v1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "fd00::1", []string{"fd00::1"} },
+		"the other family's": func(s *v1.Service) {
+			s.Spec.ClusterIP, s.Spec.ClusterIPs = "fd00::1", []string{"fd00::1"}
+		},
 	} {
 		if got := ports(service(f), slice(8080, end{ip: "10.1.0.1", node: "n1"})); len(got) != 0 {
 			t.Errorf("%s: got %v, want nothing", name, got)
@@ -137,8 +153,10 @@ func text(s rules.State) string {
 }
 
 func TestRulesStory(t *testing.T) {
-	bridge := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "gantry0"}}
-	ranges := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")}}}
+	bridge := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
+		LocalDetector: rules.LocalTrafficDetector{Interface: "gantry0"}}
+	ranges := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
+		LocalDetector: rules.LocalTrafficDetector{Ranges: []netip.Prefix{netip.MustParsePrefix("10.72.0.0/16")}}}
 	nodePort := func(s *v1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = v1.ServiceTypeNodePort, 30080 }
 	two := slice(8080, end{ip: "10.1.0.1", node: "n1"}, end{ip: "10.1.0.2", node: "n2"})
 	var many []end
@@ -174,7 +192,8 @@ func TestRulesStory(t *testing.T) {
 			s.Spec.Type = v1.ServiceTypeLoadBalancer
 			s.Spec.ExternalIPs = []string{"192.0.2.9"}
 			s.Spec.LoadBalancerSourceRanges = []string{"198.51.100.0/24", "198.51.100.128/25", "fd00::/8"}
-			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}, {Hostname: "lb.example"}, {IP: "203.0.113.2", IPMode: new(v1.LoadBalancerIPModeProxy)}}
+			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}, {Hostname: "lb.example"},
+				{IP: "203.0.113.2", IPMode: new(v1.LoadBalancerIPModeProxy)}}
 		}, two},
 	} {
 		fmt.Fprintf(&out, "# %s\n", c.name)
@@ -212,10 +231,12 @@ func TestTheOlderServiceHasAnAddressThatTwoClaim(t *testing.T) {
 	if got := text2(rules.Delta(c.Was, c.Now)); got != "add element goto old" {
 		t.Errorf("both at once: %q", got)
 	}
-	if got := text2(rules.Delta(b.Set(old, rules.NewState()))); got != "delete element goto old, add element goto young" {
+	if got := text2(rules.Delta(b.Set(old, rules.NewState()))); got != "delete element goto old, add element goto "+
+		"young" {
 		t.Errorf("the older goes: %q", got)
 	}
-	if got := text2(rules.Delta(b.Set(young, rules.NewState()))); got != "delete element goto young" || len(b.All().Elements) != 0 {
+	if got := text2(rules.Delta(b.Set(young, rules.NewState()))); got != "delete element goto young" ||
+		len(b.All().Elements) != 0 {
 		t.Errorf("the last goes: %q, left %v", got, b.All())
 	}
 }
@@ -237,8 +258,11 @@ func TestAChangeTouchesOnlyWhatChanged(t *testing.T) {
 		change func(*v1.Service)
 		want   []string
 	}{
-		{"chains that all share", nil, []string{"delete element goto choose-2", "add element goto choose-1", "delete element 10.1.0.2 . 8080"}},
-		{"a chain of its own", func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }, []string{"add chain", "add rule", "add rule", "delete element", "add element", "delete chain", "delete chain", "delete affinity"}},
+		{"chains that all share", nil, []string{"delete element goto choose-2", "add element goto choose-1",
+			"delete element 10.1.0.2 . 8080"}},
+		{"a chain of its own", func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP },
+			[]string{"add chain", "add rule", "add rule", "delete element", "add element", "delete chain",
+				"delete chain", "delete affinity"}},
 	} {
 		state := func(ends ...end) rules.State {
 			return ports(service(c.change), slice(8080, ends...))[0].State(rules.Settings{Family: rules.IPv4})
@@ -292,15 +316,18 @@ func TestStaleConversations(t *testing.T) {
 	}
 }
 
-// A Service that goes and another that takes its address or node port, in one look: the conversations with the other's endpoints go on.
+// A Service that goes and another that takes its address or node port, in one look: the
+// conversations with the other's endpoints go on.
 func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
-	removed := rules.ServicePort{Protocol: "udp", Number: 53, NodePort: 30053, Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
+	removed := rules.ServicePort{Protocol: "udp", Number: 53, NodePort: 30053,
+		Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
 	there := removed
 	there.ClusterEndpoints = []rules.Endpoint{{AddrPort: netip.MustParseAddrPort("10.1.0.1:53")}}
 	for _, ports := range [][]rules.ServicePort{{removed, there}, {there, removed}} {
 		f := rules.NewUDPFlows(ports)
 		for _, requested := range []string{"10.96.0.10:53", "192.0.2.1:30053"} {
-			if f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.1:53")) || !f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.9:53")) {
+			if f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.1:53")) ||
+				!f.Stale(netip.MustParseAddrPort(requested), netip.MustParseAddrPort("10.1.0.9:53")) {
 				t.Errorf("%s, with %d endpoints first", requested, len(ports[0].ClusterEndpoints))
 			}
 		}
@@ -310,7 +337,8 @@ func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
 // The kernel's memory is gone through only for changes that can make a conversation wrong.
 func TestOnlySomeChangesOutdateConversations(t *testing.T) {
 	port := func(ends ...string) rules.ServicePort {
-		p := rules.ServicePort{Protocol: "udp", Number: 53, Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
+		p := rules.ServicePort{Protocol: "udp", Number: 53,
+			Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
 		for _, e := range ends {
 			p.ClusterEndpoints = append(p.ClusterEndpoints, rules.Endpoint{AddrPort: netip.MustParseAddrPort(e)})
 		}

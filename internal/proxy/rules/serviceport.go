@@ -36,11 +36,13 @@ type ServicePort struct {
 	// InternalLocal and ExternalLocal are the traffic policies.
 	InternalLocal bool
 	ExternalLocal bool
-	// ClusterEndpoints and LocalTrafficDetector are the endpoints for either policy, sorted. Any tells that there is an endpoint somewhere.
+	// ClusterEndpoints and LocalTrafficDetector are the endpoints for either policy, sorted. Any
+	// tells that there is an endpoint somewhere.
 	ClusterEndpoints []Endpoint
 	LocalEndpoints   []Endpoint
 	AnyEndpoint      bool
-	// LocalEndpointsReady tells that those in LocalTrafficDetector are ready. Else they are ending ones that still serve, which health-check node ports do not count.
+	// LocalEndpointsReady tells that those in LocalTrafficDetector are ready. Else they are ending
+	// ones that still serve, which health-check node ports do not count.
 	LocalEndpointsReady bool
 }
 
@@ -49,7 +51,8 @@ type Addresses struct {
 	Cluster       netip.Addr
 	External      []netip.Addr
 	LoadBalancers []netip.Addr
-	// Sources limits who may use the load balancer's addresses; nil: everybody. An empty slice: nobody of this family.
+	// Sources limits who may use the load balancer's addresses; nil: everybody. An empty slice:
+	// nobody of this family.
 	Sources []netip.Prefix
 }
 
@@ -61,10 +64,12 @@ type Endpoint struct {
 	UID     string // the Pod's
 }
 
-// Proxied tells whether the proxy has to do with a Service: it has an address, and nobody else proxies it.
+// Proxied tells whether the proxy has to do with a Service: it has an address, and nobody else
+// proxies it.
 func Proxied(s *v1.Service) bool {
 	_, other := s.Labels["service.kubernetes.io/service-proxy-name"]
-	return !other && s.Spec.Type != v1.ServiceTypeExternalName && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != v1.ClusterIPNone
+	return !other && s.Spec.Type != v1.ServiceTypeExternalName && s.Spec.ClusterIP != "" &&
+		s.Spec.ClusterIP != v1.ClusterIPNone
 }
 
 // ServicePorts is the Service as one family sees it; none when it has no address there.
@@ -88,11 +93,13 @@ func ServicePorts(in Input, family Family) []ServicePort {
 		if !ok || protocol != "tcp" && protocol != "udp" && protocol != "sctp" {
 			continue // the API server lets no such Service in
 		}
-		p := ServicePort{Service: types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, Name: sp.Name, Protocol: protocol, Number: number, Addresses: at, Affinity: affinity(s)}
+		p := ServicePort{Service: types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, Name: sp.Name,
+			Protocol: protocol, Number: number, Addresses: at, Affinity: affinity(s)}
 		if n, ok := portNumber(sp.NodePort); ok {
 			p.NodePort = n
 		}
-		p.InternalLocal = s.Spec.InternalTrafficPolicy != nil && *s.Spec.InternalTrafficPolicy == v1.ServiceInternalTrafficPolicyLocal
+		p.InternalLocal = s.Spec.InternalTrafficPolicy != nil &&
+			*s.Spec.InternalTrafficPolicy == v1.ServiceInternalTrafficPolicyLocal
 		p.ExternalLocal = s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal
 		p.categorizeEndpoints(in, family)
 		out = append(out, p)
@@ -106,7 +113,8 @@ func affinity(s *v1.Service) int32 {
 	if s.Spec.SessionAffinity != v1.ServiceAffinityClientIP {
 		return 0
 	}
-	if c := s.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && *c.ClientIP.TimeoutSeconds > 0 {
+	if c := s.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil &&
+		*c.ClientIP.TimeoutSeconds > 0 {
 		return *c.ClientIP.TimeoutSeconds
 	}
 	return v1.DefaultClientIPServiceAffinitySeconds
@@ -177,7 +185,8 @@ func mergeRanges(ranges []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// address reads an address of the family; the four-byte form inside IPv6 counts as IPv4, and zones have no place in rules.
+// address reads an address of the family; the four-byte form inside IPv6 counts as IPv4, and zones
+// have no place in rules.
 func address(text string, family Family) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {

@@ -32,16 +32,20 @@ type Settings struct {
 	MasqueradeBit int
 	// MasqueradeAll masquerades everything that comes to a cluster IP.
 	MasqueradeAll bool
-	// LocalDetector tells Pods' traffic from others'; others' to a cluster IP is masqueraded. The zero value tells nothing apart.
+	// LocalDetector tells Pods' traffic from others'; others' to a cluster IP is masqueraded. The
+	// zero value tells nothing apart.
 	LocalDetector LocalTrafficDetector
-	// NodePorts limits node ports to the node's addresses in these ranges; empty means all of its addresses.
+	// NodePorts limits node ports to the node's addresses in these ranges; empty means all of its
+	// addresses.
 	NodePorts []netip.Prefix
-	// ConfineInterfaces lists the interfaces from which cluster IPs may be asked for, besides the node itself; empty means all. Instances of Gantry
-	// on one machine use the same addresses for different Services, each on its own bridge.
+	// ConfineInterfaces lists the interfaces from which cluster IPs may be asked for, besides the
+	// node itself; empty means all. Instances of Gantry on one machine use the same addresses for
+	// different Services, each on its own bridge.
 	ConfineInterfaces []string
 }
 
-// LocalTrafficDetector says which traffic is Pods': by source range or by the interface it comes from.
+// LocalTrafficDetector says which traffic is Pods': by source range or by the interface it comes
+// from.
 type LocalTrafficDetector struct {
 	Ranges    []netip.Prefix
 	Interface string // may end in *
@@ -53,8 +57,8 @@ type Element struct {
 	Key string // parts joined by " . "
 }
 
-// State is a part of a table: chains by name with their rules in order, dynamic sets with their timeout in seconds, elements with their
-// verdict (empty in plain sets).
+// State is a part of a table: chains by name with their rules in order, dynamic sets with their
+// timeout in seconds, elements with their verdict (empty in plain sets).
 type State struct {
 	Chains   map[string][]string
 	Affinity map[string]int32

@@ -16,8 +16,8 @@ type candidate struct {
 	hints                       *discoveryv1.EndpointHints
 }
 
-// categorizeEndpoints picks the endpoints of a port: those that are ready, near ones where hints say so; when none is ready, those that end but still
-// serve (KEP-1669).
+// categorizeEndpoints picks the endpoints of a port: those that are ready, near ones where hints
+// say so; when none is ready, those that end but still serve (KEP-1669).
 func (p *ServicePort) categorizeEndpoints(in Input, family Family) {
 	all := candidates(in, p, family)
 	hinted := availableForTopology(all, in.Node)
@@ -27,7 +27,8 @@ func (p *ServicePort) categorizeEndpoints(in Input, family Family) {
 	}
 	p.LocalEndpoints = filterEndpoints(all, func(c *candidate) bool { return c.ready && c.IsLocal })
 	if p.LocalEndpointsReady = len(p.LocalEndpoints) > 0; !p.LocalEndpointsReady {
-		p.LocalEndpoints = filterEndpoints(all, func(c *candidate) bool { return c.serving && c.terminating && c.IsLocal })
+		p.LocalEndpoints = filterEndpoints(all,
+			func(c *candidate) bool { return c.serving && c.terminating && c.IsLocal })
 	}
 	p.AnyEndpoint = len(p.ClusterEndpoints) > 0 || len(p.LocalEndpoints) > 0
 }
@@ -42,14 +43,16 @@ func filterEndpoints(all []candidate, take func(*candidate) bool) []Endpoint {
 	return out
 }
 
-// availableForTopology follows the hints of trafficDistribution (KEP-3015, KEP-4444): this node's endpoints, else its zone's, and only when every ready
-// endpoint has a hint and one is for us.
+// availableForTopology follows the hints of trafficDistribution (KEP-3015, KEP-4444): this node's
+// endpoints, else its zone's, and only when every ready endpoint has a hint and one is for us.
 func availableForTopology(all []candidate, node Node) func(*candidate) bool {
 	forNode := func(c *candidate) bool {
-		return c.hints != nil && slices.ContainsFunc(c.hints.ForNodes, func(n discoveryv1.ForNode) bool { return n.Name == node.Name })
+		return c.hints != nil && slices.ContainsFunc(c.hints.ForNodes,
+			func(n discoveryv1.ForNode) bool { return n.Name == node.Name })
 	}
 	forZone := func(c *candidate) bool {
-		return c.hints != nil && slices.ContainsFunc(c.hints.ForZones, func(z discoveryv1.ForZone) bool { return z.Name == node.Zone })
+		return c.hints != nil && slices.ContainsFunc(c.hints.ForZones,
+			func(z discoveryv1.ForZone) bool { return z.Name == node.Zone })
 	}
 	everyNode, everyZone, oneNode, oneZone := true, node.Zone != "", false, false
 	for i := range all {
@@ -95,7 +98,8 @@ func candidates(in Input, p *ServicePort, family Family) []candidate {
 	return slices.CompactFunc(out, func(a, b candidate) bool { return a.AddrPort == b.AddrPort })
 }
 
-// candidateRank puts the best first of what several slices say of one address: a new slice may be seen before the old one is.
+// candidateRank puts the best first of what several slices say of one address: a new slice may be
+// seen before the old one is.
 func candidateRank(c candidate) int {
 	switch {
 	case c.ready:
@@ -123,7 +127,8 @@ func slicePort(slice *discoveryv1.EndpointSlice, p *ServicePort) (uint16, bool) 
 	return 0, false
 }
 
-var protocolNames = map[string]string{"tcp": string(v1.ProtocolTCP), "udp": string(v1.ProtocolUDP), "sctp": string(v1.ProtocolSCTP)}
+var protocolNames = map[string]string{"tcp": string(v1.ProtocolTCP), "udp": string(v1.ProtocolUDP),
+	"sctp": string(v1.ProtocolSCTP)}
 
 func parseEndpoint(e *discoveryv1.Endpoint, node Node, family Family) (candidate, bool) {
 	if len(e.Addresses) == 0 {

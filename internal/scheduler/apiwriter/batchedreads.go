@@ -20,9 +20,11 @@ const (
 	readDeadline  = 256 << 10 // the kernel bounds it to half of what it has room for
 )
 
-// batchedConn is a connection that, while much comes over it, reads what came in a few milliseconds at once: each read wakes a chain of goroutines, which costs more than what
-// they do with a single Pod or answer. All connections read at the same moments, so that the process wakes once for all of them, and the kernel does not wake it in between.
-// What comes after a while of quiet is read at once.
+// batchedConn is a connection that, while much comes over it, reads what came in a few milliseconds
+// at once: each read wakes a chain of goroutines, which costs more than what they do with a single
+// Pod or answer. All connections read at the same moments, so that the process wakes once for all
+// of them, and the kernel does not wake it in between. What comes after a while of quiet is read at
+// once.
 type batchedConn struct {
 	net.Conn
 	raw       syscall.RawConn // nil: it has none
@@ -47,7 +49,8 @@ type readBuffer struct {
 }
 
 // BatchReads dials connections that read at once what came in a few milliseconds, while much comes.
-func BatchReads(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+func BatchReads(dial func(ctx context.Context,
+	network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
@@ -100,7 +103,8 @@ func (g *batchedConn) readAvailable() (int, error) {
 	}
 	switch {
 	case g.err != nil:
-		return 0, &net.OpError{Op: "read", Net: "tcp", Source: g.LocalAddr(), Addr: g.RemoteAddr(), Err: os.NewSyscallError("read", g.err)}
+		return 0, &net.OpError{Op: "read", Net: "tcp", Source: g.LocalAddr(), Addr: g.RemoteAddr(),
+			Err: os.NewSyscallError("read", g.err)}
 	case g.n == 0:
 		return 0, io.EOF
 	}

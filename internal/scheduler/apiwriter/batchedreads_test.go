@@ -65,7 +65,8 @@ func (s *scriptedConn) Read(p []byte) (int, error) {
 	return n * s.size, nil
 }
 
-// A connection of the kernel gives all that was sent, in order and however it came, then what comes after a while of quiet, and the end.
+// A connection of the kernel gives all that was sent, in order and however it came, then what comes
+// after a while of quiet, and the end.
 func TestNothingIsLeftInTheKernel(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -82,7 +83,8 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil { // what is left in the kernel is never read
+	// what is left in the kernel is never read
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	var next byte
@@ -125,7 +127,9 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 		t.Fatalf("%d bytes and %v where nothing was sent", n, err)
 	}
 	least := 0
-	if err := g.raw.Control(func(fd uintptr) { least, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT) }); err != nil || least != 1 {
+	if err := g.raw.Control(
+		func(fd uintptr) { least, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT) }); err != nil ||
+		least != 1 {
 		t.Fatalf("who waits is told of %d bytes, want 1", least)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {

@@ -15,13 +15,19 @@ import (
 )
 
 const (
-	receiveWindow     = 1 << 20          // bytes that the other side may send for one answer, and for all together without being told of room
-	pingAfter         = 15 * time.Second // without a word while answers are due, after which it is asked whether anybody is there; twice that, and the connection counts as lost
-	initialFrameSize  = 16 << 10         // of frames, until the other side allows more
-	initialBufferSize = 65535            // of windows (RFC 9113, 6.9.2)
-	maxOpenCalls      = 100              // streams at once, until the other side says how many
+	// bytes that the other side may send for one answer, and for all together without being told of
+	// room
+	receiveWindow = 1 << 20
+	// without a word while answers are due, after which it is asked whether anybody is there; twice
+	// that, and the connection counts as lost
+	pingAfter         = 15 * time.Second
+	initialFrameSize  = 16 << 10 // of frames, until the other side allows more
+	initialBufferSize = 65535    // of windows (RFC 9113, 6.9.2)
+	maxOpenCalls      = 100      // streams at once, until the other side says how many
 
-	maxStreams = 160 // whatever the other side says: API servers turn away more than 200 writes at once of all clients together, by default
+	// whatever the other side says: API servers turn away more than 200 writes at once of all
+	// clients together, by default
+	maxStreams = 160
 )
 
 // protobuf is the type of bodies that say nothing else, and of answers.
@@ -40,7 +46,8 @@ type call struct {
 // commonHeaders is the same for all calls.
 type commonHeaders struct{ authority, prefix, agent string }
 
-// connection is one connection: callers add frames to out, one goroutine writes them, one reads answers.
+// connection is one connection: callers add frames to out, one goroutine writes them, one reads
+// answers.
 type connection struct {
 	conn         net.Conn
 	batchedConn  *batchedConn // under conn
@@ -78,12 +85,16 @@ type peerSettings struct {
 }
 
 func newConnection(conn net.Conn, from *batchedConn, same commonHeaders) (*connection, error) {
-	l := &connection{conn: conn, batchedConn: from, headersOfAll: same, wake: make(chan struct{}, 1), closed: make(chan struct{}),
-		openCalls: openCalls{nextStreamID: 1, active: map[uint32]*call{}}, peerSettings: peerSettings{maxStreams: maxOpenCalls, sendWindow: initialBufferSize, streamWindow: initialBufferSize, frameSize: initialFrameSize, lastReadAt: time.Now()}}
+	l := &connection{conn: conn, batchedConn: from, headersOfAll: same, wake: make(chan struct{}, 1),
+		closed:    make(chan struct{}),
+		openCalls: openCalls{nextStreamID: 1, active: map[uint32]*call{}},
+		peerSettings: peerSettings{maxStreams: maxOpenCalls, sendWindow: initialBufferSize,
+			streamWindow: initialBufferSize, frameSize: initialFrameSize, lastReadAt: time.Now()}}
 	l.framer = http2.NewFramer((*bufferWriter)(l), nil)
 	l.headers = hpack.NewEncoder(&l.block)
 	l.writeBuffer = append(l.writeBuffer, http2.ClientPreface...)
-	err := l.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: receiveWindow})
+	err := l.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: receiveWindow})
 	if err = errors.Join(err, l.framer.WriteWindowUpdate(0, receiveWindow)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -146,7 +157,8 @@ func (l *connection) startOrQueue(c *call) {
 // startQueued starts what waits, as far as the other side allows; mu is held.
 func (l *connection) startQueued() {
 	for k := range l.waiting {
-		for len(l.waiting[k]) > 0 && len(l.active) < l.maxStreams && int64(len(l.waiting[k][0].Body)) <= l.sendWindow && l.err == nil {
+		for len(l.waiting[k]) > 0 && len(l.active) < l.maxStreams && int64(len(l.waiting[k][0].Body)) <= l.sendWindow &&
+			l.err == nil {
 			c := l.waiting[k][0]
 			l.waiting[k][0] = nil
 			if l.waiting[k] = l.waiting[k][1:]; len(l.waiting[k]) == 0 {
@@ -167,8 +179,11 @@ func (l *connection) start(c *call) {
 	body := cmp.Or(c.Type, protobuf)
 	l.block.Reset()
 	for _, f := range [...]hpack.HeaderField{
-		{Name: ":method", Value: c.Method}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: l.headersOfAll.authority}, {Name: ":path", Value: l.headersOfAll.prefix + c.Path, Sensitive: true},
-		{Name: "content-type", Value: body}, {Name: "accept", Value: protobuf}, {Name: "user-agent", Value: l.headersOfAll.agent},
+		{Name: ":method", Value: c.Method}, {Name: ":scheme", Value: "https"},
+		{Name: ":authority", Value: l.headersOfAll.authority}, {Name: ":path", Value: l.headersOfAll.prefix + c.Path,
+			Sensitive: true},
+		{Name: "content-type", Value: body}, {Name: "accept", Value: protobuf},
+		{Name: "user-agent", Value: l.headersOfAll.agent},
 	} {
 		_ = l.headers.WriteField(f)
 	}
@@ -271,7 +286,8 @@ func (l *connection) signalIdle() {
 	l.idleWaiters = nil
 }
 
-// pingWhenIdle asks whether anybody is there when answers are due and nothing was heard for a while.
+// pingWhenIdle asks whether anybody is there when answers are due and nothing was heard for a
+// while.
 func (l *connection) pingWhenIdle() {
 	tick := time.NewTicker(pingAfter / 3)
 	defer tick.Stop()

@@ -52,7 +52,8 @@ func (l *connection) readLoop() {
 	}
 }
 
-// flushQueued lets leave what was called for while answers were handed out: all that came in has been.
+// flushQueued lets leave what was called for while answers were handed out: all that came in has
+// been.
 func (r *responseReader) flushQueued() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,7 +59,8 @@ type Writer struct {
 // New gives nil for configurations that want what only the ordinary client does.
 func New(cfg *rest.Config) *Writer {
 	switch {
-	case cfg == nil, cfg.Transport != nil, cfg.WrapTransport != nil, cfg.Dial != nil, cfg.Proxy != nil, cfg.ExecProvider != nil, cfg.AuthProvider != nil,
+	case cfg == nil, cfg.Transport != nil, cfg.WrapTransport != nil, cfg.Dial != nil, cfg.Proxy != nil,
+		cfg.ExecProvider != nil, cfg.AuthProvider != nil,
 		cfg.Username != "", cfg.Impersonate.UserName != "", cfg.QPS >= 0, cfg.RateLimiter != nil:
 		return nil
 	}
@@ -113,13 +114,15 @@ func (p *Writer) CreateAsync(ctx context.Context, path string, body []byte, then
 	p.send(ctx, &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, done: then})
 }
 
-// Queue is Post for who does not wait, where a connection is open; false: nothing was done. The call leaves with Flush, or sooner. then must not block.
+// Queue is Post for who does not wait, where a connection is open; false: nothing was done. The
+// call leaves with Flush, or sooner. then must not block.
 func (p *Writer) Queue(path string, body []byte, then func(Response, error)) bool {
 	l := p.openConnection()
 	if l == nil || !l.isOpen() {
 		return false
 	}
-	c := &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, first: true, batched: true, done: then}
+	c := &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, first: true, batched: true,
+		done: then}
 	if p.token != nil {
 		var err error
 		if c.token, err = p.token(); err != nil {
@@ -223,5 +226,6 @@ func (p *Writer) connect(ctx context.Context) (*connection, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the API server speaks %q, not HTTP/2", got)
 	}
-	return newConnection(conn, gathered, commonHeaders{authority: p.url.Host, prefix: strings.TrimSuffix(p.url.Path, "/"), agent: p.agent})
+	return newConnection(conn, gathered,
+		commonHeaders{authority: p.url.Host, prefix: strings.TrimSuffix(p.url.Path, "/"), agent: p.agent})
 }

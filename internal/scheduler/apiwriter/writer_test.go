@@ -33,7 +33,8 @@ func newAPI(t *testing.T, response http.HandlerFunc) (*httptest.Server, *Writer)
 
 func writerTo(t *testing.T, s *httptest.Server) *Writer {
 	t.Helper()
-	p := New(&rest.Config{Host: s.URL, QPS: -1, BearerToken: "secret", UserAgent: "tester", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	p := New(&rest.Config{Host: s.URL, QPS: -1, BearerToken: "secret", UserAgent: "tester",
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if p == nil {
 		t.Fatal("an ordinary configuration is not served")
 	}
@@ -48,7 +49,8 @@ func writerTo(t *testing.T, s *httptest.Server) *Writer {
 func TestEveryCallGetsItsOwnAnswer(t *testing.T) {
 	_, p := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer secret" || r.UserAgent() != "tester" || r.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf" {
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer secret" ||
+			r.UserAgent() != "tester" || r.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf" {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -60,7 +62,8 @@ func TestEveryCallGetsItsOwnAnswer(t *testing.T) {
 		all.Go(func() {
 			path, body := fmt.Sprintf("/a/%d", i), fmt.Sprintf("body %d;", i)
 			a, err := p.Create(t.Context(), path, []byte(body))
-			if want := path + " " + strings.Repeat(body, 100); err != nil || a.Code != http.StatusCreated || string(a.Body) != want || a.Err() != nil {
+			if want := path + " " + strings.Repeat(body, 100); err != nil || a.Code != http.StatusCreated ||
+				string(a.Body) != want || a.Err() != nil {
 				t.Errorf("%s: %d, %d bytes, %v; want %d bytes", path, a.Code, len(a.Body), err, len(want))
 			}
 		})
@@ -91,7 +94,8 @@ func TestManyBytesInAllPassTheWindows(t *testing.T) {
 	})
 	body := make([]byte, 10_000)
 	for range 300 { // 3 MB there, 6 MB back
-		if a, err := p.Create(t.Context(), "/", body); err != nil || !strings.HasPrefix(string(a.Body), "10000") || len(a.Body) != 20_005 {
+		if a, err := p.Create(t.Context(), "/", body); err != nil || !strings.HasPrefix(string(a.Body), "10000") ||
+			len(a.Body) != 20_005 {
 			t.Fatalf("%d bytes, %v", len(a.Body), err)
 		}
 	}
@@ -105,13 +109,16 @@ func TestRefusalsAreErrorsOfTheAPI(t *testing.T) {
 		after time.Duration
 	}{
 		"status": {http.StatusConflict, func() []byte {
-			s := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it has a node")).Status()
+			s := apierrors.NewConflict(schema.GroupResource{Resource: "pods"},
+				"p", errors.New("it has a node")).Status()
 			s.TypeMeta = metav1.TypeMeta{}
 			raw, _ := Encode(schema.GroupVersionKind{Version: "v1", Kind: "Status"}, &s) // a Status can be written
 			return raw
 		}, apierrors.IsConflict, 0},
-		"text":     {http.StatusNotFound, func() []byte { return []byte("404 page not found") }, apierrors.IsNotFound, 0},
-		"too many": {http.StatusTooManyRequests, func() []byte { return nil }, apierrors.IsTooManyRequests, 3 * time.Second},
+		"text": {http.StatusNotFound, func() []byte { return []byte("404 page not found") },
+			apierrors.IsNotFound, 0},
+		"too many": {http.StatusTooManyRequests, func() []byte { return nil }, apierrors.IsTooManyRequests,
+			3 * time.Second},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +204,9 @@ func TestWhatOnlyTheOrdinaryClientDoesIsLeftToIt(t *testing.T) {
 		"throttle": func(c *rest.Config) { c.QPS = 50 },
 		"default":  func(c *rest.Config) { c.QPS = 0 },
 		"exec":     func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{} },
-		"wrapped":  func(c *rest.Config) { c.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return rt } },
+		"wrapped": func(c *rest.Config) {
+			c.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return rt }
+		},
 		"own":      func(c *rest.Config) { c.Transport = http.DefaultTransport },
 		"as":       func(c *rest.Config) { c.Impersonate.UserName = "jane" },
 		"password": func(c *rest.Config) { c.Username = "jane" },
@@ -220,7 +229,8 @@ func TestWhatOnlyTheOrdinaryClientDoesIsLeftToIt(t *testing.T) {
 }
 
 func TestEncodedAsTheAPITakesIt(t *testing.T) {
-	raw, err := Encode(v1.SchemeGroupVersion.WithKind("Binding"), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: v1.ObjectReference{Kind: "Node", Name: "n"}})
+	raw, err := Encode(v1.SchemeGroupVersion.WithKind("Binding"), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Target: v1.ObjectReference{Kind: "Node", Name: "n"}})
 	if err != nil || !strings.HasPrefix(string(raw), "k8s\x00") {
 		t.Fatalf("%q, %v", raw, err)
 	}

@@ -28,8 +28,9 @@ var (
 	eventKind   = eventsv1.SchemeGroupVersion.WithKind("Event")
 )
 
-// APIWriter makes the writes that many Pods need over a connection made for that: bindings, statuses, deletions of victims, and the events of Pods that were bound or made to
-// leave. The zero value writes nothing and says so, or leaves it to the ordinary client where it is given one.
+// APIWriter makes the writes that many Pods need over a connection made for that: bindings,
+// statuses, deletions of victims, and the events of Pods that were bound or made to leave. The zero
+// value writes nothing and says so, or leaves it to the ordinary client where it is given one.
 type APIWriter struct {
 	writer *apiwriter.Writer
 	host   string // this machine, in events
@@ -62,9 +63,11 @@ func (q APIWriter) Bind(ctx context.Context, b *v1.Binding) error {
 
 // PatchStatus patches the status of a Pod (strategic merge).
 func (q APIWriter) PatchStatus(ctx context.Context, otherwise kubernetes.Interface, p *v1.Pod, patch []byte) error {
-	err := q.do(ctx, apiwriter.Request{Method: http.MethodPatch, Path: podPath(p.Namespace, p.Name) + "/status", Type: string(types.StrategicMergePatchType), Body: patch})
+	err := q.do(ctx, apiwriter.Request{Method: http.MethodPatch, Path: podPath(p.Namespace, p.Name) + "/status",
+		Type: string(types.StrategicMergePatchType), Body: patch})
 	if isOutcomeUnknown(err) {
-		_, err = otherwise.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = otherwise.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{}, "status")
 	}
 	return err
 }
@@ -98,8 +101,10 @@ func (q APIWriter) do(ctx context.Context, r apiwriter.Request) error {
 	return a.Err()
 }
 
-// QueueBinding writes a binding where a connection is open, and does not wait: then is told how it ended, by a goroutine that must not be held up, and is given apiwriter.ErrNotSent when
-// the ordinary client must write. False: nothing was done. What is offered leaves with Flush, or sooner.
+// QueueBinding writes a binding where a connection is open, and does not wait: then is told how it
+// ended, by a goroutine that must not be held up, and is given apiwriter.ErrNotSent when the
+// ordinary client must write. False: nothing was done. What is offered leaves with Flush, or
+// sooner.
 func (q APIWriter) QueueBinding(b *v1.Binding, then func(error)) bool {
 	if q.writer == nil {
 		return false
@@ -145,7 +150,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ScheduledEvent records the event of a bound Pod, which comes once in a Pod's life: nothing is there to count up. otherwise records it in the ordinary way, with its patience.
+// ScheduledEvent records the event of a bound Pod, which comes once in a Pod's life: nothing is
+// there to count up. otherwise records it in the ordinary way, with its patience.
 func (q APIWriter) ScheduledEvent(ctx context.Context, profile string, c frameworkruntime.PodCycle, otherwise func()) {
 	q.createEvent(ctx, &eventsv1.Event{
 		ReportingController: profile, Action: "Binding", Reason: "Scheduled", Regarding: objectReferenceOf(c.Pod),
@@ -153,14 +159,16 @@ func (q APIWriter) ScheduledEvent(ctx context.Context, profile string, c framewo
 	}, otherwise)
 }
 
-// PreemptedEvent records the event of a victim, which comes once in its life too. Its words are the caller's.
+// PreemptedEvent records the event of a victim, which comes once in its life too. Its words are the
+// caller's.
 func (q APIWriter) PreemptedEvent(ctx context.Context, e *eventsv1.Event, otherwise func()) {
 	e.Action, e.Reason = "Preempting", "Preempted"
 	q.createEvent(ctx, e, otherwise)
 }
 
 func objectReferenceOf(p *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
+	return v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+		ResourceVersion: p.ResourceVersion}
 }
 
 // createEvent completes an ordinary event and records it.
@@ -171,21 +179,24 @@ func (q APIWriter) createEvent(ctx context.Context, e *eventsv1.Event, otherwise
 	}
 	now, p := time.Now(), e.Regarding
 	e.ObjectMeta = metav1.ObjectMeta{Name: util.GenerateEventName(p.Name, now.UnixNano()), Namespace: p.Namespace}
-	e.EventTime, e.ReportingInstance, e.Type = metav1.MicroTime{Time: now}, e.ReportingController+"-"+q.host, v1.EventTypeNormal
+	e.EventTime, e.ReportingInstance, e.Type = metav1.MicroTime{Time: now}, e.ReportingController+"-"+q.host,
+		v1.EventTypeNormal
 	body, err := apiwriter.Encode(eventKind, e)
 	if err != nil {
 		otherwise()
 		return
 	}
-	q.writer.CreateAsync(ctx, "/apis/events.k8s.io/v1/namespaces/"+url.PathEscape(p.Namespace)+"/events", body, func(a apiwriter.Response, err error) {
-		if err != nil || a.RetryDelay() > 0 {
-			otherwise()
-			return
-		}
-		if err := a.Err(); err != nil && !apierrors.IsAlreadyExists(err) {
-			klog.FromContext(ctx).Error(err, "Server rejected event (will not retry!)", "pod", klog.KRef(p.Namespace, p.Name), "reason", e.Reason)
-		}
-	})
+	q.writer.CreateAsync(ctx, "/apis/events.k8s.io/v1/namespaces/"+url.PathEscape(p.Namespace)+"/events", body,
+		func(a apiwriter.Response, err error) {
+			if err != nil || a.RetryDelay() > 0 {
+				otherwise()
+				return
+			}
+			if err := a.Err(); err != nil && !apierrors.IsAlreadyExists(err) {
+				klog.FromContext(ctx).Error(err, "Server rejected event (will not retry!)",
+					"pod", klog.KRef(p.Namespace, p.Name), "reason", e.Reason)
+			}
+		})
 }
 
 // isOutcomeUnknown tells whether the ordinary client must make a write that may be made twice.

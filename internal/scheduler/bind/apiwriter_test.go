@@ -22,8 +22,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
 )
 
-// What victims need is written over the line: the condition as a strategic merge patch, the deletion with the Pod's UID, the event. What the server asks to do later, the
-// ordinary client does.
+// What victims need is written over the line: the condition as a strategic merge patch, the
+// deletion with the Pod's UID, the event. What the server asks to do later, the ordinary client
+// does.
 //
 // row: BND-12
 func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
@@ -52,17 +53,23 @@ func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
 	if err := q.PatchStatus(t.Context(), ordinary, p, []byte(`{"status":{}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if c := <-calls; c != (got{"PATCH", "/api/v1/namespaces/ns/pods/low/status", "application/strategic-merge-patch+json", `{"status":{}}`}) {
+	if c := <-calls; c != (got{"PATCH", "/api/v1/namespaces/ns/pods/low/status",
+		"application/strategic-merge-patch+json", `{"status":{}}`}) {
 		t.Errorf("status: %+v", c)
 	}
 	if err := q.DeletePod(t.Context(), ordinary, p); err != nil {
 		t.Fatal(err)
 	}
-	if c := <-calls; c.method != "DELETE" || c.path != "/api/v1/namespaces/ns/pods/low" || c.kind != "application/vnd.kubernetes.protobuf" || !strings.Contains(c.body, "DeleteOptions") || !strings.Contains(c.body, "u1") {
+	if c := <-calls; c.method != "DELETE" || c.path != "/api/v1/namespaces/ns/pods/low" ||
+		c.kind != "application/vnd.kubernetes.protobuf" || !strings.Contains(c.body, "DeleteOptions") ||
+		!strings.Contains(c.body, "u1") {
 		t.Errorf("deletion: %+v", c)
 	}
-	q.PreemptedEvent(t.Context(), &eventsv1.Event{ReportingController: "default-scheduler", Regarding: objectReferenceOf(p), Note: "Preempted by somebody"}, func() { t.Error("the ordinary way was taken") })
-	if c := <-calls; c.method != "POST" || c.path != "/apis/events.k8s.io/v1/namespaces/ns/events" || !strings.Contains(c.body, "Preempted by somebody") || !strings.Contains(c.body, "Preempting") {
+	q.PreemptedEvent(t.Context(), &eventsv1.Event{ReportingController: "default-scheduler",
+		Regarding: objectReferenceOf(p), Note: "Preempted by somebody"},
+		func() { t.Error("the ordinary way was taken") })
+	if c := <-calls; c.method != "POST" || c.path != "/apis/events.k8s.io/v1/namespaces/ns/events" ||
+		!strings.Contains(c.body, "Preempted by somebody") || !strings.Contains(c.body, "Preempting") {
 		t.Errorf("event: %+v", c)
 	}
 	if len(ordinary.Actions()) != 0 {
@@ -76,16 +83,20 @@ func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
 	if err := q.DeletePod(t.Context(), ordinary, p); err != nil {
 		t.Error(err)
 	}
-	if _, err := ordinary.CoreV1().Pods("ns").Get(context.Background(), "low", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := ordinary.CoreV1().Pods("ns").Get(context.Background(),
+		"low", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the ordinary client did not delete: %v", err)
 	}
 }
 
-// A patch, merged as the API server merges it, gives the status that was wished for, whatever stood there before.
+// A patch, merged as the API server merges it, gives the status that was wished for, whatever stood
+// there before.
 func TestPatchesGrantWishes(t *testing.T) {
 	then := metav1.NewTime(time.Unix(1, 0))
-	of := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string, generation int64) v1.PodCondition {
-		return v1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation, LastTransitionTime: then}
+	of := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string,
+		generation int64) v1.PodCondition {
+		return v1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message,
+			ObservedGeneration: generation, LastTransitionTime: then}
 	}
 	ready := of(v1.PodReady, v1.ConditionFalse, "ContainersNotReady", "", 0)
 	for name, c := range map[string]struct {
@@ -93,14 +104,26 @@ func TestPatchesGrantWishes(t *testing.T) {
 		update StatusUpdate
 		same   bool
 	}{
-		"the first condition":         {update: StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "0/1 \"nodes\"", 2)}},
-		"beside another":              {v1.PodStatus{Conditions: []v1.PodCondition{ready}}, StatusUpdate{Condition: of(v1.DisruptionTarget, v1.ConditionTrue, "PreemptionByScheduler", "x", 0)}, false},
-		"another message":             {v1.PodStatus{Conditions: []v1.PodCondition{of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "old", 2), ready}}, StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "new", 2)}, false},
-		"without what was there":      {v1.PodStatus{Conditions: []v1.PodCondition{of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "old", 2)}}, StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionTrue, "", "", 0)}, false},
-		"a node":                      {v1.PodStatus{Conditions: []v1.PodCondition{ready}}, StatusUpdate{Nominated: new("n1")}, false},
-		"no node any more":            {v1.PodStatus{NominatedNodeName: "n1"}, StatusUpdate{Nominated: new("")}, false},
-		"a node and a condition":      {v1.PodStatus{NominatedNodeName: "n1"}, StatusUpdate{Nominated: new("n2"), Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "m", 1)}, false},
-		"what it says already":        {v1.PodStatus{NominatedNodeName: "n1", Conditions: []v1.PodCondition{ready}}, StatusUpdate{Nominated: new("n1"), Condition: ready}, true},
+		"the first condition": {
+			update: StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "0/1 \"nodes\"",
+				2)}},
+		"beside another": {v1.PodStatus{Conditions: []v1.PodCondition{ready}},
+			StatusUpdate{Condition: of(v1.DisruptionTarget, v1.ConditionTrue, "PreemptionByScheduler", "x", 0)}, false},
+		"another message": {
+			v1.PodStatus{Conditions: []v1.PodCondition{of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable",
+				"old", 2), ready}},
+			StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable", "new", 2)}, false},
+		"without what was there": {
+			v1.PodStatus{Conditions: []v1.PodCondition{of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable",
+				"old", 2)}}, StatusUpdate{Condition: of(v1.PodScheduled, v1.ConditionTrue, "", "", 0)}, false},
+		"a node": {v1.PodStatus{Conditions: []v1.PodCondition{ready}},
+			StatusUpdate{Nominated: new("n1")}, false},
+		"no node any more": {v1.PodStatus{NominatedNodeName: "n1"}, StatusUpdate{Nominated: new("")}, false},
+		"a node and a condition": {v1.PodStatus{NominatedNodeName: "n1"},
+			StatusUpdate{Nominated: new("n2"), Condition: of(v1.PodScheduled, v1.ConditionFalse, "Unschedulable",
+				"m", 1)}, false},
+		"what it says already": {v1.PodStatus{NominatedNodeName: "n1", Conditions: []v1.PodCondition{ready}},
+			StatusUpdate{Nominated: new("n1"), Condition: ready}, true},
 		"a node that stays, no other": {v1.PodStatus{NominatedNodeName: "n1"}, StatusUpdate{Condition: ready}, false},
 	} {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: c.before}
@@ -132,8 +155,10 @@ func TestPatchesGrantWishes(t *testing.T) {
 		if err := json.Unmarshal(merged, &now); err != nil {
 			t.Fatal(err)
 		}
-		for i := range min(len(now.Status.Conditions), len(want.Conditions)) { // a transition of just now was one a moment ago too
-			if got, at := &now.Status.Conditions[i].LastTransitionTime, want.Conditions[i].LastTransitionTime; at.Sub(got.Time).Abs() < time.Minute {
+		// a transition of just now was one a moment ago too
+		for i := range min(len(now.Status.Conditions), len(want.Conditions)) {
+			if got, at := &now.Status.Conditions[i].LastTransitionTime, want.Conditions[i].LastTransitionTime; at.Sub(
+				got.Time).Abs() < time.Minute {
 				*got = at
 			}
 		}

@@ -16,7 +16,8 @@ type AssumeCache interface {
 	AssumePod(p *v1.Pod, node string) error
 	// ForgetPod takes that back; a Pod that the API server has confirmed stays.
 	ForgetPod(p *v1.Pod)
-	// ForgetPodQuietly takes an assumption back that was made in thought: nobody was refused because of it, so nobody is woken.
+	// ForgetPodQuietly takes an assumption back that was made in thought: nobody was refused
+	// because of it, so nobody is woken.
 	ForgetPodQuietly(p *v1.Pod)
 }
 
@@ -31,20 +32,27 @@ func (f *BindFailure) Rejected() bool { return f.Status.IsRejected() }
 
 // Binder carries out choices.
 type Binder struct {
-	Slots chan struct{} // as many bindings are written at once as it has capacity, so that the API server is not flooded; nil: any number
+	// as many bindings are written at once as it has capacity, so that the API server is not
+	// flooded; nil: any number
+	Slots chan struct{}
 	Cache AssumeCache
-	Done  func(p *v1.Pod) // the Pod's fate is decided as far as other Pods can know: its events need not be kept for it any longer; may be nil
+	// the Pod's fate is decided as far as other Pods can know: its events need not be kept for it
+	// any longer; may be nil
+	Done func(p *v1.Pod)
 }
 
-// WithNodeName gives the Pod as it will be on the node. Only spec.nodeName differs; all else is shared.
+// WithNodeName gives the Pod as it will be on the node. Only spec.nodeName differs; all else is
+// shared.
 func WithNodeName(p *v1.Pod, node string) *v1.Pod {
 	c := *p
 	c.Spec.NodeName = node
 	return &c
 }
 
-// AssumeAndReserve takes the node's room and asks Reserve and Permit plugins. c.Pod must be WithNodeName the node.
-func (b *Binder) AssumeAndReserve(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *BindFailure {
+// AssumeAndReserve takes the node's room and asks Reserve and Permit plugins. c.Pod must be
+// WithNodeName the node.
+func (b *Binder) AssumeAndReserve(ctx context.Context, p *frameworkruntime.Profile,
+	c frameworkruntime.PodCycle) *BindFailure {
 	if f := b.Reserve(ctx, p, c); f != nil {
 		return f
 	}
@@ -77,7 +85,8 @@ func (b *Binder) RunPermit(ctx context.Context, p *frameworkruntime.Profile, c f
 }
 
 // BindingCycle waits for Permit, prepares and binds.
-func (b *Binder) BindingCycle(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *BindFailure {
+func (b *Binder) BindingCycle(ctx context.Context, p *frameworkruntime.Profile,
+	c frameworkruntime.PodCycle) *BindFailure {
 	if s := p.WaitOnPermit(ctx, c.Pod); !s.IsSuccess() {
 		return b.rollBack(ctx, p, c, &BindFailure{"Permit", s})
 	}
@@ -95,7 +104,8 @@ func (b *Binder) BindingCycle(ctx context.Context, p *frameworkruntime.Profile, 
 }
 
 // HandleBindFailure undoes everything for a Pod whose binding was refused.
-func (b *Binder) HandleBindFailure(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle, s *framework.Status) *BindFailure {
+func (b *Binder) HandleBindFailure(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle,
+	s *framework.Status) *BindFailure {
 	return b.rollBack(ctx, p, c, &BindFailure{"Bind", s})
 }
 
@@ -113,7 +123,8 @@ func (b *Binder) bind(ctx context.Context, p *frameworkruntime.Profile, c framew
 }
 
 // preBind can be cut short by preemption until it is over.
-func (b *Binder) preBind(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *framework.Status {
+func (b *Binder) preBind(ctx context.Context, p *frameworkruntime.Profile,
+	c frameworkruntime.PodCycle) *framework.Status {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.Handle.AddPodInPreBind(c.Pod.UID, cancel)
@@ -127,7 +138,8 @@ func (b *Binder) preBind(ctx context.Context, p *frameworkruntime.Profile, c fra
 	return nil
 }
 
-func (b *Binder) rollBack(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle, f *BindFailure) *BindFailure {
+func (b *Binder) rollBack(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle,
+	f *BindFailure) *BindFailure {
 	p.RunReservePluginsUnreserve(ctx, c)
 	b.Cache.ForgetPod(c.Pod)
 	return f

@@ -53,7 +53,8 @@ func newCoscheduling(_ context.Context, args runtime.Object, h framework.Handle)
 			return nil, fmt.Errorf("indexing Pods by PodGroup: %w", err)
 		}
 	}
-	return coscheduling.New(own, h, &podGroupLister{groups: dynamic.ForResource(coscheduling.PodGroups).Lister(), pods: pods.GetIndexer(), backoffUntil: map[string]time.Time{}}), nil
+	return coscheduling.New(own, h, &podGroupLister{groups: dynamic.ForResource(coscheduling.PodGroups).Lister(),
+		pods: pods.GetIndexer(), backoffUntil: map[string]time.Time{}}), nil
 }
 
 func podGroupIndexFunc(obj any) ([]string, error) {

@@ -37,7 +37,8 @@ func newDefaultBinder(q APIWriter) plugins.Factory {
 // Name is DefaultBinder.
 func (defaultBinder) Name() string { return plugins.DefaultBinder }
 
-// Bind posts the binding; the UID in it makes sure that a Pod made anew under the same name is not bound.
+// Bind posts the binding; the UID in it makes sure that a Pod made anew under the same name is not
+// bound.
 func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.Pod, node string) *framework.Status {
 	klog.FromContext(ctx).V(5).Info("Attempting to bind pod to node", "pod", klog.KObj(p), "node", node)
 	binding, began := bindingOf(p, node), time.Now()
@@ -75,7 +76,8 @@ func bindingOf(p *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-// bindStatus says what the API server said, and nothing besides: it is read in conditions and events, where upstream's words are looked for.
+// bindStatus says what the API server said, and nothing besides: it is read in conditions and
+// events, where upstream's words are looked for.
 func bindStatus(err error) *framework.Status {
 	if err != nil {
 		return framework.AsStatus(err)

@@ -53,14 +53,16 @@ func (p *defaultPreemption) prepareCandidate(ctx context.Context, eviction pendi
 		hook(eviction.podGroup, err, time.Since(began))
 	}
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Preemption failed; the pod is tried again", "preemptor", klog.KObj(eviction.preemptor), "node", eviction.node)
+		klog.FromContext(ctx).Error(err, "Preemption failed; the pod is tried again",
+			"preemptor", klog.KObj(eviction.preemptor), "node", eviction.node)
 	}
 	if err != nil || silent { // the end of a victim that would wake it does not come, or has come already
 		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Key(eviction.preemptor): eviction.preemptor})
 	}
 }
 
-// clearNominatedNodeNames takes the node back from Pods of lower priority that were promised it: they may fit elsewhere now.
+// clearNominatedNodeNames takes the node back from Pods of lower priority that were promised it:
+// they may fit elsewhere now.
 func (p *defaultPreemption) clearNominatedNodeNames(ctx context.Context, pods []*v1.Pod) error {
 	var errs []error
 	for _, o := range pods {
@@ -76,7 +78,8 @@ func (p *defaultPreemption) clearNominatedNodeNames(ctx context.Context, pods []
 	return errors.Join(errs...)
 }
 
-// evictVictim ends a victim: a Pod still waiting to be bound is turned back, any other gets its DisruptionTarget condition and is deleted. It tells whether no deletion will be seen.
+// evictVictim ends a victim: a Pod still waiting to be bound is turned back, any other gets its
+// DisruptionTarget condition and is deleted. It tells whether no deletion will be seen.
 func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEviction, i int) (silent bool, err error) {
 	victim := eviction.victims[i]
 	if w := p.handle.GetWaitingPod(victim.UID); w != nil {
@@ -84,7 +87,8 @@ func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEvi
 		p.recordEviction(ctx, eviction, i)
 		return true, nil
 	}
-	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(fmt.Sprintf("preempted by %s", plugins.DefaultPreemption)) {
+	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(fmt.Sprintf("preempted by %s",
+		plugins.DefaultPreemption)) {
 		p.recordEviction(ctx, eviction, i)
 		return true, nil
 	}
@@ -97,7 +101,9 @@ func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEvi
 	switch {
 	case apierrors.IsNotFound(err): // it went by itself
 		return true, nil
-	case err != nil: // a conflict too: another has its name by now, or somebody wrote at the same time; who preempts looks again
+	case err != nil:
+		// a conflict too: another has its name by now, or somebody wrote at the same time; who
+		// preempts looks again
 		return false, fmt.Errorf("deleting victim %s: %w", pod.Key(victim), err)
 	}
 	p.recordEviction(ctx, eviction, i)
@@ -107,10 +113,14 @@ func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEvi
 // recordEviction tells that a victim was made to leave.
 func (p *defaultPreemption) recordEviction(ctx context.Context, eviction pendingEviction, i int) {
 	victim := eviction.victims[i]
-	klog.FromContext(ctx).V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(eviction.preemptor), "victim", klog.KObj(victim), "node", eviction.node)
-	note, by := fmt.Sprintf("Preempted by pod %v on node %v", eviction.preemptor.UID, eviction.node), objectReferenceOf(eviction.preemptor)
-	p.writer.PreemptedEvent(ctx, &eventsv1.Event{ReportingController: p.handle.ProfileName(), Regarding: objectReferenceOf(victim), Related: &by, Note: note}, func() {
-		p.handle.EventRecorder().Eventf(victim, eviction.preemptor, v1.EventTypeNormal, "Preempted", "Preempting", "%s", note)
+	klog.FromContext(ctx).V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(eviction.preemptor),
+		"victim", klog.KObj(victim), "node", eviction.node)
+	note, by := fmt.Sprintf("Preempted by pod %v on node %v", eviction.preemptor.UID, eviction.node),
+		objectReferenceOf(eviction.preemptor)
+	p.writer.PreemptedEvent(ctx, &eventsv1.Event{ReportingController: p.handle.ProfileName(),
+		Regarding: objectReferenceOf(victim), Related: &by, Note: note}, func() {
+		p.handle.EventRecorder().Eventf(victim, eviction.preemptor, v1.EventTypeNormal, "Preempted", "Preempting", "%s",
+			note)
 	})
 	if hook := p.handle.Hooks().Preempted; hook != nil {
 		hook(victim, eviction.reports[i])
@@ -120,7 +130,8 @@ func (p *defaultPreemption) recordEviction(ctx context.Context, eviction pending
 func (p *defaultPreemption) patchDisruptionTarget(ctx context.Context, victim *v1.Pod) error {
 	patch, err := patchOf(victim, StatusUpdate{Condition: v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: victim.Generation,
-		Reason: v1.PodReasonPreemptionByScheduler, Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", p.handle.ProfileName()),
+		Reason:  v1.PodReasonPreemptionByScheduler,
+		Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", p.handle.ProfileName()),
 	}})
 	if err == nil && patch != nil {
 		err = p.writer.PatchStatus(ctx, p.handle.ClientSet(), victim, patch)

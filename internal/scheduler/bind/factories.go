@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// Factories gives every plugin factory there is: built-in judges, the plugins that act, and extra ones, which must not take a built-in name.
+// Factories gives every plugin factory there is: built-in judges, the plugins that act, and extra
+// ones, which must not take a built-in name.
 func Factories(extra map[string]plugins.Factory, q APIWriter) map[string]plugins.Factory {
 	all := map[string]plugins.Factory{coscheduling.Name: newCoscheduling}
 	maps.Copy(all, extra) // an own Coscheduling takes the place of this one

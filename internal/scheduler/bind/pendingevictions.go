@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxForgotten is how long after its victims were asked to leave a preemption is remembered whose Pod never came back.
+// maxForgotten is how long after its victims were asked to leave a preemption is remembered whose
+// Pod never came back.
 const maxForgotten = time.Minute
 
 // pendingEvictions knows for whom victims are being made to leave, by the preemptor's UID.
@@ -18,8 +19,9 @@ type pendingEvictions struct {
 	finished    []types.UID // until the next Pod goes
 }
 
-// evictionProgress is one preemption. It is over when the scheduler itself has seen the last victim go: a Pod that is tried earlier finds the victims still standing
-// where it wants to be, and would ask for them, or others, once more.
+// evictionProgress is one preemption. It is over when the scheduler itself has seen the last victim
+// go: a Pod that is tried earlier finds the victims still standing where it wants to be, and would
+// ask for them, or others, once more.
 type evictionProgress struct {
 	lastVictim     types.UID // the victim that goes last; empty: others are being made to leave before it
 	lastDeletedAt  time.Time // when it had been asked to leave; zero: not yet
@@ -61,7 +63,8 @@ func (u *pendingEvictions) markAllDeleted(preemptor types.UID, now time.Time) {
 	}
 }
 
-// preemptorsOf names those whose wait may be over now that a Pod went: it was their last victim, or that one is seen leaving, or they were forgotten.
+// preemptorsOf names those whose wait may be over now that a Pod went: it was their last victim, or
+// that one is seen leaving, or they were forgotten.
 func (u *pendingEvictions) preemptorsOf(gone types.UID, standing func(types.UID) *v1.Pod) []types.UID {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +88,8 @@ func (u *pendingEvictions) end(preemptor types.UID) {
 	delete(u.byPreemptor, preemptor)
 }
 
-// isBlocked tells whether a Pod's victims are still to be waited for; standing gives a Pod that stands on a node, nil for others.
+// isBlocked tells whether a Pod's victims are still to be waited for; standing gives a Pod that
+// stands on a node, nil for others.
 func (u *pendingEvictions) isBlocked(preemptor types.UID, standing func(types.UID) *v1.Pod) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A preemptor waits until the scheduler itself has seen the last victim go: an informer's store, and the answer to the deletion, know it earlier.
+// A preemptor waits until the scheduler itself has seen the last victim go: an informer's store,
+// and the answer to the deletion, know it earlier.
 //
 // row: BND-12
 func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
@@ -47,12 +48,14 @@ func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 	held("its end was missed a minute ago", false)
 }
 
-// Only those whose wait may be over are looked at when a Pod goes: its last victim went or is seen leaving, or it was forgotten.
+// Only those whose wait may be over are looked at when a Pod goes: its last victim went or is seen
+// leaving, or it was forgotten.
 //
 // row: BND-12
 func TestADeletionConcernsWhomItWasMadeFor(t *testing.T) {
 	now := time.Unix(1000, 0)
-	world := map[types.UID]*v1.Pod{"a": {}, "b": {}, "c": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
+	world := map[types.UID]*v1.Pod{"a": {}, "b": {},
+		"c": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
 	standing := func(uid types.UID) *v1.Pod { return world[uid] }
 	var u pendingEvictions
 	for preemptor, victim := range map[types.UID]types.UID{"for-a": "a", "for-b": "b", "for-c": "c"} {

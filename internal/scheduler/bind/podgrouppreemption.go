@@ -21,8 +21,10 @@ import (
 
 var _ frameworkruntime.PodGroupPostFilterPlugin = (*defaultPreemption)(nil)
 
-// PostFilterPodGroup searches for Pods whose leaving gives a group room, nominates its Pods and makes the victims leave beside the next cycles.
-func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context, g frameworkruntime.UnschedulablePodGroup) (_ map[types.UID]string, status *framework.Status) {
+// PostFilterPodGroup searches for Pods whose leaving gives a group room, nominates its Pods and
+// makes the victims leave beside the next cycles.
+func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
+	g frameworkruntime.UnschedulablePodGroup) (_ map[types.UID]string, status *framework.Status) {
 	hunt := frameworkruntime.PreemptionAttempt{PodGroup: true}
 	status = errSearchAborted
 	defer p.reportSearch(time.Now(), &hunt, &status)
@@ -35,7 +37,8 @@ func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context, g frameworkr
 	}
 	in := p.handle.ScheduleInput(g.Pods[0], nil)
 	choice, err := preemption.PreemptForPodGroup(ctx, preemption.PodGroupInput{
-		Pods: g.Pods, MinCount: g.MinCount, Priority: priorityOf(g), Snapshot: in.Snapshot, Plugins: in.Plugins, Budgets: budgets, DisruptedTogether: p.disruptedTogether,
+		Pods: g.Pods, MinCount: g.MinCount, Priority: priorityOf(g), Snapshot: in.Snapshot, Plugins: in.Plugins,
+		Budgets: budgets, DisruptedTogether: p.disruptedTogether,
 	})
 	switch {
 	case err != nil:
@@ -61,10 +64,12 @@ func priorityOf(g frameworkruntime.UnschedulablePodGroup) int32 {
 	if n := g.Object.Spec.Priority; n != nil {
 		return *n
 	}
-	return pod.Priority(slices.MinFunc(g.Pods, func(a, b *v1.Pod) int { return cmp.Compare(pod.Priority(a), pod.Priority(b)) }))
+	return pod.Priority(slices.MinFunc(g.Pods,
+		func(a, b *v1.Pod) int { return cmp.Compare(pod.Priority(a), pod.Priority(b)) }))
 }
 
-// disruptedTogether names the Pods that can only be disrupted with a Pod: those of its group, when the group says so.
+// disruptedTogether names the Pods that can only be disrupted with a Pod: those of its group, when
+// the group says so.
 func (p *defaultPreemption) disruptedTogether(o *v1.Pod) []types.UID {
 	name := gangscheduling.PodGroupNameOf(o)
 	if name == "" {
@@ -85,22 +90,26 @@ func isDisruptedAsGroup(g *schedulingv1beta1.PodGroup) bool {
 	return g.Spec.DisruptionMode != nil && g.Spec.DisruptionMode.All != nil
 }
 
-// evictionsOf gives every victim to a Pod of the group that gets its node; one whose node nobody gets leaves for the first.
-func (p *defaultPreemption) evictionsOf(g frameworkruntime.UnschedulablePodGroup, c preemption.PodGroupCandidate, node func(string) framework.NodeInfo) []pendingEviction {
+// evictionsOf gives every victim to a Pod of the group that gets its node; one whose node nobody
+// gets leaves for the first.
+func (p *defaultPreemption) evictionsOf(g frameworkruntime.UnschedulablePodGroup, c preemption.PodGroupCandidate,
+	node func(string) framework.NodeInfo) []pendingEviction {
 	var out []pendingEviction
 	at := map[string]int{}
 	for _, m := range g.Pods {
 		n, ok := c.NodeOf[m.UID]
 		if _, have := at[n]; ok && !have {
 			at[n] = len(out)
-			out = append(out, pendingEviction{preemptor: m, podGroup: true, node: n, nominatedToClear: preemption.LowerPriorityNominatedPods(m, p.handle.NominatedPodsForNode(n))})
+			out = append(out, pendingEviction{preemptor: m, podGroup: true, node: n,
+				nominatedToClear: preemption.LowerPriorityNominatedPods(m, p.handle.NominatedPodsForNode(n))})
 		}
 	}
 	for _, v := range c.Victims {
 		i := at[nodeOf(v, node)] // 0 when nobody gets its node
 		out[i].victims = append(out[i].victims, v)
 		out[i].reports = append(out[i].reports, journal.Preempted{
-			By: pod.Key(out[i].preemptor), Class: out[i].preemptor.Spec.PriorityClassName, Priority: priorityOf(g), Own: pod.Priority(v), Node: out[i].node, Candidates: 1, Victims: len(c.Victims),
+			By: pod.Key(out[i].preemptor), Class: out[i].preemptor.Spec.PriorityClassName, Priority: priorityOf(g),
+			Own: pod.Priority(v), Node: out[i].node, Candidates: 1, Victims: len(c.Victims),
 		})
 	}
 	return slices.DeleteFunc(out, func(e pendingEviction) bool { return len(e.victims) == 0 })

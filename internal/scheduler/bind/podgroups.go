@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// PodGroupController keeps status of PodGroups (scheduling.x-k8s.io): phase and counts of members, from what the API shows.
+// PodGroupController keeps status of PodGroups (scheduling.x-k8s.io): phase and counts of members,
+// from what the API shows.
 type PodGroupController struct {
 	client dynamic.Interface
 	groups cache.Indexer
@@ -31,7 +32,8 @@ type PodGroupController struct {
 // NewPodGroupController registers with the informers, which somebody else starts.
 func NewPodGroupController(client dynamic.Interface, groups, pods cache.SharedIndexInformer) *PodGroupController {
 	k := &PodGroupController{client: client, groups: groups.GetIndexer(), pods: pods.GetIndexer(),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))}
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](
+			100*time.Millisecond, 30*time.Second))}
 	note := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
@@ -45,7 +47,8 @@ func NewPodGroupController(client dynamic.Interface, groups, pods cache.SharedIn
 			k.queue.Add(o.GetNamespace() + "/" + o.GetName())
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) },
+		DeleteFunc: note}
 	for _, informer := range []cache.SharedIndexInformer{groups, pods} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			k.err = err // the informer has stopped, as the process is about to
@@ -72,7 +75,8 @@ func (k *PodGroupController) Run(ctx context.Context) {
 		case err == nil || apierrors.IsNotFound(err):
 			k.queue.Forget(key)
 		case ctx.Err() == nil:
-			klog.FromContext(ctx).V(2).Info("Status of PodGroup not written, will be tried again", "podGroup", key, "err", err)
+			klog.FromContext(ctx).V(2).Info("Status of PodGroup not written, will be tried again", "podGroup", key,
+				"err", err)
 			k.queue.AddRateLimited(key)
 		}
 		k.queue.Done(key)
@@ -107,6 +111,7 @@ func (k *PodGroupController) sync(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	_, err = k.client.Resource(coscheduling.PodGroups).Namespace(g.Namespace).Patch(ctx, g.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = k.client.Resource(coscheduling.PodGroups).Namespace(g.Namespace).Patch(ctx, g.Name, types.MergePatchType,
+		patch, metav1.PatchOptions{}, "status")
 	return err
 }

@@ -16,7 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// PodGroupStatusWriter writes conditions of PodGroups beside the scheduling cycles: one write at a time, and of several conditions of a group the newest.
+// PodGroupStatusWriter writes conditions of PodGroups beside the scheduling cycles: one write at a
+// time, and of several conditions of a group the newest.
 type PodGroupStatusWriter struct {
 	client kubernetes.Interface
 	groups schedulinglisters.PodGroupLister
@@ -35,8 +36,10 @@ type podGroupStatusUpdate struct {
 }
 
 // NewPodGroupStatusWriter makes a writer; Run must run for anything to be written.
-func NewPodGroupStatusWriter(client kubernetes.Interface, groups schedulinglisters.PodGroupLister) *PodGroupStatusWriter {
-	return &PodGroupStatusWriter{client: client, groups: groups, pending: map[types.UID]podGroupStatusUpdate{}, scheduled: map[types.UID]bool{}, wake: make(chan struct{}, 1)}
+func NewPodGroupStatusWriter(client kubernetes.Interface,
+	groups schedulinglisters.PodGroupLister) *PodGroupStatusWriter {
+	return &PodGroupStatusWriter{client: client, groups: groups, pending: map[types.UID]podGroupStatusUpdate{},
+		scheduled: map[types.UID]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // Put takes a condition. One that was True stays so, whatever becomes of further Pods of the group.
@@ -79,7 +82,8 @@ func (s *PodGroupStatusWriter) Run(ctx context.Context) {
 			}
 		}
 		if err := s.write(ctx, w); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
-			klog.FromContext(ctx).Error(err, "Failed to update PodGroup status", "podGroup", klog.KRef(w.namespace, w.name))
+			klog.FromContext(ctx).Error(err, "Failed to update PodGroup status",
+				"podGroup", klog.KRef(w.namespace, w.name))
 		}
 	}
 }
@@ -114,10 +118,12 @@ func (s *PodGroupStatusWriter) write(ctx context.Context, w podGroupStatusUpdate
 			return nil
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": w.uid}, "status": map[string]any{"conditions": []metav1.Condition{c}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": w.uid},
+		"status": map[string]any{"conditions": []metav1.Condition{c}}})
 	if err != nil {
 		return err
 	}
-	_, err = s.client.SchedulingV1beta1().PodGroups(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = s.client.SchedulingV1beta1().PodGroups(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType,
+		patch, metav1.PatchOptions{}, "status")
 	return err
 }

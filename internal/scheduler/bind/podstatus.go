@@ -25,7 +25,8 @@ type StatusUpdate struct {
 	Nominated *string         // nil leaves status.nominatedNodeName as it is
 }
 
-// PodStatusWriter writes Pod statuses beside the scheduling cycles: one write at a time, and of several wishes for a Pod the newest.
+// PodStatusWriter writes Pod statuses beside the scheduling cycles: one write at a time, and of
+// several wishes for a Pod the newest.
 type PodStatusWriter struct {
 	Client    kubernetes.Interface
 	LatestPod func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
@@ -42,7 +43,8 @@ type PodStatusWriter struct {
 
 // NewPodStatusWriter makes a writer; Run must run for anything to be written.
 func NewPodStatusWriter(client kubernetes.Interface, latest func(*v1.Pod) *v1.Pod) *PodStatusWriter {
-	return &PodStatusWriter{Client: client, LatestPod: latest, pending: map[types.UID]StatusUpdate{}, wake: make(chan struct{}, 1)}
+	return &PodStatusWriter{Client: client, LatestPod: latest, pending: map[types.UID]StatusUpdate{},
+		wake: make(chan struct{}, 1)}
 }
 
 // Put takes a wish. A wish about the condition alone keeps an older one about the nominated node.
@@ -67,7 +69,8 @@ func (s *PodStatusWriter) Put(w StatusUpdate) {
 	}
 }
 
-// WaitForWrite forgets a Pod's wish and waits for a write under way: what was said of an earlier attempt must not arrive after the binding of this one.
+// WaitForWrite forgets a Pod's wish and waits for a write under way: what was said of an earlier
+// attempt must not arrive after the binding of this one.
 func (s *PodStatusWriter) WaitForWrite(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
 	s.removePending(uid)
@@ -100,11 +103,13 @@ func (s *PodStatusWriter) removePending(uid types.UID) {
 	}
 }
 
-// ClearNominatedNodeName writes the node that a Pod is going to be bound to into status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A failure is
-// logged: the binding goes on without it.
+// ClearNominatedNodeName writes the node that a Pod is going to be bound to into
+// status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A
+// failure is logged: the binding goes on without it.
 func (s *PodStatusWriter) ClearNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
 	if err := s.write(ctx, StatusUpdate{Pod: p, Nominated: &node}); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle", "pod", klog.KObj(p), "nominatedNodeName", node)
+		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle",
+			"pod", klog.KObj(p), "nominatedNodeName", node)
 	}
 }
 
@@ -168,7 +173,8 @@ func (s *PodStatusWriter) write(ctx context.Context, w StatusUpdate) error {
 	return err
 }
 
-// conditionPatch is a condition with each field said, so that what the one before had and this one has not goes.
+// conditionPatch is a condition with each field said, so that what the one before had and this one
+// has not goes.
 type conditionPatch struct {
 	LastProbeTime      *metav1.Time        `json:"lastProbeTime"`
 	LastTransitionTime metav1.Time         `json:"lastTransitionTime"`
@@ -179,8 +185,9 @@ type conditionPatch struct {
 	Type               v1.PodConditionType `json:"type"`
 }
 
-// patchOf is the strategic merge patch that grants the wish; nil when it is granted already. It is written by hand, as finding the difference of two whole statuses costs
-// more than all else about a write.
+// patchOf is the strategic merge patch that grants the wish; nil when it is granted already. It is
+// written by hand, as finding the difference of two whole statuses costs more than all else about a
+// write.
 func patchOf(p *v1.Pod, w StatusUpdate) ([]byte, error) {
 	status := map[string]any{}
 	if w.Nominated != nil && *w.Nominated != p.Status.NominatedNodeName {
@@ -190,8 +197,11 @@ func patchOf(p *v1.Pod, w StatusUpdate) ([]byte, error) {
 		now := v1.PodStatus{Conditions: slices.Clone(p.Status.Conditions)}
 		SetCondition(&now, w.Condition)
 		if !slices.Equal(now.Conditions, p.Status.Conditions) {
-			c := now.Conditions[slices.IndexFunc(now.Conditions, func(c v1.PodCondition) bool { return c.Type == w.Condition.Type })]
-			status["conditions"] = []conditionPatch{{LastTransitionTime: c.LastTransitionTime, Message: orNull(c.Message), ObservedGeneration: orNull(c.ObservedGeneration), Reason: orNull(c.Reason), Status: c.Status, Type: c.Type}}
+			c := now.Conditions[slices.IndexFunc(now.Conditions,
+				func(c v1.PodCondition) bool { return c.Type == w.Condition.Type })]
+			status["conditions"] = []conditionPatch{{LastTransitionTime: c.LastTransitionTime,
+				Message: orNull(c.Message), ObservedGeneration: orNull(c.ObservedGeneration), Reason: orNull(c.Reason),
+				Status: c.Status, Type: c.Type}}
 			order := make([]map[string]v1.PodConditionType, len(now.Conditions))
 			for i := range order {
 				order[i] = map[string]v1.PodConditionType{"type": now.Conditions[i].Type}
@@ -217,7 +227,8 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// SetCondition puts a condition into a status; its transition time is now unless its status stays as it was.
+// SetCondition puts a condition into a status; its transition time is now unless its status stays
+// as it was.
 func SetCondition(status *v1.PodStatus, c v1.PodCondition) {
 	c.LastTransitionTime = metav1.Now()
 	for i := range status.Conditions {

@@ -13,7 +13,8 @@ import (
 )
 
 func statusUpdate(p *v1.Pod, message string) StatusUpdate {
-	return StatusUpdate{Pod: p, Condition: v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: message}}
+	return StatusUpdate{Pod: p, Condition: v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse,
+		Message: message}}
 }
 
 // Nothing said of an earlier attempt may arrive after Settle has returned: the Pod is being bound.
@@ -72,7 +73,8 @@ func TestOfSeveralWishesTheNewestIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Message != "new" || got.Status.NominatedNodeName != "n1" {
+		if len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Message != "new" ||
+			got.Status.NominatedNodeName != "n1" {
 			t.Errorf("status %+v", got.Status)
 		}
 		patches := 0
@@ -89,7 +91,8 @@ func TestOfSeveralWishesTheNewestIsWritten(t *testing.T) {
 
 func TestSetConditionKeepsTheTimeOfTheLastTransition(t *testing.T) {
 	then := metav1.Unix(1, 0)
-	status := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, LastTransitionTime: then, Message: "old"}}}
+	status := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse,
+		LastTransitionTime: then, Message: "old"}}}
 	SetCondition(status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: "new"})
 	if c := status.Conditions[0]; !c.LastTransitionTime.Equal(&then) || c.Message != "new" {
 		t.Errorf("%+v", c)

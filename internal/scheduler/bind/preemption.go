@@ -47,27 +47,33 @@ func newPreemption(q APIWriter) plugins.Factory {
 		if !ok {
 			return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
 		}
-		return &defaultPreemption{handle: handle, writer: q, args: own, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
+		return &defaultPreemption{handle: handle, writer: q, args: own,
+			budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 	}
 }
 
 // Name is DefaultPreemption.
 func (*defaultPreemption) Name() string { return plugins.DefaultPreemption }
 
-// PreEnqueue keeps a Pod out of the queue while its victims are being made to leave: it could only fail again.
+// PreEnqueue keeps a Pod out of the queue while its victims are being made to leave: it could only
+// fail again.
 func (p *defaultPreemption) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
 	if p.pendingEvictions.isBlocked(pod.UID, p.handle.AssignedPod) {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			"waiting for the preemption for this pod to be finished")
 	}
 	return nil
 }
 
-// EventsToRegister opens the gate of PreEnqueue when the last victim goes. Of refusals the filters know themselves when victims are gone.
+// EventsToRegister opens the gate of PreEnqueue when the last victim goes. Of refusals the filters
+// know themselves when victims are gone.
 func (*defaultPreemption) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	return []framework.ClusterEventWithHint{{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}}}, nil
+	return []framework.ClusterEventWithHint{
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}}}, nil
 }
 
-// ConcernedPods names the Pods whose last victim went, so that not every deletion has all gates asked.
+// ConcernedPods names the Pods whose last victim went, so that not every deletion has all gates
+// asked.
 func (p *defaultPreemption) ConcernedPods(before, _ any) []types.UID {
 	gone, ok := before.(*v1.Pod)
 	if !ok {
@@ -76,8 +82,10 @@ func (p *defaultPreemption) ConcernedPods(before, _ any) []types.UID {
 	return p.pendingEvictions.preemptorsOf(gone.UID, p.handle.AssignedPod)
 }
 
-// PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside the next cycles.
-func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod, refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
+// PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside
+// the next cycles.
+func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod,
+	refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
 	var hunt frameworkruntime.PreemptionAttempt
 	status = errSearchAborted
 	defer p.reportSearch(time.Now(), &hunt, &status)
@@ -85,7 +93,8 @@ func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.Cycl
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}
-	in := preemption.Input{Input: p.handle.ScheduleInput(preemptor, state), NodeToStatus: refused, Budgets: budgets, Percent: *p.args.MinCandidateNodesPercentage, Absolute: *p.args.MinCandidateNodesAbsolute}
+	in := preemption.Input{Input: p.handle.ScheduleInput(preemptor, state), NodeToStatus: refused, Budgets: budgets,
+		Percent: *p.args.MinCandidateNodesPercentage, Absolute: *p.args.MinCandidateNodesAbsolute}
 	if all := p.handle.ExtendersFor(preemptor); len(all) > 0 {
 		in.ProcessExtenders = func(v map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
 			return all.ProcessPreemption(preemptor, v, in.Snapshot)
@@ -102,31 +111,39 @@ func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.Cycl
 		return nominatedNodeResult(""), framework.NewStatus(framework.Unschedulable, "preemption: "+choice.Message)
 	}
 	hunt.Victims, hunt.Units, hunt.PDBViolations = len(choice.Victims), len(choice.Victims), choice.PDBViolations
-	eviction := pendingEviction{preemptor: preemptor, node: choice.Node, victims: choice.Victims, reports: preemption.VictimReports(ctx, in, choice)}
+	eviction := pendingEviction{preemptor: preemptor, node: choice.Node, victims: choice.Victims,
+		reports: preemption.VictimReports(ctx, in, choice)}
 	if hook := p.handle.Hooks().Preempting; hook != nil {
 		hook(preemptor, choice.Node, choice.Victims)
 	}
-	eviction.nominatedToClear = preemption.LowerPriorityNominatedPods(preemptor, p.handle.NominatedPodsForNode(choice.Node))
+	eviction.nominatedToClear = preemption.LowerPriorityNominatedPods(preemptor,
+		p.handle.NominatedPodsForNode(choice.Node))
 	for _, o := range eviction.nominatedToClear {
 		p.handle.DeleteNominatedPodIfExists(o)
 	}
 	p.pendingEvictions.begin(preemptor.UID, time.Now())
 	p.handle.Go(func() { p.prepareCandidate(ctx, eviction) })
-	return nominatedNodeResult(choice.Node), framework.NewStatus(framework.Success, fmt.Sprintf("preemption: found a potential placement for pod on node %s, preempting %d victims", choice.Node, len(choice.Victims)))
+	return nominatedNodeResult(choice.Node),
+		framework.NewStatus(framework.Success,
+			fmt.Sprintf("preemption: found a potential placement for pod on node %s, preempting %d victims",
+				choice.Node, len(choice.Victims)))
 }
 
-// errSearchAborted is how a search ends that never says how: it panicked, and whoever asked for it catches that.
+// errSearchAborted is how a search ends that never says how: it panicked, and whoever asked for it
+// catches that.
 var errSearchAborted = framework.NewStatus(framework.Error, "the search for victims broke off")
 
 // reportSearch tells how a search ended.
-func (p *defaultPreemption) reportSearch(began time.Time, h *frameworkruntime.PreemptionAttempt, status **framework.Status) {
+func (p *defaultPreemption) reportSearch(began time.Time, h *frameworkruntime.PreemptionAttempt,
+	status **framework.Status) {
 	if hook := p.handle.Hooks().PreemptionSearched; hook != nil {
 		h.Took, h.Code = time.Since(began), (*status).Code()
 		hook(*h)
 	}
 }
 
-// searchChecked looks for victims from memory; when the scheduler doubts that, also without, and then the plain choice counts.
+// searchChecked looks for victims from memory; when the scheduler doubts that, also without, and
+// then the plain choice counts.
 func (p *defaultPreemption) searchChecked(ctx context.Context, in preemption.Input) (preemption.Candidate, error) {
 	in.SearchCache = &p.dryRunCache
 	doubted := p.handle.Hooks().ShadowCheckFailed
@@ -150,5 +167,6 @@ func (p *defaultPreemption) searchChecked(ctx context.Context, in preemption.Inp
 }
 
 func nominatedNodeResult(node string) *framework.PostFilterResult {
-	return &framework.PostFilterResult{NominatingInfo: &framework.NominatingInfo{NominatedNodeName: node, NominatingMode: framework.ModeOverride}}
+	return &framework.PostFilterResult{NominatingInfo: &framework.NominatingInfo{NominatedNodeName: node,
+		NominatingMode: framework.ModeOverride}}
 }

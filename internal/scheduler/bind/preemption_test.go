@@ -29,36 +29,45 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// switchingFilter is a filter that claims to judge by the Pod's shape and the node, and does not: it refuses a node that it is told to.
+// switchingFilter is a filter that claims to judge by the Pod's shape and the node, and does not:
+// it refuses a node that it is told to.
 type switchingFilter struct{ refuses string }
 
 func (*switchingFilter) Name() string { return nodename.Name }
 
 func (*switchingFilter) AppendShape(to []byte, _ *v1.Pod) ([]byte, bool) { return to, true }
 
-func (m *switchingFilter) Filter(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (m *switchingFilter) Filter(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if n.Node().Name == m.refuses {
 		return framework.NewStatus(framework.Unschedulable, "not in the mood")
 	}
 	return nil
 }
 
-// newPreemptionProfile is the preemption of a default profile in which a moody filter sits, and that profile.
-func newPreemptionProfile(t *testing.T, m *switchingFilter, hook frameworkruntime.Hooks) (*defaultPreemption, *frameworkruntime.Profile) {
+// newPreemptionProfile is the preemption of a default profile in which a moody filter sits, and
+// that profile.
+func newPreemptionProfile(t *testing.T, m *switchingFilter,
+	hook frameworkruntime.Hooks) (*defaultPreemption, *frameworkruntime.Profile) {
 	t.Helper()
 	client := fake.NewClientset()
 	all := Factories(nil, APIWriter{})
-	all[nodename.Name] = func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return m, nil }
+	all[nodename.Name] = func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) {
+		return m, nil
+	}
 	var own *defaultPreemption
 	factory := all[plugins.DefaultPreemption]
-	all[plugins.DefaultPreemption] = func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	all[plugins.DefaultPreemption] = func(ctx context.Context, args runtime.Object,
+		h framework.Handle) (framework.Plugin, error) {
 		pl, err := factory(ctx, args, h)
 		own, _ = pl.(*defaultPreemption)
 		return pl, err
 	}
 	p, err := frameworkruntime.NewProfile(t.Context(), &config.Default().Profiles[0], all, frameworkruntime.Deps{
-		Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Recorder: func(string) events.EventRecorderLogger { return nil },
-		Parallelizer: frameworkruntime.Parallelizer{Workers: 1}, WaitingPods: frameworkruntime.NewWaitingPods(), Snapshot: &frameworkruntime.CurrentSnapshot{}, Hooks: hook,
+		Client: client, Informers: informers.NewSharedInformerFactory(client, 0),
+		Recorder:     func(string) events.EventRecorderLogger { return nil },
+		Parallelizer: frameworkruntime.Parallelizer{Workers: 1}, WaitingPods: frameworkruntime.NewWaitingPods(),
+		Snapshot: &frameworkruntime.CurrentSnapshot{}, Hooks: hook,
 	})
 	if err != nil || own == nil {
 		t.Fatal(own, err)
@@ -67,25 +76,37 @@ func newPreemptionProfile(t *testing.T, m *switchingFilter, hook frameworkruntim
 }
 
 func podOnNode(name, node, cpu string, priority int32) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{NodeName: node, Priority: &priority,
-		Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec: v1.PodSpec{NodeName: node, Priority: &priority,
+			Containers: []v1.Container{
+				{Name: "c", Resources: v1.ResourceRequirements{
+					Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}}}
 }
 
 func newNode(name string) *v1.Node {
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourcePods: resource.MustParse("10")}}}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+			v1.ResourcePods: resource.MustParse("10")}}}
 }
 
-// A filter that breaks its word makes memory wrong: the shadow check tells, and the search without memory counts.
+// A filter that breaks its word makes memory wrong: the shadow check tells, and the search without
+// memory counts.
 func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
 	m := &switchingFilter{}
 	var hook [][]string
-	own, profile := newPreemptionProfile(t, m, frameworkruntime.Hooks{ShadowCheckFailed: func(_ context.Context, _ *v1.Pod, differ []string) { hook = append(hook, differ) }})
-	world := snapshot.Of([]*v1.Node{newNode("n1"), newNode("n2")}, []*v1.Pod{podOnNode("least", "n1", "1", 1), podOnNode("less", "n2", "1", 2)})
+	own, profile := newPreemptionProfile(t, m,
+		frameworkruntime.Hooks{ShadowCheckFailed: func(_ context.Context, _ *v1.Pod, differ []string) {
+			hook = append(hook, differ)
+		}})
+	world := snapshot.Of([]*v1.Node{newNode("n1"), newNode("n2")},
+		[]*v1.Pod{podOnNode("least", "n1", "1", 1), podOnNode("less", "n2", "1", 2)})
 	look := func() preemption.Candidate {
 		t.Helper()
-		in := schedule.Input{Pod: podOnNode("high", "", "1", 10), Snapshot: world, Plugins: profile.Plugins, State: schedule.NewCycleState()}
+		in := schedule.Input{Pod: podOnNode("high", "", "1", 10), Snapshot: world, Plugins: profile.Plugins,
+			State: schedule.NewCycleState()}
 		r := schedule.SchedulePod(t.Context(), in)
-		c, err := own.searchChecked(t.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(), Percent: 10, Absolute: 100})
+		c, err := own.searchChecked(t.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),
+			Percent: 10, Absolute: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,14 +116,16 @@ func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
 		t.Fatalf("first: %s, told %q; want n1 and a check without differences", c.Node, hook)
 	}
 	if c := look(); c.Node != "n1" || len(hook) != 2 || len(hook[1]) != 0 || own.dryRunCache.Counts().Hits == 0 {
-		t.Fatalf("again: %s, told %q, %+v; want n1 from memory and a check without differences", c.Node, hook, own.dryRunCache.Counts())
+		t.Fatalf("again: %s, told %q, %+v; want n1 from memory and a check without differences", c.Node, hook,
+			own.dryRunCache.Counts())
 	}
 	m.refuses = "n1" // nothing about the node has changed: memory holds
 	c := look()
 	if c.Node != "n2" || c.Victims[0].Name != "less" {
 		t.Errorf("the search without memory does not count: %s", c.Node)
 	}
-	if len(hook) != 3 || !slices.ContainsFunc(hook[2], func(d string) bool { return strings.HasPrefix(d, "node: n1, other n2") }) {
+	if len(hook) != 3 || !slices.ContainsFunc(hook[2],
+		func(d string) bool { return strings.HasPrefix(d, "node: n1, other n2") }) {
 		t.Errorf("told %q, want that the nodes differ", hook)
 	}
 }
@@ -120,12 +143,19 @@ func (brokenPDBLister) List(labels.Selector) ([]*policy.PodDisruptionBudget, err
 // A search that panics did not succeed, whoever catches the panic.
 func TestASearchThatBreaksOffIsAnError(t *testing.T) {
 	var hook []frameworkruntime.PreemptionAttempt
-	own, _ := newPreemptionProfile(t, &switchingFilter{}, frameworkruntime.Hooks{PreemptionSearched: func(h frameworkruntime.PreemptionAttempt) { hook = append(hook, h) }})
+	own, _ := newPreemptionProfile(t, &switchingFilter{},
+		frameworkruntime.Hooks{PreemptionSearched: func(h frameworkruntime.PreemptionAttempt) {
+			hook = append(hook, h)
+		}})
 	own.budgets = brokenPDBLister{}
 	for name, search := range map[string]func(){
-		"for a Pod": func() { own.PostFilter(t.Context(), schedule.NewCycleState(), podOnNode("high", "", "1", 10), nil) },
+		"for a Pod": func() {
+			own.PostFilter(t.Context(), schedule.NewCycleState(), podOnNode("high", "", "1", 10),
+				nil)
+		},
 		"for a group": func() {
-			own.PostFilterPodGroup(t.Context(), frameworkruntime.UnschedulablePodGroup{Pods: []*v1.Pod{podOnNode("high", "", "1", 10)}})
+			own.PostFilterPodGroup(t.Context(),
+				frameworkruntime.UnschedulablePodGroup{Pods: []*v1.Pod{podOnNode("high", "", "1", 10)}})
 		},
 	} {
 		hook = nil
@@ -135,7 +165,8 @@ func TestASearchThatBreaksOffIsAnError(t *testing.T) {
 			search()
 		}()
 		if caught == nil || len(hook) != 1 || hook[0].Code != framework.Error {
-			t.Errorf("%s: caught %v, told %v; want the panic and one search that ended with an error", name, caught, fmt.Sprint(hook))
+			t.Errorf("%s: caught %v, told %v; want the panic and one search that ended with an error", name, caught,
+				fmt.Sprint(hook))
 		}
 	}
 }

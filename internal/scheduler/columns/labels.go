@@ -1,6 +1,7 @@
 package columns
 
-// Labels is the column of one label key: numbers in place of values, 0 where a node has no such label.
+// Labels is the column of one label key: numbers in place of values, 0 where a node has no such
+// label.
 type Labels struct {
 	Numbers []int32
 	Values  []string // by number; Values[0] stands for "no such label"
@@ -13,7 +14,8 @@ type Labels struct {
 func (t *Table) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {
-		l = &Labels{Numbers: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())}, numbers: map[string]int32{}}
+		l = &Labels{Numbers: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())},
+			numbers: map[string]int32{}}
 		for i, n := range t.NodeObjects {
 			l.set(int32(i), n.Labels, key)
 		}
@@ -51,7 +53,8 @@ func (l *Labels) Unique(row int32) bool {
 	return id != 0 && l.rows[id] == 1 && l.Values[id] != ""
 }
 
-// LabelTest answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
+// LabelTest answers a question about the values of a key: asked once for each value, known for each
+// row. Values that come later are asked when they are met.
 type LabelTest struct {
 	labels  *Labels
 	matches func(value string, has bool) bool

@@ -11,8 +11,10 @@ const NotFeasible int32 = math.MinInt32
 // rowsPerSpan is how many rows share a summary: one word of a set of rows.
 const rowsPerSpan = 64
 
-// Ranks are rows in groups. A row's total is its own points and what its group adds, so that what is said of a whole group costs nothing per row; the best
-// are found without looking at all rows. What groups add is told with each question: by number of the group, NotFeasible for those that are not in the running.
+// Ranks are rows in groups. A row's total is its own points and what its group adds, so that what
+// is said of a whole group costs nothing per row; the best are found without looking at all rows.
+// What groups add is told with each question: by number of the group, NotFeasible for those that
+// are not in the running.
 type Ranks struct {
 	points   []int32
 	group    []int32 // of each row; -1: none
@@ -57,7 +59,8 @@ func (r *Ranks) AddGroup() int32 {
 	spans := (len(r.points) + rowsPerSpan - 1) / rowsPerSpan
 	numbers := make([]int32, 2*spans)
 	sets := make([]uint64, spans+(spans+rowsPerSpan-1)/rowsPerSpan)
-	g := rankedGroup{rows: sets[:spans:spans], stale: sets[spans:], best: numbers[:spans:spans], ties: numbers[spans:], top: NotFeasible}
+	g := rankedGroup{rows: sets[:spans:spans], stale: sets[spans:], best: numbers[:spans:spans], ties: numbers[spans:],
+		top: NotFeasible}
 	for k := range g.best {
 		g.best[k] = NotFeasible
 	}
@@ -175,7 +178,8 @@ func (r *Ranks) Best(adds []int32) (total int32, ties int) {
 	return total, ties
 }
 
-// Nth gives the nth row, from 0, of those that have the total Best gave; -1 when there are not so many.
+// Nth gives the nth row, from 0, of those that have the total Best gave; -1 when there are not so
+// many.
 func (r *Ranks) Nth(adds []int32, total int32, nth int) int32 {
 	those := r.matching[:0] // groups that have such rows
 	for i, add := range adds {
@@ -217,7 +221,8 @@ func (r *Ranks) nthInSpan(k int, groups []int32, nth int) int32 {
 	return int32(k*rowsPerSpan + bits.TrailingZeros64(rows))
 }
 
-// Top appends up to n rows, the highest total first and of equals the first row first, leaving out one row (-1: none).
+// Top appends up to n rows, the highest total first and of equals the first row first, leaving out
+// one row (-1: none).
 func (r *Ranks) Top(to, adds []int32, n int, except int32) []int32 {
 	if n <= 0 {
 		return to
@@ -244,7 +249,8 @@ type topRows struct {
 
 func (t *topRows) full() bool { return len(t.rows)-t.from == t.n }
 
-// isWorse tells whether rows from a place on can no longer be among the best when their total is at most this.
+// isWorse tells whether rows from a place on can no longer be among the best when their total is at
+// most this.
 func (t *topRows) isWorse(total int32, row int32) bool {
 	return t.full() && (total < t.lowest || total == t.lowest && row > t.rows[len(t.rows)-1])
 }

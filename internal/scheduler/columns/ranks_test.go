@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// TestRanksFindWhatASearchFinds: after any changes and whatever groups add, best, ties and order are those of a plain search.
+// TestRanksFindWhatASearchFinds: after any changes and whatever groups add, best, ties and order
+// are those of a plain search.
 func TestRanksFindWhatASearchFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 300).Draw(t, "rows")
@@ -39,7 +40,8 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 				points[row] = rapid.Int32Range(-2, 2).Draw(t, "points")
 				r.Set(row, group[row], points[row])
 			}
-			adds[rapid.IntRange(0, groups-1).Draw(t, "adds")] = rapid.SampledFrom([]int32{columns.NotFeasible, -1, 0, 1, 2}).Draw(t, "add")
+			adds[rapid.IntRange(0, groups-1).Draw(t, "adds")] = rapid.SampledFrom([]int32{columns.NotFeasible, -1, 0, 1,
+				2}).Draw(t, "add")
 			best := columns.NotFeasible
 			for i := range n {
 				best = max(best, total(int32(i)))

@@ -12,7 +12,8 @@ import (
 
 // Evaluator is what a judge says about many rows at once, for one shape of Pods.
 type Evaluator struct {
-	// Filter writes a refusal for each row it refuses that nobody refused before (no[i] is nil and is about rows[i]); nil: the judge refuses nothing.
+	// Filter writes a refusal for each row it refuses that nobody refused before (no[i] is nil and
+	// is about rows[i]); nil: the judge refuses nothing.
 	Filter func(rows []int32, no []*framework.Status)
 	// Score gives raw scores; nil: the judge scores 0 everywhere, or does not score.
 	Score func(rows []int32, raw []int64)
@@ -21,7 +22,8 @@ type Evaluator struct {
 // Capacity is a resource: what the node has and what is taken, by row.
 type Capacity struct{ Allocatable, Requested []int64 }
 
-// Table is the cluster by columns. It follows a World's snapshots, one goroutine at a time; readers hold it for one ruling.
+// Table is the cluster by columns. It follows a World's snapshots, one goroutine at a time; readers
+// hold it for one ruling.
 type Table struct {
 	Nodes         []framework.NodeInfo // by row; a list of all nodes for whom wants one
 	NodeObjects   []*v1.Node
@@ -60,7 +62,8 @@ func (t *Table) Layout() int64 { return t.layout }
 // Generation is that of the snapshot followed.
 func (t *Table) Generation() int64 { return t.generation }
 
-// Sync reads what changed since the snapshot followed before; everything when the layout is another.
+// Sync reads what changed since the snapshot followed before; everything when the layout is
+// another.
 func (t *Table) Sync(s *snapshot.Snapshot) {
 	if t.layout == s.Layout() && t.generation == s.Generation() {
 		return
@@ -87,9 +90,12 @@ func (t *Table) Sync(s *snapshot.Snapshot) {
 func (t *Table) reset(n int) {
 	ints := func() []int64 { return make([]int64, n) }
 	*t = Table{
-		Nodes: make([]framework.NodeInfo, n), NodeObjects: make([]*v1.Node, n), Unschedulable: make([]bool, n), HasImages: make([]bool, n), TaintSet: make([]int32, n),
-		CPU: Capacity{ints(), ints()}, Memory: Capacity{ints(), ints()}, Storage: Capacity{ints(), ints()}, Pods: Capacity{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
-		Taints: [][]v1.Taint{nil}, derivedColumns: derivedColumns{scalars: map[v1.ResourceName]*Capacity{}, labels: map[string]*Labels{}}, position: position{rows: t.rows},
+		Nodes: make([]framework.NodeInfo, n), NodeObjects: make([]*v1.Node, n), Unschedulable: make([]bool, n),
+		HasImages: make([]bool, n), TaintSet: make([]int32, n),
+		CPU: Capacity{ints(), ints()}, Memory: Capacity{ints(), ints()}, Storage: Capacity{ints(), ints()},
+		Pods: Capacity{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
+		Taints: [][]v1.Taint{nil}, derivedColumns: derivedColumns{scalars: map[v1.ResourceName]*Capacity{},
+			labels: map[string]*Labels{}}, position: position{rows: t.rows},
 	}
 }
 
@@ -103,7 +109,8 @@ func (t *Table) readRow(row int32, n framework.NodeInfo) {
 		t.readObject(row, node)
 	}
 	t.HasImages[row] = len(n.GetImageStates()) > 0
-	has, used, non0 := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetNonZeroRequested())
+	has, used, non0 := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()),
+		snapshot.VectorOf(n.GetNonZeroRequested())
 	t.CPU.set(row, has.MilliCPU, used.MilliCPU)
 	t.Memory.set(row, has.Memory, used.Memory)
 	t.Storage.set(row, has.EphemeralStorage, used.EphemeralStorage)
@@ -130,7 +137,8 @@ func (t *Table) taints(list []v1.Taint) int32 {
 		return 0
 	}
 	same := func(other []v1.Taint) bool {
-		return slices.EqualFunc(list, other, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect })
+		return slices.EqualFunc(list, other,
+			func(a, b v1.Taint) bool { return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect })
 	}
 	if i := slices.IndexFunc(t.Taints, same); i >= 0 {
 		return int32(i)
@@ -145,7 +153,8 @@ func (t *Table) Scalar(name v1.ResourceName) *Capacity {
 	if r == nil {
 		r = &Capacity{make([]int64, t.Len()), make([]int64, t.Len())}
 		for i, n := range t.Nodes {
-			r.set(int32(i), snapshot.VectorOf(n.GetAllocatable()).Scalar[name], snapshot.VectorOf(n.GetRequested()).Scalar[name])
+			r.set(int32(i), snapshot.VectorOf(n.GetAllocatable()).Scalar[name],
+				snapshot.VectorOf(n.GetRequested()).Scalar[name])
 		}
 		t.scalars[name] = r
 	}

@@ -36,9 +36,10 @@ type EnabledPlugin struct {
 	Explicit bool // enabled at this very point, not through multiPoint
 }
 
-// EnabledPlugins lists the plugins of a completed profile at one point, in order; has tells whether a plugin implements the point. First come plugins enabled at the point
-// that multiPoint enables too, then those of multiPoint alone, then those of the point alone (upstream's order). A queue is sorted by one plugin: one named at the
-// point takes the place of multiPoint's.
+// EnabledPlugins lists the plugins of a completed profile at one point, in order; has tells whether
+// a plugin implements the point. First come plugins enabled at the point that multiPoint enables
+// too, then those of multiPoint alone, then those of the point alone (upstream's order). A queue is
+// sorted by one plugin: one named at the point takes the place of multiPoint's.
 func EnabledPlugins(p *config.Plugins, at ExtensionPoint, has func(plugin string) bool) []EnabledPlugin {
 	own := at.Of(p)
 	isOwn := func(name string) bool {

@@ -20,7 +20,8 @@ const DefaultSchedulerName = "default-scheduler"
 // DefaultExtenderTimeout bounds a call of an extender that names no httpTimeout; upstream's.
 const DefaultExtenderTimeout = 5 * time.Second
 
-// Load reads a configuration file's bytes (YAML or JSON), completes and validates it. known names the out-of-tree plugins that are compiled in.
+// Load reads a configuration file's bytes (YAML or JSON), completes and validates it. known names
+// the out-of-tree plugins that are compiled in.
 func Load(data []byte, known ...string) (*config.KubeSchedulerConfiguration, error) {
 	decoder, err := strictDecoder()
 	if err != nil {
@@ -32,7 +33,8 @@ func Load(data []byte, known ...string) (*config.KubeSchedulerConfiguration, err
 	}
 	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
 	if !ok {
-		return nil, fmt.Errorf("scheduler configuration: want kind KubeSchedulerConfiguration of %s, got %s", config.SchemeGroupVersion, gvk)
+		return nil, fmt.Errorf("scheduler configuration: want kind KubeSchedulerConfiguration of %s, got %s",
+			config.SchemeGroupVersion, gvk)
 	}
 	if err := cfg.DecodeNestedObjects(decoder); err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
@@ -93,11 +95,13 @@ func Complete(cfg *config.KubeSchedulerConfiguration) {
 	set(&cfg.EnableContentionProfiling, true)
 }
 
-// EnablePlugin adds a plugin to every profile of a completed configuration that neither has it nor disables it, as a gate does that brings a default plugin.
+// EnablePlugin adds a plugin to every profile of a completed configuration that neither has it nor
+// disables it, as a gate does that brings a default plugin.
 func EnablePlugin(cfg *config.KubeSchedulerConfiguration, name string) {
 	for i := range cfg.Profiles {
 		set := &cfg.Profiles[i].Plugins.MultiPoint
-		if !disables(*set, name) && !slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == name }) {
+		if !disables(*set, name) && !slices.ContainsFunc(set.Enabled,
+			func(p config.Plugin) bool { return p.Name == name }) {
 			set.Enabled = append(set.Enabled, config.Plugin{Name: name})
 		}
 	}
@@ -111,19 +115,23 @@ func set[T any](field **T, to T) {
 
 func completeElection(e *componentbase.LeaderElectionConfiguration) {
 	set(&e.LeaderElect, true)
-	for d, to := range map[*metav1.Duration]time.Duration{&e.LeaseDuration: 15 * time.Second, &e.RenewDeadline: 10 * time.Second, &e.RetryPeriod: 2 * time.Second} {
+	for d, to := range map[*metav1.Duration]time.Duration{&e.LeaseDuration: 15 * time.Second,
+		&e.RenewDeadline: 10 * time.Second, &e.RetryPeriod: 2 * time.Second} {
 		if d.Duration == 0 {
 			d.Duration = to
 		}
 	}
-	for s, to := range map[*string]string{&e.ResourceLock: "leases", &e.ResourceName: config.SchedulerDefaultLockObjectName, &e.ResourceNamespace: config.SchedulerDefaultLockObjectNamespace} {
+	for s, to := range map[*string]string{&e.ResourceLock: "leases",
+		&e.ResourceName:      config.SchedulerDefaultLockObjectName,
+		&e.ResourceNamespace: config.SchedulerDefaultLockObjectNamespace} {
 		if *s == "" {
 			*s = to
 		}
 	}
 }
 
-// completeProfile merges the default plugins in and gives every built-in plugin that takes arguments its completed ones.
+// completeProfile merges the default plugins in and gives every built-in plugin that takes
+// arguments its completed ones.
 func completeProfile(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil {
 		p.Plugins = &config.Plugins{}
@@ -144,7 +152,8 @@ func completeProfile(p *config.KubeSchedulerProfile) {
 		}
 		c := given[row.Name]
 		if c == nil {
-			p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: row.Name, Args: runtime.RawExtension{Object: row.Args.New()}})
+			p.PluginConfig = append(p.PluginConfig,
+				config.PluginConfig{Name: row.Name, Args: runtime.RawExtension{Object: row.Args.New()}})
 			c = &p.PluginConfig[len(p.PluginConfig)-1]
 		}
 		if c.Args.Object != nil {
@@ -165,8 +174,8 @@ func defaults() config.PluginSet {
 	return s
 }
 
-// merge lays a profile's set over the default one: disabled defaults go ("*": all), a default that is enabled again takes the profile's weight in its old place,
-// all other enabled ones follow.
+// merge lays a profile's set over the default one: disabled defaults go ("*": all), a default that
+// is enabled again takes the profile's weight in its old place, all other enabled ones follow.
 func merge(base, own config.PluginSet) config.PluginSet {
 	out := config.PluginSet{Disabled: own.Disabled}
 	replaced := map[int]bool{}

@@ -18,17 +18,21 @@ import (
 // checkProcess checks what is about the process: election and client.
 func checkProcess(cfg *config.KubeSchedulerConfiguration) field.ErrorList {
 	e, c := cfg.LeaderElection, cfg.ClientConnection
-	errs := basevalidation.ValidateClientConnectionConfiguration(&componentbase.ClientConnectionConfiguration{Burst: c.Burst, QPS: c.QPS}, field.NewPath("clientConnection"))
-	errs = append(errs, basevalidation.ValidateLeaderElectionConfiguration(election(e), field.NewPath("leaderElection"))...)
+	errs := basevalidation.ValidateClientConnectionConfiguration(&componentbase.ClientConnectionConfiguration{
+		Burst: c.Burst, QPS: c.QPS}, field.NewPath("clientConnection"))
+	errs = append(errs, basevalidation.ValidateLeaderElectionConfiguration(election(e),
+		field.NewPath("leaderElection"))...)
 	if *e.LeaderElect && e.ResourceLock != "leases" {
-		errs = append(errs, field.Invalid(field.NewPath("leaderElection", "resourceLock"), e.ResourceLock, `resourceLock value must be "leases"`))
+		errs = append(errs, field.Invalid(field.NewPath("leaderElection", "resourceLock"), e.ResourceLock,
+			`resourceLock value must be "leases"`))
 	}
 	return errs
 }
 
 func election(e v1alpha1.LeaderElectionConfiguration) *componentbase.LeaderElectionConfiguration {
 	return &componentbase.LeaderElectionConfiguration{
-		LeaderElect: *e.LeaderElect, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
+		LeaderElect: *e.LeaderElect, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline,
+		RetryPeriod:  e.RetryPeriod,
 		ResourceLock: e.ResourceLock, ResourceName: e.ResourceName, ResourceNamespace: e.ResourceNamespace,
 	}
 }
@@ -41,10 +45,12 @@ func checkExtenders(extenders []config.Extender) field.ErrorList {
 	for i, x := range extenders {
 		at := path.Index(i)
 		if u, err := url.Parse(x.URLPrefix); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs = append(errs, field.Invalid(at.Child("urlPrefix"), x.URLPrefix, "must be a URL like http://host:port/path"))
+			errs = append(errs, field.Invalid(at.Child("urlPrefix"), x.URLPrefix,
+				"must be a URL like http://host:port/path"))
 		}
 		if x.PrioritizeVerb != "" && x.Weight <= 0 {
-			errs = append(errs, field.Invalid(at.Child("weight"), x.Weight, "must have a positive weight applied to it"))
+			errs = append(errs,
+				field.Invalid(at.Child("weight"), x.Weight, "must have a positive weight applied to it"))
 		}
 		if x.BindVerb != "" {
 			binders++
@@ -67,7 +73,8 @@ func checkExtenders(extenders []config.Extender) field.ErrorList {
 		}
 	}
 	if binders > 1 {
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("found %d extenders implementing bind", binders), "only one extender can implement bind"))
+		errs = append(errs, field.Invalid(path, fmt.Sprintf("found %d extenders implementing bind", binders),
+			"only one extender can implement bind"))
 	}
 	return errs
 }

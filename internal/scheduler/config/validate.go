@@ -30,7 +30,8 @@ func knownNames(known []string) map[string]bool {
 func checkReferences(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
 	var errs field.ErrorList
 	if n := *cfg.Parallelism; n <= 0 {
-		errs = append(errs, field.Invalid(field.NewPath("parallelism"), n, "should be an integer value greater than zero"))
+		errs = append(errs, field.Invalid(field.NewPath("parallelism"), n,
+			"should be an integer value greater than zero"))
 	}
 	errs = append(errs, checkPercent(field.NewPath("percentageOfNodesToScore"), cfg.PercentageOfNodesToScore)...)
 	initial, most := *cfg.PodInitialBackoffSeconds, *cfg.PodMaxBackoffSeconds
@@ -38,7 +39,8 @@ func checkReferences(cfg *config.KubeSchedulerConfiguration, known []string) fie
 		errs = append(errs, field.Invalid(field.NewPath("podInitialBackoffSeconds"), initial, "must be greater than 0"))
 	}
 	if most < initial {
-		errs = append(errs, field.Invalid(field.NewPath("podMaxBackoffSeconds"), most, "must be greater than or equal to PodInitialBackoffSeconds"))
+		errs = append(errs, field.Invalid(field.NewPath("podMaxBackoffSeconds"), most,
+			"must be greater than or equal to PodInitialBackoffSeconds"))
 	}
 	errs = append(errs, checkProcess(cfg)...)
 	errs = append(errs, checkExtenders(cfg.Extenders)...)
@@ -71,7 +73,8 @@ func checkProfile(path *field.Path, p *config.KubeSchedulerProfile, known []stri
 	return append(errs, checkArgs(path.Child("pluginConfig"), p, knownNames(known))...)
 }
 
-// checkSets checks which plugins are enabled where. Before completion the paths are those of the file.
+// checkSets checks which plugins are enabled where. Before completion the paths are those of the
+// file.
 func checkSets(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
 	var errs field.ErrorList
 	there := knownNames(known)
@@ -85,7 +88,8 @@ func checkSets(cfg *config.KubeSchedulerConfiguration, known []string) field.Err
 		for _, point := range ExtensionPoints {
 			errs = append(errs, checkSet(path.Child(point.Field), point.Of(p), there)...)
 		}
-		for name, set := range map[string]config.PluginSet{"placementGenerate": p.PlacementGenerate, "placementScore": p.PlacementScore, "podGroupPostFilter": p.PodGroupPostFilter} {
+		for name, set := range map[string]config.PluginSet{"placementGenerate": p.PlacementGenerate,
+			"placementScore": p.PlacementScore, "podGroupPostFilter": p.PodGroupPostFilter} {
 			if len(set.Enabled) > 0 {
 				errs = append(errs, field.Forbidden(path.Child(name), "Pod groups are not supported"))
 			}
@@ -148,7 +152,8 @@ func find(name string) (plugins.Registration, bool) {
 	return plugins.Registration{}, false
 }
 
-// QueueSorts names the queue sort plugin that each profile names at that very point, by profile. Upstream refuses profiles that differ; here each has a queue of its own.
+// QueueSorts names the queue sort plugin that each profile names at that very point, by profile.
+// Upstream refuses profiles that differ; here each has a queue of its own.
 func QueueSorts(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := map[string]string{}
 	for _, p := range cfg.Profiles {

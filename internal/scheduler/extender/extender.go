@@ -35,7 +35,8 @@ var _ framework.Extender = (*Extender)(nil)
 func New(c config.Extender) (*Extender, error) {
 	tls := rest.TLSClientConfig{}
 	if t := c.TLSConfig; t != nil {
-		tls = rest.TLSClientConfig{Insecure: t.Insecure, ServerName: t.ServerName, CertFile: t.CertFile, KeyFile: t.KeyFile, CAFile: t.CAFile, CertData: t.CertData, KeyData: t.KeyData, CAData: t.CAData}
+		tls = rest.TLSClientConfig{Insecure: t.Insecure, ServerName: t.ServerName, CertFile: t.CertFile,
+			KeyFile: t.KeyFile, CAFile: t.CAFile, CertData: t.CertData, KeyData: t.KeyData, CAData: t.CAData}
 	}
 	if c.EnableHTTPS && len(tls.CAFile) == 0 && len(tls.CAData) == 0 && c.TLSConfig == nil {
 		tls.Insecure = true // upstream's rule: HTTPS without a TLS configuration does not check the certificate
@@ -44,7 +45,8 @@ func New(c config.Extender) (*Extender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extender %s: %w", c.URLPrefix, err)
 	}
-	x := &Extender{Extender: c, client: &http.Client{Transport: transport, Timeout: c.HTTPTimeout.Duration}, managedResources: sets.Set[string]{}}
+	x := &Extender{Extender: c, client: &http.Client{Transport: transport, Timeout: c.HTTPTimeout.Duration},
+		managedResources: sets.Set[string]{}}
 	for _, r := range c.ManagedResources {
 		x.managedResources.Insert(r.Name)
 	}
@@ -69,7 +71,8 @@ func (x *Extender) IsPrioritizer() bool { return x.PrioritizeVerb != "" }
 // SupportsPreemption tells whether it reviews preemptions.
 func (x *Extender) SupportsPreemption() bool { return x.PreemptVerb != "" }
 
-// IsInterested tells whether the Pod requests something the extender manages; one that manages nothing is asked about all.
+// IsInterested tells whether the Pod requests something the extender manages; one that manages
+// nothing is asked about all.
 func (x *Extender) IsInterested(p *v1.Pod) bool {
 	if x.managedResources.Len() == 0 {
 		return true
@@ -89,7 +92,8 @@ func (x *Extender) IsInterested(p *v1.Pod) bool {
 }
 
 // Filter asks which nodes are left, and why the others are not.
-func (x *Extender) Filter(p *v1.Pod, nodes []framework.NodeInfo) ([]framework.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
+func (x *Extender) Filter(p *v1.Pod,
+	nodes []framework.NodeInfo) ([]framework.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	if !x.IsFilter() {
 		return nodes, extenderv1.FailedNodesMap{}, extenderv1.FailedNodesMap{}, nil
 	}
@@ -117,7 +121,9 @@ func (x *Extender) Filter(p *v1.Pod, nodes []framework.NodeInfo) ([]framework.No
 	for _, name := range names {
 		n := known[name]
 		if n == nil {
-			return nil, nil, nil, fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list", x.URLPrefix, name)
+			return nil, nil, nil,
+				fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list",
+					x.URLPrefix, name)
 		}
 		kept = append(kept, n)
 	}
@@ -145,7 +151,8 @@ func (x *Extender) Bind(b *v1.Binding) error {
 		return errors.New("unexpected empty bindVerb in extender")
 	}
 	var answer extenderv1.ExtenderBindingResult
-	if err := x.send(x.BindVerb, &extenderv1.ExtenderBindingArgs{PodName: b.Name, PodNamespace: b.Namespace, PodUID: b.UID, Node: b.Target.Name}, &answer); err != nil {
+	if err := x.send(x.BindVerb, &extenderv1.ExtenderBindingArgs{PodName: b.Name, PodNamespace: b.Namespace,
+		PodUID: b.UID, Node: b.Target.Name}, &answer); err != nil {
 		return err
 	}
 	if answer.Error != "" {

@@ -15,7 +15,8 @@ import (
 // PluginName is the name under which refusals of extenders are counted and woken.
 const PluginName = "Extender"
 
-// Extenders are extenders in the order of asking; ignorable ones should come last, as NewExtenders puts them.
+// Extenders are extenders in the order of asking; ignorable ones should come last, as NewExtenders
+// puts them.
 type Extenders []framework.Extender
 
 // NewExtenders makes the extenders of a configuration.
@@ -47,7 +48,8 @@ func (a Extenders) Interested(p *v1.Pod) Extenders {
 }
 
 // Filter asks each in turn which of the nodes are left.
-func (a Extenders) Filter(ctx context.Context, p *v1.Pod, nodes []framework.NodeInfo) ([]framework.NodeInfo, map[string]*framework.Status, error) {
+func (a Extenders) Filter(ctx context.Context, p *v1.Pod,
+	nodes []framework.NodeInfo) ([]framework.NodeInfo, map[string]*framework.Status, error) {
 	refused := map[string]*framework.Status{}
 	for _, x := range a {
 		if len(nodes) == 0 {
@@ -56,7 +58,8 @@ func (a Extenders) Filter(ctx context.Context, p *v1.Pod, nodes []framework.Node
 		kept, failed, never, err := x.Filter(p, nodes)
 		if err != nil {
 			if x.IsIgnorable() {
-				klog.FromContext(ctx).Info("Skipping extender as it returned error and has ignorable flag set", "extender", x.Name(), "err", err)
+				klog.FromContext(ctx).Info("Skipping extender as it returned error and has ignorable flag set",
+					"extender", x.Name(), "err", err)
 				continue
 			}
 			return nil, nil, err
@@ -70,7 +73,8 @@ func (a Extenders) Filter(ctx context.Context, p *v1.Pod, nodes []framework.Node
 			switch {
 			case left[name]:
 			case never[name] != "":
-				refused[name] = framework.NewStatus(framework.UnschedulableAndUnresolvable, never[name]).WithPlugin(PluginName)
+				refused[name] = framework.NewStatus(framework.UnschedulableAndUnresolvable,
+					never[name]).WithPlugin(PluginName)
 			default:
 				why := failed[name]
 				if why == "" {
@@ -84,7 +88,8 @@ func (a Extenders) Filter(ctx context.Context, p *v1.Pod, nodes []framework.Node
 	return nodes, refused, nil
 }
 
-// Prioritize asks all at once for scores and adds them up by node, on the plugins' scale. One that does not answer has no say.
+// Prioritize asks all at once for scores and adds them up by node, on the plugins' scale. One that
+// does not answer has no say.
 func (a Extenders) Prioritize(ctx context.Context, p *v1.Pod, nodes []framework.NodeInfo) map[string]int64 {
 	var (
 		mu  sync.Mutex
@@ -98,7 +103,9 @@ func (a Extenders) Prioritize(ctx context.Context, p *v1.Pod, nodes []framework.
 		wg.Go(func() {
 			list, weight, err := x.Prioritize(p, nodes)
 			if err != nil {
-				klog.FromContext(ctx).V(5).Info("Failed to run extender's priority function. No score given by this extender.", "extender", x.Name(), "err", err)
+				klog.FromContext(ctx).V(5).Info(
+					"Failed to run extender's priority function. No score given by this extender.",
+					"extender", x.Name(), "err", err)
 				return
 			}
 			mu.Lock()
@@ -112,7 +119,8 @@ func (a Extenders) Prioritize(ctx context.Context, p *v1.Pod, nodes []framework.
 	return out
 }
 
-// Bind has the first binder bind; done is false when there is none, or the one there is failed and is ignorable.
+// Bind has the first binder bind; done is false when there is none, or the one there is failed and
+// is ignorable.
 func (a Extenders) Bind(ctx context.Context, p *v1.Pod, node string) (done bool, err error) {
 	for _, x := range a {
 		if !x.IsBinder() {
@@ -122,7 +130,8 @@ func (a Extenders) Bind(ctx context.Context, p *v1.Pod, node string) (done bool,
 		b.Namespace, b.Name, b.UID = p.Namespace, p.Name, p.UID
 		if err := x.Bind(b); err != nil {
 			if x.IsIgnorable() {
-				klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set", "extender", x.Name(), "err", err)
+				klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set",
+					"extender", x.Name(), "err", err)
 				continue
 			}
 			return true, err
@@ -133,7 +142,8 @@ func (a Extenders) Bind(ctx context.Context, p *v1.Pod, node string) (done bool,
 }
 
 // ProcessPreemption asks in turn what is left of the candidates of a preemption.
-func (a Extenders) ProcessPreemption(p *v1.Pod, victims map[string]*extenderv1.Victims, nodes framework.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+func (a Extenders) ProcessPreemption(p *v1.Pod, victims map[string]*extenderv1.Victims,
+	nodes framework.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
 	for _, x := range a {
 		if len(victims) == 0 {
 			break

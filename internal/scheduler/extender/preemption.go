@@ -9,9 +9,11 @@ import (
 )
 
 // ProcessPreemption asks which of the candidates and victims are right.
-func (x *Extender) ProcessPreemption(p *v1.Pod, victims map[string]*extenderv1.Victims, nodes framework.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+func (x *Extender) ProcessPreemption(p *v1.Pod, victims map[string]*extenderv1.Victims,
+	nodes framework.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
 	if !x.SupportsPreemption() {
-		return nil, fmt.Errorf("preempt verb is not defined for extender %v but run into ProcessPreemption", x.URLPrefix)
+		return nil, fmt.Errorf("preempt verb is not defined for extender %v but run into ProcessPreemption",
+			x.URLPrefix)
 	}
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: p}
 	if x.NodeCacheCapable {
@@ -42,7 +44,8 @@ func (x *Extender) ProcessPreemption(p *v1.Pod, victims map[string]*extenderv1.V
 }
 
 // victimsOf finds the Pods that an answer names by UID.
-func (x *Extender) victimsOf(node string, meta *extenderv1.MetaVictims, nodes framework.NodeInfoLister) (*extenderv1.Victims, error) {
+func (x *Extender) victimsOf(node string, meta *extenderv1.MetaVictims,
+	nodes framework.NodeInfoLister) (*extenderv1.Victims, error) {
 	n, err := nodes.Get(node)
 	if err != nil {
 		return nil, fmt.Errorf("extender %v names node %q: %w", x.URLPrefix, node, err)
@@ -55,7 +58,8 @@ func (x *Extender) victimsOf(node string, meta *extenderv1.MetaVictims, nodes fr
 	for _, m := range meta.Pods {
 		p := there[m.UID]
 		if p == nil {
-			return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node", x.URLPrefix, m.UID, node)
+			return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not "+
+				"found on that node", x.URLPrefix, m.UID, node)
 		}
 		v.Pods = append(v.Pods, p)
 	}

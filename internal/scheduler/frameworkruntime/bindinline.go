@@ -11,14 +11,19 @@ import (
 // InlineBindPlugin is a bind plugin that can write a binding while nobody waits for the answer.
 type InlineBindPlugin interface {
 	framework.BindPlugin
-	// BindInline begins to bind; false: it did not. then is told how it ended, by a goroutine that must not be held up; not done means that Bind must be asked.
+	// BindInline begins to bind; false: it did not. then is told how it ended, by a goroutine that
+	// must not be held up; not done means that Bind must be asked.
 	BindInline(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool
 }
 
-// RunBindPluginsInline binds a Pod for which nothing is left to do but that: it does not wait at Permit, no plugin has anything to prepare, and the only bind plugin is InlineBindPlugin. False:
-// nothing was done, and the Pod must go from WaitOnPermit to Bind. then is called as Offer calls it.
-func (p *Profile) RunBindPluginsInline(ctx context.Context, c PodCycle, then func(done bool, s *framework.Status)) bool {
-	if len(p.bind) != 1 || p.HasOutOfTreePlugins() || len(p.Handle.deps.Extenders) > 0 || p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil {
+// RunBindPluginsInline binds a Pod for which nothing is left to do but that: it does not wait at
+// Permit, no plugin has anything to prepare, and the only bind plugin is InlineBindPlugin. False:
+// nothing was done, and the Pod must go from WaitOnPermit to Bind. then is called as Offer calls
+// it.
+func (p *Profile) RunBindPluginsInline(ctx context.Context, c PodCycle,
+	then func(done bool, s *framework.Status)) bool {
+	if len(p.bind) != 1 || p.HasOutOfTreePlugins() || len(p.Handle.deps.Extenders) > 0 ||
+		p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil {
 		return false
 	}
 	binder, ok := p.bind[0].(InlineBindPlugin)
@@ -42,7 +47,8 @@ func (p *Profile) RunBindPluginsInline(ctx context.Context, c PodCycle, then fun
 				s.SetPlugin(binder.Name())
 			}
 			s = asStatus(s, "Bind")
-			hook(PointDuration{Profile: p.Name, Point: "PreBindPreFlight", Code: framework.Skip, Took: flown.Sub(began)})
+			hook(PointDuration{Profile: p.Name, Point: "PreBindPreFlight", Code: framework.Skip,
+				Took: flown.Sub(began)})
 			hook(PointDuration{Profile: p.Name, Point: "PreBind", Took: flown.Sub(began)})
 			bind := PointDuration{Profile: p.Name, Point: "Bind", Code: s.Code(), Took: time.Since(flown)}
 			hook(bind)

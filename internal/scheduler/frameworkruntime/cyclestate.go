@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// CycleState is a cycle state that plugins may use from several goroutines. Reading, which every plugin does for every node, takes no lock: writers copy.
+// CycleState is a cycle state that plugins may use from several goroutines. Reading, which every
+// plugin does for every node, takes no lock: writers copy.
 type CycleState struct {
 	*schedule.CycleState      // which plugins skip
 	RecordPluginMetrics  bool // plugins are timed one by one
@@ -28,7 +29,8 @@ func NewCycleState() *CycleState {
 	return s
 }
 
-// PodGroupCycleState is the notes of a PodGroup's cycle, for plugins that keep something from Pod to Pod. There is one placement: the whole cluster.
+// PodGroupCycleState is the notes of a PodGroup's cycle, for plugins that keep something from Pod
+// to Pod. There is one placement: the whole cluster.
 type PodGroupCycleState struct{ *CycleState }
 
 var (
@@ -45,7 +47,8 @@ func (*PodGroupCycleState) GetParentPlacementCycleState() framework.PlacementCyc
 // GetPodGroupSchedulingCycle is the group's notes.
 func (g *PodGroupCycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState { return g }
 
-// SetPodGroupCycle says that the Pod's cycle is a part of its group's; nil ends that, before it is bound.
+// SetPodGroupCycle says that the Pod's cycle is a part of its group's; nil ends that, before it is
+// bound.
 func (s *CycleState) SetPodGroupCycle(g *PodGroupCycleState) { s.podGroup = g }
 
 // IsPodGroupSchedulingCycle tells whether the cycle is a part of a group's.

@@ -30,8 +30,10 @@ type PermitWait struct {
 	Message string // may be empty
 }
 
-// runPlugins is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
-func runPlugins[P framework.Plugin](clock func(string) func(*framework.Status), list []P, call func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
+// runPlugins is the runner of all points: it asks plugins in order until stop says that a status
+// ends it, and names the plugin in that status.
+func runPlugins[P framework.Plugin](clock func(string) func(*framework.Status), list []P,
+	call func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
 	for _, pl := range list {
 		end := func(*framework.Status) {}
 		if clock != nil {
@@ -57,14 +59,17 @@ func asStatus(s *framework.Status, point string) *framework.Status {
 	if s.IsSuccess() || s.IsRejected() {
 		return s
 	}
-	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(), successOrFailure(s).AsError())).WithPlugin(s.Plugin())
+	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(),
+		successOrFailure(s).AsError())).WithPlugin(s.Plugin())
 }
 
-// RunPreEnqueuePlugins asks whether a Pod may enter the queue; a status that is not a success gates it.
+// RunPreEnqueuePlugins asks whether a Pod may enter the queue; a status that is not a success gates
+// it.
 func (p *Profile) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) *framework.Status {
 	if hook := p.Handle.deps.Hooks.ObservePoint; hook != nil {
 		defer func(began time.Time) {
-			hook(PointDuration{Profile: p.Name, Point: "PreEnqueue", Took: time.Since(began)}) // a closed gate counts as success, as upstream has it
+			// a closed gate counts as success, as upstream has it
+			hook(PointDuration{Profile: p.Name, Point: "PreEnqueue", Took: time.Since(began)})
 		}(time.Now())
 	}
 	return runPlugins(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status {
@@ -79,42 +84,47 @@ func (p *Profile) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) *framew
 // HasPostFilterPlugins tells whether anything can be done for a Pod that fits nowhere.
 func (p *Profile) HasPostFilterPlugins() bool { return len(p.postFilter) > 0 }
 
-// RunPostFilterPlugins asks what can be done for a Pod that fits nowhere. Reasons of all plugins are joined; the first that succeeds ends it.
-func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+// RunPostFilterPlugins asks what can be done for a Pod that fits nowhere. Reasons of all plugins
+// are joined; the first that succeeds ends it.
+func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle,
+	statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	var (
 		result  *framework.PostFilterResult
 		reasons []string
 		first   string
 		helped  bool
 	)
-	end := runPlugins(p.pluginTimer("PostFilter", c.State), p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
-		type results struct {
-			r *framework.PostFilterResult
-			s *framework.Status
-		}
-		answer, broken := callPlugin(p, pl.Name(), func() results {
-			r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
-			return results{r, s}
-		})
-		if broken != nil {
-			return broken
-		}
-		r, s := answer.r, answer.s
-		helped = helped || s.IsSuccess()
-		if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable || r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
-			result = r
-		}
-		if s.Code() == framework.Unschedulable {
-			reasons = append(reasons, s.Reasons()...)
-			if first == "" {
-				first = pl.Name()
+	end := runPlugins(p.pluginTimer("PostFilter", c.State), p.postFilter,
+		func(pl framework.PostFilterPlugin) *framework.Status {
+			type results struct {
+				r *framework.PostFilterResult
+				s *framework.Status
 			}
-		}
-		return s
-	}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
+			answer, broken := callPlugin(p, pl.Name(), func() results {
+				r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+				return results{r, s}
+			})
+			if broken != nil {
+				return broken
+			}
+			r, s := answer.r, answer.s
+			helped = helped || s.IsSuccess()
+			if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable ||
+				r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
+				result = r
+			}
+			if s.Code() == framework.Unschedulable {
+				reasons = append(reasons, s.Reasons()...)
+				if first == "" {
+					first = pl.Name()
+				}
+			}
+			return s
+		}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
 	switch {
 	case end != nil && !end.IsSuccess() && !end.IsRejected():
-		return nil, framework.AsStatus(successOrFailure(end).AsError()).WithPlugin(end.Plugin()) // as it is: upstream puts it into the Pod's condition
+		// as it is: upstream puts it into the Pod's condition
+		return nil, framework.AsStatus(successOrFailure(end).AsError()).WithPlugin(end.Plugin())
 	case helped || end != nil || first == "":
 		return result, end
 	}
@@ -124,13 +134,15 @@ func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle, statuses
 // RunReservePluginsReserve lets plugins claim what they keep for the Pod.
 func (p *Profile) RunReservePluginsReserve(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("Reserve", func() *framework.Status {
-		return asStatus(runPlugins(p.pluginTimer("Reserve", c.State), p.reserve, func(pl framework.ReservePlugin) *framework.Status {
-			s, broken := callPlugin(p, pl.Name(), func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
-			if broken != nil {
-				return broken
-			}
-			return s
-		}, isFailure), "Reserve")
+		return asStatus(runPlugins(p.pluginTimer("Reserve", c.State), p.reserve,
+			func(pl framework.ReservePlugin) *framework.Status {
+				s, broken := callPlugin(p, pl.Name(),
+					func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
+				if broken != nil {
+					return broken
+				}
+				return s
+			}, isFailure), "Reserve")
 	})
 }
 
@@ -145,14 +157,16 @@ func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 func (p *Profile) runReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 	for i := len(p.reserve) - 1; i >= 0; i-- {
 		pl := p.reserve[i]
-		_, _ = callPlugin(p, pl.Name(), func() any { // what went wrong is in the log; the claims of others are taken back all the same
+		// what went wrong is in the log; the claims of others are taken back all the same
+		_, _ = callPlugin(p, pl.Name(), func() any {
 			pl.Unreserve(ctx, c.State, c.Pod, c.Node)
 			return nil
 		})
 	}
 }
 
-// RunPermitPlugins asks whether the Pod may be bound now. Plugins that want it to wait make it a waiting Pod: WaitOnPermit then blocks.
+// RunPermitPlugins asks whether the Pod may be bound now. Plugins that want it to wait make it a
+// waiting Pod: WaitOnPermit then blocks.
 func (p *Profile) RunPermitPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("Permit", func() *framework.Status { return p.runPermitPlugins(ctx, c) })
 }
@@ -198,7 +212,8 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Stat
 	return framework.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
 }
 
-// RunPreBindPlugins does the work that must be done before binding. Plugins that say so in their pre-flight run beside their neighbours.
+// RunPreBindPlugins does the work that must be done before binding. Plugins that say so in their
+// pre-flight run beside their neighbours.
 func (p *Profile) RunPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("PreBind", func() *framework.Status { return p.runPreBindPlugins(ctx, c) })
 }
@@ -210,7 +225,8 @@ func (p *Profile) runPreBindPlugins(ctx context.Context, c PodCycle) *framework.
 	skip, parallel := c.State.GetSkipPreBindPlugins(), c.State.GetParallelPreBindPlugins()
 	for i := 0; i < len(p.preBind); {
 		group := p.preBind[i : i+1]
-		for j := i + 1; j < len(p.preBind) && parallel.Has(p.preBind[i].Name()) && parallel.Has(p.preBind[j].Name()); j++ {
+		for j := i + 1; j < len(p.preBind) && parallel.Has(p.preBind[i].Name()) &&
+			parallel.Has(p.preBind[j].Name()); j++ {
 			group = p.preBind[i : j+1]
 		}
 		if s := p.runPreBindInParallel(ctx, c, group, skip); !s.IsSuccess() {
@@ -248,17 +264,21 @@ func (p *Profile) runPreBindPreFlights(ctx context.Context, c PodCycle) (end *fr
 	return asStatus(s, "PreBindPreFlight")
 }
 
-// WaitsBeforeBind tells whether a Pod that has a node will not be bound to it at once: it waits at Permit, or a plugin has something to prepare.
+// WaitsBeforeBind tells whether a Pod that has a node will not be bound to it at once: it waits at
+// Permit, or a plugin has something to prepare.
 func (p *Profile) WaitsBeforeBind(ctx context.Context, c PodCycle) bool {
-	return p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind, func(pl framework.PreBindPlugin) bool {
-		return recoverStatus(pl.Name(), func() *framework.Status { // one that panics here is asked again when its Pod is bound
-			_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
-			return s
-		}).IsSuccess()
-	})
+	return p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind,
+		func(pl framework.PreBindPlugin) bool {
+			// one that panics here is asked again when its Pod is bound
+			return recoverStatus(pl.Name(), func() *framework.Status {
+				_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+				return s
+			}).IsSuccess()
+		})
 }
 
-func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
+func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []framework.PreBindPlugin,
+	skip sets.Set[string]) *framework.Status {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make([]*framework.Status, len(group))
@@ -273,7 +293,8 @@ func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []
 				end := clock(pl.Name())
 				defer func() { end(results[i]) }()
 			}
-			if results[i] = validCode(recoverStatus(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) })); !results[i].IsSuccess() {
+			if results[i] = validCode(recoverStatus(pl.Name(),
+				func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) })); !results[i].IsSuccess() {
 				results[i].SetPlugin(pl.Name())
 				cancel()
 			}
@@ -301,12 +322,14 @@ func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Sta
 		return nil
 	}
 	skipped := 0
-	s := runPlugins(p.pluginTimer("Bind", c.State), p.bind, func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) }, func(s *framework.Status) bool {
-		if s.IsSkip() {
-			skipped++
-		}
-		return !s.IsSkip()
-	})
+	s := runPlugins(p.pluginTimer("Bind", c.State), p.bind,
+		func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) },
+		func(s *framework.Status) bool {
+			if s.IsSkip() {
+				skipped++
+			}
+			return !s.IsSkip()
+		})
 	if skipped == len(p.bind) {
 		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
 	}
@@ -316,24 +339,32 @@ func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Sta
 // RunPostBindPlugins tells plugins that the Pod is bound.
 func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
 	p.observePoint("PostBind", func() *framework.Status {
-		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind, func(pl framework.PostBindPlugin) *framework.Status {
-			pl.PostBind(ctx, c.State, c.Pod, c.Node)
-			return nil
-		}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
+		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind,
+			func(pl framework.PostBindPlugin) *framework.Status {
+				pl.PostBind(ctx, c.State, c.Pod, c.Node)
+				return nil
+			}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
 	})
 }
 
 // RunPreFilterExtensionAddPod tells PreFilter plugins of a Pod added to a node in thought.
-func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
-	return h.runPreFilterExtensions(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status { return e.AddPod(ctx, state, p, other, n) })
+func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.runPreFilterExtensions(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status {
+		return e.AddPod(ctx, state, p, other, n)
+	})
 }
 
 // RunPreFilterExtensionRemovePod tells them of one removed.
-func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
-	return h.runPreFilterExtensions(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status { return e.RemovePod(ctx, state, p, other, n) })
+func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.runPreFilterExtensions(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status {
+		return e.RemovePod(ctx, state, p, other, n)
+	})
 }
 
-func (h *Handle) runPreFilterExtensions(state framework.CycleState, what string, do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
+func (h *Handle) runPreFilterExtensions(state framework.CycleState, what string,
+	do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
 	s := runPlugins(nil, h.profile.Plugins.PreFilter, func(pl framework.PreFilterPlugin) *framework.Status {
 		if ext := pl.PreFilterExtensions(); ext != nil && !state.GetSkipFilterPlugins().Has(pl.Name()) {
 			return do(ext)
@@ -347,7 +378,8 @@ func (h *Handle) runPreFilterExtensions(state framework.CycleState, what string,
 }
 
 // RunReservePluginsReserve runs the profile's Reserve plugins.
-func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) *framework.Status {
+func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	node string) *framework.Status {
 	return h.profile.RunReservePluginsReserve(ctx, PodCycle{state, p, node})
 }
 

@@ -85,7 +85,8 @@ func TestWaiting(t *testing.T) {
 		_, end := begin()
 		began := time.Now()
 		s := <-end
-		if want := "rejected due to timeout after waiting 1m0s at plugin a"; s.Code() != framework.Unschedulable || s.Message() != want || s.Plugin() != "a" || time.Since(began) != time.Minute {
+		if want := "rejected due to timeout after waiting 1m0s at plugin a"; s.Code() != framework.Unschedulable ||
+			s.Message() != want || s.Plugin() != "a" || time.Since(began) != time.Minute {
 			t.Errorf("%v %q by %s after %s", s.Code(), s.Message(), s.Plugin(), time.Since(began))
 		}
 	})
@@ -104,7 +105,8 @@ func TestPreBindCanBeCutShortUntilItIsMarked(t *testing.T) {
 	w := NewWaitingPods()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w.AddPodInPreBind("u", cancel)
-	if p := w.GetPodInPreBind("u"); !p.CancelPod("preempted") || p.CancelPod("again") || p.MarkPrebound() || ctx.Err() == nil {
+	if p := w.GetPodInPreBind("u"); !p.CancelPod("preempted") || p.CancelPod("again") || p.MarkPrebound() ||
+		ctx.Err() == nil {
 		t.Error("a Pod in PreBind can be canceled once, and is then not prebound")
 	}
 	w.AddPodInPreBind("v", cancel)

@@ -28,18 +28,19 @@ import (
 
 // Deps is what all profiles share.
 type Deps struct {
-	Client        kubernetes.Interface
-	KubeConfig    *rest.Config // for plugins that make their own clients; may be nil
-	Informers     informers.SharedInformerFactory
-	Dynamic       dynamicinformer.DynamicSharedInformerFactory // of custom resources; may be nil
-	Recorder      func(profile string) events.EventRecorderLogger
-	Parallelizer  Parallelizer
-	WaitingPods   *WaitingPods
-	Nominator     framework.PodNominator
-	Activator     framework.PodActivator
-	Snapshot      *CurrentSnapshot
-	Extenders     extender.Extenders
-	PluginTimeout time.Duration                 // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
+	Client       kubernetes.Interface
+	KubeConfig   *rest.Config // for plugins that make their own clients; may be nil
+	Informers    informers.SharedInformerFactory
+	Dynamic      dynamicinformer.DynamicSharedInformerFactory // of custom resources; may be nil
+	Recorder     func(profile string) events.EventRecorderLogger
+	Parallelizer Parallelizer
+	WaitingPods  *WaitingPods
+	Nominator    framework.PodNominator
+	Activator    framework.PodActivator
+	Snapshot     *CurrentSnapshot
+	Extenders    extender.Extenders
+	// how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
+	PluginTimeout time.Duration
 	SelectorOf    func(*v1.Pod) labels.Selector // may be nil
 	Hooks         Hooks
 	SharedState
@@ -51,7 +52,8 @@ type PreemptionInputs struct {
 	Nominations schedule.Nominations // which nodes the Nominator has Pods for
 }
 
-// SharedState is what all plugins are told of devices and volumes' drivers, and what preemption asks.
+// SharedState is what all plugins are told of devices and volumes' drivers, and what preemption
+// asks.
 type SharedState struct {
 	PreemptionInputs
 	DRAManager framework.SharedDRAManager // nil: devices are not allocated
@@ -61,15 +63,19 @@ type SharedState struct {
 
 // Hooks is what the scheduler is told by its plugins and points. Each may be nil.
 type Hooks struct {
-	WaitingOnPermit    func(c PodCycle, w PermitWait)                          // a plugin makes a Pod wait at Permit
-	ShadowCheckFailed  func(ctx context.Context, p *v1.Pod, differ []string)   // victims were searched a second time without memory, with these differences; nil: they need not be
+	WaitingOnPermit func(c PodCycle, w PermitWait) // a plugin makes a Pod wait at Permit
+	// victims were searched a second time without memory, with these differences; nil: they need
+	// not be
+	ShadowCheckFailed  func(ctx context.Context, p *v1.Pod, differ []string)
 	Preempting         func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
 	Preempted          func(victim *v1.Pod, why journal.Preempted)             // one of them was
 	PreemptionSearched func(h PreemptionAttempt)                               // a search for victims ended
-	Evicted            func(group bool, err error, took time.Duration)         // all of them were, or not, for a PodGroup or a single Pod
-	APICalls           APICallHooks
-	ObservePoint       func(s PointDuration) // a point, or a plugin at a point, was asked
-	Go                 func(work func())     // runs work beside the cycles and waits for it at the end; nil: work is done at once
+	// all of them were, or not, for a PodGroup or a single Pod
+	Evicted      func(group bool, err error, took time.Duration)
+	APICalls     APICallHooks
+	ObservePoint func(s PointDuration) // a point, or a plugin at a point, was asked
+	// runs work beside the cycles and waits for it at the end; nil: work is done at once
+	Go func(work func())
 }
 
 // PreemptionAttempt is a search for victims that ended.
@@ -108,9 +114,11 @@ func (c APICallHooks) ObserveExecuted(call string, err error, began time.Time) {
 	}
 }
 
-// CurrentSnapshot is the snapshot of the cycle under way, for plugins that ask for it through the Handle.
+// CurrentSnapshot is the snapshot of the cycle under way, for plugins that ask for it through the
+// Handle.
 type CurrentSnapshot struct {
-	// AssignedPod gives a Pod as it stands on a node by now, nil for others; for RunPreEnqueuePlugins only, which is asked under the scheduler's lock. May be nil.
+	// AssignedPod gives a Pod as it stands on a node by now, nil for others; for
+	// RunPreEnqueuePlugins only, which is asked under the scheduler's lock. May be nil.
 	AssignedPod   func(types.UID) *v1.Pod
 	PodGroupStore *PodGroups // nil: PodGroups are not served
 
@@ -260,7 +268,8 @@ func (h *Handle) DynamicInformers() dynamicinformer.DynamicSharedInformerFactory
 	return h.deps.Dynamic
 }
 
-// SharedDRAManager knows claims, slices and classes; nil when the API server does not serve resource.k8s.io/v1.
+// SharedDRAManager knows claims, slices and classes; nil when the API server does not serve
+// resource.k8s.io/v1.
 func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return h.deps.DRAManager }
 
 // DeviceAllocation is SharedDRAManager, with its hands when it has any.
@@ -330,28 +339,36 @@ func (h *Handle) SignPod(ctx context.Context, p *v1.Pod) framework.PodSignature 
 }
 
 // RunPreScorePlugins runs the profile's PreScore plugins.
-func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) *framework.Status {
 	return schedule.RunPreScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, nodes)
 }
 
 // RunScorePlugins runs the profile's Score plugins, normalises and weighs.
-func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
-	return schedule.RunScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins, Parallel: h.deps.Parallelizer.ForEach}, nodes)
+func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
+	return schedule.RunScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins,
+		Parallel: h.deps.Parallelizer.ForEach}, nodes)
 }
 
 // RunFilterPlugins asks the profile's Filter plugins about a node.
-func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, n)
 }
 
 // RunFilterPluginsWithNominatedPods asks them with and without the Pods nominated to the node.
-func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins, NominatedPodsForNode: h.NominatedPodsForNode}, n)
+func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
+	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins,
+		NominatedPodsForNode: h.NominatedPodsForNode}, n)
 }
 
-// ScheduleInput is what a ruling about a Pod is made from in the cycle under way, with the state its judges have filled.
+// ScheduleInput is what a ruling about a Pod is made from in the cycle under way, with the state
+// its judges have filled.
 func (h *Handle) ScheduleInput(p *v1.Pod, state framework.CycleState) schedule.Input {
-	in := schedule.Input{Pod: p, Snapshot: h.deps.Snapshot.Get(), Plugins: h.profile.Plugins, State: state, NominatedPodsForNode: h.NominatedPodsForNode, Parallel: h.deps.Parallelizer.ForEach, PickTie: h.deps.PickStart}
+	in := schedule.Input{Pod: p, Snapshot: h.deps.Snapshot.Get(), Plugins: h.profile.Plugins, State: state,
+		NominatedPodsForNode: h.NominatedPodsForNode, Parallel: h.deps.Parallelizer.ForEach, PickTie: h.deps.PickStart}
 	if h.deps.Nominations == nil {
 		return in
 	}
@@ -375,7 +392,8 @@ func (h *Handle) Go(work func()) {
 	h.deps.Hooks.Go(work)
 }
 
-// AssignedPod gives a Pod as it stands on a node by now, more recent than any snapshot; nil for others. Only RunPreEnqueuePlugins may ask.
+// AssignedPod gives a Pod as it stands on a node by now, more recent than any snapshot; nil for
+// others. Only RunPreEnqueuePlugins may ask.
 func (h *Handle) AssignedPod(uid types.UID) *v1.Pod {
 	if h.deps.Snapshot.AssignedPod == nil {
 		return nil

@@ -29,7 +29,8 @@ func (p *Profile) observePoint(point string, ask func() *framework.Status) *fram
 	return s
 }
 
-// pluginTimer makes a stop watch for the plugins of a point; nil in cycles whose plugins are not measured (upstream measures one in ten).
+// pluginTimer makes a stop watch for the plugins of a point; nil in cycles whose plugins are not
+// measured (upstream measures one in ten).
 func (p *Profile) pluginTimer(point string, state framework.CycleState) func(plugin string) func(*framework.Status) {
 	hook := p.Handle.deps.Hooks.ObservePoint
 	if hook == nil || state == nil || !state.ShouldRecordPluginMetrics() {

@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 )
 
-// PluginPanic is a panic of other code, caught. It is thrown again where somebody can name whose fault it is.
+// PluginPanic is a panic of other code, caught. It is thrown again where somebody can name whose
+// fault it is.
 type PluginPanic struct {
 	Value any
 	Stack []byte
@@ -45,15 +46,17 @@ func recoverStatus(plugin string, ask func() *framework.Status) (s *framework.St
 	defer func() {
 		if v := recover(); v != nil {
 			p := NewPluginPanic(v)
-			klog.Background().Error(nil, "A plugin panicked", "plugin", plugin, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+			klog.Background().Error(nil, "A plugin panicked", "plugin", plugin, "panic", fmt.Sprint(p.Value),
+				"stack", string(p.Stack))
 			s = framework.AsStatus(fmt.Errorf("plugin %q panicked: %v", plugin, p.Value)).WithPlugin(plugin)
 		}
 	}()
 	return ask()
 }
 
-// callPlugin asks a plugin at a point that runs once per Pod. A panic becomes an error status that names the plugin; so does a foreign plugin that does not return within
-// the limit: it is left alone then, and what it says later is heard by nobody.
+// callPlugin asks a plugin at a point that runs once per Pod. A panic becomes an error status that
+// names the plugin; so does a foreign plugin that does not return within the limit: it is left
+// alone then, and what it says later is heard by nobody.
 func callPlugin[T any](p *Profile, plugin string, call func() T) (answer T, failed *framework.Status) {
 	if !p.outOfTreePlugins[plugin] || p.Timeout <= 0 {
 		failed = recoverStatus(plugin, func() *framework.Status {
@@ -81,11 +84,13 @@ func callPlugin[T any](p *Profile, plugin string, call func() T) (answer T, fail
 	case it := <-heard:
 		return it.answer, it.failed
 	case <-t.C:
-		return answer, framework.AsStatus(fmt.Errorf("plugin %q has not returned within %v", plugin, p.Timeout)).WithPlugin(plugin)
+		return answer,
+			framework.AsStatus(fmt.Errorf("plugin %q has not returned within %v", plugin, p.Timeout)).WithPlugin(plugin)
 	}
 }
 
-// pluginGuard stands around a plugin that is not built in: it catches panics and knows whether a call is still under way.
+// pluginGuard stands around a plugin that is not built in: it catches panics and knows whether a
+// call is still under way.
 type pluginGuard struct {
 	name   string
 	inCall atomic.Int64
@@ -111,24 +116,29 @@ func (p *Profile) HungPlugins() []string {
 // HasOutOfTreePlugins tells whether plugins that are not built in take part.
 func (p *Profile) HasOutOfTreePlugins() bool { return len(p.outOfTreePlugins) > 0 }
 
-// validCode turns a status code that is none into an error: such a code has no name, and no metric could count it.
+// validCode turns a status code that is none into an error: such a code has no name, and no metric
+// could count it.
 func validCode(s *framework.Status) *framework.Status {
 	if c := s.Code(); c < framework.Success || c > framework.Pending {
-		return framework.AsStatus(fmt.Errorf("it answers with the status code %d, which is none", int(c))).WithPlugin(s.Plugin())
+		return framework.AsStatus(fmt.Errorf("it answers with the status code %d, which is none", int(c))).WithPlugin(
+			s.Plugin())
 	}
 	return s
 }
 
-// successOrFailure does so too with PermitWait and Skip, for a point where they mean nothing: they carry no error of their own.
+// successOrFailure does so too with PermitWait and Skip, for a point where they mean nothing: they
+// carry no error of their own.
 func successOrFailure(s *framework.Status) *framework.Status {
 	if s = validCode(s); s.IsWait() || s.IsSkip() {
-		return framework.AsStatus(fmt.Errorf("it answers %v, which means nothing here", s.Code())).WithPlugin(s.Plugin())
+		return framework.AsStatus(fmt.Errorf("it answers %v, which means nothing here", s.Code())).WithPlugin(
+			s.Plugin())
 	}
 	return s
 }
 
-// guardedQueueSort is a queue sort plugin that is not built in. Where it does not answer, the ordinary order holds; while it owes an answer it is not asked again, as all
-// Pods wait at each comparison.
+// guardedQueueSort is a queue sort plugin that is not built in. Where it does not answer, the
+// ordinary order holds; while it owes an answer it is not asked again, as all Pods wait at each
+// comparison.
 type guardedQueueSort struct {
 	framework.QueueSortPlugin
 	p          *Profile
@@ -154,12 +164,14 @@ func (g guardedQueueSort) Less(a, b framework.QueuedEntityInfo) bool {
 	}
 	if over.CompareAndSwap(false, true) {
 		g.unanswered.Add(1)
-		klog.Background().Error(broken.AsError(), "The queue is sorted in the ordinary way until the plugin returns", "plugin", g.Name())
+		klog.Background().Error(broken.AsError(), "The queue is sorted in the ordinary way until the plugin returns",
+			"plugin", g.Name())
 	}
 	return prioritysort.New().Less(a, b)
 }
 
-// guardHint guards a queueing hint of a plugin that is not built in; one that does not answer wakes the Pod, so that none is forgotten.
+// guardHint guards a queueing hint of a plugin that is not built in; one that does not answer wakes
+// the Pod, so that none is forgotten.
 func (p *Profile) guardHint(plugin string, fn framework.QueueingHintFn) framework.QueueingHintFn {
 	if fn == nil || !p.outOfTreePlugins[plugin] {
 		return fn
@@ -186,7 +198,8 @@ type guardedPreFilter struct {
 }
 
 // PreFilter asks the plugin.
-func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
+func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
 		r, s = g.PreFilterPlugin.PreFilter(ctx, state, p, nodes)
 		return s
@@ -203,7 +216,8 @@ type guardedFilter struct {
 }
 
 // Filter asks the plugin.
-func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	return successOrFailure(g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) }))
 }
 
@@ -213,7 +227,8 @@ type guardedPreScore struct {
 }
 
 // PreScore asks the plugin.
-func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) *framework.Status {
 	s := g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
 	if s.IsSkip() {
 		return s
@@ -227,7 +242,8 @@ type guardedScore struct {
 }
 
 // Score asks the plugin.
-func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (score int64, s *framework.Status) {
+func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (score int64, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
 		score, s = g.ScorePlugin.Score(ctx, state, p, n)
 		return s
@@ -249,11 +265,14 @@ type guardedNormalize struct {
 }
 
 // NormalizeScore asks the plugin.
-func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod, scores framework.NodeScoreList) *framework.Status {
-	return successOrFailure(g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) }))
+func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
+	return successOrFailure(
+		g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) }))
 }
 
-// guardPlugin is the plugin with a guard around the points that judge; built-in plugins go as they are, so that their further abilities stay visible.
+// guardPlugin is the plugin with a guard around the points that judge; built-in plugins go as they
+// are, so that their further abilities stay visible.
 func (p *Profile) guardPlugin(point string, pl framework.Plugin) framework.Plugin {
 	if !p.outOfTreePlugins[pl.Name()] {
 		return pl

@@ -21,13 +21,16 @@ type UnschedulablePodGroup struct {
 	MinCount int       // so many of them must have one
 }
 
-// PodGroupPostFilterPlugin is a RunPostFilterPlugins plugin that can help a whole group: it says which node each of its Pods may hope for.
+// PodGroupPostFilterPlugin is a RunPostFilterPlugins plugin that can help a whole group: it says
+// which node each of its Pods may hope for.
 type PodGroupPostFilterPlugin interface {
 	PostFilterPodGroup(ctx context.Context, g UnschedulablePodGroup) (map[types.UID]string, *framework.Status)
 }
 
-// PostFilterPodGroup asks the first such plugin of the profile; a status that is not a success says why there is no hope.
-func (p *Profile) PostFilterPodGroup(ctx context.Context, g UnschedulablePodGroup) (map[types.UID]string, *framework.Status) {
+// PostFilterPodGroup asks the first such plugin of the profile; a status that is not a success says
+// why there is no hope.
+func (p *Profile) PostFilterPodGroup(ctx context.Context,
+	g UnschedulablePodGroup) (map[types.UID]string, *framework.Status) {
 	for _, pl := range p.postFilter {
 		if helper, ok := pl.(PodGroupPostFilterPlugin); ok {
 			return helper.PostFilterPodGroup(ctx, g)
@@ -36,7 +39,8 @@ func (p *Profile) PostFilterPodGroup(ctx context.Context, g UnschedulablePodGrou
 	return nil, nil
 }
 
-// PodGroups are the PodGroups and their Pods as the scheduler knows them. Composite groups (KEP-6012, alpha) are not served.
+// PodGroups are the PodGroups and their Pods as the scheduler knows them. Composite groups
+// (KEP-6012, alpha) are not served.
 type PodGroups struct {
 	mu     sync.RWMutex
 	groups map[framework.EntityKey]*podGroup
@@ -58,7 +62,8 @@ func NewPodGroups() *PodGroups { return &PodGroups{groups: map[framework.EntityK
 func (g *PodGroups) getOrCreate(namespace, name string) *podGroup {
 	k := framework.PodGroupKey(namespace, name)
 	if g.groups[k] == nil {
-		g.groups[k] = &podGroup{pods: map[types.UID]*v1.Pod{}, assumed: sets.Set[types.UID]{}, assigned: sets.Set[types.UID]{}}
+		g.groups[k] = &podGroup{pods: map[types.UID]*v1.Pod{}, assumed: sets.Set[types.UID]{},
+			assigned: sets.Set[types.UID]{}}
 	}
 	return g.groups[k]
 }
@@ -150,7 +155,8 @@ func (*PodGroups) CompositePodGroupStates() framework.CompositePodGroupStateList
 	return (&CurrentSnapshot{}).CompositePodGroupStates()
 }
 
-// BuildHierarchySnapshotFromPod gives the groups themselves: without composite ones every group is a root.
+// BuildHierarchySnapshotFromPod gives the groups themselves: without composite ones every group is
+// a root.
 func (g *PodGroups) BuildHierarchySnapshotFromPod(p *v1.Pod) (framework.PodGroupManager, error) {
 	if _, err := g.PodGroups().Get(p.Namespace, gangscheduling.PodGroupNameOf(p)); err != nil {
 		return nil, fmt.Errorf("pod group %s/%s: %w", p.Namespace, gangscheduling.PodGroupNameOf(p), err)

@@ -46,7 +46,8 @@ type outOfTree struct {
 	guards           []*pluginGuard
 }
 
-// extensionPoint seats a plugin at one extension point; false when the plugin does not implement it.
+// extensionPoint seats a plugin at one extension point; false when the plugin does not implement
+// it.
 type extensionPoint struct {
 	implementedBy func(framework.Plugin) bool
 	add           func(*Profile, framework.Plugin, int64)
@@ -54,24 +55,45 @@ type extensionPoint struct {
 
 // extensionPoints has one row per extension point.
 var extensionPoints = map[string]extensionPoint{
-	"PreEnqueue": extensionPointOf(func(p *Profile, pl framework.PreEnqueuePlugin, _ int64) { p.preEnqueue = append(p.preEnqueue, pl) }),
-	"QueueSort":  extensionPointOf(func(p *Profile, pl framework.QueueSortPlugin, _ int64) { p.QueueSort = pl }),
+	"PreEnqueue": extensionPointOf(func(p *Profile, pl framework.PreEnqueuePlugin,
+		_ int64) {
+		p.preEnqueue = append(p.preEnqueue, pl)
+	}),
+	"QueueSort": extensionPointOf(func(p *Profile, pl framework.QueueSortPlugin, _ int64) { p.QueueSort = pl }),
 	"PreFilter": extensionPointOf(func(p *Profile, pl framework.PreFilterPlugin, _ int64) {
 		p.Plugins.PreFilter = append(p.Plugins.PreFilter, pl)
 	}),
-	"Filter":     extensionPointOf(func(p *Profile, pl framework.FilterPlugin, _ int64) { p.Plugins.Filter = append(p.Plugins.Filter, pl) }),
-	"PostFilter": extensionPointOf(func(p *Profile, pl framework.PostFilterPlugin, _ int64) { p.postFilter = append(p.postFilter, pl) }),
+	"Filter": extensionPointOf(func(p *Profile, pl framework.FilterPlugin,
+		_ int64) {
+		p.Plugins.Filter = append(p.Plugins.Filter, pl)
+	}),
+	"PostFilter": extensionPointOf(func(p *Profile, pl framework.PostFilterPlugin,
+		_ int64) {
+		p.postFilter = append(p.postFilter, pl)
+	}),
 	"PreScore": extensionPointOf(func(p *Profile, pl framework.PreScorePlugin, _ int64) {
 		p.Plugins.PreScore = append(p.Plugins.PreScore, pl)
 	}),
 	"Score": extensionPointOf(func(p *Profile, pl framework.ScorePlugin, w int64) {
 		p.Plugins.Score = append(p.Plugins.Score, schedule.WeightedScorePlugin{ScorePlugin: pl, Weight: w})
 	}),
-	"Reserve":  extensionPointOf(func(p *Profile, pl framework.ReservePlugin, _ int64) { p.reserve = append(p.reserve, pl) }),
-	"Permit":   extensionPointOf(func(p *Profile, pl framework.PermitPlugin, _ int64) { p.permit = append(p.permit, pl) }),
-	"PreBind":  extensionPointOf(func(p *Profile, pl framework.PreBindPlugin, _ int64) { p.preBind = append(p.preBind, pl) }),
-	"Bind":     extensionPointOf(func(p *Profile, pl framework.BindPlugin, _ int64) { p.bind = append(p.bind, pl) }),
-	"PostBind": extensionPointOf(func(p *Profile, pl framework.PostBindPlugin, _ int64) { p.postBind = append(p.postBind, pl) }),
+	"Reserve": extensionPointOf(func(p *Profile, pl framework.ReservePlugin,
+		_ int64) {
+		p.reserve = append(p.reserve, pl)
+	}),
+	"Permit": extensionPointOf(func(p *Profile, pl framework.PermitPlugin,
+		_ int64) {
+		p.permit = append(p.permit, pl)
+	}),
+	"PreBind": extensionPointOf(func(p *Profile, pl framework.PreBindPlugin,
+		_ int64) {
+		p.preBind = append(p.preBind, pl)
+	}),
+	"Bind": extensionPointOf(func(p *Profile, pl framework.BindPlugin, _ int64) { p.bind = append(p.bind, pl) }),
+	"PostBind": extensionPointOf(func(p *Profile, pl framework.PostBindPlugin,
+		_ int64) {
+		p.postBind = append(p.postBind, pl)
+	}),
 }
 
 func extensionPointOf[P framework.Plugin](seat func(*Profile, P, int64)) extensionPoint {
@@ -84,8 +106,10 @@ func extensionPointOf[P framework.Plugin](seat func(*Profile, P, int64)) extensi
 	}
 }
 
-// NewProfile makes a profile's plugins with the factories and seats them. The error names plugin and point.
-func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, factories map[string]plugins.Factory, deps Deps) (*Profile, error) {
+// NewProfile makes a profile's plugins with the factories and seats them. The error names plugin
+// and point.
+func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, factories map[string]plugins.Factory,
+	deps Deps) (*Profile, error) {
 	p := &Profile{Name: *cfg.SchedulerName, PercentageOfNodesToScore: cfg.PercentageOfNodesToScore}
 	p.Plugins = &schedule.PluginSet{Profile: p.Name}
 	p.Handle = &Handle{PodNominator: deps.Nominator, PodActivator: deps.Activator, deps: deps, profile: p}
@@ -114,14 +138,16 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 				return nil, fmt.Errorf("profile %q: plugin %q does not extend %s", p.Name, s.Name, point.Name)
 			}
 			if point.Name == "QueueSort" && p.QueueSort != nil {
-				return nil, fmt.Errorf("profile %q: only one queue sort plugin is possible, but both %q and %q are enabled", p.Name, p.QueueSort.Name(), s.Name)
+				return nil, fmt.Errorf("profile %q: only one queue sort plugin is possible, but both %q and %q are "+
+					"enabled", p.Name, p.QueueSort.Name(), s.Name)
 			}
 			r.add(p, p.guardPlugin(point.Name, made[s.Name]), s.Weight)
 		}
 	}
 	switch {
 	case p.QueueSort == nil:
-		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got 0", p.Name)
+		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got 0",
+			p.Name)
 	case len(p.bind) == 0:
 		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.Name)
 	}
@@ -183,13 +209,15 @@ func (p *Profile) buildQueueingHints(ctx context.Context) error {
 			return fmt.Errorf("profile %q: events of plugin %q: %w", p.Name, pl.Name(), err)
 		}
 		for _, e := range all {
-			p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: pl.Name(), Event: e.Event, Fn: p.guardHint(pl.Name(), e.QueueingHintFn)})
+			p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: pl.Name(), Event: e.Event,
+				Fn: p.guardHint(pl.Name(), e.QueueingHintFn)})
 		}
 	}
 	return nil
 }
 
-// PreEnqueueWaker is a plugin that keeps Pods out of the queue and knows which of them an event that it registered may concern.
+// PreEnqueueWaker is a plugin that keeps Pods out of the queue and knows which of them an event
+// that it registered may concern.
 type PreEnqueueWaker interface {
 	ConcernedPods(before, after any) []types.UID
 }

@@ -25,7 +25,8 @@ func NewWaitingPods() *WaitingPods {
 	return &WaitingPods{pods: map[types.UID]*waitingPod{}, preBind: map[types.UID]*podInPreBind{}}
 }
 
-// waitingPod waits until every pending plugin allows it, or one rejects it, or a plugin's time is over.
+// waitingPod waits until every pending plugin allows it, or one rejects it, or a plugin's time is
+// over.
 type waitingPod struct {
 	pod     *v1.Pod
 	result  chan *framework.Status // capacity one: the first verdict counts
@@ -50,7 +51,8 @@ func (w *WaitingPods) Add(p *v1.Pod, plugins map[string]time.Duration) {
 	w.pods[p.UID] = wp
 }
 
-// PermitWait returns when the Pod may go on (nil), or why not. A Pod that is not parked goes on at once.
+// PermitWait returns when the Pod may go on (nil), or why not. A Pod that is not parked goes on at
+// once.
 func (w *WaitingPods) Wait(ctx context.Context, p *v1.Pod) *framework.Status {
 	wp := w.get(p.UID)
 	if wp == nil {
@@ -124,7 +126,8 @@ func (p *waitingPod) Reject(plugin, msg string) bool {
 	return p.signal(framework.NewStatus(framework.Unschedulable, msg).WithPlugin(plugin))
 }
 
-// Preempt sends the Pod back to the queue without calling it unschedulable; false when it was decided already.
+// Preempt sends the Pod back to the queue without calling it unschedulable; false when it was
+// decided already.
 func (p *waitingPod) Preempt(plugin, msg string) bool {
 	return p.signal(framework.NewStatus(framework.Error, msg).WithPlugin(plugin))
 }

@@ -27,16 +27,23 @@ func argsOf[A runtime.Object](make func() A, complete func(A), check func(*field
 }
 
 var (
-	nodeAffinityArgs = argsOf(func() *config.NodeAffinityArgs { return &config.NodeAffinityArgs{} }, func(*config.NodeAffinityArgs) {}, checkAffinity)
-	fitArgs          = argsOf(func() *config.NodeResourcesFitArgs { return &config.NodeResourcesFitArgs{} }, completeFit, checkFit)
-	balancedArgs     = argsOf(func() *config.NodeResourcesBalancedAllocationArgs {
+	nodeAffinityArgs = argsOf(func() *config.NodeAffinityArgs { return &config.NodeAffinityArgs{} },
+		func(*config.NodeAffinityArgs) {}, checkAffinity)
+	fitArgs = argsOf(func() *config.NodeResourcesFitArgs { return &config.NodeResourcesFitArgs{} }, completeFit,
+		checkFit)
+	balancedArgs = argsOf(func() *config.NodeResourcesBalancedAllocationArgs {
 		return &config.NodeResourcesBalancedAllocationArgs{}
 	}, completeBalanced, checkBalanced)
-	spreadArgs     = argsOf(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
-	interPodArgs   = argsOf(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
-	volumeArgs     = argsOf(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes, checkVolumes)
-	devicesArgs    = argsOf(func() *config.DynamicResourcesArgs { return &config.DynamicResourcesArgs{} }, completeDevices, checkDevices)
-	preemptionArgs = argsOf(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
+	spreadArgs = argsOf(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} },
+		completeSpread, checkSpread)
+	interPodArgs = argsOf(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} },
+		completeInterPod, checkInterPod)
+	volumeArgs = argsOf(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes,
+		checkVolumes)
+	devicesArgs = argsOf(func() *config.DynamicResourcesArgs { return &config.DynamicResourcesArgs{} },
+		completeDevices, checkDevices)
+	preemptionArgs = argsOf(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} },
+		completePreemption, checkPreemption)
 )
 
 func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList {
@@ -58,7 +65,8 @@ func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList
 	return errs
 }
 
-// asErrorList takes apart what a library says of several fields; what names none is said of the path.
+// asErrorList takes apart what a library says of several fields; what names none is said of the
+// path.
 func asErrorList(path *field.Path, err error) field.ErrorList {
 	if err == nil {
 		return nil
@@ -79,7 +87,8 @@ func asErrorList(path *field.Path, err error) field.ErrorList {
 }
 
 func cpuAndMemory() []config.ResourceSpec {
-	return []config.ResourceSpec{{Name: string(v1.ResourceCPU), Weight: 1}, {Name: string(v1.ResourceMemory), Weight: 1}}
+	return []config.ResourceSpec{{Name: string(v1.ResourceCPU), Weight: 1},
+		{Name: string(v1.ResourceMemory), Weight: 1}}
 }
 
 func completeFit(a *config.NodeResourcesFitArgs) {
@@ -125,7 +134,8 @@ func checkFit(path *field.Path, a *config.NodeResourcesFitArgs) field.ErrorList 
 		return append(errs, field.Required(path.Child("scoringStrategy"), "ScoringStrategy field is required"))
 	}
 	path = path.Child("scoringStrategy")
-	types := []string{string(config.LeastAllocated), string(config.MostAllocated), string(config.RequestedToCapacityRatio)}
+	types := []string{string(config.LeastAllocated), string(config.MostAllocated),
+		string(config.RequestedToCapacityRatio)}
 	if !slices.Contains(types, string(s.Type)) {
 		errs = append(errs, field.NotSupported(path.Child("type"), string(s.Type), types))
 	}
@@ -134,7 +144,8 @@ func checkFit(path *field.Path, a *config.NodeResourcesFitArgs) field.ErrorList 
 	case r != nil:
 		errs = append(errs, checkShape(path.Child("requestedToCapacityRatio", "shape"), r.Shape)...)
 	case s.Type == config.RequestedToCapacityRatio:
-		errs = append(errs, field.Required(path.Child("requestedToCapacityRatio"), "must be specified when type is RequestedToCapacityRatio"))
+		errs = append(errs, field.Required(path.Child("requestedToCapacityRatio"),
+			"must be specified when type is RequestedToCapacityRatio"))
 	}
 	return errs
 }
@@ -147,7 +158,9 @@ func checkResources(path *field.Path, all []config.ResourceSpec, most int64) fie
 		case most == 1 && r.Weight != 1:
 			errs = append(errs, field.Invalid(p, r.Weight, "must be 1"))
 		case r.Weight < 1 || r.Weight > most:
-			errs = append(errs, field.Invalid(p, r.Weight, fmt.Sprintf("resource weight of %s not in valid range (0, %d]", r.Name, most)))
+			errs = append(errs,
+				field.Invalid(p, r.Weight, fmt.Sprintf("resource weight of %s not in valid range (0, %d]", r.Name,
+					most)))
 		}
 		if seen[r.Name] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), r.Name))
@@ -164,12 +177,14 @@ func checkShape(path *field.Path, shape []config.UtilizationShapePoint) field.Er
 	var errs field.ErrorList
 	for i, p := range shape {
 		if i > 0 && shape[i-1].Utilization >= p.Utilization {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "values must be sorted in increasing order"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization,
+				"values must be sorted in increasing order"))
 		}
 	}
 	for i, p := range shape {
 		if p.Utilization < 0 || p.Utilization > 100 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0, 100]"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization,
+				"not in valid range [0, 100]"))
 		}
 		if p.Score < 0 || p.Score > 10 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("score"), p.Score, "not in valid range [0, 10]"))
@@ -196,7 +211,8 @@ func checkSpread(path *field.Path, a *config.PodTopologySpreadArgs) field.ErrorL
 	}
 	list := path.Child("defaultConstraints")
 	if a.DefaultingType == config.SystemDefaulting && len(a.DefaultConstraints) > 0 {
-		errs = append(errs, field.Invalid(path.Child("defaultingType"), string(a.DefaultingType), "when .defaultConstraints are not empty"))
+		errs = append(errs, field.Invalid(path.Child("defaultingType"), string(a.DefaultingType),
+			"when .defaultConstraints are not empty"))
 	}
 	seen := map[string]bool{}
 	for i, c := range a.DefaultConstraints {
@@ -227,10 +243,13 @@ func checkConstraint(p *field.Path, c v1.TopologySpreadConstraint) field.ErrorLi
 	case "":
 		errs = append(errs, field.Required(at, "can not be empty"))
 	default:
-		errs = append(errs, field.NotSupported(at, string(c.WhenUnsatisfiable), []string{string(v1.DoNotSchedule), string(v1.ScheduleAnyway)}))
+		errs = append(errs, field.NotSupported(at, string(c.WhenUnsatisfiable),
+			[]string{string(v1.DoNotSchedule), string(v1.ScheduleAnyway)}))
 	}
 	if c.LabelSelector != nil {
-		errs = append(errs, field.Forbidden(p.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
+		errs = append(errs,
+			field.Forbidden(p.Child("labelSelector"),
+				"constraint must not define a selector, as they deduced for each pod"))
 	}
 	return errs
 }
@@ -260,7 +279,8 @@ func completeVolumes(a *config.VolumeBindingArgs) {
 func checkVolumes(path *field.Path, a *config.VolumeBindingArgs) field.ErrorList {
 	var errs field.ErrorList
 	if n := *a.BindTimeoutSeconds; n < 0 {
-		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), n, "invalid BindTimeoutSeconds, should not be a negative value"))
+		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), n,
+			"invalid BindTimeoutSeconds, should not be a negative value"))
 	}
 	return append(errs, checkShape(path.Child("shape"), a.Shape)...)
 }
@@ -278,13 +298,18 @@ func checkPreemption(path *field.Path, a *config.DefaultPreemptionArgs) field.Er
 	var errs field.ErrorList
 	percent, absolute := *a.MinCandidateNodesPercentage, *a.MinCandidateNodesAbsolute
 	if percent < 0 || percent > 100 {
-		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "not in valid range [0, 100]"))
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent,
+			"not in valid range [0, 100]"))
 	}
 	if absolute < 0 {
-		errs = append(errs, field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "not in valid range [0, inf)"))
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute,
+			"not in valid range [0, inf)"))
 	}
 	if percent == 0 && absolute == 0 {
-		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "cannot be zero at the same time as minCandidateNodesAbsolute"), field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "cannot be zero at the same time as minCandidateNodesPercentage"))
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent,
+			"cannot be zero at the same time as minCandidateNodesAbsolute"),
+			field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute,
+				"cannot be zero at the same time as minCandidateNodesPercentage"))
 	}
 	return errs
 }
@@ -304,7 +329,8 @@ func checkDevices(path *field.Path, a *config.DynamicResourcesArgs) field.ErrorL
 		errs = append(errs, field.Invalid(path.Child("filterTimeout"), t.Duration.String(), "must be zero or positive"))
 	}
 	if t := a.BindingTimeout; t != nil && t.Duration < time.Second {
-		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), t.Duration.String(), "must be at least 1 second"))
+		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), t.Duration.String(),
+			"must be at least 1 second"))
 	}
 	return errs
 }

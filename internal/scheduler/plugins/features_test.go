@@ -17,7 +17,8 @@ func declares(features ...string) func(*v1.Node) {
 }
 
 func restartsAll(p *v1.Pod) {
-	p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+	p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
+		{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 }
 
 func TestNodeDeclaredFeaturesVerdicts(t *testing.T) {
@@ -48,7 +49,8 @@ func TestNodeDeclaredFeaturesVerdicts(t *testing.T) {
 		"node declares it":      {nodes[0], nodes[1], framework.Queue},
 		"nothing changed":       {nodes[1], nodes[1], framework.QueueSkip},
 	} {
-		if got, err := events[0].QueueingHintFn(logr.Discard(), newPod("p", restartsAll), c.before, c.after); err != nil || got != c.want {
+		if got, err := events[0].QueueingHintFn(logr.Discard(), newPod("p", restartsAll), c.before,
+			c.after); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}

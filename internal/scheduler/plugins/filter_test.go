@@ -35,7 +35,8 @@ func newNode(name string, change ...func(*v1.Node)) *v1.Node {
 }
 
 func newPod(name string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "img"}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "img"}}}}
 	for _, f := range change {
 		f(p)
 	}
@@ -102,14 +103,17 @@ func must[P any](p P, err error) P {
 
 func fitArgs(s *config.ScoringStrategy, ignored ...string) *config.NodeResourcesFitArgs {
 	if s == nil {
-		s = &config.ScoringStrategy{Type: config.LeastAllocated, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}}
+		s = &config.ScoringStrategy{Type: config.LeastAllocated,
+			Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}}
 	}
 	return &config.NodeResourcesFitArgs{ScoringStrategy: s, IgnoredResourceGroups: ignored}
 }
 
 // schedulePod gives the ruling of one plugin.
 func schedulePod(p *v1.Pod, pl framework.Plugin, w *snapshot.Snapshot) *schedule.Result {
-	return schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w, Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
+	return schedule.SchedulePod(context.Background(),
+		schedule.Input{Pod: p, Snapshot: w,
+			Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
 }
 
 // statusText prints a node's first refusal: "Code: reasons | detail | fix", or "fits".
@@ -129,8 +133,13 @@ func statusText(r *schedule.Result, node string) string {
 func TestFilterVerdicts(t *testing.T) {
 	fit := must(noderesources.NewFit(fitArgs(nil)))
 	affinity := must(nodeaffinity.New(nil))
-	enforced := must(nodeaffinity.New(&config.NodeAffinityArgs{AddedAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "pool", Operator: v1.NodeSelectorOpIn, Values: []string{"batch"}}}}}}}}))
+	enforced := must(
+		nodeaffinity.New(
+			&config.NodeAffinityArgs{
+				AddedAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+					NodeSelectorTerms: []v1.NodeSelectorTerm{
+						{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "pool", Operator: v1.NodeSelectorOpIn,
+							Values: []string{"batch"}}}}}}}}))
 	cordoned := func(n *v1.Node) { n.Spec.Unschedulable = true }
 	for name, c := range map[string]struct {
 		pl   framework.Plugin
@@ -139,35 +148,91 @@ func TestFilterVerdicts(t *testing.T) {
 		pods []*v1.Pod
 		want string
 	}{
-		"name, same":  {pl: nodename.New(), p: newPod("p", onNode("n")), n: newNode("n"), want: "fits"},
-		"name, other": {pl: nodename.New(), p: newPod("p", onNode("m")), n: newNode("n"), want: `UnschedulableAndUnresolvable: node(s) didn't match the requested node name | spec.nodeName is "m" | add a node named "m", or make the Pod anew without spec.nodeName`},
+		"name, same": {pl: nodename.New(), p: newPod("p", onNode("n")), n: newNode("n"), want: "fits"},
+		"name, other": {pl: nodename.New(), p: newPod("p", onNode("m")), n: newNode("n"),
+			want: `UnschedulableAndUnresolvable: node(s) didn't match the requested node name | spec.nodeName is "m" ` +
+				`| add a node named "m", or make the Pod anew without spec.nodeName`},
 
-		"cordoned":            {pl: nodeunschedulable.New(), p: newPod("p"), n: newNode("n", cordoned), want: "UnschedulableAndUnresolvable: node(s) were unschedulable | cordoned (spec.unschedulable) | kubectl uncordon n"},
-		"cordoned, tolerated": {pl: nodeunschedulable.New(), p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists})), n: newNode("n", cordoned), want: "fits"},
+		"cordoned": {pl: nodeunschedulable.New(), p: newPod("p"), n: newNode("n", cordoned),
+			want: "UnschedulableAndUnresolvable: node(s) were unschedulable | cordoned (spec.unschedulable) | " +
+				"kubectl " +
+				"uncordon n"},
+		"cordoned, tolerated": {pl: nodeunschedulable.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists})),
+			n: newNode("n", cordoned), want: "fits"},
 
-		"NoSchedule":       {pl: tainttoleration.New(), p: newPod("p"), n: newNode("n", taint("dedicated=web:NoSchedule")), want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint dedicated=web:NoSchedule | add a toleration for dedicated=web:NoSchedule to the Pod, or kubectl taint node n dedicated:NoSchedule-"},
-		"NoExecute":        {pl: tainttoleration.New(), p: newPod("p"), n: newNode("n", taint("gone:NoExecute")), want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint gone:NoExecute | add a toleration for gone:NoExecute to the Pod, or kubectl taint node n gone:NoExecute-"},
-		"PreferNoSchedule": {pl: tainttoleration.New(), p: newPod("p"), n: newNode("n", taint("busy:PreferNoSchedule")), want: "fits"},
-		"tolerated":        {pl: tainttoleration.New(), p: newPod("p", tolerate(v1.Toleration{Key: "dedicated", Value: "web"})), n: newNode("n", taint("dedicated=web:NoSchedule")), want: "fits"},
+		"NoSchedule": {pl: tainttoleration.New(), p: newPod("p"),
+			n: newNode("n", taint("dedicated=web:NoSchedule")),
+			want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint dedicated=web:NoSchedule | " +
+				"add a toleration for dedicated=web:NoSchedule to the Pod, or kubectl taint node n " +
+				"dedicated:NoSchedule-"},
+		"NoExecute": {pl: tainttoleration.New(), p: newPod("p"), n: newNode("n", taint("gone:NoExecute")),
+			want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint gone:NoExecute | add a " +
+				"toleration for gone:NoExecute to the Pod, or kubectl taint node n gone:NoExecute-"},
+		"PreferNoSchedule": {pl: tainttoleration.New(), p: newPod("p"), n: newNode("n", taint("busy:PreferNoSchedule")),
+			want: "fits"},
+		"tolerated": {pl: tainttoleration.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: "dedicated", Value: "web"})),
+			n: newNode("n", taint("dedicated=web:NoSchedule")), want: "fits"},
 
-		"selector":          {pl: affinity, p: newPod("p", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }), n: newNode("n", label("disk", "hdd")), want: "UnschedulableAndUnresolvable: node(s) didn't match Pod's node affinity/selector | nodeSelector wants disk=ssd, node has disk=hdd | kubectl label node n disk=ssd --overwrite"},
-		"added affinity":    {pl: enforced, p: newPod("p"), n: newNode("n"), want: "UnschedulableAndUnresolvable: node(s) didn't match scheduler-enforced node affinity | the profile's addedAffinity leaves the node out | choose another schedulerName, or change addedAffinity in the scheduler's configuration"},
+		"selector": {pl: affinity,
+			p: newPod("p", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }),
+			n: newNode("n", label("disk", "hdd")),
+			want: "UnschedulableAndUnresolvable: node(s) didn't match Pod's node affinity/selector | nodeSelector " +
+				"wants disk=ssd, node has disk=hdd | kubectl label node n disk=ssd --overwrite"},
+		"added affinity": {pl: enforced, p: newPod("p"), n: newNode("n"),
+			want: "UnschedulableAndUnresolvable: node(s) didn't match scheduler-enforced node affinity | the " +
+				"profile's addedAffinity leaves the node out | choose another schedulerName, or change addedAffinity " +
+				"in the scheduler's configuration"},
 		"added affinity ok": {pl: enforced, p: newPod("p"), n: newNode("n", label("pool", "batch")), want: "fits"},
 
-		"port taken": {pl: nodeports.New(), p: newPod("p", hostPort(80)), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), hostPort(80))}, want: "Unschedulable: node(s) didn't have free ports for the requested pod ports | host port 80 is taken by ns/q | choose another hostPort, or do without one"},
-		"port free":  {pl: nodeports.New(), p: newPod("p", hostPort(80)), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), hostPort(81))}, want: "fits"},
+		"port taken": {pl: nodeports.New(), p: newPod("p", hostPort(80)), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), hostPort(80))},
+			want: "Unschedulable: node(s) didn't have free ports for the requested pod ports | host port 80 is taken " +
+				"by ns/q | choose another hostPort, or do without one"},
+		"port free": {pl: nodeports.New(), p: newPod("p", hostPort(80)), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), hostPort(81))}, want: "fits"},
 
-		"room for the rest":   {pl: fit, p: newPod("p", requests("cpu=1")), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "fits"},
-		"one milli too much":  {pl: fit, p: newPod("p", requests("cpu=1001m")), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "Unschedulable: Insufficient cpu | asks cpu 1001m, 1 left of 4 | request 1m cpu less, free as much, or add a node"},
-		"cpu and memory":      {pl: fit, p: newPod("p", requests("cpu=2", "memory=2Gi")), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3", "memory=7Gi"))}, want: "Unschedulable: Insufficient cpu, Insufficient memory | asks cpu 2, 1 left of 4; asks memory 2Gi, 1Gi left of 8Gi | request 1 cpu less, free as much, or add a node; request 1Gi memory less, free as much, or add a node"},
-		"more than the node":  {pl: fit, p: newPod("p", requests("cpu=5")), n: newNode("n"), want: "UnschedulableAndUnresolvable: Insufficient cpu | asks cpu 5, the whole node has 4 | request at most 4 cpu, or add a larger node"},
-		"best effort on full": {pl: fit, p: newPod("p"), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=4", "memory=8Gi"))}, want: "fits"},
-		"too many Pods":       {pl: fit, p: newPod("p"), n: newNode("n", allocatable("pods=1")), pods: []*v1.Pod{newPod("q", onNode("n"))}, want: "Unschedulable: Too many pods | 1 of 1 Pods already there | remove a Pod from the node, add a node, or raise the kubelet's maxPods"},
-		"extended, too few":   {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n", allocatable("nvidia.com/gpu=1")), want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the whole node has 1 | request at most 1 nvidia.com/gpu, or add a larger node"},
-		"extended, none":      {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the node offers none | add a node that offers nvidia.com/gpu"},
-		"extended, ignored":   {pl: must(noderesources.NewFit(fitArgs(nil, "nvidia.com"))), p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "fits"},
-		"limits do not count": {pl: fit, p: newPod("p", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = quantities("cpu=64") }), n: newNode("n"), want: "fits"},
-		"ephemeral storage":   {pl: fit, p: newPod("p", requests("ephemeral-storage=2Gi")), n: newNode("n", allocatable("ephemeral-storage=3Gi")), pods: []*v1.Pod{newPod("q", onNode("n"), requests("ephemeral-storage=2Gi"))}, want: "Unschedulable: Insufficient ephemeral-storage | asks ephemeral-storage 2Gi, 1Gi left of 3Gi | request 1Gi ephemeral-storage less, free as much, or add a node"},
+		"room for the rest": {pl: fit, p: newPod("p", requests("cpu=1")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "fits"},
+		"one milli too much": {pl: fit, p: newPod("p", requests("cpu=1001m")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 1001m, 1 left of 4 | request 1m cpu less, free as " +
+				"much, " +
+				"or add a node"},
+		"cpu and memory": {pl: fit, p: newPod("p", requests("cpu=2", "memory=2Gi")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3", "memory=7Gi"))},
+			want: "Unschedulable: Insufficient cpu, Insufficient memory | asks cpu 2, 1 left of 4; asks memory 2Gi, " +
+				"1Gi left of 8Gi | request 1 cpu less, free as much, or add a node; request 1Gi memory less, free as " +
+				"much, or add a node"},
+		"more than the node": {pl: fit, p: newPod("p", requests("cpu=5")), n: newNode("n"),
+			want: "UnschedulableAndUnresolvable: Insufficient cpu | asks cpu 5, the whole node has 4 | request at " +
+				"most 4 cpu, or add a larger node"},
+		"best effort on full": {pl: fit, p: newPod("p"), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=4", "memory=8Gi"))}, want: "fits"},
+		"too many Pods": {pl: fit, p: newPod("p"), n: newNode("n", allocatable("pods=1")),
+			pods: []*v1.Pod{newPod("q", onNode("n"))},
+			want: "Unschedulable: Too many pods | 1 of 1 Pods already there | remove a Pod from the node, add a " +
+				"node, " +
+				"or raise the kubelet's maxPods"},
+		"extended, too few": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")),
+			n: newNode("n", allocatable("nvidia.com/gpu=1")),
+			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the whole node " +
+				"has 1 | request at most 1 nvidia.com/gpu, or add a larger node"},
+		"extended, none": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"),
+			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the node " +
+				"offers " +
+				"none | add a node that offers nvidia.com/gpu"},
+		"extended, ignored": {pl: must(noderesources.NewFit(fitArgs(nil, "nvidia.com"))),
+			p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "fits"},
+		"limits do not count": {pl: fit,
+			p: newPod("p", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = quantities("cpu=64") }),
+			n: newNode("n"), want: "fits"},
+		"ephemeral storage": {pl: fit, p: newPod("p", requests("ephemeral-storage=2Gi")),
+			n:    newNode("n", allocatable("ephemeral-storage=3Gi")),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("ephemeral-storage=2Gi"))},
+			want: "Unschedulable: Insufficient ephemeral-storage | asks ephemeral-storage 2Gi, 1Gi left of 3Gi | " +
+				"request 1Gi ephemeral-storage less, free as much, or add a node"},
 	} {
 		if got := statusText(schedulePod(c.p, c.pl, snapshot.Of([]*v1.Node{c.n}, c.pods)), "n"); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
@@ -179,25 +244,33 @@ func TestFilterVerdicts(t *testing.T) {
 func TestNodeAffinityNamesNodesByField(t *testing.T) {
 	named := func(names ...string) *v1.Pod {
 		return newPod("p", func(p *v1.Pod) {
-			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-				{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: names}}}}}}}
+			p.Spec.Affinity = &v1.Affinity{
+				NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+					NodeSelectorTerms: []v1.NodeSelectorTerm{
+						{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn,
+							Values: names}}}}}}}
 		})
 	}
-	w := snapshot.Of([]*v1.Node{newNode("a"), newNode("b"), newNode("c", func(n *v1.Node) { n.Spec.Unschedulable = true })}, nil)
-	pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: must(nodeaffinity.New(nil))}, schedule.WeightedPlugin{Plugin: nodeunschedulable.New()})
+	w := snapshot.Of([]*v1.Node{newNode("a"), newNode("b"),
+		newNode("c", func(n *v1.Node) { n.Spec.Unschedulable = true })}, nil)
+	pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: must(nodeaffinity.New(nil))},
+		schedule.WeightedPlugin{Plugin: nodeunschedulable.New()})
 	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("b"), Snapshot: w, Plugins: pluginSet})
 	if r.SuggestedHost != "b" || r.EvaluatedNodes != 1 {
 		t.Errorf("winner %q after %d nodes, want b alone to be asked", r.SuggestedHost, r.EvaluatedNodes)
 	}
 	r = schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("c"), Snapshot: w, Plugins: pluginSet})
-	if want := "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."; r.Message() != want {
+	if want := "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) " +
+		"[NodeAffinity]."; r.Message() != want {
 		t.Errorf("got %q\nwant %q", r.Message(), want)
 	}
 }
 
-func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction, change ...func(*v1.TopologySpreadConstraint)) func(*v1.Pod) {
+func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction,
+	change ...func(*v1.TopologySpreadConstraint)) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		c := v1.TopologySpreadConstraint{MaxSkew: maxSkew, TopologyKey: key, WhenUnsatisfiable: when, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+		c := v1.TopologySpreadConstraint{MaxSkew: maxSkew, TopologyKey: key, WhenUnsatisfiable: when,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 		for _, f := range change {
 			f(&c)
 		}
@@ -208,18 +281,23 @@ func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction, ch
 // row: FIL-19, FIL-20
 func TestSpreadVerdicts(t *testing.T) {
 	web := withPodLabels("app=web")
-	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")), newNode("c", label("zone", "3")), newNode("d")}
+	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
+		newNode("c", label("zone", "3")), newNode("d")}
 	pods := []*v1.Pod{
-		newPod("w1", onNode("a"), web), newPod("w2", onNode("b"), web), newPod("other", onNode("c"), withPodLabels("app=db")),
+		newPod("w1", onNode("a"), web), newPod("w2", onNode("b"), web),
+		newPod("other", onNode("c"), withPodLabels("app=db")),
 		newPod("elsewhere", onNode("c"), web, func(p *v1.Pod) { p.Namespace = "ns2" }),
 		newPod("leaving", onNode("c"), web, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
 	}
 	pl := podtopologyspread.New(nil, nil)
 	r := schedulePod(newPod("p", web, spread(1, "zone", v1.DoNotSchedule)), pl, snapshot.Of(nodes, pods))
-	full := "Unschedulable: node(s) didn't match pod topology spread constraints | zone=%s has 1 matching Pods, the least of any is 0: skew would be 2, at most 1 allowed | make room in the domains of zone with fewer Pods, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway"
+	full := "Unschedulable: node(s) didn't match pod topology spread constraints | zone=%s has 1 matching Pods, the " +
+		"least of any is 0: skew would be 2, at most 1 allowed | make room in the domains of zone with fewer Pods, " +
+		"raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway"
 	for node, want := range map[string]string{
 		"a": strings.ReplaceAll(full, "%s", "1"), "b": strings.ReplaceAll(full, "%s", "2"), "c": "fits",
-		"d": "UnschedulableAndUnresolvable: node(s) didn't match pod topology spread constraints (missing required label) | no label zone | kubectl label node d zone=VALUE",
+		"d": "UnschedulableAndUnresolvable: node(s) didn't match pod topology spread constraints (missing required " +
+			"label) | no label zone | kubectl label node d zone=VALUE",
 	} {
 		if got := statusText(r, node); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", node, got, want)
@@ -229,13 +307,23 @@ func TestSpreadVerdicts(t *testing.T) {
 		p    *v1.Pod
 		want string
 	}{
-		"a Pod that does not match itself":  {newPod("p", spread(1, "zone", v1.DoNotSchedule)), "a b c"},
-		"larger skew":                       {newPod("p", web, spread(2, "zone", v1.DoNotSchedule)), "a b c"},
-		"too few domains":                   {newPod("p", web, spread(1, "zone", v1.DoNotSchedule, func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(4)) })), "c"},
-		"ScheduleAnyway never refuses":      {newPod("p", web, spread(1, "zone", v1.ScheduleAnyway)), "a b c d"},
-		"affinity takes zone 3 out":         {newPod("p", web, spread(1, "zone", v1.DoNotSchedule), func(p *v1.Pod) { p.Spec.Affinity = notZone3() }), "a b c"},
-		"unless the policy says no":         {newPod("p", web, spread(1, "zone", v1.DoNotSchedule, func(c *v1.TopologySpreadConstraint) { c.NodeAffinityPolicy = new(v1.NodeInclusionPolicyIgnore) }), func(p *v1.Pod) { p.Spec.Affinity = notZone3() }), "c"},
-		"match label keys narrow the count": {newPod("p", withPodLabels("app=web", "rev=2"), spread(1, "zone", v1.DoNotSchedule, func(c *v1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"rev"} })), "a b c"},
+		"a Pod that does not match itself": {newPod("p", spread(1, "zone", v1.DoNotSchedule)), "a b c"},
+		"larger skew":                      {newPod("p", web, spread(2, "zone", v1.DoNotSchedule)), "a b c"},
+		"too few domains": {
+			newPod("p", web,
+				spread(1, "zone", v1.DoNotSchedule,
+					func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(4)) })), "c"},
+		"ScheduleAnyway never refuses": {newPod("p", web, spread(1, "zone", v1.ScheduleAnyway)), "a b c d"},
+		"affinity takes zone 3 out": {newPod("p", web, spread(1, "zone", v1.DoNotSchedule),
+			func(p *v1.Pod) { p.Spec.Affinity = notZone3() }), "a b c"},
+		"unless the policy says no": {
+			newPod("p", web,
+				spread(1, "zone", v1.DoNotSchedule,
+					func(c *v1.TopologySpreadConstraint) { c.NodeAffinityPolicy = new(v1.NodeInclusionPolicyIgnore) }),
+				func(p *v1.Pod) { p.Spec.Affinity = notZone3() }), "c"},
+		"match label keys narrow the count": {newPod("p", withPodLabels("app=web", "rev=2"),
+			spread(1, "zone", v1.DoNotSchedule,
+				func(c *v1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"rev"} })), "a b c"},
 	} {
 		r := schedulePod(c.p, pl, snapshot.Of(nodes, pods))
 		var fits []string
@@ -251,18 +339,26 @@ func TestSpreadVerdicts(t *testing.T) {
 }
 
 func notZone3() *v1.Affinity {
-	return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-		{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpNotIn, Values: []string{"3"}}}}}}}}
+	return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+		NodeSelectorTerms: []v1.NodeSelectorTerm{
+			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpNotIn,
+				Values: []string{"3"}}}}}}}}
 }
 
 // row: SCO-04, SCO-05, SCO-06, SCO-08, SCO-09, SCO-10, FIL-22
 func TestScores(t *testing.T) {
-	shape := &config.ScoringStrategy{Type: config.RequestedToCapacityRatio, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 3}, {Name: "memory", Weight: 1}},
-		RequestedToCapacityRatio: &config.RequestedToCapacityRatioParam{Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}}}}
-	most := &config.ScoringStrategy{Type: config.MostAllocated, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}}
-	balanced := noderesources.NewBalanced(&config.NodeResourcesBalancedAllocationArgs{Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}})
+	shape := &config.ScoringStrategy{Type: config.RequestedToCapacityRatio,
+		Resources: []config.ResourceSpec{{Name: "cpu", Weight: 3}, {Name: "memory", Weight: 1}},
+		RequestedToCapacityRatio: &config.RequestedToCapacityRatioParam{
+			Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}}}}
+	most := &config.ScoringStrategy{Type: config.MostAllocated,
+		Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}}
+	balanced := noderesources.NewBalanced(&config.NodeResourcesBalancedAllocationArgs{
+		Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}})
 	prefer := func(weight int32, key string) v1.PreferredSchedulingTerm {
-		return v1.PreferredSchedulingTerm{Weight: weight, Preference: v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: v1.NodeSelectorOpExists}}}}
+		return v1.PreferredSchedulingTerm{Weight: weight,
+			Preference: v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{
+				{Key: key, Operator: v1.NodeSelectorOpExists}}}}
 	}
 	held := func(mb int64) func(*v1.Node) {
 		return func(n *v1.Node) {
@@ -279,21 +375,51 @@ func TestScores(t *testing.T) {
 		pods  []*v1.Pod
 		want  map[string][2]int64 // raw and normalised
 	}{
-		"least allocated":          {must(noderesources.NewFit(fitArgs(nil))), p, two, []*v1.Pod{half}, map[string][2]int64{"a": {25, 25}, "b": {75, 75}}},
-		"most allocated":           {must(noderesources.NewFit(fitArgs(most))), p, two, []*v1.Pod{half}, map[string][2]int64{"a": {75, 75}, "b": {25, 25}}},
-		"shape, weighted":          {must(noderesources.NewFit(fitArgs(shape))), newPod("p", requests("cpu=2", "memory=2Gi")), two, nil, map[string][2]int64{"a": {44, 44}, "b": {44, 44}}}, // (50*3+25)/4 = 43.75
-		"defaults for empty":       {must(noderesources.NewFit(fitArgs(nil))), newPod("p"), two, nil, map[string][2]int64{"a": {97, 97}, "b": {97, 97}}},                                    // 100m of 4, 200Mi of 8Gi: (97+97)/2
-		"balance kept":             {balanced, p, two, nil, map[string][2]int64{"a": {75, 75}, "b": {75, 75}}},
-		"balance worse and better": {balanced, newPod("p", requests("cpu=2")), two, []*v1.Pod{newPod("q", onNode("a"), requests("memory=4Gi"))}, map[string][2]int64{"a": {87, 87}, "b": {62, 62}}}, // ±0.25 of deviation
-		"balance, rounded before":  {balanced, newPod("p", requests("cpu=510m")), two, []*v1.Pod{newPod("q", onNode("a"), requests("cpu=1"))}, map[string][2]int64{"a": {72, 72}, "b": {71, 71}}},   // a: 81.1 after 87.5 counts as 81 after 87
-		"few soft taints":          {tainttoleration.New(), p, []*v1.Node{newNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")), newNode("b", taint("x:PreferNoSchedule")), newNode("c")}, nil, map[string][2]int64{"a": {2, 0}, "b": {1, 50}, "c": {0, 100}}},
+		"least allocated": {must(noderesources.NewFit(fitArgs(nil))), p, two, []*v1.Pod{half},
+			map[string][2]int64{"a": {25, 25}, "b": {75, 75}}},
+		"most allocated": {must(noderesources.NewFit(fitArgs(most))), p, two, []*v1.Pod{half},
+			map[string][2]int64{"a": {75, 75}, "b": {25, 25}}},
+		// (50*3+25)/4 = 43.75
+		"shape, weighted": {must(noderesources.NewFit(fitArgs(shape))), newPod("p", requests("cpu=2", "memory=2Gi")),
+			two, nil, map[string][2]int64{"a": {44, 44}, "b": {44, 44}}},
+		// 100m of 4, 200Mi of 8Gi: (97+97)/2
+		"defaults for empty": {must(noderesources.NewFit(fitArgs(nil))), newPod("p"), two, nil,
+			map[string][2]int64{"a": {97, 97}, "b": {97, 97}}},
+		"balance kept": {balanced, p, two, nil, map[string][2]int64{"a": {75, 75}, "b": {75, 75}}},
+		// ±0.25 of deviation
+		"balance worse and better": {balanced, newPod("p", requests("cpu=2")), two,
+			[]*v1.Pod{newPod("q", onNode("a"), requests("memory=4Gi"))},
+			map[string][2]int64{"a": {87, 87}, "b": {62, 62}}},
+		// a: 81.1 after 87.5 counts as 81 after 87
+		"balance, rounded before": {balanced, newPod("p", requests("cpu=510m")), two,
+			[]*v1.Pod{newPod("q", onNode("a"), requests("cpu=1"))}, map[string][2]int64{"a": {72, 72}, "b": {71, 71}}},
+		"few soft taints": {tainttoleration.New(), p,
+			[]*v1.Node{newNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")),
+				newNode("b", taint("x:PreferNoSchedule")), newNode("c")}, nil,
+			map[string][2]int64{"a": {2, 0}, "b": {1, 50}, "c": {0, 100}}},
 		"preferred terms by weight": {must(nodeaffinity.New(nil)), newPod("p", func(p *v1.Pod) {
-			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(80, "ssd"), prefer(20, "new")}}}
-		}), []*v1.Node{newNode("a", label("ssd", "")), newNode("b", label("new", "")), newNode("c")}, nil, map[string][2]int64{"a": {80, 100}, "b": {20, 25}, "c": {0, 0}}},
-		"image on one of two":   {imagelocality.New(), p, []*v1.Node{newNode("a", held(1000)), newNode("b")}, nil, map[string][2]int64{"a": {48, 48}, "b": {0, 0}}}, // 1000MB * 1/2, less 23MB, of 977MB
-		"image on both":         {imagelocality.New(), p, []*v1.Node{newNode("a", held(1000)), newNode("b", held(1000))}, nil, map[string][2]int64{"a": {100, 100}, "b": {100, 100}}},
-		"emptier zone, softly":  {podtopologyspread.New(nil, nil), newPod("p", withPodLabels("app=web"), spread(1, "zone", v1.ScheduleAnyway)), []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")), newNode("c")}, []*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))}, map[string][2]int64{"a": {1, 0}, "b": {0, 100}, "c": {0, 0}}},
-		"system default spread": {podtopologyspread.New(nil, func(*v1.Pod) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": "web"}) }), newPod("p", withPodLabels("app=web")), two, []*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))}, map[string][2]int64{"a": {3, 66}, "b": {2, 100}}},
+			p.Spec.Affinity = &v1.Affinity{
+				NodeAffinity: &v1.NodeAffinity{
+					PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(80, "ssd"),
+						prefer(20, "new")}}}
+		}), []*v1.Node{newNode("a", label("ssd", "")), newNode("b", label("new", "")), newNode("c")}, nil,
+			map[string][2]int64{"a": {80, 100}, "b": {20, 25}, "c": {0, 0}}},
+		// 1000MB * 1/2, less 23MB, of 977MB
+		"image on one of two": {imagelocality.New(), p, []*v1.Node{newNode("a", held(1000)), newNode("b")}, nil,
+			map[string][2]int64{"a": {48, 48}, "b": {0, 0}}},
+		"image on both": {imagelocality.New(), p,
+			[]*v1.Node{newNode("a", held(1000)), newNode("b", held(1000))}, nil,
+			map[string][2]int64{"a": {100, 100}, "b": {100, 100}}},
+		"emptier zone, softly": {podtopologyspread.New(nil, nil),
+			newPod("p", withPodLabels("app=web"), spread(1, "zone", v1.ScheduleAnyway)),
+			[]*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")), newNode("c")},
+			[]*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))},
+			map[string][2]int64{"a": {1, 0}, "b": {0, 100}, "c": {0, 0}}},
+		"system default spread": {
+			podtopologyspread.New(nil,
+				func(*v1.Pod) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": "web"}) }),
+			newPod("p", withPodLabels("app=web")), two, []*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))},
+			map[string][2]int64{"a": {3, 66}, "b": {2, 100}}},
 	} {
 		r := schedulePod(c.p, c.pl, snapshot.Of(c.nodes, c.pods))
 		got := map[string][2]int64{}

@@ -21,7 +21,8 @@ import (
 
 // affinityTerm is a term about Pods with app=APP in the same domain of the key.
 func affinityTerm(app, key string, change ...func(*v1.PodAffinityTerm)) v1.PodAffinityTerm {
-	t := v1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
+	t := v1.PodAffinityTerm{TopologyKey: key,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
 	for _, f := range change {
 		f(&t)
 	}
@@ -49,13 +50,17 @@ func requiredAntiAffinity(terms ...v1.PodAffinityTerm) func(*v1.Pod) {
 
 func preferredAffinity(weight int32, t v1.PodAffinityTerm) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		affinityOf(p).PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: weight, PodAffinityTerm: t}}}
+		affinityOf(p).PodAffinity = &v1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: weight, PodAffinityTerm: t}}}
 	}
 }
 
 func preferredAntiAffinity(weight int32, t v1.PodAffinityTerm) func(*v1.Pod) {
 	return func(p *v1.Pod) {
-		affinityOf(p).PodAntiAffinity = &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: weight, PodAffinityTerm: t}}}
+		affinityOf(p).PodAntiAffinity = &v1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: weight, PodAffinityTerm: t}}}
 	}
 }
 
@@ -68,8 +73,10 @@ func namespaceLabels(name string) labels.Set {
 
 func TestInterPodAffinityVerdicts(t *testing.T) {
 	web, db := withPodLabels("app=web"), withPodLabels("app=db")
-	nodes := []*v1.Node{newNode("a1", label("zone", "1")), newNode("a2", label("zone", "1")), newNode("b1", label("zone", "2")), newNode("bare")}
-	there := []*v1.Pod{newPod("db", onNode("a1"), db), newPod("web", onNode("b1"), web), newPod("web2", onNode("a2"), web, in("ns2"))}
+	nodes := []*v1.Node{newNode("a1", label("zone", "1")), newNode("a2", label("zone", "1")),
+		newNode("b1", label("zone", "2")), newNode("bare")}
+	there := []*v1.Pod{newPod("db", onNode("a1"), db), newPod("web", onNode("b1"), web),
+		newPod("web2", onNode("a2"), web, in("ns2"))}
 	every := func(t *v1.PodAffinityTerm) { t.NamespaceSelector = &metav1.LabelSelector{} }
 	teamB := func(t *v1.PodAffinityTerm) {
 		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
@@ -82,29 +89,57 @@ func TestInterPodAffinityVerdicts(t *testing.T) {
 		more []*v1.Pod
 		want string // nodes it fits on
 	}{
-		"no affinity":                         {p: newPod("p"), want: "a1 a2 b1 bare"},
-		"near the database, same zone":        {p: newPod("p", requiredAffinity(affinityTerm("db", "zone"))), want: "a1 a2"},
-		"near the database, same host":        {p: newPod("p", requiredAffinity(affinityTerm("db", v1.LabelHostname))), want: "a1"},
-		"nobody to be near":                   {p: newPod("p", requiredAffinity(affinityTerm("cache", "zone"))), want: ""},
-		"first of its own group":              {p: newPod("p", withPodLabels("app=cache"), requiredAffinity(affinityTerm("cache", "zone"))), want: "a1 a2 b1"},
-		"not the first: one is there":         {p: newPod("p", web, requiredAffinity(affinityTerm("web", "zone"))), want: "b1"},
-		"terms must mean the same Pod":        {p: newPod("p", requiredAffinity(affinityTerm("db", "zone"), affinityTerm("web", "zone"))), want: ""},
-		"two terms, one Pod":                  {p: newPod("p", requiredAffinity(affinityTerm("db", "zone"), affinityTerm("db", v1.LabelHostname))), want: "a1"},
-		"away from web of this namespace":     {p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone"))), want: "a1 a2 bare"},
-		"away from web anywhere":              {p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", every))), want: "bare"},
-		"away from web of team b":             {p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", teamB))), want: "b1 bare"},
-		"away from web of a named namespace":  {p: newPod("p", requiredAntiAffinity(affinityTerm("web", v1.LabelHostname, named("ns2")))), want: "a1 b1 bare"},
-		"named or of team b":                  {p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", named("ns"), teamB))), want: "bare"},
-		"kept out by one that is there":       {p: newPod("p", web), more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))}, want: "b1 bare"},
-		"kept out of another namespace":       {p: newPod("p", web, in("ns2")), more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone", teamB)))}, want: "b1 bare"},
-		"not kept out: another namespace":     {p: newPod("p", web, in("ns2")), more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))}, want: "a1 a2 b1 bare"},
-		"a nil selector means nobody":         {p: newPod("p", requiredAntiAffinity(v1.PodAffinityTerm{TopologyKey: "zone"})), want: "a1 a2 b1 bare"},
-		"an empty selector means everybody":   {p: newPod("p", requiredAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{}})), want: "a2 bare"},
-		"preferred terms never refuse":        {p: newPod("p", preferredAffinity(1, affinityTerm("cache", "zone")), preferredAntiAffinity(100, affinityTerm("db", "zone"))), want: "a1 a2 b1 bare"},
-		"both kinds: near db, away from web":  {p: newPod("p", requiredAffinity(affinityTerm("db", "zone")), requiredAntiAffinity(affinityTerm("web", v1.LabelHostname, every))), want: "a1"},
-		"first of its group, but key missing": {p: newPod("p", withPodLabels("app=cache"), requiredAffinity(affinityTerm("cache", "rack"))), want: ""},
+		"no affinity": {p: newPod("p"), want: "a1 a2 b1 bare"},
+		"near the database, same zone": {p: newPod("p", requiredAffinity(affinityTerm("db", "zone"))),
+			want: "a1 a2"},
+		"near the database, same host": {p: newPod("p", requiredAffinity(affinityTerm("db", v1.LabelHostname))),
+			want: "a1"},
+		"nobody to be near": {p: newPod("p", requiredAffinity(affinityTerm("cache", "zone"))),
+			want: ""},
+		"first of its own group": {p: newPod("p", withPodLabels("app=cache"),
+			requiredAffinity(affinityTerm("cache", "zone"))), want: "a1 a2 b1"},
+		"not the first: one is there": {p: newPod("p", web, requiredAffinity(affinityTerm("web", "zone"))),
+			want: "b1"},
+		"terms must mean the same Pod": {
+			p: newPod("p", requiredAffinity(affinityTerm("db", "zone"), affinityTerm("web", "zone"))), want: ""},
+		"two terms, one Pod": {
+			p:    newPod("p", requiredAffinity(affinityTerm("db", "zone"), affinityTerm("db", v1.LabelHostname))),
+			want: "a1"},
+		"away from web of this namespace": {p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone"))),
+			want: "a1 a2 bare"},
+		"away from web anywhere": {
+			p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", every))), want: "bare"},
+		"away from web of team b": {
+			p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", teamB))), want: "b1 bare"},
+		"away from web of a named namespace": {
+			p:    newPod("p", requiredAntiAffinity(affinityTerm("web", v1.LabelHostname, named("ns2")))),
+			want: "a1 b1 bare"},
+		"named or of team b": {
+			p: newPod("p", requiredAntiAffinity(affinityTerm("web", "zone", named("ns"), teamB))), want: "bare"},
+		"kept out by one that is there": {p: newPod("p", web),
+			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))},
+			want: "b1 bare"},
+		"kept out of another namespace": {p: newPod("p", web, in("ns2")),
+			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone", teamB)))},
+			want: "b1 bare"},
+		"not kept out: another namespace": {p: newPod("p", web, in("ns2")),
+			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))},
+			want: "a1 a2 b1 bare"},
+		"a nil selector means nobody": {
+			p: newPod("p", requiredAntiAffinity(v1.PodAffinityTerm{TopologyKey: "zone"})), want: "a1 a2 b1 bare"},
+		"an empty selector means everybody": {
+			p: newPod("p",
+				requiredAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{}})), want: "a2 bare"},
+		"preferred terms never refuse": {p: newPod("p", preferredAffinity(1, affinityTerm("cache", "zone")),
+			preferredAntiAffinity(100, affinityTerm("db", "zone"))), want: "a1 a2 b1 bare"},
+		"both kinds: near db, away from web": {p: newPod("p", requiredAffinity(affinityTerm("db", "zone")),
+			requiredAntiAffinity(affinityTerm("web", v1.LabelHostname, every))), want: "a1"},
+		"first of its group, but key missing": {p: newPod("p", withPodLabels("app=cache"),
+			requiredAffinity(affinityTerm("cache", "rack"))), want: ""},
 	} {
-		r := schedulePod(c.p, interpodaffinity.New(nil, namespaceLabels), snapshot.Of(nodes, append(append([]*v1.Pod(nil), there...), c.more...)))
+		r := schedulePod(c.p, interpodaffinity.New(nil, namespaceLabels),
+			snapshot.Of(nodes, append(append([]*v1.Pod(nil), there...), c.more...)))
 		var fits []string
 		for _, n := range nodes {
 			if statusText(r, n.Name) == "fits" {
@@ -119,17 +154,26 @@ func TestInterPodAffinityVerdicts(t *testing.T) {
 
 func TestInterPodAffinityExplains(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b")}
-	pods := []*v1.Pod{newPod("db", onNode("a"), withPodLabels("app=db")), newPod("shy", onNode("a"), requiredAntiAffinity(affinityTerm("web", "zone")))}
+	pods := []*v1.Pod{newPod("db", onNode("a"), withPodLabels("app=db")),
+		newPod("shy", onNode("a"), requiredAntiAffinity(affinityTerm("web", "zone")))}
 	pl := interpodaffinity.New(nil, nil)
 	for want, c := range map[string]struct {
 		p    *v1.Pod
 		node string
 	}{
-		"UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules | no Pod in zone=1 matches the Pod's affinity (app=cache in ns), nor on any other node | start a Pod that matches, or make the term preferred": {newPod("p", requiredAffinity(affinityTerm("cache", "zone"))), "a"},
-		"UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules | no label zone, the topology key of the Pod's affinity (app=db in ns) | kubectl label node b zone=VALUE":                                      {newPod("p", requiredAffinity(affinityTerm("db", "zone"))), "b"},
-		"Unschedulable: node(s) didn't match pod anti-affinity rules | zone=1 has Pod ns/db, which the Pod's anti-affinity (app=db in ns) keeps away from | remove Pod ns/db, or add a node with another value of zone, or make the term preferred": {
+		"UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules | no Pod in zone=1 matches the Pod's " +
+			"affinity (app=cache in ns), nor on any other node | start a Pod that matches, or make the term " +
+			"preferred": {newPod("p", requiredAffinity(affinityTerm("cache", "zone"))), "a"},
+		"UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules | no label zone, the topology key of " +
+			"the Pod's affinity (app=db in ns) | kubectl label node b zone=VALUE": {
+			newPod("p", requiredAffinity(affinityTerm("db", "zone"))), "b"},
+		"Unschedulable: node(s) didn't match pod anti-affinity rules | zone=1 has Pod ns/db, which the Pod's " +
+			"anti-affinity (app=db in ns) keeps away from | remove Pod ns/db, or add a node with another value of " +
+			"zone, or make the term preferred": {
 			newPod("p", requiredAntiAffinity(affinityTerm("db", "zone"))), "a"},
-		"Unschedulable: node(s) didn't satisfy existing pods anti-affinity rules | zone=1 has Pod ns/shy, whose anti-affinity keeps this Pod out | remove Pod ns/shy, or add a node with another value of zone, or change the labels of this Pod": {
+		"Unschedulable: node(s) didn't satisfy existing pods anti-affinity rules | zone=1 has Pod ns/shy, whose " +
+			"anti-affinity keeps this Pod out | remove Pod ns/shy, or add a node with another value of zone, or " +
+			"change the labels of this Pod": {
 			newPod("p", withPodLabels("app=web")), "a"},
 	} {
 		if got := statusText(schedulePod(c.p, pl, snapshot.Of(nodes, pods)), c.node); got != want {
@@ -138,10 +182,13 @@ func TestInterPodAffinityExplains(t *testing.T) {
 	}
 }
 
-// Of several domains that keep a Pod out the same is named each time: labels have no order of their own.
+// Of several domains that keep a Pod out the same is named each time: labels have no order of their
+// own.
 func TestInterPodAffinityNamesTheSameDomainEachTime(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "7"), label("row", "3"))}
-	pods := []*v1.Pod{newPod("x", onNode("a"), requiredAntiAffinity(affinityTerm("web", "zone"))), newPod("y", onNode("a"), requiredAntiAffinity(affinityTerm("web", "rack"))), newPod("z", onNode("a"), requiredAntiAffinity(affinityTerm("web", "row")))}
+	pods := []*v1.Pod{newPod("x", onNode("a"), requiredAntiAffinity(affinityTerm("web", "zone"))),
+		newPod("y", onNode("a"), requiredAntiAffinity(affinityTerm("web", "rack"))),
+		newPod("z", onNode("a"), requiredAntiAffinity(affinityTerm("web", "row")))}
 	pl := interpodaffinity.New(nil, nil)
 	for range 30 {
 		got := statusText(schedulePod(newPod("p", withPodLabels("app=web")), pl, snapshot.Of(nodes, pods)), "a")
@@ -154,7 +201,8 @@ func TestInterPodAffinityNamesTheSameDomainEachTime(t *testing.T) {
 // row: SCO-07
 func TestInterPodAffinityScores(t *testing.T) {
 	web, db := withPodLabels("app=web"), withPodLabels("app=db")
-	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")), newNode("c", label("zone", "3"))}
+	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
+		newNode("c", label("zone", "3"))}
 	hard := func(w int32) *config.InterPodAffinityArgs {
 		return &config.InterPodAffinityArgs{HardPodAffinityWeight: &w}
 	}
@@ -165,17 +213,37 @@ func TestInterPodAffinityScores(t *testing.T) {
 		pods []*v1.Pod
 		want map[string][2]int64 // raw and normalised; nil: not scored
 	}{
-		"pulled by two, by one, by none":       {p: newPod("p", preferredAffinity(10, affinityTerm("db", "zone"))), pods: dbs, want: map[string][2]int64{"a": {20, 100}, "b": {10, 50}, "c": {0, 0}}},
-		"pushed away":                          {p: newPod("p", preferredAntiAffinity(10, affinityTerm("db", "zone"))), pods: dbs, want: map[string][2]int64{"a": {-20, 0}, "b": {-10, 50}, "c": {0, 100}}},
-		"truncated, not rounded":               {p: newPod("p", preferredAffinity(1, affinityTerm("db", "zone"))), pods: append([]*v1.Pod{newPod("d4", onNode("a"), db)}, dbs...), want: map[string][2]int64{"a": {3, 100}, "b": {1, 33}, "c": {0, 0}}},
-		"liked by one that is there":           {p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))}, want: map[string][2]int64{"a": {0, 0}, "b": {7, 100}, "c": {0, 0}}},
-		"disliked by one that is there":        {p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), preferredAntiAffinity(7, affinityTerm("web", "zone")))}, want: map[string][2]int64{"a": {0, 100}, "b": {-7, 0}, "c": {0, 100}}},
-		"required by one that is there":        {p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone")))}, want: map[string][2]int64{"a": {0, 0}, "b": {1, 100}, "c": {0, 0}}},
-		"required, of no weight":               {args: hard(0), p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone")))}},
-		"required, heavier than a like":        {args: hard(50), p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone"))), newPod("y", onNode("a"), preferredAffinity(25, affinityTerm("web", "zone")))}, want: map[string][2]int64{"a": {25, 50}, "b": {50, 100}, "c": {0, 0}}},
-		"others' likes ignored":                {args: &config.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, p: newPod("p", web), pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))}},
-		"not ignored when it has likes itself": {args: &config.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, p: newPod("p", web, preferredAffinity(7, affinityTerm("db", "zone"))), pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))}, want: map[string][2]int64{"a": {0, 0}, "b": {7, 100}, "c": {0, 0}}},
-		"nobody around":                        {p: newPod("p", preferredAffinity(10, affinityTerm("db", "zone")))},
+		"pulled by two, by one, by none": {p: newPod("p", preferredAffinity(10, affinityTerm("db", "zone"))),
+			pods: dbs, want: map[string][2]int64{"a": {20, 100}, "b": {10, 50}, "c": {0, 0}}},
+		"pushed away": {p: newPod("p", preferredAntiAffinity(10, affinityTerm("db", "zone"))),
+			pods: dbs, want: map[string][2]int64{"a": {-20, 0}, "b": {-10, 50}, "c": {0, 100}}},
+		"truncated, not rounded": {p: newPod("p", preferredAffinity(1, affinityTerm("db", "zone"))),
+			pods: append([]*v1.Pod{newPod("d4", onNode("a"), db)}, dbs...),
+			want: map[string][2]int64{"a": {3, 100}, "b": {1, 33}, "c": {0, 0}}},
+		"liked by one that is there": {p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))},
+			want: map[string][2]int64{"a": {0, 0}, "b": {7, 100}, "c": {0, 0}}},
+		"disliked by one that is there": {p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), preferredAntiAffinity(7, affinityTerm("web", "zone")))},
+			want: map[string][2]int64{"a": {0, 100}, "b": {-7, 0}, "c": {0, 100}}},
+		"required by one that is there": {p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone")))},
+			want: map[string][2]int64{"a": {0, 0}, "b": {1, 100}, "c": {0, 0}}},
+		"required, of no weight": {args: hard(0), p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone")))}},
+		"required, heavier than a like": {args: hard(50), p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), requiredAffinity(affinityTerm("web", "zone"))),
+				newPod("y", onNode("a"), preferredAffinity(25, affinityTerm("web", "zone")))},
+			want: map[string][2]int64{"a": {25, 50}, "b": {50, 100}, "c": {0, 0}}},
+		"others' likes ignored": {
+			args: &config.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, p: newPod("p", web),
+			pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))}},
+		"not ignored when it has likes itself": {
+			args: &config.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true},
+			p:    newPod("p", web, preferredAffinity(7, affinityTerm("db", "zone"))),
+			pods: []*v1.Pod{newPod("x", onNode("b"), preferredAffinity(7, affinityTerm("web", "zone")))},
+			want: map[string][2]int64{"a": {0, 0}, "b": {7, 100}, "c": {0, 0}}},
+		"nobody around": {p: newPod("p", preferredAffinity(10, affinityTerm("db", "zone")))},
 	} {
 		r := schedulePod(c.p, interpodaffinity.New(c.args, namespaceLabels), snapshot.Of(nodes, c.pods))
 		for _, s := range r.Scores(len(nodes)) {
@@ -190,7 +258,8 @@ func TestInterPodAffinityScores(t *testing.T) {
 	}
 }
 
-// A verdict is the same whether Pods were there from the beginning or came and went in thought, and it is what the definition says, term by term and Pod by Pod.
+// A verdict is the same whether Pods were there from the beginning or came and went in thought, and
+// it is what the definition says, term by term and Pod by Pod.
 func TestInterPodAffinityProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		apps := []string{"web", "db", "cache"}
@@ -214,13 +283,15 @@ func TestInterPodAffinityProperties(t *testing.T) {
 			return term
 		}
 		anyPod := func(name string) *v1.Pod {
-			p := newPod(name, withPodLabels("app="+draManager("app", apps)), in(draManager("ns", []string{"ns", "ns2"})))
+			p := newPod(name, withPodLabels("app="+draManager("app", apps)),
+				in(draManager("ns", []string{"ns", "ns2"})))
 			for range rapid.IntRange(0, 2).Draw(t, "wants") {
 				a := affinityOf(p)
 				if a.PodAffinity == nil {
 					a.PodAffinity = &v1.PodAffinity{}
 				}
-				a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, anyTerm())
+				a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
+					a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, anyTerm())
 			}
 			if rapid.Bool().Draw(t, "minds") {
 				requiredAntiAffinity(anyTerm())(p)
@@ -260,8 +331,10 @@ func TestInterPodAffinityProperties(t *testing.T) {
 	})
 }
 
-// checkAggregate adds the late Pods to half in thought and compares, then removes them from whole in thought and compares.
-func checkAggregate(t *rapid.T, pl *interpodaffinity.Plugin, p *v1.Pod, nodes []*v1.Node, whole, half *snapshot.Snapshot, late []framework.PodInfo) {
+// checkAggregate adds the late Pods to half in thought and compares, then removes them from whole
+// in thought and compares.
+func checkAggregate(t *rapid.T, pl *interpodaffinity.Plugin, p *v1.Pod, nodes []*v1.Node,
+	whole, half *snapshot.Snapshot, late []framework.PodInfo) {
 	ctx := context.Background()
 	begin := func(w *snapshot.Snapshot) framework.CycleState {
 		state := schedule.NewCycleState()
@@ -308,7 +381,8 @@ func slowFilter(p *v1.Pod, n *v1.Node, nodes []*v1.Node, pods []*v1.Pod) bool {
 	means := func(owner *v1.Pod, t v1.PodAffinityTerm, other *v1.Pod) bool {
 		s, _ := metav1.LabelSelectorAsSelector(t.LabelSelector)
 		ns, _ := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
-		where := t.NamespaceSelector == nil && other.Namespace == owner.Namespace || ns.Matches(namespaceLabels(other.Namespace))
+		where := t.NamespaceSelector == nil && other.Namespace == owner.Namespace ||
+			ns.Matches(namespaceLabels(other.Namespace))
 		return where && s.Matches(labels.Set(other.Labels))
 	}
 	together := func(key string, m *v1.Node) bool {
@@ -378,7 +452,8 @@ func TestInterPodAffinityHints(t *testing.T) {
 	}
 	podHint, nodeHint := events[0].QueueingHintFn, events[1].QueueingHintFn
 	web, db := withPodLabels("app=web"), withPodLabels("app=db")
-	nearDB, awayFromDB := newPod("p", requiredAffinity(affinityTerm("db", "zone"))), newPod("p", requiredAntiAffinity(affinityTerm("db", "zone")))
+	nearDB, awayFromDB := newPod("p", requiredAffinity(affinityTerm("db", "zone"))),
+		newPod("p", requiredAntiAffinity(affinityTerm("db", "zone")))
 	shy := newPod("shy", onNode("a"), requiredAntiAffinity(affinityTerm("web", "zone")))
 	zone := func(v string) *v1.Node { return newNode("n", label("zone", v)) }
 	for name, c := range map[string]struct {
@@ -387,21 +462,23 @@ func TestInterPodAffinityHints(t *testing.T) {
 		before, after any
 		want          framework.QueueingHint
 	}{
-		"wanted company comes":              {podHint, nearDB, nil, newPod("q", db), framework.Queue},
-		"other company comes":               {podHint, nearDB, nil, newPod("q", web), framework.QueueSkip},
-		"becomes wanted company":            {podHint, nearDB, newPod("q", web), newPod("q", db), framework.Queue},
-		"stays wanted company":              {podHint, nearDB, newPod("q", db), newPod("q", db), framework.QueueSkip},
-		"minded Pod goes":                   {podHint, awayFromDB, newPod("q", db), nil, framework.Queue},
-		"minded Pod changes":                {podHint, awayFromDB, newPod("q", db), newPod("q", web), framework.Queue},
-		"another goes":                      {podHint, awayFromDB, newPod("q", web), nil, framework.QueueSkip},
-		"one that minds goes":               {podHint, newPod("p", web), shy, nil, framework.Queue},
-		"one that minds others goes":        {podHint, newPod("p", db), shy, nil, framework.QueueSkip},
-		"the Pod itself changes labels":     {podHint, newPod("p", db), newPod("p", db), newPod("p", web), framework.Queue},
-		"node with the key":                 {nodeHint, nearDB, nil, zone("1"), framework.Queue},
-		"node without the key":              {nodeHint, nearDB, nil, newNode("n"), framework.QueueSkip},
-		"node without the key, anti":        {nodeHint, awayFromDB, nil, newNode("n"), framework.Queue},
-		"node moves to another zone":        {nodeHint, awayFromDB, zone("1"), zone("2"), framework.Queue},
-		"node changes another label":        {nodeHint, awayFromDB, zone("1"), newNode("n", label("zone", "1"), label("x", "y")), framework.QueueSkip},
+		"wanted company comes":       {podHint, nearDB, nil, newPod("q", db), framework.Queue},
+		"other company comes":        {podHint, nearDB, nil, newPod("q", web), framework.QueueSkip},
+		"becomes wanted company":     {podHint, nearDB, newPod("q", web), newPod("q", db), framework.Queue},
+		"stays wanted company":       {podHint, nearDB, newPod("q", db), newPod("q", db), framework.QueueSkip},
+		"minded Pod goes":            {podHint, awayFromDB, newPod("q", db), nil, framework.Queue},
+		"minded Pod changes":         {podHint, awayFromDB, newPod("q", db), newPod("q", web), framework.Queue},
+		"another goes":               {podHint, awayFromDB, newPod("q", web), nil, framework.QueueSkip},
+		"one that minds goes":        {podHint, newPod("p", web), shy, nil, framework.Queue},
+		"one that minds others goes": {podHint, newPod("p", db), shy, nil, framework.QueueSkip},
+		"the Pod itself changes labels": {podHint, newPod("p", db), newPod("p", db), newPod("p", web),
+			framework.Queue},
+		"node with the key":          {nodeHint, nearDB, nil, zone("1"), framework.Queue},
+		"node without the key":       {nodeHint, nearDB, nil, newNode("n"), framework.QueueSkip},
+		"node without the key, anti": {nodeHint, awayFromDB, nil, newNode("n"), framework.Queue},
+		"node moves to another zone": {nodeHint, awayFromDB, zone("1"), zone("2"), framework.Queue},
+		"node changes another label": {nodeHint, awayFromDB, zone("1"),
+			newNode("n", label("zone", "1"), label("x", "y")), framework.QueueSkip},
 		"any node helps against the unseen": {nodeHint, newPod("p", web), zone("1"), zone("2"), framework.Queue},
 	} {
 		got, err := c.fn(logr.Discard(), c.p, c.before, c.after)

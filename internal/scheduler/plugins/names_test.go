@@ -26,7 +26,8 @@ func TestEveryFilterOfUpstreamsDefaultProfileIsBuiltIn(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+		"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+		"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
 		"PodTopologySpread", "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures",
 	} {
 		if !slices.Contains(filters, want) {

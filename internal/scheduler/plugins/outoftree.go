@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// OutOfTree are plugins that are compiled in and off until a profile enables them; their arguments may be absent (nil).
+// OutOfTree are plugins that are compiled in and off until a profile enables them; their arguments
+// may be absent (nil).
 var OutOfTree = []Registration{
 	{Name: coscheduling.Name, Args: &coschedulingArgs},
 	{Name: gangscheduling.Name, New: newGangScheduling}, // on with the gate GenericWorkload

@@ -38,7 +38,8 @@ const (
 	DefaultPreemption = "DefaultPreemption"
 )
 
-// Factory makes a plugin, with upstream's signature for out-of-tree plugins. args are defaulted; those of plugins without an Args row come as *runtime.Unknown.
+// Factory makes a plugin, with upstream's signature for out-of-tree plugins. args are defaulted;
+// those of plugins without an Args row come as *runtime.Unknown.
 type Factory func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error)
 
 // Registration is a built-in plugin.
@@ -72,7 +73,8 @@ var InTree = []Registration{
 	{Name: volumezone.Name, New: factoryWithVolumes(volumezone.New)},
 	{Name: podtopologyspread.Name, Weight: 2, New: newPodTopologySpread, Args: &spreadArgs},
 	{Name: interpodaffinity.Name, Weight: 2, New: newInterPodAffinity, Args: &interPodArgs},
-	{Name: dynamicresources.Name, Weight: 2, New: newDynamicResources, Args: &devicesArgs}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
+	// before DefaultPreemption: freeing a claim hurts less than evicting a Pod
+	{Name: dynamicresources.Name, Weight: 2, New: newDynamicResources, Args: &devicesArgs},
 	{Name: DefaultPreemption, Args: &preemptionArgs},
 	{Name: noderesources.BalancedName, Weight: 1, New: factoryWithArgs(newBalanced), Args: &balancedArgs},
 	{Name: imagelocality.Name, Weight: 1, New: factoryOf(imagelocality.New)},
@@ -112,7 +114,8 @@ func newFit(_ context.Context, args runtime.Object, h framework.Handle) (framewo
 	f, err := noderesources.NewFit(own)
 	if holder, ok := h.(DRAHolder); ok && err == nil {
 		if draManager, _ := holder.DeviceAllocation(); draManager != nil {
-			f.SetServedByDevices(func(name v1.ResourceName) bool { return dynamicresources.DeviceClassFor(draManager, name) != nil })
+			f.SetServedByDevices(
+				func(name v1.ResourceName) bool { return dynamicresources.DeviceClassFor(draManager, name) != nil })
 		}
 	}
 	return f, err
@@ -122,7 +125,8 @@ func newBalanced(args *config.NodeResourcesBalancedAllocationArgs) (*noderesourc
 	return noderesources.NewBalanced(args), nil
 }
 
-// SelectorFinder is what a Handle may offer besides the framework's methods: the selector of the Service or controller that a Pod belongs to.
+// SelectorFinder is what a Handle may offer besides the framework's methods: the selector of the
+// Service or controller that a Pod belongs to.
 type SelectorFinder interface {
 	SelectorOf(p *v1.Pod) labels.Selector
 }
@@ -147,7 +151,8 @@ func newInterPodAffinity(_ context.Context, args runtime.Object, h framework.Han
 	return interpodaffinity.New(own, namespacesOf(h)), nil
 }
 
-// VolumePlugins names the plugins that judge by volumelisters.Listers; a Handle that is a volumelisters.ListersHolder gives them these.
+// VolumePlugins names the plugins that judge by volumelisters.Listers; a Handle that is a
+// volumelisters.ListersHolder gives them these.
 var VolumePlugins = []string{volumerestrictions.Name, nodevolumelimits.Name, volumebinding.Name, volumezone.Name}
 
 // VolumeBinderHolder is what a Handle offers whose scheduler binds volumes.
@@ -171,7 +176,8 @@ func newVolumeBinding(_ context.Context, args runtime.Object, h framework.Handle
 	return volumebinding.New(own, volumelisters.ListersOf(h), writer), nil
 }
 
-// DRAHolder is what a Handle offers whose scheduler knows devices: the manager, and hands when it allocates them. Both may be nil.
+// DRAHolder is what a Handle offers whose scheduler knows devices: the manager, and hands when it
+// allocates them. Both may be nil.
 type DRAHolder interface {
 	DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter)
 }
@@ -204,8 +210,9 @@ func namespacesOf(h framework.Handle) interpodaffinity.Namespaces {
 	}
 }
 
-// DefaultPluginSet makes the default profile's plugins that judge nodes, for `why`, simulations and tests: the same opinions as the scheduler's, without any that act.
-// h may be nil; with one that is a SelectorFinder, default spreading is scored too.
+// DefaultPluginSet makes the default profile's plugins that judge nodes, for `why`, simulations and
+// tests: the same opinions as the scheduler's, without any that act. h may be nil; with one that is
+// a SelectorFinder, default spreading is scored too.
 func DefaultPluginSet(profile string, h framework.Handle) (*schedule.PluginSet, error) {
 	var seats []schedule.WeightedPlugin
 	for _, r := range InTree {

@@ -22,7 +22,8 @@ func TestScoreboards(t *testing.T) {
 	big := allocatable("cpu=10", "memory=10Gi")
 	wide := allocatable("cpu=8", "memory=16Gi")
 	holds := func(n *v1.Node) {
-		n.Status.Images = []v1.ContainerImage{{Names: []string{"registry.fixture.test:5000/render:3"}, SizeBytes: 1468006400}}
+		n.Status.Images = []v1.ContainerImage{{Names: []string{"registry.fixture.test:5000/render:3"},
+			SizeBytes: 1468006400}}
 	}
 	render := func(p *v1.Pod) { p.Spec.Containers[0].Image = "registry.fixture.test:5000/render:3" }
 	for name, c := range map[string]struct {
@@ -33,14 +34,16 @@ func TestScoreboards(t *testing.T) {
 	}{
 		"balance beats emptiness": {
 			newPod("crunch", requests("cpu=3", "memory=512Mi")), []*v1.Node{newNode("a", big), newNode("b", big)},
-			[]*v1.Pod{newPod("a-0", onNode("a"), requests("cpu=3", "memory=6Gi")), newPod("b-0", onNode("b"), requests("cpu=4", "memory=4Gi"))},
+			[]*v1.Pod{newPod("a-0", onNode("a"), requests("cpu=3", "memory=6Gi")),
+				newPod("b-0", onNode("b"), requests("cpu=4", "memory=4Gi"))},
 			[]string{
 				"a 418 NodeResourcesBalancedAllocation=81 NodeResourcesFit=37 TaintToleration=300",
 				"b 410 NodeResourcesBalancedAllocation=68 NodeResourcesFit=42 TaintToleration=300",
 			},
 		},
 		"an image pulls to the busy node": {
-			newPod("render", requests("cpu=1", "memory=2Gi"), render), []*v1.Node{newNode("1", wide, holds), newNode("2", wide)},
+			newPod("render", requests("cpu=1", "memory=2Gi"), render),
+			[]*v1.Node{newNode("1", wide, holds), newNode("2", wide)},
 			[]*v1.Pod{newPod("load-1", onNode("1"), requests("cpu=4", "memory=4Gi"))},
 			[]string{
 				"1 493 ImageLocality=69 NodeResourcesBalancedAllocation=75 NodeResourcesFit=49 TaintToleration=300",
@@ -48,7 +51,8 @@ func TestScoreboards(t *testing.T) {
 			},
 		},
 	} {
-		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.p, Snapshot: snapshot.Of(c.nodes, c.pods), Plugins: pluginSet})
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.p, Snapshot: snapshot.Of(c.nodes, c.pods),
+			Plugins: pluginSet})
 		var got []string
 		for _, s := range r.Scores(2) {
 			parts := map[string]int64{}
@@ -58,7 +62,8 @@ func TestScoreboards(t *testing.T) {
 				}
 			}
 			line := fmt.Sprint(s.Node, " ", s.Total)
-			for _, plugin := range []string{"ImageLocality", "InterPodAffinity", "NodeAffinity", "NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "TaintToleration"} {
+			for _, plugin := range []string{"ImageLocality", "InterPodAffinity", "NodeAffinity",
+				"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "TaintToleration"} {
 				if n := parts[plugin]; n != 0 {
 					line += fmt.Sprintf(" %s=%d", plugin, n)
 				}
@@ -81,12 +86,15 @@ func TestEqualInputsGiveEqualRulings(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprintf("n%02d", i)
 		nodes = append(nodes, newNode(name, label("zone", fmt.Sprint(i%3))))
-		pods = append(pods, newPod("p-"+name, onNode(name), requests(fmt.Sprintf("cpu=%dm", 100*(i%35)), "memory=1Gi"), withPodLabels("app=web")))
+		pods = append(pods, newPod("p-"+name, onNode(name), requests(fmt.Sprintf("cpu=%dm", 100*(i%35)), "memory=1Gi"),
+			withPodLabels("app=web")))
 	}
-	p := newPod("new", requests("cpu=900m", "memory=1Gi"), withPodLabels("app=web"), spread(1, "zone", v1.ScheduleAnyway))
+	p := newPod("new", requests("cpu=900m", "memory=1Gi"), withPodLabels("app=web"),
+		spread(1, "zone", v1.ScheduleAnyway))
 	first := ""
 	for range 5 {
-		f := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: snapshot.Of(nodes, pods), Plugins: pluginSet, Buffers: &schedule.Buffers{}}).Fact()
+		f := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: snapshot.Of(nodes, pods),
+			Plugins: pluginSet, Buffers: &schedule.Buffers{}}).Fact()
 		f.Took, f.Points = 0, nil
 		if now := fmt.Sprintf("%+v", f); first == "" {
 			first = now

@@ -34,7 +34,8 @@ type valueCache struct {
 }
 
 // Decode decodes into a new object.
-func (d decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d decoder) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into != nil {
 		return d.Serializer.Decode(data, defaults, into)
 	}
@@ -56,7 +57,8 @@ func (d decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into run
 	return o, &of, nil
 }
 
-// envelope gives the kind of an object of a version of the API and its bytes; an empty kind for any other, and for what it cannot read.
+// envelope gives the kind of an object of a version of the API and its bytes; an empty kind for any
+// other, and for what it cannot read.
 func envelope(data []byte, of schema.GroupVersion) (kind string, raw []byte) {
 	data, ok := bytes.CutPrefix(data, protobufMagic)
 	if !ok {
@@ -143,7 +145,8 @@ func (s *valueCache) decodePodSpec(raw []byte, spec *v1.PodSpec) error {
 	return s.decodeOwnSpec(raw, spec)
 }
 
-// decodeOwnSpec reads what Pods of one kind have each for itself: the node, and the affinity of those that name theirs, as a DaemonSet's do.
+// decodeOwnSpec reads what Pods of one kind have each for itself: the node, and the affinity of
+// those that name theirs, as a DaemonSet's do.
 func (s *valueCache) decodeOwnSpec(raw []byte, spec *v1.PodSpec) error {
 	return eachField(raw, func(n protowire.Number, t protowire.Type, _, value []byte) error {
 		switch {
@@ -180,11 +183,13 @@ func (s *valueCache) decodePodStatus(raw []byte, status *v1.PodStatus) error {
 // maxSharedValues is how many values a stock remembers, twice over.
 const maxSharedValues = 4096
 
-// sharedValues finds what was decoded from the same bytes before. What was not asked for while maxSharedValues others were is forgotten.
+// sharedValues finds what was decoded from the same bytes before. What was not asked for while
+// maxSharedValues others were is forgotten.
 type sharedValues[T any] struct{ current, previous map[string]*T }
 
 // decodeTrimmed decodes what a message keeps of raw, or finds it.
-func (c *sharedValues[T]) decodeTrimmed(s *valueCache, keep *messageFields, raw []byte, unmarshal func(*T, []byte) error) (*T, error) {
+func (c *sharedValues[T]) decodeTrimmed(s *valueCache, keep *messageFields, raw []byte,
+	unmarshal func(*T, []byte) error) (*T, error) {
 	var err error
 	if s.buffer, err = keep.trim(s.buffer[:0], raw); err != nil {
 		return nil, err

@@ -48,7 +48,8 @@ func trimmedPod(p *v1.Pod) {
 	for _, list := range [][]v1.Container{s.Containers, s.InitContainers} {
 		for i := range list {
 			c := &list[i]
-			c.Command, c.Args, c.WorkingDir, c.Env, c.EnvFrom, c.TerminationMessagePath, c.TerminationMessagePolicy = nil, nil, "", nil, nil, "", ""
+			c.Command, c.Args, c.WorkingDir, c.Env, c.EnvFrom, c.TerminationMessagePath,
+				c.TerminationMessagePolicy = nil, nil, "", nil, nil, "", ""
 			c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
 			var mounts []v1.VolumeMount
 			for _, m := range c.VolumeMounts {
@@ -61,12 +62,14 @@ func trimmedPod(p *v1.Pod) {
 	}
 	var volumes []v1.Volume
 	for _, v := range s.Volumes {
-		if v.HostPath == nil && v.Secret == nil && v.NFS == nil && v.DownwardAPI == nil && v.ConfigMap == nil && v.Projected == nil {
+		if v.HostPath == nil && v.Secret == nil && v.NFS == nil && v.DownwardAPI == nil && v.ConfigMap == nil &&
+			v.Projected == nil {
 			volumes = append(volumes, v)
 		}
 	}
 	s.Volumes = volumes
-	p.Status.HostIP, p.Status.PodIP, p.Status.HostIPs, p.Status.PodIPs, p.Status.EphemeralContainerStatuses, p.Status.VolumeHealth = "", "", nil, nil, nil, nil
+	p.Status.HostIP, p.Status.PodIP, p.Status.HostIPs, p.Status.PodIPs, p.Status.EphemeralContainerStatuses,
+		p.Status.VolumeHealth = "", "", nil, nil, nil, nil
 	for _, list := range [][]v1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i, c := range list {
 			list[i] = v1.ContainerStatus{Name: c.Name, AllocatedResources: c.AllocatedResources, Resources: c.Resources}
@@ -74,7 +77,8 @@ func trimmedPod(p *v1.Pod) {
 	}
 }
 
-// Random Pods with every field: what is decoded is what an ordinary decoder gives, but for what is meant to be left out.
+// Random Pods with every field: what is decoded is what an ordinary decoder gives, but for what is
+// meant to be left out.
 func TestAPodIsDecodedButForWhatIsLeftOut(t *testing.T) {
 	ordinary := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	fill := randfill.NewWithSeed(1).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(
@@ -84,8 +88,12 @@ func TestAPodIsDecodedButForWhatIsLeftOut(t *testing.T) {
 		func(s *v1.VolumeSource, c randfill.Continue) { // one of them, as the API has it
 			for i := range 8 {
 				if c.Intn(4) == 0 {
-					*s = [8]v1.VolumeSource{{}, {HostPath: &v1.HostPathVolumeSource{Path: "/x"}}, {EmptyDir: &v1.EmptyDirVolumeSource{Medium: "Memory"}}, {Projected: &v1.ProjectedVolumeSource{}},
-						{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, {Secret: &v1.SecretVolumeSource{SecretName: "s"}}, {CSI: &v1.CSIVolumeSource{Driver: "d"}}, {Ephemeral: &v1.EphemeralVolumeSource{}}}[i]
+					*s = [8]v1.VolumeSource{{}, {HostPath: &v1.HostPathVolumeSource{Path: "/x"}},
+						{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "Memory"}},
+						{Projected: &v1.ProjectedVolumeSource{}},
+						{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}},
+						{Secret: &v1.SecretVolumeSource{SecretName: "s"}}, {CSI: &v1.CSIVolumeSource{Driver: "d"}},
+						{Ephemeral: &v1.EphemeralVolumeSource{}}}[i]
 					return
 				}
 			}
@@ -117,12 +125,14 @@ func TestAPodIsDecodedButForWhatIsLeftOut(t *testing.T) {
 func TestEqualPodsShare(t *testing.T) {
 	d := newDecoder()
 	template := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "web"}},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}}}}
+		Spec: v1.PodSpec{
+			Containers: []v1.Container{{Name: "c", Image: "i", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}}}}
 	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
 	for i, name := range []string{"a", "b", "c"} {
 		p := template.DeepCopy()
 		p.Name, p.Spec.NodeName = name, []string{"", "n1", "n2"}[i]
-		p.Spec.Volumes = []v1.Volume{{Name: "token-" + name, VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "token-" + name, VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "token-" + name, MountPath: "/t"}}
 		list.Items = append(list.Items, *p)
 	}
@@ -137,7 +147,8 @@ func TestEqualPodsShare(t *testing.T) {
 	first := &got.Items[0]
 	for i := range got.Items {
 		p := &got.Items[i]
-		if p.Name != list.Items[i].Name || p.Namespace != "ns" || p.Labels["app"] != "web" || p.Spec.NodeName != list.Items[i].Spec.NodeName {
+		if p.Name != list.Items[i].Name || p.Namespace != "ns" || p.Labels["app"] != "web" ||
+			p.Spec.NodeName != list.Items[i].Spec.NodeName {
 			t.Errorf("Pod %d is %s/%s %v on %q", i, p.Namespace, p.Name, p.Labels, p.Spec.NodeName)
 		}
 		if &p.Spec.Containers[0] != &first.Spec.Containers[0] {
@@ -166,7 +177,8 @@ func TestOtherThingsAreLeftToTheOrdinaryDecoder(t *testing.T) {
 func TestWhatIsSharedHasABound(t *testing.T) {
 	d := newDecoder()
 	for i := range 3 * maxSharedValues {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"n": resource.NewQuantity(int64(i), resource.DecimalSI).String()}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+			Labels: map[string]string{"n": resource.NewQuantity(int64(i), resource.DecimalSI).String()}}}
 		if _, _, err := d.Decode(encoded(t, p, "Pod"), nil, nil); err != nil {
 			t.Fatal(err)
 		}

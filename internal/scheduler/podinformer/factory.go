@@ -19,10 +19,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewFactory gives a factory whose informers of the kinds read here (features.go) keep what scheduling reads of them; all others are those of f. An informer that f was asked for
-// before stays as it is. The client had better speak HTTP/1.1, where who reads an answer reads the connection: with HTTP/2 another goroutine reads it and wakes him for
-// every object.
-func NewFactory(f informers.SharedInformerFactory, cfg *rest.Config, client *http.Client) (informers.SharedInformerFactory, error) {
+// NewFactory gives a factory whose informers of the kinds read here (features.go) keep what
+// scheduling reads of them; all others are those of f. An informer that f was asked for before
+// stays as it is. The client had better speak HTTP/1.1, where who reads an answer reads the
+// connection: with HTTP/2 another goroutine reads it and wakes him for every object.
+func NewFactory(f informers.SharedInformerFactory, cfg *rest.Config,
+	client *http.Client) (informers.SharedInformerFactory, error) {
 	out := &factory{SharedInformerFactory: f, sources: map[reflect.Type]listWatcher{}}
 	for i := range resourceTypes {
 		from, err := newSource(&resourceTypes[i], cfg, client)
@@ -41,15 +43,17 @@ type factory struct {
 }
 
 // InformerFor makes an informer when it is asked for first.
-func (f *factory) InformerFor(obj runtime.Object, otherwise internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *factory) InformerFor(obj runtime.Object,
+	otherwise internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	from, ok := f.sources[reflect.TypeOf(obj)]
 	if !ok {
 		return f.SharedInformerFactory.InformerFor(obj, otherwise)
 	}
-	return f.SharedInformerFactory.InformerFor(obj, func(k kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
-		lists := &cache.ListWatch{ListWithContextFunc: from.list, WatchFuncWithContext: from.watch}
-		return newInlineInformer(cache.ToListWatcherWithWatchListSemantics(lists, k), from.object)
-	})
+	return f.SharedInformerFactory.InformerFor(obj,
+		func(k kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+			lists := &cache.ListWatch{ListWithContextFunc: from.list, WatchFuncWithContext: from.watch}
+			return newInlineInformer(cache.ToListWatcherWithWatchListSemantics(lists, k), from.object)
+		})
 }
 
 // Core has informers of Pods and volumes.
@@ -65,7 +69,8 @@ func newSource(r *resourceType, cfg *rest.Config, client *http.Client) (listWatc
 	if group.Group == "" {
 		cfg.APIPath = "/api"
 	}
-	s := trimmingSerializers{rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), r, &valueCache{}}
+	s := trimmingSerializers{rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), r,
+		&valueCache{}}
 	cfg.NegotiatedSerializer = s
 	get, err := rest.RESTClientForConfigAndClient(cfg, client)
 	if err != nil {

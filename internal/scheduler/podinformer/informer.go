@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// inlineInformer is an informer whose handlers are called by the goroutine that takes in changes: between the watch and a handler there is no queue and nobody to wake. It suits
-// handlers that are quick and few, as the scheduler's are; what handlers of an ordinary informer may rely on holds.
+// inlineInformer is an informer whose handlers are called by the goroutine that takes in changes:
+// between the watch and a handler there is no queue and nobody to wake. It suits handlers that are
+// quick and few, as the scheduler's are; what handlers of an ordinary informer may rely on holds.
 type inlineInformer struct {
 	cache.Indexer
 	listerWatcher cache.ListerWatcher
@@ -30,10 +31,13 @@ type inlineInformer struct {
 var _ cache.SharedIndexInformer = (*inlineInformer)(nil)
 
 func newInlineInformer(from cache.ListerWatcher, kind any) *inlineInformer {
-	return &inlineInformer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), listerWatcher: from, objectType: kind, listed: make(chan struct{})}
+	return &inlineInformer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), listerWatcher: from, objectType: kind,
+		listed: make(chan struct{})}
 }
 
-// handlerRegistration is a handler's registration. What was there when it came has been told to it; what the first list brings is told before listed closes.
+// handlerRegistration is a handler's registration. What was there when it came has been told to it;
+// what the first list brings is told before listed closes.
 type handlerRegistration struct {
 	cache.ResourceEventHandler
 	*inlineInformer
@@ -57,12 +61,14 @@ func (f *inlineInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Re
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler; nothing is told again from time to time.
-func (f *inlineInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (f *inlineInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	_ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return f.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithOptions adds a handler, which is told of what is there before this returns.
-func (f *inlineInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (f *inlineInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	_ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
@@ -153,7 +159,8 @@ func (f *inlineInformer) RunWithContext(ctx context.Context) {
 		f.mu.Unlock()
 		return
 	}
-	f.reflector = cache.NewReflectorWithOptions(f.listerWatcher, f.objectType, (*reflectorStore)(f), cache.ReflectorOptions{Name: "gantry/wire"})
+	f.reflector = cache.NewReflectorWithOptions(f.listerWatcher, f.objectType, (*reflectorStore)(f),
+		cache.ReflectorOptions{Name: "gantry/wire"})
 	r := f.reflector
 	f.mu.Unlock()
 	r.RunWithContext(ctx)

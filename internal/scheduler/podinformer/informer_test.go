@@ -26,7 +26,8 @@ func (c eventLog) OnAdd(obj any, first bool) {
 }
 
 func (c eventLog) OnUpdate(old, obj any) {
-	c <- fmt.Sprintf("update %s %s to %s", obj.(*v1.Pod).Name, old.(*v1.Pod).ResourceVersion, obj.(*v1.Pod).ResourceVersion)
+	c <- fmt.Sprintf("update %s %s to %s", obj.(*v1.Pod).Name, old.(*v1.Pod).ResourceVersion,
+		obj.(*v1.Pod).ResourceVersion)
 }
 
 func (c eventLog) OnDelete(obj any) {
@@ -50,12 +51,15 @@ func (c eventLog) next(t *testing.T, n int) (out []string) {
 	return out
 }
 
-// A handler is told of the first list, of what changes, and after a watch that ended of what the next list lacks.
+// A handler is told of the first list, of what changes, and after a watch that ended of what the
+// next list lacks.
 func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	lists := make(chan *v1.PodList, 2)
 	watches := make(chan *watch.FakeWatcher, 2)
 	from := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return <-lists, nil },
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return <-lists, nil
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil {
 				return nil, fmt.Errorf("lists only")
@@ -64,7 +68,8 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 		},
 	}
 	f := newInlineInformer(from, &v1.Pod{})
-	if err := f.SetTransform(func(obj any) (any, error) { obj.(*v1.Pod).ManagedFields = nil; return obj, nil }); err != nil {
+	if err := f.SetTransform(func(obj any) (any, error) { obj.(*v1.Pod).ManagedFields = nil; return obj, nil }); err !=
+		nil {
 		t.Fatal(err)
 	}
 	c := make(eventLog, 100)
@@ -75,7 +80,8 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	first, second := watch.NewFake(), watch.NewFake()
 	watches <- first
 	watches <- second
-	lists <- &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []v1.Pod{*podNamed("a", "1"), *podNamed("b", "2")}}
+	lists <- &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"},
+		Items: []v1.Pod{*podNamed("a", "1"), *podNamed("b", "2")}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); f.RunWithContext(ctx) }()
@@ -107,7 +113,8 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 		t.Errorf("%q, and %d to who has left", got, len(c))
 	}
 	obj, there, err := f.GetStore().GetByKey("ns/a")
-	if err != nil || !there || obj.(*v1.Pod).ResourceVersion != "10" || len(f.ListIndexFuncValues(cache.NamespaceIndex)) != 1 {
+	if err != nil || !there || obj.(*v1.Pod).ResourceVersion != "10" ||
+		len(f.ListIndexFuncValues(cache.NamespaceIndex)) != 1 {
 		t.Errorf("%v, %v", obj, err)
 	}
 	cancel()

@@ -18,18 +18,23 @@ type resourceType struct {
 	decodeList func(s *valueCache, raw []byte) (runtime.Object, error)
 }
 
-// resourceTypes are the kinds of which several changes come for each Pod. All of a claim and of a volume matters to somebody, but for who wrote which field.
+// resourceTypes are the kinds of which several changes come for each Pod. All of a claim and of a
+// volume matters to somebody, but for who wrote which field.
 var resourceTypes = []resourceType{
-	resourceTypeOf(v1.SchemeGroupVersion.WithKind("Pod"), "pods", (*valueCache).decodePod, func(l *v1.PodList) (*metav1.ListMeta, *[]v1.Pod) { return &l.ListMeta, &l.Items }),
-	resourceTypeOf(v1.SchemeGroupVersion.WithKind("PersistentVolume"), "persistentvolumes", decodeTrimmedObject[v1.PersistentVolume],
+	resourceTypeOf(v1.SchemeGroupVersion.WithKind("Pod"), "pods", (*valueCache).decodePod,
+		func(l *v1.PodList) (*metav1.ListMeta, *[]v1.Pod) { return &l.ListMeta, &l.Items }),
+	resourceTypeOf(v1.SchemeGroupVersion.WithKind("PersistentVolume"),
+		"persistentvolumes", decodeTrimmedObject[v1.PersistentVolume],
 		func(l *v1.PersistentVolumeList) (*metav1.ListMeta, *[]v1.PersistentVolume) {
 			return &l.ListMeta, &l.Items
 		}),
-	resourceTypeOf(v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), "persistentvolumeclaims", decodeTrimmedObject[v1.PersistentVolumeClaim],
+	resourceTypeOf(v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+		"persistentvolumeclaims", decodeTrimmedObject[v1.PersistentVolumeClaim],
 		func(l *v1.PersistentVolumeClaimList) (*metav1.ListMeta, *[]v1.PersistentVolumeClaim) {
 			return &l.ListMeta, &l.Items
 		}),
-	resourceTypeOf(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"), "resourceclaims", decodeTrimmedObject[resourceapi.ResourceClaim],
+	resourceTypeOf(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"),
+		"resourceclaims", decodeTrimmedObject[resourceapi.ResourceClaim],
 		func(l *resourceapi.ResourceClaimList) (*metav1.ListMeta, *[]resourceapi.ResourceClaim) {
 			return &l.ListMeta, &l.Items
 		}),
@@ -42,7 +47,8 @@ type object[T any] interface {
 }
 
 // resourceTypeOf makes a row of how one object is read into, and where a list has its parts.
-func resourceTypeOf[T, L any, P object[T], Q object[L]](kind schema.GroupVersionKind, resource string, read func(*valueCache, []byte, P) error, parts func(Q) (*metav1.ListMeta, *[]T)) resourceType {
+func resourceTypeOf[T, L any, P object[T], Q object[L]](kind schema.GroupVersionKind, resource string,
+	read func(*valueCache, []byte, P) error, parts func(Q) (*metav1.ListMeta, *[]T)) resourceType {
 	return resourceType{
 		GroupVersionKind: kind, resource: resource, listKind: kind.Kind + "List", object: P(new(T)),
 		decodeOne: func(s *valueCache, raw []byte) (runtime.Object, error) {

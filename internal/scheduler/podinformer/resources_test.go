@@ -28,15 +28,17 @@ import (
 )
 
 func newFiller() *randfill.Filler {
-	return randfill.NewWithSeed(2).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(func(q *resource.Quantity, c randfill.Continue) {
+	return randfill.NewWithSeed(2).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(func(q *resource.Quantity,
+		c randfill.Continue) {
 		*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
 	}, func(raw *runtime.RawExtension, c randfill.Continue) {
 		raw.Raw = []byte(`{"a":"b"}`)
 	})
 }
 
-// Random volumes and claims with every field, alone and in lists: what is decoded is what an ordinary decoder gives, but for who wrote it. A field that a newer API server
-// sends, and that no decoder knows, is passed over.
+// Random volumes and claims with every field, alone and in lists: what is decoded is what an
+// ordinary decoder gives, but for who wrote it. A field that a newer API server sends, and that no
+// decoder knows, is passed over.
 func TestVolumesAndClaimsAreDecodedWhole(t *testing.T) {
 	for i := range resourceTypes[1:] {
 		r := &resourceTypes[1+i]
@@ -128,13 +130,15 @@ func listOf(t *testing.T, r *resourceType, items []runtime.Object) runtime.Objec
 	return list
 }
 
-// A row reads its own kind: of another group, version or kind it leaves all to the ordinary decoder.
+// A row reads its own kind: of another group, version or kind it leaves all to the ordinary
+// decoder.
 func TestARowReadsItsOwnKind(t *testing.T) {
 	claims := decoderOf(&resourceTypes[3])
 	beta := resourceTypes[3].GroupVersionKind
 	beta.Version = "v1beta1"
 	for name, raw := range map[string][]byte{
-		"another kind":    encodedAs(t, &v1.PersistentVolumeClaim{}, v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")),
+		"another kind": encodedAs(t, &v1.PersistentVolumeClaim{},
+			v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")),
 		"another group":   encodedAs(t, &resourceapi.ResourceClaim{}, v1.SchemeGroupVersion.WithKind("ResourceClaim")),
 		"another version": encodedAs(t, &resourceapi.ResourceClaim{}, beta),
 	} {
@@ -146,7 +150,8 @@ func TestARowReadsItsOwnKind(t *testing.T) {
 	}
 }
 
-// fakeAPI is an API server of one kind: what a list gives, and one watch after another. It tells what it was asked.
+// fakeAPI is an API server of one kind: what a list gives, and one watch after another. It tells
+// what it was asked.
 type fakeAPI struct {
 	*testing.T
 	row     *resourceType
@@ -170,7 +175,8 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	events := <-a.watches
 	if events == nil {
 		w.WriteHeader(http.StatusGone)
-		_, _ = w.Write(encodedAs(a.T, &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}, v1.SchemeGroupVersion.WithKind("Status")))
+		_, _ = w.Write(encodedAs(a.T, &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone,
+			Reason: metav1.StatusReasonExpired}, v1.SchemeGroupVersion.WithKind("Status")))
 		return
 	}
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
@@ -203,8 +209,9 @@ func (a *fakeAPI) event(kind watch.EventType, o runtime.Object) []byte {
 	return framed(a.T, kind, encodedAs(a.T, o, a.row.GroupVersionKind))
 }
 
-// One goroutine's work from the connection to the handler, for each kind: the first list, what changes, a watch that breaks off in the middle of an event and goes on where
-// it was, one whose version is too old, after which the list is read again and what it lacks is gone.
+// One goroutine's work from the connection to the handler, for each kind: the first list, what
+// changes, a watch that breaks off in the middle of an event and goes on where it was, one whose
+// version is too old, after which the list is read again and what it lacks is gone.
 func TestEachKindIsFollowedThroughBreaks(t *testing.T) {
 	for i := range resourceTypes {
 		t.Run(resourceTypes[i].Kind, func(t *testing.T) { checkInformer(t, &resourceTypes[i]) })
@@ -212,16 +219,19 @@ func TestEachKindIsFollowedThroughBreaks(t *testing.T) {
 }
 
 func checkInformer(t *testing.T, r *resourceType) {
-	api := &fakeAPI{T: t, row: r, lists: make(chan []runtime.Object, 2), watches: make(chan chan []byte, 3), asked: make(chan string, 10)}
+	api := &fakeAPI{T: t, row: r, lists: make(chan []runtime.Object, 2), watches: make(chan chan []byte, 3),
+		asked: make(chan string, 10)}
 	server := httptest.NewServer(api)
 	defer server.Close()
-	f, err := NewFactory(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &rest.Config{Host: server.URL, QPS: -1}, server.Client())
+	f, err := NewFactory(informers.NewSharedInformerFactory(fake.NewClientset(), 0),
+		&rest.Config{Host: server.URL, QPS: -1}, server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
 	informer := map[string]func() cache.SharedIndexInformer{
 		"Pod": f.Core().V1().Pods().Informer, "PersistentVolume": f.Core().V1().PersistentVolumes().Informer,
-		"PersistentVolumeClaim": f.Core().V1().PersistentVolumeClaims().Informer, "ResourceClaim": f.Resource().V1().ResourceClaims().Informer,
+		"PersistentVolumeClaim": f.Core().V1().PersistentVolumeClaims().Informer,
+		"ResourceClaim":         f.Resource().V1().ResourceClaims().Informer,
 	}[r.Kind]()
 	c := make(eventLog, 100)
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -281,7 +291,8 @@ func nameAndVersion(obj any) string {
 	return m.GetName() + " " + m.GetResourceVersion()
 }
 
-// Informers of other kinds are the factory's own, and nothing is watched that nobody asked for: an API server may not serve it.
+// Informers of other kinds are the factory's own, and nothing is watched that nobody asked for: an
+// API server may not serve it.
 func TestOnlyWhatIsAskedForIsWatched(t *testing.T) {
 	asked := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +300,8 @@ func TestOnlyWhatIsAskedForIsWatched(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
-	inner := informers.NewSharedInformerFactory(fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), 0)
+	inner := informers.NewSharedInformerFactory(
+		fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}), 0)
 	f, err := NewFactory(inner, &rest.Config{Host: server.URL, QPS: -1}, server.Client())
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,8 @@ func fieldSetOf(all ...int) fieldSet {
 
 func (f fieldSet) has(n protowire.Number) bool { return n < 64 && f&(1<<n) != 0 }
 
-// messageFields says what is kept of a message. Numbers are those of generated.proto in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
+// messageFields says what is kept of a message. Numbers are those of generated.proto in
+// k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
 type messageFields struct {
 	drop   fieldSet                            // left out
 	only   fieldSet                            // all others are left out; 0: none is
@@ -28,18 +29,25 @@ type messageFields struct {
 	dropIf func(value []byte) (bool, error)    // tells whether the whole message is left out; nil: it is not
 }
 
-// What makes a Pod different from its siblings is read from each, the rest is shared. Of other objects all is read (whole) but who wrote it.
+// What makes a Pod different from its siblings is read from each, the rest is shared. Of other
+// objects all is read (whole) but who wrote it.
 var (
-	ownMetaFields    = &messageFields{drop: fieldSetOf(3, 4, 11, 12, 13, 17)} // selfLink and managedFields (4, 17) nobody reads
-	sharedMetaFields = &messageFields{only: fieldSetOf(3, 11, 12, 13)}        // namespace, labels, annotations, ownerReferences
+	// selfLink and managedFields (4, 17) nobody reads
+	ownMetaFields = &messageFields{drop: fieldSetOf(3, 4, 11, 12, 13, 17)}
+	// namespace, labels, annotations, ownerReferences
+	sharedMetaFields = &messageFields{only: fieldSetOf(3, 11, 12, 13)}
 	allFields        = &messageFields{nested: map[protowire.Number]*messageFields{1: {drop: fieldSetOf(4, 17)}}}
 	podSpecFields    = &messageFields{
-		drop:   fieldSetOf(10, 16, 18, 34), // nodeName and affinity, which each has for itself; hostname, and ephemeralContainers, which come to Pods that have a node
+		// nodeName and affinity, which each has for itself; hostname, and ephemeralContainers,
+		// which come to Pods that have a node
+		drop:   fieldSetOf(10, 16, 18, 34),
 		nested: map[protowire.Number]*messageFields{1: volumeFields, 2: containerFields, 20: containerFields},
 	}
 	// command, args, workingDir, env, three probes, envFrom, terminationMessagePath and -Policy
-	containerFields = &messageFields{drop: fieldSetOf(3, 4, 5, 7, 10, 11, 13, 19, 20, 22), nested: map[protowire.Number]*messageFields{9: mountFields}}
-	mountFields     = &messageFields{dropIf: hasOnly(fieldSetOf(1, 2, 3, 4, 5, 6, 7))} // newer fields can be features that a node must have
+	containerFields = &messageFields{drop: fieldSetOf(3, 4, 5, 7, 10, 11, 13, 19, 20, 22),
+		nested: map[protowire.Number]*messageFields{9: mountFields}}
+	// newer fields can be features that a node must have
+	mountFields     = &messageFields{dropIf: hasOnly(fieldSetOf(1, 2, 3, 4, 5, 6, 7))}
 	volumeFields    = &messageFields{dropIf: isNodeIndependentVolume}
 	podStatusFields = &messageFields{
 		drop:   fieldSetOf(5, 6, 12, 13, 16, 22), // addresses, ephemeralContainerStatuses, volumeHealth
@@ -48,7 +56,8 @@ var (
 	containerStatusFields = &messageFields{only: fieldSetOf(1, 10, 11)} // name, allocatedResources, resources
 )
 
-// nodeIndependentSources are volumes that any node can give: hostPath, secret, nfs, downwardAPI, configMap, projected.
+// nodeIndependentSources are volumes that any node can give: hostPath, secret, nfs, downwardAPI,
+// configMap, projected.
 var nodeIndependentSources = fieldSetOf(1, 6, 7, 16, 19, 26)
 
 // hasOnly tells whether a message has none but these fields.
@@ -78,7 +87,8 @@ func isNodeIndependentVolume(value []byte) (bool, error) {
 	return plain, err
 }
 
-// eachField calls back for every field of a message: with its number and type, with its tag, and with its value, which for messages and strings is without its length.
+// eachField calls back for every field of a message: with its number and type, with its tag, and
+// with its value, which for messages and strings is without its length.
 func eachField(src []byte, do func(n protowire.Number, t protowire.Type, tag, value []byte) error) error {
 	for len(src) > 0 {
 		n, t, size := protowire.ConsumeTag(src)

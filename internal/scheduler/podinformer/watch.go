@@ -47,7 +47,8 @@ func (s listWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 		}
 		return nil, err
 	}
-	w := &watchStream{body: body, decoder: s.decoder, events: make(chan watch.Event, bufferedEvents), done: ctx.Done(), cancel: cancel}
+	w := &watchStream{body: body, decoder: s.decoder, events: make(chan watch.Event, bufferedEvents), done: ctx.Done(),
+		cancel: cancel}
 	go w.run()
 	return w, nil
 }
@@ -80,7 +81,8 @@ func (w *watchStream) run() {
 	for {
 		raw, err := readFrame(w.body, buffer)
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !utilnet.IsProbableEOF(err) && !utilnet.IsTimeout(err) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !utilnet.IsProbableEOF(err) &&
+				!utilnet.IsTimeout(err) {
 				w.send(errorEvent(err))
 			}
 			return

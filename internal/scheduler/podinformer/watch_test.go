@@ -25,7 +25,8 @@ func framed(t *testing.T, kind watch.EventType, raw []byte) []byte {
 
 func read(t *testing.T, bytesOf []byte) []watch.Event {
 	t.Helper()
-	w := &watchStream{body: io.NopCloser(bytes.NewReader(bytesOf)), decoder: newDecoder(), events: make(chan watch.Event), done: t.Context().Done(), cancel: func() {}}
+	w := &watchStream{body: io.NopCloser(bytes.NewReader(bytesOf)), decoder: newDecoder(),
+		events: make(chan watch.Event), done: t.Context().Done(), cancel: func() {}}
 	go w.run()
 	var out []watch.Event
 	for e := range w.ResultChan() {
@@ -38,7 +39,9 @@ func TestAStreamIsReadEventByEvent(t *testing.T) {
 	var all []byte
 	kinds := []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 	for i, kind := range kinds {
-		all = append(all, framed(t, kind, encoded(t, podNamed([]string{"a", "a-longer-name-than-before", "b", ""}[i], "7"), "Pod"))...)
+		all = append(all,
+			framed(t, kind, encoded(t, podNamed([]string{"a", "a-longer-name-than-before", "b", ""}[i], "7"),
+				"Pod"))...)
 	}
 	got := read(t, all)
 	if len(got) != len(kinds) {
@@ -74,7 +77,8 @@ func TestABrokenStreamEnds(t *testing.T) {
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: 410}
 	status.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind("Status"))
 	raw := encoded(t, status, "Status")
-	if got := read(t, framed(t, watch.Error, raw)); len(got) != 1 || got[0].Type != watch.Error || got[0].Object.(*metav1.Status).Code != 410 {
+	if got := read(t, framed(t, watch.Error, raw)); len(got) != 1 || got[0].Type != watch.Error ||
+		got[0].Object.(*metav1.Status).Code != 410 {
 		t.Errorf("%v", got)
 	}
 }

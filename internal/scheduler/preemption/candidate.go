@@ -19,7 +19,8 @@ type dryRunResult struct {
 	candidateCost
 }
 
-// dryRunInputs is what a try was made from, beside the shape of the Pod: while that is the same, so is the try.
+// dryRunInputs is what a try was made from, beside the shape of the Pod: while that is the same, so
+// is the try.
 type dryRunInputs struct {
 	node             framework.NodeInfo
 	nominated        []framework.PodInfo // promised the node, of no lower priority

@@ -13,10 +13,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// rowStatuses is what place's own readers offer: the status of the node at a place in the snapshot's list.
+// rowStatuses is what place's own readers offer: the status of the node at a place in the
+// snapshot's list.
 type rowStatuses interface{ Row(int) *framework.Status }
 
-// nodesWherePreemptionMightHelp lists the nodes, by their place in the snapshot's list, that others' leaving may help.
+// nodesWherePreemptionMightHelp lists the nodes, by their place in the snapshot's list, that
+// others' leaving may help.
 func nodesWherePreemptionMightHelp(in *Input) []int32 {
 	fast, ok := in.NodeToStatus.(rowStatuses)
 	out := in.SearchCache.rowBuffer(2 * in.Snapshot.Len())
@@ -39,7 +41,8 @@ func nodesWherePreemptionMightHelp(in *Input) []int32 {
 	return out
 }
 
-// dryRun tries the nodes from a random one on, as upstream, until there are enough candidates, at least one of which breaks no budget.
+// dryRun tries the nodes from a random one on, as upstream, until there are enough candidates, at
+// least one of which breaks no budget.
 func dryRun(ctx context.Context, in *Input, budgets []pdb) (results, candidates []*dryRunResult) {
 	rows := nodesWherePreemptionMightHelp(in)
 	if len(rows) == 0 {
@@ -86,7 +89,8 @@ func newDryRunSearch(in *Input, budgets []pdb) *dryRunSearch {
 	if s.cached = in.SearchCache.candidatesOf(in); s.cached != nil {
 		s.resourceFilters = newResourceFilters(in)
 	}
-	if s.statuses, _ = in.NodeToStatus.(rowStatuses); in.NominatedPodsForNode != nil && in.NominatedNodes != nil && in.SearchCache.sameLayout(in) {
+	if s.statuses, _ = in.NodeToStatus.(rowStatuses); in.NominatedPodsForNode != nil && in.NominatedNodes != nil &&
+		in.SearchCache.sameLayout(in) {
 		in.SearchCache.nominated.Sync(&in.Input)
 		s.hasNominated = true
 	}
@@ -126,7 +130,8 @@ func (s *dryRunSearch) victimRowsBuffer(n int) []int32 {
 	return s.victimRowsPool[len(s.victimRowsPool) : len(s.victimRowsPool) : len(s.victimRowsPool)+n]
 }
 
-// nominatedOn are the Pods promised a node whose priority is not lower, for which it must have room too.
+// nominatedOn are the Pods promised a node whose priority is not lower, for which it must have room
+// too.
 func (s *dryRunSearch) nominatedOn(row int32, node framework.NodeInfo) []framework.PodInfo {
 	switch {
 	case s.NominatedPodsForNode == nil:
@@ -200,7 +205,8 @@ func (s *dryRunSearch) candidatesOf(ctx context.Context, rows []int32) []*dryRun
 	return out
 }
 
-// selectVictimsOnNode takes all Pods of lower priority off a node and puts back as many as the Pod leaves room for.
+// selectVictimsOnNode takes all Pods of lower priority off a node and puts back as many as the Pod
+// leaves room for.
 func (s *dryRunSearch) selectVictimsOnNode(ctx context.Context, t *dryRunResult) {
 	in := *s.Input
 	in.State = in.State.Clone()
@@ -223,7 +229,8 @@ func (s *dryRunSearch) selectVictimsOnNode(ctx context.Context, t *dryRunResult)
 		t.status = s
 		return
 	}
-	slices.SortFunc(t.potentialVictims, func(a, b framework.PodInfo) int { return moreImportantPod(a.GetPod(), b.GetPod()) })
+	slices.SortFunc(t.potentialVictims,
+		func(a, b framework.PodInfo) int { return moreImportantPod(a.GetPod(), b.GetPod()) })
 	t.candidateCost = noVictimsCost()
 	for i := range s.reprieveOrder(t) {
 		fits, status := reprievePod(ctx, &in, t.potentialVictims[i], rest)
@@ -239,8 +246,9 @@ func (s *dryRunSearch) selectVictimsOnNode(ctx context.Context, t *dryRunResult)
 	slices.Sort(t.victimRows)
 }
 
-// reprieveOrder goes through the Pods that may stay after all: first those whose leaving would break a budget, each time the most important before others. It counts the ones
-// among the first that are to leave.
+// reprieveOrder goes through the Pods that may stay after all: first those whose leaving would
+// break a budget, each time the most important before others. It counts the ones among the first
+// that are to leave.
 func (s *dryRunSearch) reprieveOrder(t *dryRunResult) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		breaks := make([]bool, len(t.potentialVictims))
@@ -261,7 +269,8 @@ func (s *dryRunSearch) reprieveOrder(t *dryRunResult) iter.Seq[int] {
 }
 
 // reprievePod gives a Pod its place again unless the preemptor would not fit then.
-func reprievePod(ctx context.Context, in *Input, other framework.PodInfo, n framework.NodeInfo) (bool, *framework.Status) {
+func reprievePod(ctx context.Context, in *Input, other framework.PodInfo,
+	n framework.NodeInfo) (bool, *framework.Status) {
 	n.AddPodInfo(other)
 	if s := runPreFilterExtensions(in, func(e framework.PreFilterExtensions) *framework.Status {
 		return e.AddPod(ctx, in.State, in.Pod, other, n)

@@ -17,8 +17,10 @@ const (
 	minShapes = 2
 )
 
-// DryRunCache keeps, from search to search, what came of taking Pods away, by shape of the Pod they would leave for, so that only nodes that changed are tried again:
-// in their Pods, in who is promised them, or in what budgets say of those who would leave. The choices are the same as without it. It belongs to one goroutine.
+// DryRunCache keeps, from search to search, what came of taking Pods away, by shape of the Pod they
+// would leave for, so that only nodes that changed are tried again: in their Pods, in who is
+// promised them, or in what budgets say of those who would leave. The choices are the same as
+// without it. It belongs to one goroutine.
 type DryRunCache struct {
 	plugins       *schedule.PluginSet
 	layout        int64
@@ -85,7 +87,8 @@ func (m *DryRunCache) candidatesOf(in *Input) *shapeCandidates {
 	return k
 }
 
-// shapeKey is what the filters that are asked read of the Pod, and its priority; false when one of them reads more than that and the node.
+// shapeKey is what the filters that are asked read of the Pod, and its priority; false when one of
+// them reads more than that and the node.
 func shapeKey(to []byte, in *Input) ([]byte, bool) {
 	skip := in.State.GetSkipFilterPlugins()
 	for _, p := range in.Plugins.PreFilter {

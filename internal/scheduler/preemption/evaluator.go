@@ -25,12 +25,14 @@ const (
 
 // Input is what a search is made from.
 type Input struct {
-	schedule.Input                              // Pod, World, Judges, State after PreFilter, Nominated and Promised, Each; Pick chooses the node to look from
-	NodeToStatus   framework.NodeToStatusReader // what the ruling said of each node
-	Budgets        []*policy.PodDisruptionBudget
-	Percent        int32        // of the nodes where preemption may help: enough candidates
-	Absolute       int32        // at least so many
-	SearchCache    *DryRunCache // what came of earlier searches; nil: every node is tried anew
+	// Pod, World, Judges, State after PreFilter, Nominated and Promised, Each; Pick chooses the
+	// node to look from
+	schedule.Input
+	NodeToStatus framework.NodeToStatusReader // what the ruling said of each node
+	Budgets      []*policy.PodDisruptionBudget
+	Percent      int32        // of the nodes where preemption may help: enough candidates
+	Absolute     int32        // at least so many
+	SearchCache  *DryRunCache // what came of earlier searches; nil: every node is tried anew
 
 	// ProcessExtenders is asked which candidates are left, and with which victims; nil: all are.
 	ProcessExtenders func(victims map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error)
@@ -45,7 +47,8 @@ type Candidate struct {
 	Message       string // when there is no node
 }
 
-// PodEligibleToPreemptOthers tells whether the Pod may make others leave, and why not. A Pod whose earlier victims are still leaving its nominated node waits for them.
+// PodEligibleToPreemptOthers tells whether the Pod may make others leave, and why not. A Pod whose
+// earlier victims are still leaving its nominated node waits for them.
 func PodEligibleToPreemptOthers(in Input) (string, bool) {
 	p := in.Pod
 	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
@@ -67,7 +70,8 @@ func PodEligibleToPreemptOthers(in Input) (string, bool) {
 
 func isTerminatingByPreemption(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue &&
+			c.Reason == v1.PodReasonPreemptionByScheduler
 	})
 }
 
@@ -88,7 +92,8 @@ func Preempt(ctx context.Context, in Input) (Candidate, error) {
 	}
 	best := slices.MinFunc(candidates, compareCandidates)
 	if in.ProcessExtenders == nil {
-		return Candidate{Node: best.node.Node().Name, Victims: best.victimPods(), PDBViolations: best.pdbViolations, Candidates: len(candidates)}, nil
+		return Candidate{Node: best.node.Node().Name, Victims: best.victimPods(), PDBViolations: best.pdbViolations,
+			Candidates: len(candidates)}, nil
 	}
 	left, err := callExtenders(in, candidates)
 	if err != nil {
@@ -97,8 +102,10 @@ func Preempt(ctx context.Context, in Input) (Candidate, error) {
 	if len(left) == 0 {
 		return Candidate{Message: message(in, results)}, nil
 	}
-	chosen := slices.MinFunc(left, func(a, b *extenderCandidate) int { return compareCandidates(&a.dryRunResult, &b.dryRunResult) })
-	return Candidate{Node: chosen.node.Node().Name, Victims: chosen.victims, PDBViolations: chosen.pdbViolations, Candidates: len(left)}, nil
+	chosen := slices.MinFunc(left,
+		func(a, b *extenderCandidate) int { return compareCandidates(&a.dryRunResult, &b.dryRunResult) })
+	return Candidate{Node: chosen.node.Node().Name, Victims: chosen.victims, PDBViolations: chosen.pdbViolations,
+		Candidates: len(left)}, nil
 }
 
 // Differences says in which points two choices for one Pod differ; none when they are equal.
@@ -144,7 +151,8 @@ func callExtenders(in Input, candidates []*dryRunResult) ([]*extenderCandidate, 
 	var out []*extenderCandidate
 	for _, t := range candidates {
 		if v := left[t.node.Node().Name]; v != nil {
-			r := extenderCandidate{dryRunResult{dryRunInputs: t.dryRunInputs, pdbViolations: int(v.NumPDBViolations), candidateCost: noVictimsCost()}, slices.Clone(v.Pods)}
+			r := extenderCandidate{dryRunResult{dryRunInputs: t.dryRunInputs, pdbViolations: int(v.NumPDBViolations),
+				candidateCost: noVictimsCost()}, slices.Clone(v.Pods)}
 			slices.SortStableFunc(r.victims, moreImportantPod)
 			for _, p := range r.victims {
 				r.add(victimCostOf(p))
@@ -161,7 +169,8 @@ func message(in Input, results []*dryRunResult) string {
 	for i, t := range results {
 		statuses[i] = t.status
 	}
-	counted := schedule.CountReasons(statuses, framework.NewStatus(framework.UnschedulableAndUnresolvable, NotHelpful), in.Snapshot.Len()-len(results))
+	counted := schedule.CountReasons(statuses, framework.NewStatus(framework.UnschedulableAndUnresolvable, NotHelpful),
+		in.Snapshot.Len()-len(results))
 	text := fmt.Sprintf("0/%d nodes are available:", in.Snapshot.Len())
 	if len(counted) > 0 {
 		text += " " + strings.Join(counted, ", ") + "."

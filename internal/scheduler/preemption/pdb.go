@@ -42,7 +42,8 @@ func (b *pdb) matches(p *v1.Pod) bool {
 	return !counted
 }
 
-// filterPodsWithPDBViolation parts Pods into those whose leaving would break a budget, given that the ones before them leave too, and the others.
+// filterPodsWithPDBViolation parts Pods into those whose leaving would break a budget, given that
+// the ones before them leave too, and the others.
 func filterPodsWithPDBViolation(pods []framework.PodInfo, budgets []pdb) (breaking, harmless []framework.PodInfo) {
 	breaks := make([]bool, len(pods))
 	breaking = markPDBViolations(pods, budgets, breaks)
@@ -54,7 +55,8 @@ func filterPodsWithPDBViolation(pods []framework.PodInfo, budgets []pdb) (breaki
 	return breaking, harmless
 }
 
-// markPDBViolations lists Pods whose leaving would break a budget, given that the ones before them leave too, and marks their places.
+// markPDBViolations lists Pods whose leaving would break a budget, given that the ones before them
+// leave too, and marks their places.
 func markPDBViolations(pods []framework.PodInfo, budgets []pdb, breaks []bool) (breaking []framework.PodInfo) {
 	left := make([]int32, len(budgets))
 	for i := range budgets {

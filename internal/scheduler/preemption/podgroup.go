@@ -20,16 +20,18 @@ const NoGroupVictims = "No preemption victims found for incoming pod group"
 
 // PodGroupInput is what a search for the Pods of a PodGroup is made from. KEP-5710.
 type PodGroupInput struct {
-	Pods              []*v1.Pod // without a node, in the order they are placed
-	MinCount          int       // so many of them must have one
-	Priority          int32     // of the group: Pods below it may have to leave
-	Snapshot          *snapshot.Snapshot
-	Plugins           *schedule.PluginSet
-	Budgets           []*policy.PodDisruptionBudget
-	DisruptedTogether func(*v1.Pod) []types.UID // Pods that can only leave together with this one; nil: every Pod stands alone
+	Pods     []*v1.Pod // without a node, in the order they are placed
+	MinCount int       // so many of them must have one
+	Priority int32     // of the group: Pods below it may have to leave
+	Snapshot *snapshot.Snapshot
+	Plugins  *schedule.PluginSet
+	Budgets  []*policy.PodDisruptionBudget
+	// Pods that can only leave together with this one; nil: every Pod stands alone
+	DisruptedTogether func(*v1.Pod) []types.UID
 }
 
-// PodGroupCandidate is the outcome: where the Pods would stand and who must leave for that, or a message why not.
+// PodGroupCandidate is the outcome: where the Pods would stand and who must leave for that, or a
+// message why not.
 type PodGroupCandidate struct {
 	NodeOf        map[types.UID]string
 	Victims       []*v1.Pod // the most important first
@@ -45,7 +47,8 @@ type disruptionUnit struct {
 	pdbViolations int      // of them, those whose leaving a budget does not allow
 }
 
-// PreemptForPodGroup takes all Pods of lower priority away and puts back, the most important first, as many as leave the group its room.
+// PreemptForPodGroup takes all Pods of lower priority away and puts back, the most important first,
+// as many as leave the group its room.
 func PreemptForPodGroup(ctx context.Context, in PodGroupInput) (PodGroupCandidate, error) {
 	for _, p := range in.Pods {
 		if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
@@ -98,7 +101,8 @@ func PreemptForPodGroup(ctx context.Context, in PodGroupInput) (PodGroupCandidat
 	return c, nil
 }
 
-// hasTerminatingVictims tells whether victims of an earlier search still leave the node promised to a Pod.
+// hasTerminatingVictims tells whether victims of an earlier search still leave the node promised to
+// a Pod.
 func hasTerminatingVictims(in PodGroupInput, p *v1.Pod) bool {
 	n := in.Snapshot.Node(p.Status.NominatedNodeName)
 	return n != nil && slices.ContainsFunc(n.GetPods(), func(other framework.PodInfo) bool {
@@ -107,7 +111,8 @@ func hasTerminatingVictims(in PodGroupInput, p *v1.Pod) bool {
 	})
 }
 
-// disruptionUnits lists who may have to leave: those whose leaving breaks a budget first, then the most important.
+// disruptionUnits lists who may have to leave: those whose leaving breaks a budget first, then the
+// most important.
 func (in PodGroupInput) disruptionUnits() ([]disruptionUnit, error) {
 	budgets, err := compilePDBs(in.Budgets)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 
 func node(name string, change ...func(*v1.Node)) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
+	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+		v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
 	for _, f := range change {
 		f(n)
 	}
@@ -39,12 +40,14 @@ func pod(text string, change ...func(*v1.Pod)) *v1.Pod {
 	if _, err := fmt.Sscan(w[4], &start); err != nil {
 		panic(err)
 	}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w[0], Namespace: "ns", UID: types.UID(w[0]), Labels: map[string]string{"app": w[0]}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w[0], Namespace: "ns", UID: types.UID(w[0]),
+		Labels: map[string]string{"app": w[0]}}}
 	if w[1] != "-" {
 		p.Spec.NodeName = w[1]
 	}
 	p.Spec.Priority = &priority
-	p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(w[3])}}}}
+	p.Spec.Containers = []v1.Container{
+		{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(w[3])}}}}
 	p.Status.StartTime = &metav1.Time{Time: time.Unix(int64(start), 0)}
 	for _, f := range change {
 		f(p)
@@ -54,7 +57,8 @@ func pod(text string, change ...func(*v1.Pod)) *v1.Pod {
 
 func pdb(app string, allowed int32) *policy.PodDisruptionBudget {
 	return &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "ns"},
-		Spec:   policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Spec: policy.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed}}
 }
 
@@ -73,18 +77,34 @@ func TestSearch(t *testing.T) {
 		budgets []*policy.PodDisruptionBudget
 		want    string
 	}{
-		"the smallest set that makes room": {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 1 1 1"), pod("b n1 2 1 1"), pod("c n1 3 2 1")}, want: "n1 [b a]"}, // c, the most important, is put back
-		"equal priority stays":             {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 10 4 1")}, want: "0/1 nodes are available: 1 No preemption victims found for incoming pod."},
-		"not enough even without victims":  {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 10 3 1"), pod("b n1 1 1 1")}, want: "0/1 nodes are available: 1 Insufficient cpu."},
-		"beyond help":                      {nodes: []*v1.Node{node("n1", cordoned)}, p: pod("p - 10 1 0"), pods: []*v1.Pod{pod("a n1 1 1 1")}, want: "0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
-		"the least important victim":       {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 5 4 1"), pod("b n2 4 4 1")}, want: "n2 [b]"},
-		"the least sum":                    {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 5 2 1"), pod("b n1 4 2 1"), pod("c n2 5 4 1")}, want: "n2 [c]"},
-		"the latest start":                 {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 5 4 100"), pod("b n2 5 4 200")}, want: "n2 [b]"},
-		"the older stays":                  {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("young n1 1 2 200"), pod("old n1 1 2 100")}, want: "n1 [young]"},
-		"a budget before priority":         {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")}, budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}, want: "n2 [b]"},
-		"a budget on one node":             {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 1 2 1"), pod("b n1 5 2 1")}, budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}, want: "n1 [b]"},
-		"budgets are broken if need be":    {p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 1 4 1")}, budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}, want: "n1 [a] breaks 1"},
-		"QoS plays no part":                {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("sure n1 1 2 1", guaranteed), pod("best n1 2 2 1")}, want: "n1 [sure]"},
+		// c, the most important, is put back
+		"the smallest set that makes room": {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 1 1 1"), pod("b n1 2 1 1"),
+			pod("c n1 3 2 1")}, want: "n1 [b a]"},
+		"equal priority stays": {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 10 4 1")},
+			want: "0/1 nodes are available: 1 No preemption victims found for incoming pod."},
+		"not enough even without victims": {p: pod("p - 10 2 0"),
+			pods: []*v1.Pod{pod("a n1 10 3 1"), pod("b n1 1 1 1")},
+			want: "0/1 nodes are available: 1 Insufficient cpu."},
+		"beyond help": {nodes: []*v1.Node{node("n1", cordoned)}, p: pod("p - 10 1 0"),
+			pods: []*v1.Pod{pod("a n1 1 1 1")},
+			want: "0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
+		"the least important victim": {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"),
+			pods: []*v1.Pod{pod("a n1 5 4 1"), pod("b n2 4 4 1")}, want: "n2 [b]"},
+		"the least sum": {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"),
+			pods: []*v1.Pod{pod("a n1 5 2 1"), pod("b n1 4 2 1"), pod("c n2 5 4 1")}, want: "n2 [c]"},
+		"the latest start": {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"),
+			pods: []*v1.Pod{pod("a n1 5 4 100"), pod("b n2 5 4 200")}, want: "n2 [b]"},
+		"the older stays": {p: pod("p - 10 2 0"),
+			pods: []*v1.Pod{pod("young n1 1 2 200"), pod("old n1 1 2 100")}, want: "n1 [young]"},
+		"a budget before priority": {nodes: []*v1.Node{node("n1"), node("n2")}, p: pod("p - 10 4 0"),
+			pods: []*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")}, budgets: []*policy.PodDisruptionBudget{pdb("a", 0)},
+			want: "n2 [b]"},
+		"a budget on one node": {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("a n1 1 2 1"), pod("b n1 5 2 1")},
+			budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}, want: "n1 [b]"},
+		"budgets are broken if need be": {p: pod("p - 10 4 0"), pods: []*v1.Pod{pod("a n1 1 4 1")},
+			budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}, want: "n1 [a] breaks 1"},
+		"QoS plays no part": {p: pod("p - 10 2 0"), pods: []*v1.Pod{pod("sure n1 1 2 1", guaranteed),
+			pod("best n1 2 2 1")}, want: "n1 [sure]"},
 	} {
 		if c.nodes == nil {
 			c.nodes = []*v1.Node{node("n1")}
@@ -96,7 +116,8 @@ func TestSearch(t *testing.T) {
 		in := schedule.Input{Pod: c.p, Snapshot: snapshot.Of(c.nodes, c.pods), Plugins: pluginSet}
 		r := schedule.SchedulePod(context.Background(), in)
 		in.State = r.State
-		got, err := preemption.Preempt(context.Background(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(), Budgets: c.budgets, Percent: 10, Absolute: 100})
+		got, err := preemption.Preempt(context.Background(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),
+			Budgets: c.budgets, Percent: 10, Absolute: 100})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -125,23 +146,28 @@ func TestEligible(t *testing.T) {
 	never := v1.PreemptNever
 	leaving := pod("a n1 1 4 1", func(p *v1.Pod) {
 		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-		p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler}}
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
+			Reason: v1.PodReasonPreemptionByScheduler}}
 	})
 	for name, c := range map[string]struct {
 		p    *v1.Pod
 		want string
 	}{
-		"never":                   {pod("p - 10 1 0", func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never }), preemption.PolicyNever},
-		"its victims still leave": {pod("p - 10 1 0", func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" }), preemption.TerminatingVictims},
-		"no nomination":           {pod("p - 10 1 0"), ""},
+		"never": {pod("p - 10 1 0", func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never }),
+			preemption.PolicyNever},
+		"its victims still leave": {pod("p - 10 1 0", func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" }),
+			preemption.TerminatingVictims},
+		"no nomination": {pod("p - 10 1 0"), ""},
 	} {
 		pluginSet, err := plugins.DefaultPluginSet("test", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := schedule.Input{Pod: c.p, Snapshot: snapshot.Of([]*v1.Node{node("n1")}, []*v1.Pod{leaving}), Plugins: pluginSet}
+		in := schedule.Input{Pod: c.p, Snapshot: snapshot.Of([]*v1.Node{node("n1")}, []*v1.Pod{leaving}),
+			Plugins: pluginSet}
 		r := schedule.SchedulePod(context.Background(), in)
-		if why, ok := preemption.PodEligibleToPreemptOthers(preemption.Input{Input: in, NodeToStatus: r.NodeToStatus()}); why != c.want || ok != (c.want == "") {
+		if why, ok := preemption.PodEligibleToPreemptOthers(preemption.Input{Input: in,
+			NodeToStatus: r.NodeToStatus()}); why != c.want || ok != (c.want == "") {
 			t.Errorf("%s: %q %v, want %q", name, why, ok, c.want)
 		}
 	}

@@ -14,13 +14,15 @@ import (
 // maxCachedPods bounds the Pods that are kept sorted, of all nodes together.
 const maxCachedPods = 1 << 17
 
-// nodeVictimsCache are nodes with their Pods in order of importance, for shapes of any kind: a node is sorted once, not once for every shape that is tried on it.
+// nodeVictimsCache are nodes with their Pods in order of importance, for shapes of any kind: a node
+// is sorted once, not once for every shape that is tried on it.
 type nodeVictimsCache struct {
 	byRow      []nodeVictims // by row
 	cachedPods int           // Pods in them
 }
 
-// nodeVictims is a node's Pods, the most important first, and what is read of each of them, side by side, as looking it up in the Pods costs more than adding it up.
+// nodeVictims is a node's Pods, the most important first, and what is read of each of them, side by
+// side, as looking it up in the Pods costs more than adding it up.
 type nodeVictims struct {
 	node    framework.NodeInfo
 	pods    []framework.PodInfo
@@ -28,7 +30,8 @@ type nodeVictims struct {
 	used    schedule.RequestTotals // by all of them
 }
 
-// potentialVictim is what is read of a Pod that may have to leave: what it asks for and the harm that its leaving does.
+// potentialVictim is what is read of a Pod that may have to leave: what it asks for and the harm
+// that its leaving does.
 type potentialVictim struct {
 	requests schedule.RequestTotals
 	victimCost
@@ -43,7 +46,8 @@ func (r *nodeVictimsCache) at(row int32, n framework.NodeInfo) *nodeVictims {
 		clear(r.byRow)
 		r.cachedPods = len(n.GetPods())
 	}
-	*at = nodeVictims{node: n, pods: slices.Clone(n.GetPods()), victims: make([]potentialVictim, len(n.GetPods())), used: schedule.RequestTotalsOf(snapshot.VectorOf(n.GetRequested()))}
+	*at = nodeVictims{node: n, pods: slices.Clone(n.GetPods()), victims: make([]potentialVictim, len(n.GetPods())),
+		used: schedule.RequestTotalsOf(snapshot.VectorOf(n.GetRequested()))}
 	slices.SortFunc(at.pods, func(a, b framework.PodInfo) int { return moreImportantPod(a.GetPod(), b.GetPod()) })
 	for i, p := range at.pods {
 		at.victims[i] = potentialVictim{requestsOf(p), victimCostOf(p.GetPod())}
@@ -67,7 +71,8 @@ func requestsOf(p framework.PodInfo) schedule.RequestTotals {
 	return s
 }
 
-// resourceFilters is the filters that are asked about a Pod, where each reads the node alone or what its Pods ask for together: then who must leave is found by adding up.
+// resourceFilters is the filters that are asked about a Pod, where each reads the node alone or
+// what its Pods ask for together: then who must leave is found by adding up.
 type resourceFilters []resourceFilter
 
 type resourceFilter struct {
@@ -94,13 +99,16 @@ func newResourceFilters(in *Input) resourceFilters {
 	return out
 }
 
-// filtersPassed tells how many of the filters have had their say when one refused a node: those before it let the Pod pass.
+// filtersPassed tells how many of the filters have had their say when one refused a node: those
+// before it let the Pod pass.
 func (l resourceFilters) filtersPassed(refusal *framework.Status) int {
 	return max(slices.IndexFunc(l, func(e resourceFilter) bool { return e.filters[0].Name() == refusal.Plugin() }), 0)
 }
 
-// runFilters asks the filters about a node of which so much is used; the first ones, as many as were heard, only where they read that.
-func (l resourceFilters) runFilters(ctx context.Context, t *arithmeticDryRun, used schedule.RequestTotals) *framework.Status {
+// runFilters asks the filters about a node of which so much is used; the first ones, as many as
+// were heard, only where they read that.
+func (l resourceFilters) runFilters(ctx context.Context, t *arithmeticDryRun,
+	used schedule.RequestTotals) *framework.Status {
 	for i, e := range l {
 		var s *framework.Status
 		switch {
@@ -159,7 +167,8 @@ func (s *dryRunSearch) selectVictimsByRequests(ctx context.Context, t *dryRunRes
 		}
 		slices.Sort(t.victimRows)
 	}
-	s.victimRowsPool, t.victimRows = s.victimRowsPool[:len(s.victimRowsPool)+len(t.victimRows)], slices.Clip(t.victimRows)
+	s.victimRowsPool, t.victimRows = s.victimRowsPool[:len(s.victimRowsPool)+len(t.victimRows)],
+		slices.Clip(t.victimRows)
 }
 
 // reprievePod gives a Pod its place again unless the preemptor would not fit then.

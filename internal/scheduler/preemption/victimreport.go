@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// VictimReports tell each victim of a choice, in its order, for whom it leaves, what that Pod lacked, and which budgets allowed no more disruptions.
+// VictimReports tell each victim of a choice, in its order, for whom it leaves, what that Pod
+// lacked, and which budgets allowed no more disruptions.
 func VictimReports(ctx context.Context, in Input, c Candidate) []journal.Preempted {
 	short := missingResources(ctx, in, c.Node)
 	budgets, err := compilePDBs(in.Budgets)
@@ -23,7 +24,8 @@ func VictimReports(ctx context.Context, in Input, c Candidate) []journal.Preempt
 	out := make([]journal.Preempted, len(c.Victims))
 	for i, v := range c.Victims {
 		out[i] = journal.Preempted{
-			By: pod.Key(in.Pod), Class: in.Pod.Spec.PriorityClassName, Priority: pod.Priority(in.Pod), Own: pod.Priority(v),
+			By: pod.Key(in.Pod), Class: in.Pod.Spec.PriorityClassName, Priority: pod.Priority(in.Pod),
+			Own:  pod.Priority(v),
 			Node: c.Node, Candidates: c.Candidates, Victims: len(c.Victims), Shortages: short,
 		}
 		for b := range budgets {
@@ -31,14 +33,16 @@ func VictimReports(ctx context.Context, in Input, c Candidate) []journal.Preempt
 				continue
 			}
 			if used[b]++; used[b] > budgets[b].allowed {
-				out[i].Budgets = append(out[i].Budgets, journal.ViolatedBudget{Name: budgets[b].name, Allowed: max(budgets[b].allowed, 0)})
+				out[i].Budgets = append(out[i].Budgets, journal.ViolatedBudget{Name: budgets[b].name,
+					Allowed: max(budgets[b].allowed, 0)})
 			}
 		}
 	}
 	return out
 }
 
-// missingResources asks the plugin that refused the node what was missing there; nothing when it does not count resources.
+// missingResources asks the plugin that refused the node what was missing there; nothing when it
+// does not count resources.
 func missingResources(ctx context.Context, in Input, node string) []journal.Shortage {
 	n := in.Snapshot.Node(node)
 	if n == nil {
@@ -56,7 +60,8 @@ func missingResources(ctx context.Context, in Input, node string) []journal.Shor
 	return e.Explain(ctx, in.State, in.Pod, n).Short
 }
 
-// LowerPriorityNominatedPods lists the Pods of those promised a node that have a lower priority than the Pod: when it takes the node they may fit elsewhere.
+// LowerPriorityNominatedPods lists the Pods of those promised a node that have a lower priority
+// than the Pod: when it takes the node they may fit elsewhere.
 func LowerPriorityNominatedPods(p *v1.Pod, nominated []framework.PodInfo) []*v1.Pod {
 	var out []*v1.Pod
 	for _, other := range nominated {

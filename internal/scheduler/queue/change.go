@@ -10,8 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// PodSchedulingPropertiesChange names what changed between two versions of a Pod that may matter to scheduling: one event each, about the given resource (AssignedPod or TargetPod).
-// With no earlier version everything may have changed.
+// PodSchedulingPropertiesChange names what changed between two versions of a Pod that may matter to
+// scheduling: one event each, about the given resource (AssignedPod or TargetPod). With no earlier
+// version everything may have changed.
 func PodSchedulingPropertiesChange(about framework.EventResource, old, p *v1.Pod) []framework.ClusterEvent {
 	if old == nil {
 		return []framework.ClusterEvent{{Resource: about, ActionType: framework.Update}}
@@ -26,9 +27,12 @@ func PodSchedulingPropertiesChange(about framework.EventResource, old, p *v1.Pod
 	less, more := requestsChange(old, p)
 	add(less, framework.UpdatePodScaleDown)
 	add(more, framework.UpdatePodScaleUp)
-	add(len(old.Spec.Tolerations) != len(p.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations, p.Spec.Tolerations), framework.UpdatePodToleration)
-	add(len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0, framework.UpdatePodSchedulingGatesEliminated)
-	add(!equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses), framework.UpdatePodGeneratedResourceClaim)
+	add(len(old.Spec.Tolerations) != len(p.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations,
+		p.Spec.Tolerations), framework.UpdatePodToleration)
+	add(len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0,
+		framework.UpdatePodSchedulingGatesEliminated)
+	add(!equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses),
+		framework.UpdatePodGeneratedResourceClaim)
 	return out
 }
 
@@ -47,7 +51,8 @@ func requestsChange(old, p *v1.Pod) (less, more bool) {
 	return less, more
 }
 
-// NodeSchedulingPropertiesChange names what changed between two versions of a node that may matter to scheduling, one event each. Heartbeats are no change.
+// NodeSchedulingPropertiesChange names what changed between two versions of a node that may matter
+// to scheduling, one event each. Heartbeats are no change.
 func NodeSchedulingPropertiesChange(old, n *v1.Node) []framework.ClusterEvent {
 	var out []framework.ClusterEvent
 	add := func(changed bool, a framework.ActionType) {
@@ -57,10 +62,12 @@ func NodeSchedulingPropertiesChange(old, n *v1.Node) []framework.ClusterEvent {
 	}
 	add(!equality.Semantic.DeepEqual(old.Status.Allocatable, n.Status.Allocatable), framework.UpdateNodeAllocatable)
 	add(!maps.Equal(old.Labels, n.Labels), framework.UpdateNodeLabel)
-	add(old.Spec.Unschedulable != n.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, n.Spec.Taints), framework.UpdateNodeTaint)
+	add(old.Spec.Unschedulable != n.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, n.Spec.Taints),
+		framework.UpdateNodeTaint)
 	add(!maps.Equal(conditions(old), conditions(n)), framework.UpdateNodeCondition)
 	add(!maps.Equal(old.Annotations, n.Annotations), framework.UpdateNodeAnnotation)
-	add(!equality.Semantic.DeepEqual(old.Status.DeclaredFeatures, n.Status.DeclaredFeatures), framework.UpdateNodeDeclaredFeature)
+	add(!equality.Semantic.DeepEqual(old.Status.DeclaredFeatures, n.Status.DeclaredFeatures),
+		framework.UpdateNodeDeclaredFeature)
 	return out
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 )
 
-// A plugin that knows whom of those it keeps out an event may concern has the gates of these asked, and no others; of Pods that it does not keep out it is no matter.
+// A plugin that knows whom of those it keeps out an event may concern has the gates of these asked,
+// and no others; of Pods that it does not keep out it is no matter.
 //
 // row: BND-12
 func TestAGateIsAskedAboutWhomTheEventConcerns(t *testing.T) {
@@ -25,21 +26,25 @@ func TestAGateIsAskedAboutWhomTheEventConcerns(t *testing.T) {
 			}
 			return nil
 		},
-		QueueingHints: map[string][]queue.QueueingHint{"s": {{Plugin: "keeper", Event: podGone, ConcernedPods: func(before, _ any) []types.UID {
-			return []types.UID{types.UID("for-" + before.(*v1.Pod).Name), "unknown"}
-		}}}},
+		QueueingHints: map[string][]queue.QueueingHint{
+			"s": {{Plugin: "keeper", Event: podGone, ConcernedPods: func(before, _ any) []types.UID {
+				return []types.UID{types.UID("for-" + before.(*v1.Pod).Name), "unknown"}
+			}}}},
 	})
 	for _, name := range []string{"for-a", "for-b"} {
 		expect(t, "kept out", moveTexts(q.Add(pod(name, 0), at(0))), name+" to gated (PodAdd by keeper)")
 	}
 	asked = 0
-	expect(t, "nobody's", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("x", 0)}, at(1))), "")
+	expect(t, "nobody's",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("x", 0)}, at(1))), "")
 	if asked != 0 {
 		t.Errorf("%d gates asked for a Pod that concerns nobody", asked)
 	}
-	expect(t, "still shut", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("a", 0)}, at(2))), "")
+	expect(t, "still shut",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("a", 0)}, at(2))), "")
 	shut, asked = false, 0
-	expect(t, "open", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("b", 0)}, at(3))), "for-b to active (AssignedPodDelete)")
+	expect(t, "open", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("b", 0)},
+		at(3))), "for-b to active (AssignedPodDelete)")
 	if c := q.StageCounts(); asked > 2 || c.Gated != 1 || c.Active != 1 {
 		t.Errorf("%d gates asked, %+v; want those of one Pod, and the other kept out", asked, c)
 	}

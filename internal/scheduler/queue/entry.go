@@ -53,7 +53,8 @@ type unschedulableEntry struct {
 	reportedIgnored          map[string]bool // plugin and kind of event: said that it does not help
 }
 
-// firstIgnored tells whether it has not been said yet that a plugin expects nothing of a kind of event.
+// firstIgnored tells whether it has not been said yet that a plugin expects nothing of a kind of
+// event.
 func (e *Entry) firstIgnored(plugin, label string) bool {
 	k := plugin + " " + label
 	if e.reportedIgnored[k] {

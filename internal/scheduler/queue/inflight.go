@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// inFlightEvents remembers Pods in flight and the events since the first of them took off: one list in order of time, holding take-offs (types.UID) and events.
+// inFlightEvents remembers Pods in flight and the events since the first of them took off: one list
+// in order of time, holding take-offs (types.UID) and events.
 type inFlightEvents struct {
 	events       *list.List
 	inFlightPods map[types.UID]*list.Element
@@ -74,5 +75,6 @@ func (f *inFlightEvents) counts() map[string]int {
 	return out
 }
 
-// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves count as PodPopped, as upstream names them.
+// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves
+// count as PodPopped, as upstream names them.
 func (q *Queue) InFlightEvents() map[string]int { return q.inFlight.counts() }

@@ -76,7 +76,8 @@ func (q *Queue) runPreEnqueue(e *Entry) *framework.Status {
 	return s
 }
 
-// isUngated tells whether the gate of a gated Pod is open now; another gate may have closed instead.
+// isUngated tells whether the gate of a gated Pod is open now; another gate may have closed
+// instead.
 func (q *Queue) isUngated(e *Entry) bool {
 	q.unschedulable.remove(e)
 	defer q.unschedulable.add(e, q.MaxUnschedulableTime)

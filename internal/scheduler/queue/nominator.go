@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 )
 
-// Nominator remembers which node each Pod was promised when others were asked to leave for it. What it hands out it never changes: whoever asks again while nothing
-// changed is given the same list.
+// Nominator remembers which node each Pod was promised when others were asked to leave for it. What
+// it hands out it never changes: whoever asks again while nothing changed is given the same list.
 type Nominator struct {
 	nodeOf    map[types.UID]string
 	podsOn    map[string][]framework.PodInfo // by node, in order of UID
@@ -55,7 +55,8 @@ func (n *Nominator) AddNominatedPod(p framework.PodInfo, node string) {
 }
 
 func findPod(pods []framework.PodInfo, uid types.UID) (at int, found bool) {
-	return slices.BinarySearchFunc(pods, uid, func(p framework.PodInfo, uid types.UID) int { return cmp.Compare(p.GetPod().UID, uid) })
+	return slices.BinarySearchFunc(pods, uid,
+		func(p framework.PodInfo, uid types.UID) int { return cmp.Compare(p.GetPod().UID, uid) })
 }
 
 // DeleteNominatedPodIfExists takes a promise back.
@@ -76,7 +77,8 @@ func (n *Nominator) DeleteNominatedPodIfExists(uid types.UID) {
 	n.changeLog.Note(node)
 }
 
-// UpdateNominatedPod takes in a changed Pod. A promise made here is kept when neither version of the Pod names a node: the write of it is still under way.
+// UpdateNominatedPod takes in a changed Pod. A promise made here is kept when neither version of
+// the Pod names a node: the write of it is still under way.
 func (n *Nominator) UpdateNominatedPod(old *v1.Pod, p framework.PodInfo) {
 	node := p.GetPod().Status.NominatedNodeName
 	if node == "" && (old == nil || old.Status.NominatedNodeName == "") {

@@ -6,16 +6,19 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// ProfileLess is how the Pods of a profile are sorted. Profiles whose orders have the same name share one lane.
+// ProfileLess is how the Pods of a profile are sorted. Profiles whose orders have the same name
+// share one lane.
 type ProfileLess struct {
 	Name string // of the queue sort plugin
 	Less framework.LessFunc
 }
 
-// profileHeaps is a queue of queues: within a lane its own order holds, among the heads of lanes a common one. A comparison that mixes orders would be none.
+// profileHeaps is a queue of queues: within a lane its own order holds, among the heads of lanes a
+// common one. A comparison that mixes orders would be none.
 type profileHeaps struct {
-	profileOf  func(*Entry) ProfileLess
-	wrapLess   func(less func(a, b *Entry) bool) func(a, b *Entry) bool // an order in force before that of a lane; nil: none
+	profileOf func(*Entry) ProfileLess
+	// an order in force before that of a lane; nil: none
+	wrapLess   func(less func(a, b *Entry) bool) func(a, b *Entry) bool
 	lessAcross func(a, b *Entry) bool
 	heaps      map[string]*entryHeap
 	names      []string // in order of appearance

@@ -23,14 +23,16 @@ const (
 
 // Options are the rules of a queue.
 type Options struct {
-	Less                 framework.LessFunc                // the active order, and that among the heads of lanes
-	ProfileLess          map[string]ProfileLess            // by scheduler name: profiles that sort in another way; each order has a lane of its own
-	PreEnqueue           func(p *v1.Pod) *framework.Status // asked before a Pod goes to active or backoff; nil: always open
-	QueueingHints        map[string][]QueueingHint         // by scheduler name: which events wake whom
-	InitialBackoff       time.Duration                     // 0: DefaultInitialBackoff
-	MaxBackoff           time.Duration                     // 0: DefaultMaxBackoff
-	MaxUnschedulableTime time.Duration                     // 0: DefaultMaxUnschedulableTime
-	Log                  logr.Logger                       // handed to hint functions
+	Less framework.LessFunc // the active order, and that among the heads of lanes
+	// by scheduler name: profiles that sort in another way; each order has a lane of its own
+	ProfileLess map[string]ProfileLess
+	// asked before a Pod goes to active or backoff; nil: always open
+	PreEnqueue           func(p *v1.Pod) *framework.Status
+	QueueingHints        map[string][]QueueingHint // by scheduler name: which events wake whom
+	InitialBackoff       time.Duration             // 0: DefaultInitialBackoff
+	MaxBackoff           time.Duration             // 0: DefaultMaxBackoff
+	MaxUnschedulableTime time.Duration             // 0: DefaultMaxUnschedulableTime
+	Log                  logr.Logger               // handed to hint functions
 }
 
 // Move says that a Pod was put somewhere.
@@ -41,7 +43,9 @@ type Move struct {
 	Plugin string // plugin whose hint found the event helpful, or whose gate is closed
 	Object any    // the object the event was about; nil when none
 
-	Ignored bool // the Pod stays: the plugin (By) does not think that the event helps. Told once for each plugin and kind of event
+	// the Pod stays: the plugin (By) does not think that the event helps. Told once for each plugin
+	// and kind of event
+	Ignored bool
 }
 
 // Causes that are no cluster events.
@@ -78,7 +82,8 @@ func New(o Options) *Queue {
 	if o.MaxUnschedulableTime == 0 {
 		o.MaxUnschedulableTime = DefaultMaxUnschedulableTime
 	}
-	q := &Queue{Options: o, unschedulable: newUnschedulablePods(), entries: map[types.UID]*Entry{}, inFlight: newInFlightEvents()}
+	q := &Queue{Options: o, unschedulable: newUnschedulablePods(), entries: map[types.UID]*Entry{},
+		inFlight: newInFlightEvents()}
 	common := func(a, b *Entry) bool { return o.Less(a, b) }
 	lane := func(e *Entry) ProfileLess {
 		if own, ok := o.ProfileLess[e.Pod().Spec.SchedulerName]; ok {
@@ -87,15 +92,18 @@ func New(o Options) *Queue {
 		return ProfileLess{Less: o.Less}
 	}
 	q.activeQ = profileHeaps{profileOf: lane, lessAcross: common, heaps: map[string]*entryHeap{}}
-	q.backoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
-	q.errorBackoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
+	q.backoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common),
+		heaps: map[string]*entryHeap{}}
+	q.errorBackoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow,
+		lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
 	return q
 }
 
 // lessByBackoffWindow puts the end of the back-off before another order.
 func lessByBackoffWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
 	return func(a, b *Entry) bool {
-		if x, y := a.BackoffExpiration.Truncate(backoffWindow), b.BackoffExpiration.Truncate(backoffWindow); !x.Equal(y) {
+		if x, y := a.BackoffExpiration.Truncate(backoffWindow), b.BackoffExpiration.Truncate(backoffWindow); !x.Equal(
+			y) {
 			return x.Before(y)
 		}
 		return less(a, b)
@@ -117,7 +125,8 @@ func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
 	}
 	info, _ := snapshot.NewPodInfo(p) // an affinity term that cannot be read is reported when the Pod is judged
 	q.seq++
-	e := &Entry{Info: info, Timestamp: now, AddedAt: now, seq: q.seq, UnschedulablePlugins: sets.Set[string]{}, PendingPlugins: sets.Set[string]{}}
+	e := &Entry{Info: info, Timestamp: now, AddedAt: now, seq: q.seq, UnschedulablePlugins: sets.Set[string]{},
+		PendingPlugins: sets.Set[string]{}}
 	q.entries[p.UID] = e
 	return []Move{q.moveTo(e, Active, moveRequest{cause: CausePodAdd})}
 }
@@ -165,7 +174,8 @@ func (q *Queue) Delete(uid types.UID) {
 	delete(q.entries, uid)
 }
 
-// Pop takes the next Pod; nil when nobody may be tried now. Done must be called when its fate is known.
+// Pop takes the next Pod; nil when nobody may be tried now. Done must be called when its fate is
+// known.
 func (q *Queue) Pop(now time.Time) *Entry {
 	e := q.activeQ.peek()
 	if e == nil {
@@ -178,7 +188,8 @@ func (q *Queue) Pop(now time.Time) *Entry {
 	return e
 }
 
-// PopPod takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil when it does not wait here. Done must be called as after Pop.
+// PopPod takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil
+// when it does not wait here. Done must be called as after Pop.
 func (q *Queue) PopPod(uid types.UID, now time.Time) *Entry {
 	e := q.entries[uid]
 	if e == nil || e.Stage == Gated || q.inFlight.has(uid) {
@@ -206,7 +217,8 @@ func (q *Queue) Done(uid types.UID) { q.inFlight.removePod(uid) }
 // Failure is why an attempt failed; with neither set it was an error.
 type Failure struct{ UnschedulablePlugins, PendingPlugins sets.Set[string] }
 
-// AddUnschedulableIfNotPresent takes back a popped Pod that could not be placed. Events of the meantime may wake it at once. It ends the flight.
+// AddUnschedulableIfNotPresent takes back a popped Pod that could not be placed. Events of the
+// meantime may wake it at once. It ends the flight.
 func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time) []Move {
 	defer q.Done(e.Pod().UID)
 	if q.entries[e.Pod().UID] != nil {
@@ -276,18 +288,21 @@ func (q *Queue) MoveAllToActiveOrBackoffQueue(ev Event, now time.Time) []Move {
 		case worth != queueSkip:
 			moves = append(moves, q.moveToActiveOrBackoff(e, moveRequest{worth, ev.Label(), by, ev.Object()}, now))
 		case by != "" && e.firstIgnored(by, ev.Label()):
-			moves = append(moves, Move{Entry: e, Stage: Unschedulable, Cause: ev.Label(), Plugin: by, Object: ev.Object(), Ignored: true})
+			moves = append(moves, Move{Entry: e, Stage: Unschedulable, Cause: ev.Label(), Plugin: by,
+				Object: ev.Object(), Ignored: true})
 		}
 	}
 	return moves
 }
 
-// Activate moves Pods to active, whatever they wait for but gates; those in flight are moved when they come back.
+// Activate moves Pods to active, whatever they wait for but gates; those in flight are moved when
+// they come back.
 func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 	var moves []Move
 	for _, uid := range uids {
 		if q.inFlight.has(uid) {
-			q.inFlight.addEvent(Event{ClusterEvent: framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All, CustomLabel: CauseActivation}})
+			q.inFlight.addEvent(Event{ClusterEvent: framework.ClusterEvent{Resource: framework.WildCard,
+				ActionType: framework.All, CustomLabel: CauseActivation}})
 			continue
 		}
 		if e := q.entries[uid]; e != nil && e.Stage != Active {
@@ -317,7 +332,8 @@ func (q *Queue) Flush(now time.Time) []Move {
 			continue
 		}
 		if e.gateCheckedAt = now; e.Stage != Gated || q.isUngated(e) {
-			moves = append(moves, q.moveToActiveOrBackoff(e, moveRequest{hint: queueAfterBackoff, cause: CauseTimeout}, now))
+			moves = append(moves, q.moveToActiveOrBackoff(e, moveRequest{hint: queueAfterBackoff, cause: CauseTimeout},
+				now))
 		}
 	}
 	return moves

@@ -25,14 +25,16 @@ var (
 )
 
 func pod(name string, priority int32, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}, Spec: v1.PodSpec{SchedulerName: "s", Priority: &priority}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
+		Spec: v1.PodSpec{SchedulerName: "s", Priority: &priority}}
 	for _, f := range change {
 		f(p)
 	}
 	return p
 }
 
-// newQueue has two plugins: "fit" wakes for new nodes of a name the Pod starts with and for Pods that go; "wait" for Pods that go.
+// newQueue has two plugins: "fit" wakes for new nodes of a name the Pod starts with and for Pods
+// that go; "wait" for Pods that go.
 func newQueue() *queue.Queue {
 	fit := func(_ logr.Logger, p *v1.Pod, _, obj any) (framework.QueueingHint, error) {
 		if n, ok := obj.(*v1.Node); ok && !strings.HasPrefix(p.Name, n.Name) {
@@ -52,8 +54,10 @@ func newQueue() *queue.Queue {
 			{Plugin: "fit", Event: nodeAdd, Fn: fit},
 			{Plugin: "fit", Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Delete}},
 			{Plugin: "wait", Event: podGone},
-			{Plugin: "gate", Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodSchedulingGatesEliminated}},
-			{Plugin: "label", Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodLabel}},
+			{Plugin: "gate", Event: framework.ClusterEvent{Resource: framework.TargetPod,
+				ActionType: framework.UpdatePodSchedulingGatesEliminated}},
+			{Plugin: "label", Event: framework.ClusterEvent{Resource: framework.TargetPod,
+				ActionType: framework.UpdatePodLabel}},
 		}},
 	})
 }
@@ -110,17 +114,26 @@ func TestOrderIsPriorityThenArrival(t *testing.T) {
 func TestOnlyHelpfulEventsWake(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	expect(t, "returned", moveTexts(q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))), "web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "returned", moveTexts(q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))),
+		"web to unschedulable (ScheduleAttemptFailure)")
 	expect(t, "pop", name(q.Pop(at(1))), "nobody")
 	other := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
-	expect(t, "unhelpful node", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "web stays unschedulable (NodeAdd by fit)")
-	expect(t, "told once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "")
+	expect(t, "unhelpful node",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))),
+		"web stays unschedulable (NodeAdd by fit)")
+	expect(t, "told once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: other},
+		at(1))), "")
 	mine := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "we"}}
-	expect(t, "helpful node", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(2))), "web to active (NodeAdd by fit)")
+	expect(t, "helpful node",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(2))),
+		"web to active (NodeAdd by fit)")
 	e := q.Pop(at(2))
-	expect(t, "refused by another plugin", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(2))), "web to unschedulable (ScheduleAttemptFailure)")
-	expect(t, "its events do not help", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(9))), "")
-	expect(t, "nor those that a plugin hears of which saw no harm", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(9))), "")
+	expect(t, "refused by another plugin", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(2))),
+		"web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "its events do not help",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(9))), "")
+	expect(t, "nor those that a plugin hears of which saw no harm",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(9))), "")
 }
 
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
@@ -158,7 +171,8 @@ func TestIdleQueueTakesFromBackoffButNotAfterErrors(t *testing.T) {
 	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(0))
 	e := q.Pop(at(0))
 	expect(t, "nobody else is there", name(e), "web")
-	expect(t, "an error", moveTexts(q.AddUnschedulableIfNotPresent(e, queue.Failure{}, at(0))), "web to backoff (ScheduleAttemptFailure)")
+	expect(t, "an error", moveTexts(q.AddUnschedulableIfNotPresent(e, queue.Failure{}, at(0))),
+		"web to backoff (ScheduleAttemptFailure)")
 	expect(t, "waits its time", name(q.Pop(at(0.9))), "nobody")
 	q.Flush(at(1))
 	expect(t, "then comes", name(q.Pop(at(1))), "web")
@@ -171,25 +185,34 @@ func TestEventsDuringFlightAreNotMissed(t *testing.T) {
 	e := q.Pop(at(1))
 	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(1))
 	l := q.Pop(at(1)) // takes off after the event
-	expect(t, "woken at once, after its back-off", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(2))), "web to backoff (AssignedPodDelete by fit)")
-	expect(t, "saw no event", moveTexts(q.AddUnschedulableIfNotPresent(l, refusedBy("fit"), at(2))), "late to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "woken at once, after its back-off",
+		moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(2))),
+		"web to backoff (AssignedPodDelete by fit)")
+	expect(t, "saw no event", moveTexts(q.AddUnschedulableIfNotPresent(l, refusedBy("fit"), at(2))),
+		"late to unschedulable (ScheduleAttemptFailure)")
 	q.Flush(at(4))
 	e = q.Pop(at(4))
-	expect(t, "a new flight begins without old events", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(4))), "web to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "a new flight begins without old events",
+		moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("fit"), at(4))),
+		"web to unschedulable (ScheduleAttemptFailure)")
 	q.Delete("late")
 	expect(t, "in flight", fmt.Sprint(q.StageCounts()), "{0 0 1 0 0}")
 	expect(t, "events kept for nobody", fmt.Sprint(q.InFlightEvents()), "map[]")
 	q.Add(pod("api", 0), at(5))
 	e = q.Pop(at(5))
 	q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(5))
-	expect(t, "what helps others' refusals does not help", moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(5))), "api to unschedulable (ScheduleAttemptFailure)")
+	expect(t, "what helps others' refusals does not help",
+		moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(5))),
+		"api to unschedulable (ScheduleAttemptFailure)")
 }
 
 func TestPendingPodsSkipTheirBackoff(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
-	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), queue.Failure{UnschedulablePlugins: sets.New("fit"), PendingPlugins: sets.New("wait")}, at(0))
-	expect(t, "at once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(0))), "web to active (AssignedPodDelete by wait)")
+	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), queue.Failure{UnschedulablePlugins: sets.New("fit"),
+		PendingPlugins: sets.New("wait")}, at(0))
+	expect(t, "at once", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(0))),
+		"web to active (AssignedPodDelete by wait)")
 }
 
 // row: SCH-33
@@ -197,13 +220,15 @@ func TestGates(t *testing.T) {
 	q := newQueue()
 	gated := pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} })
 	expect(t, "kept out", moveTexts(q.Add(gated, at(0))), "web to gated (PodAdd by gate)")
-	expect(t, "deaf to other events", moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(1))), "")
+	expect(t, "deaf to other events",
+		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(1))), "")
 	labelled := gated.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
 	expect(t, "still gated", moveTexts(q.Update(gated, labelled, at(2))), "")
 	open := labelled.DeepCopy()
 	open.Spec.SchedulingGates = nil
-	expect(t, "let in", moveTexts(q.Update(labelled, open, at(3))), "web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
+	expect(t, "let in", moveTexts(q.Update(labelled, open, at(3))),
+		"web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
 }
 
 func TestOwnChangeWakes(t *testing.T) {
@@ -237,7 +262,8 @@ func TestActivate(t *testing.T) {
 	a, b := q.Pop(at(0)), q.Pop(at(0))
 	q.AddUnschedulableIfNotPresent(a, refusedBy("fit"), at(0))
 	expect(t, "parked", moveTexts(q.Activate([]types.UID{"a", "b"}, at(0))), "a to active (ForceActivate)")
-	expect(t, "in flight, when it comes back", moveTexts(q.AddUnschedulableIfNotPresent(b, refusedBy("fit"), at(0))), "b to backoff (ForceActivate)")
+	expect(t, "in flight, when it comes back", moveTexts(q.AddUnschedulableIfNotPresent(b, refusedBy("fit"), at(0))),
+		"b to backoff (ForceActivate)")
 }
 
 // Every Pod is always in exactly one place, and nobody is lost.
@@ -282,7 +308,8 @@ func TestNobodyIsLost(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				c := q.StageCounts()
-				if got := c.Active + c.Backoff + c.Unschedulable + c.Gated; got != len(alive)-len(flying) || c.InFlight != len(flying) || len(q.PendingPods()) != got {
+				if got := c.Active + c.Backoff + c.Unschedulable + c.Gated; got != len(alive)-len(flying) ||
+					c.InFlight != len(flying) || len(q.PendingPods()) != got {
 					t.Fatalf("%+v, want %d waiting and %d in flight", c, len(alive)-len(flying), len(flying))
 				}
 			},
@@ -293,7 +320,8 @@ func TestNobodyIsLost(t *testing.T) {
 func TestChanges(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
 	beat := n.DeepCopy()
-	beat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	beat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,
+		LastHeartbeatTime: metav1.Now()}}
 	later := beat.DeepCopy()
 	later.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0)
 	if got := queue.NodeSchedulingPropertiesChange(beat, later); len(got) != 0 {
@@ -314,7 +342,8 @@ func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
 	byName := func(a, b framework.QueuedEntityInfo) bool {
 		return a.(*queue.Entry).Pod().Name < b.(*queue.Entry).Pod().Name
 	}
-	q := queue.New(queue.Options{Less: prioritysort.New().Less, Log: logr.Discard(), ProfileLess: map[string]queue.ProfileLess{"batch": {Name: "ByName", Less: byName}}})
+	q := queue.New(queue.Options{Less: prioritysort.New().Less, Log: logr.Discard(),
+		ProfileLess: map[string]queue.ProfileLess{"batch": {Name: "ByName", Less: byName}}})
 	batch := func(p *v1.Pod) { p.Spec.SchedulerName = "batch" }
 	for i, p := range []*v1.Pod{pod("z", 0, batch), pod("web", 0), pod("a", 0, batch), pod("urgent", 9)} {
 		q.Add(p, at(float64(i)))

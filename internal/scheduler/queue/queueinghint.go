@@ -7,17 +7,20 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// QueueingHint says that an event may help a Pod that a plugin refused; Fn has the last word, nil means yes.
+// QueueingHint says that an event may help a Pod that a plugin refused; Fn has the last word, nil
+// means yes.
 type QueueingHint struct {
 	Plugin string
 	Event  framework.ClusterEvent
 	Fn     framework.QueueingHintFn
 
-	// ConcernedPods names the Pods that the event may concern of those the plugin keeps out; nil: it may concern any. Its gate is not asked about others.
+	// ConcernedPods names the Pods that the event may concern of those the plugin keeps out; nil:
+	// it may concern any. Its gate is not asked about others.
 	ConcernedPods func(before, after any) []types.UID
 }
 
-// Event is something that happened in the cluster, with the object before and after; either may be nil.
+// Event is something that happened in the cluster, with the object before and after; either may be
+// nil.
 type Event struct {
 	framework.ClusterEvent
 	Old, New any
@@ -40,7 +43,8 @@ const (
 	queueImmediately                    // at once: the plugin had said "not yet"
 )
 
-// runQueueingHints asks the plugins that refused the Pod whether the event helps, and tells whose word decided; with leave, who was asked and saw no help.
+// runQueueingHints asks the plugins that refused the Pod whether the event helps, and tells whose
+// word decided; with leave, who was asked and saw no help.
 func (q *Queue) runQueueingHints(e *Entry, ev Event) (hintResult, string) {
 	if ev.Resource == framework.WildCard || len(e.UnschedulablePlugins)+len(e.PendingPlugins) == 0 {
 		return queueAfterBackoff, ""
@@ -48,7 +52,8 @@ func (q *Queue) runQueueingHints(e *Entry, ev Event) (hintResult, string) {
 	best, by := queueSkip, ""
 	for _, h := range q.QueueingHints[e.Pod().Spec.SchedulerName] {
 		pending := e.PendingPlugins.Has(h.Plugin)
-		if !pending && (best == queueAfterBackoff || !e.UnschedulablePlugins.Has(h.Plugin)) || !eventMatches(h.Event, ev.ClusterEvent) {
+		if !pending && (best == queueAfterBackoff || !e.UnschedulablePlugins.Has(h.Plugin)) || !eventMatches(h.Event,
+			ev.ClusterEvent) {
 			continue
 		}
 		if h.Fn != nil {
@@ -79,7 +84,8 @@ func eventMatches(registered, happened framework.ClusterEvent) bool {
 	if registered.ActionType&happened.ActionType == 0 {
 		return false
 	}
-	return registered.Resource == framework.WildCard || registered.Resource == happened.Resource || registered.Resource == framework.Pod && isPod(happened.Resource)
+	return registered.Resource == framework.WildCard || registered.Resource == happened.Resource ||
+		registered.Resource == framework.Pod && isPod(happened.Resource)
 }
 
 func isPod(r framework.EventResource) bool {
@@ -87,7 +93,8 @@ func isPod(r framework.EventResource) bool {
 }
 
 func registered(events []framework.ClusterEvent, happened framework.ClusterEvent) bool {
-	return happened.Resource == framework.WildCard || slices.ContainsFunc(events, func(e framework.ClusterEvent) bool { return eventMatches(e, happened) })
+	return happened.Resource == framework.WildCard || slices.ContainsFunc(events,
+		func(e framework.ClusterEvent) bool { return eventMatches(e, happened) })
 }
 
 // isRegistered tells whether any plugin of any profile registered for the event.

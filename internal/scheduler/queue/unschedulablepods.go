@@ -9,7 +9,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// unschedulablePods holds unschedulable and gated Pods, found by who refused them: an event that helps nobody else touches nobody else.
+// unschedulablePods holds unschedulable and gated Pods, found by who refused them: an event that
+// helps nobody else touches nobody else.
 type unschedulablePods struct {
 	all       map[types.UID]*Entry
 	byRefuser map[refuserKey]map[*Entry]struct{}
@@ -17,7 +18,8 @@ type unschedulablePods struct {
 	nextFlush time.Time // no Pod here is tried anew before, whatever happens; zero when nobody is here
 }
 
-// refuserKey is a plugin of a profile; the empty plugin stands for Pods that nobody is known to have refused.
+// refuserKey is a plugin of a profile; the empty plugin stands for Pods that nobody is known to
+// have refused.
 type refuserKey struct{ profile, plugin string }
 
 func newUnschedulablePods() unschedulablePods {
@@ -127,10 +129,12 @@ func (q *Queue) concernedEntries(ev Event) []*Entry {
 }
 
 func (q *Queue) registered(k refuserKey, ev framework.ClusterEvent) bool {
-	return slices.ContainsFunc(q.QueueingHints[k.profile], func(h QueueingHint) bool { return h.Plugin == k.plugin && eventMatches(h.Event, ev) })
+	return slices.ContainsFunc(q.QueueingHints[k.profile],
+		func(h QueueingHint) bool { return h.Plugin == k.plugin && eventMatches(h.Event, ev) })
 }
 
-// concernedPods is how a plugin tells which of the Pods that it keeps out an event may concern; nil when it does not.
+// concernedPods is how a plugin tells which of the Pods that it keeps out an event may concern; nil
+// when it does not.
 func (q *Queue) concernedPods(k refuserKey, ev framework.ClusterEvent) func(before, after any) []types.UID {
 	for _, h := range q.QueueingHints[k.profile] {
 		if h.Plugin == k.plugin && h.ConcernedPods != nil && eventMatches(h.Event, ev) {

@@ -17,7 +17,8 @@ func nodeName(winner string) string {
 	return winner
 }
 
-// compare says what differs between the recorded ruling and the one made now: the choice, then the first refusal and the first score that are not alike.
+// compare says what differs between the recorded ruling and the one made now: the choice, then the
+// first refusal and the first score that are not alike.
 func compare(was, now journal.Ruled) []string {
 	var out []string
 	differ := func(what string, a, b any) {
@@ -73,7 +74,8 @@ func countedText(r journal.CountedRefusal) string {
 	return fmt.Sprintf("%d nodes by %s (%s)", r.Nodes, r.Plugin, strings.Join(r.Messages, ", "))
 }
 
-// scoreDifference names the first node, in the recorded order, whose score differs, and the plugins that scored it differently.
+// scoreDifference names the first node, in the recorded order, whose score differs, and the plugins
+// that scored it differently.
 func scoreDifference(was, now []journal.NodeScore) []string {
 	by := map[string]journal.NodeScore{}
 	for _, n := range now {
@@ -85,7 +87,8 @@ func scoreDifference(was, now []journal.NodeScore) []string {
 		case !scored:
 			return []string{fmt.Sprintf("score of %s: recorded %d, now not among the best", a.Node, a.Total)}
 		case !equalJSON(a, b):
-			return []string{fmt.Sprintf("score of %s: recorded %d, now %d%s", a.Node, a.Total, b.Total, pluginScoreDifferences(a.Parts, b.Parts))}
+			return []string{fmt.Sprintf("score of %s: recorded %d, now %d%s", a.Node, a.Total, b.Total,
+				pluginScoreDifferences(a.Parts, b.Parts))}
 		}
 	}
 	if len(now) != len(was) {
@@ -121,7 +124,8 @@ func pluginScoreDifferences(was, now []journal.PluginScore) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// placementDifference says where a Pod would have gone with another configuration, and by which scores; nothing when it would have gone where it went.
+// placementDifference says where a Pod would have gone with another configuration, and by which
+// scores; nothing when it would have gone where it went.
 func placementDifference(was, now journal.Ruled) []string {
 	if was.Winner == now.Winner {
 		return nil

@@ -21,15 +21,17 @@ const Format = 1
 
 // Decision is one ruling of the scheduler and all it was made from.
 type Decision struct {
-	Format    int                  `json:"format"`
-	At        time.Time            `json:"at"`
-	Pod       *v1.Pod              `json:"pod"`
-	Result    journal.Ruled        `json:"ruling"` // as made from the plugins' words, before PostFilter; without the times of points
-	Config    json.RawMessage      `json:"config"` // KubeSchedulerConfiguration with the one profile of the Pod
-	Choice    Choice               `json:"choice"`
-	Extenders bool                 `json:"extenders,omitempty"` // they had a say, which is not written down
-	Selector  string               `json:"selector,omitempty"`  // of the Services and the controller that the Pod belongs to
-	Nominated map[string][]*v1.Pod `json:"promised,omitempty"`  // Pods that preemption promised room, by node
+	Format int       `json:"format"`
+	At     time.Time `json:"at"`
+	Pod    *v1.Pod   `json:"pod"`
+	// as made from the plugins' words, before PostFilter; without the times of points
+	Result    journal.Ruled   `json:"ruling"`
+	Config    json.RawMessage `json:"config"` // KubeSchedulerConfiguration with the one profile of the Pod
+	Choice    Choice          `json:"choice"`
+	Extenders bool            `json:"extenders,omitempty"` // they had a say, which is not written down
+	// of the Services and the controller that the Pod belongs to
+	Selector  string               `json:"selector,omitempty"`
+	Nominated map[string][]*v1.Pod `json:"promised,omitempty"` // Pods that preemption promised room, by node
 	Objects   Objects              `json:"objects"`
 	Nodes     []snapshot.NodeState `json:"nodes"` // in the order they are looked at
 }
@@ -46,8 +48,8 @@ func (c Choice) sample() schedule.Sample {
 	return schedule.Sample{Percent: c.Percent, AtLeast: c.AtLeast, StartsAt: c.StartsAt}
 }
 
-// Objects are those that plugins look up besides nodes and Pods. Around volumes they are those of the Pods and nodes of the decision, when the Pod has volumes that
-// may need them.
+// Objects are those that plugins look up besides nodes and Pods. Around volumes they are those of
+// the Pods and nodes of the decision, when the Pod has volumes that may need them.
 type Objects struct {
 	Namespaces  []*v1.Namespace                 `json:"namespaces,omitempty"` // names and labels
 	Claims      []*v1.PersistentVolumeClaim     `json:"claims,omitempty"`
@@ -92,7 +94,8 @@ func Read(line []byte) (*Decision, error) {
 func (d *Decision) check() error {
 	switch {
 	case d.Format != Format:
-		return fmt.Errorf("format: %d is not known, only %d is: replay with the gantry that recorded it", d.Format, Format)
+		return fmt.Errorf("format: %d is not known, only %d is: replay with the gantry that recorded it", d.Format,
+			Format)
 	case d.Pod == nil || d.Pod.Name == "":
 		return errors.New("pod: a Pod with a name is missing")
 	case len(d.Pod.Spec.Containers) == 0:

@@ -15,20 +15,23 @@ import (
 
 // Devices are the objects around the devices that a Pod asks for: nothing when it asks for none.
 type Devices struct {
-	Claims  []*resourceapi.ResourceClaim               `json:"claims,omitempty"`
-	Slices  []*resourceapi.ResourceSlice               `json:"slices,omitempty"` // with taint rules applied
-	Classes []*resourceapi.DeviceClass                 `json:"classes,omitempty"`
-	Decided map[types.UID]resourceapi.AllocationResult `json:"decided,omitempty"` // for claims in which it is not written yet
+	Claims  []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	Slices  []*resourceapi.ResourceSlice `json:"slices,omitempty"` // with taint rules applied
+	Classes []*resourceapi.DeviceClass   `json:"classes,omitempty"`
+	// for claims in which it is not written yet
+	Decided map[types.UID]resourceapi.AllocationResult `json:"decided,omitempty"`
 }
 
-// DRAManager is where they are taken from: the scheduler's view, which knows more than the framework asks for.
+// DRAManager is where they are taken from: the scheduler's view, which knows more than the
+// framework asks for.
 type DRAManager interface {
 	framework.SharedDRAManager
 	// PendingAllocations are allocations that are decided and not written yet, by claim.
 	PendingAllocations() map[types.UID]resourceapi.AllocationResult
 }
 
-// DevicesFor gathers what a ruling about the Pod may read; nil when it asks for no devices or there is no store.
+// DevicesFor gathers what a ruling about the Pod may read; nil when it asks for no devices or there
+// is no store.
 func DevicesFor(p *v1.Pod, from DRAManager) (*Devices, error) {
 	if from == nil || len(p.Spec.ResourceClaims) == 0 && !usesClassResource(p, from) {
 		return nil, nil

@@ -64,7 +64,8 @@ func newHandle(d *Decision) (*recordedHandle, error) {
 		}
 	}
 	o := &d.Objects
-	all := slices.Concat(objects(o.Claims), objects(o.Volumes), objects(o.Classes), objects(o.CSINodes), objects(o.Drivers), objects(o.Capacities), objects(o.Attachments))
+	all := slices.Concat(objects(o.Claims), objects(o.Volumes), objects(o.Classes), objects(o.CSINodes),
+		objects(o.Drivers), objects(o.Capacities), objects(o.Attachments))
 	h.listers = volumelisters.Of(all...)
 	if o.Devices != nil {
 		h.devices = o.Devices.manager()
@@ -86,8 +87,10 @@ func objects[T any, P interface {
 	return out
 }
 
-// newPlugins makes and seats the plugins of a completed profile that judge. absent names those whose knowledge is not written down.
-func newPlugins(p *schedulerconfig.KubeSchedulerProfile, h framework.Handle) (j *schedule.PluginSet, absent []string, err error) {
+// newPlugins makes and seats the plugins of a completed profile that judge. absent names those
+// whose knowledge is not written down.
+func newPlugins(p *schedulerconfig.KubeSchedulerProfile,
+	h framework.Handle) (j *schedule.PluginSet, absent []string, err error) {
 	made := map[string]framework.Plugin{}
 	for _, name := range enabledPlugins(p.Plugins) {
 		rows := plugins.Registry()
@@ -111,7 +114,8 @@ func newPlugins(p *schedulerconfig.KubeSchedulerProfile, h framework.Handle) (j 
 		if !ok {
 			continue
 		}
-		for _, s := range config.EnabledPlugins(p.Plugins, point, func(name string) bool { return seat(&schedule.PluginSet{}, made[name], 1) }) {
+		for _, s := range config.EnabledPlugins(p.Plugins, point,
+			func(name string) bool { return seat(&schedule.PluginSet{}, made[name], 1) }) {
 			if made[s.Name] != nil && !seat(j, made[s.Name], s.Weight) {
 				return nil, nil, fmt.Errorf("plugin %q does not extend %s", s.Name, point.Name)
 			}

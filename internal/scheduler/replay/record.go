@@ -30,7 +30,8 @@ type Inputs struct {
 
 // ProfileConfig is the configuration of one profile as it is written down; cfg is completed.
 func ProfileConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, profile int) (json.RawMessage, error) {
-	c := &schedulerconfig.KubeSchedulerConfiguration{TypeMeta: cfg.TypeMeta, PercentageOfNodesToScore: cfg.PercentageOfNodesToScore, Profiles: cfg.Profiles[profile : profile+1]}
+	c := &schedulerconfig.KubeSchedulerConfiguration{TypeMeta: cfg.TypeMeta,
+		PercentageOfNodesToScore: cfg.PercentageOfNodesToScore, Profiles: cfg.Profiles[profile : profile+1]}
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("writing down the profile %q: %w", *c.Profiles[0].SchedulerName, err)
@@ -42,8 +43,10 @@ func ProfileConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, profile int)
 func Record(t Inputs) *Decision {
 	s := t.Input.Sample
 	d := &Decision{
-		Format: Format, At: t.At, Pod: trimPod(t.Input.Pod), Result: t.Result, Config: t.Config, Selector: t.Selector, Extenders: t.Input.Extenders != nil,
-		Choice: Choice{Percent: s.Percent, AtLeast: s.AtLeast, StartsAt: s.StartsAt, Pick: t.Pick}, Nodes: t.Input.Snapshot.NodeStates(),
+		Format: Format, At: t.At, Pod: trimPod(t.Input.Pod), Result: t.Result, Config: t.Config, Selector: t.Selector,
+		Extenders: t.Input.Extenders != nil,
+		Choice:    Choice{Percent: s.Percent, AtLeast: s.AtLeast, StartsAt: s.StartsAt, Pick: t.Pick},
+		Nodes:     t.Input.Snapshot.NodeStates(),
 	}
 	d.Result.Points = nil
 	for i := range d.Nodes {
@@ -66,7 +69,8 @@ func Record(t Inputs) *Decision {
 		}
 	}
 	for _, n := range t.Namespaces {
-		d.Objects.Namespaces = append(d.Objects.Namespaces, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+		d.Objects.Namespaces = append(d.Objects.Namespaces,
+			&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
 	}
 	d.Objects.Devices = t.Devices.trimmed()
 	if t.Volumes != nil && usesVolumes(t.Input.Pod) {
@@ -86,7 +90,8 @@ func trimPod(p *v1.Pod) *v1.Pod {
 func usesVolumes(p *v1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		switch v := &p.Spec.Volumes[i].VolumeSource; {
-		case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil, v.EmptyDir != nil, v.HostPath != nil, v.Image != nil:
+		case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil, v.EmptyDir != nil,
+			v.HostPath != nil, v.Image != nil:
 		default:
 			return true
 		}
@@ -211,10 +216,12 @@ func (g *objectCollector) collectDriver(name string) {
 	}
 }
 
-// VolumeListersHolder is what the judge of volumes offers, so that what it knows can be written down.
+// VolumeListersHolder is what the judge of volumes offers, so that what it knows can be written
+// down.
 type VolumeListersHolder interface{ VolumeListers() volumelisters.Listers }
 
-// VolumeListersOf finds what the judges of a profile know of volumes; nil when none of them looks at volumes.
+// VolumeListersOf finds what the judges of a profile know of volumes; nil when none of them looks
+// at volumes.
 func VolumeListersOf(j *schedule.PluginSet) volumelisters.Listers {
 	for _, f := range j.Filter {
 		if k, ok := f.(VolumeListersHolder); ok {

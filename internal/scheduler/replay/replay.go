@@ -138,7 +138,8 @@ func (c *ReplayedDecision) schedule(ctx context.Context, by parameters) (r *sche
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", *by.profile.SchedulerName, err)
 	}
-	return schedule.SchedulePod(ctx, schedule.Input{Pod: c.Pod, Snapshot: c.snapshot, Plugins: j, Sample: by.sample, PickTie: by.pick, NominatedPodsForNode: c.nominated}), nil
+	return schedule.SchedulePod(ctx, schedule.Input{Pod: c.Pod, Snapshot: c.snapshot, Plugins: j, Sample: by.sample,
+		PickTie: by.pick, NominatedPodsForNode: c.nominated}), nil
 }
 
 // OtherConfigError is an error of the other configuration, not of the decision.
@@ -147,16 +148,20 @@ type OtherConfigError struct{ error }
 // Unwrap gives what is wrong.
 func (o OtherConfigError) Unwrap() error { return o.error }
 
-// CompareConfig rules with the recorded configuration and with another one, and says whether the Pod would have gone elsewhere. Where the other configuration finds
-// several nodes equal, the recorded one among them is taken. An OtherConfigError says what is wrong with the other configuration.
-func (c *ReplayedDecision) CompareConfig(ctx context.Context, other *schedulerconfig.KubeSchedulerConfiguration) (Comparison, error) {
+// CompareConfig rules with the recorded configuration and with another one, and says whether the
+// Pod would have gone elsewhere. Where the other configuration finds several nodes equal, the
+// recorded one among them is taken. An OtherConfigError says what is wrong with the other
+// configuration.
+func (c *ReplayedDecision) CompareConfig(ctx context.Context,
+	other *schedulerconfig.KubeSchedulerConfiguration) (Comparison, error) {
 	v, err := c.Replay(ctx)
 	if err != nil || v.Skipped != "" || !v.Equal() {
 		return v, err
 	}
 	p := profileOf(other, c.Result.Profile)
 	if p == nil {
-		return v, OtherConfigError{fmt.Errorf("profiles: there is no profile %q, by which Pod %s was scheduled", c.Result.Profile, v.Pod)}
+		return v, OtherConfigError{fmt.Errorf("profiles: there is no profile %q, by which Pod %s was scheduled",
+			c.Result.Profile, v.Pod)}
 	}
 	by := parameters{profile: p, sample: c.sample(other, p), pick: func(int) int { return 0 }}
 	r, err := c.schedule(ctx, by)
@@ -178,7 +183,8 @@ func (c *ReplayedDecision) CompareConfig(ctx context.Context, other *schedulerco
 	return v, nil
 }
 
-func (c *ReplayedDecision) sample(cfg *schedulerconfig.KubeSchedulerConfiguration, p *schedulerconfig.KubeSchedulerProfile) schedule.Sample {
+func (c *ReplayedDecision) sample(cfg *schedulerconfig.KubeSchedulerConfiguration,
+	p *schedulerconfig.KubeSchedulerProfile) schedule.Sample {
 	s, percent := c.Choice.sample(), cfg.PercentageOfNodesToScore
 	if p.PercentageOfNodesToScore != nil {
 		percent = p.PercentageOfNodesToScore

@@ -63,40 +63,56 @@ func newRandomCluster(r *rapid.T) *randomCluster {
 	t := &randomCluster{T: r, cache: snapshot.NewCache(), nominated: map[string][]framework.PodInfo{}}
 	t.factory, t.selector = informers.NewSharedInformerFactory(nil, 0), labels.SelectorFromSet(labels.Set{"app": "web"})
 	for _, name := range []string{"a", "b"} {
-		n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}, Annotations: map[string]string{"unread": "x"}}}
+		n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name},
+			Annotations: map[string]string{"unread": "x"}}}
 		t.namespaces = append(t.namespaces, n)
 		if err := t.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(n); err != nil {
 			r.Fatal(err)
 		}
 	}
 	later := storagev1.VolumeBindingWaitForFirstConsumer
-	objects := []runtime.Object{&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &later}}
+	objects := []runtime.Object{&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"},
+		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &later}}
 	for i := range 4 {
 		name, class := fmt.Sprintf("claim%d", i), "local"
-		objects = append(objects, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", UID: types.UID(name)},
-			Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-				Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: quantity("1Gi")}}}, Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}})
-		objects = append(objects, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pv%d", i)}, Spec: v1.PersistentVolumeSpec{
-			StorageClassName: class, Capacity: v1.ResourceList{v1.ResourceStorage: quantity("2Gi")}, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/x"}},
-			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-				{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("n%d", i)}}}}}}}}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable}})
+		objects = append(objects,
+			&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", UID: types.UID(name)},
+				Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class,
+					AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+					Resources: v1.VolumeResourceRequirements{
+						Requests: v1.ResourceList{v1.ResourceStorage: quantity("1Gi")}}},
+				Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}})
+		objects = append(objects, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pv%d", i)},
+			Spec: v1.PersistentVolumeSpec{
+				StorageClassName: class, Capacity: v1.ResourceList{v1.ResourceStorage: quantity("2Gi")},
+				AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/x"}},
+				NodeAffinity: &v1.VolumeNodeAffinity{
+					Required: &v1.NodeSelector{
+						NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+							{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
+								Values: []string{fmt.Sprintf("n%d", i)}}}}}}}},
+			Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable}})
 	}
 	t.listers = volumelisters.Of(objects...)
 	return t
 }
 
 func (t *randomCluster) node(name string) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("cpu", "1", "2", "4")), v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("cpu", "1", "2", "4")),
+			v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
 	if t.chance("zone?", 80) {
 		n.Labels[v1.LabelTopologyZone] = t.oneOf("zone", "x", "y", "z")
 	}
 	if t.chance("taint?", 30) {
-		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffect(t.oneOf("effect", "NoSchedule", "PreferNoSchedule"))}}
+		n.Spec.Taints = []v1.Taint{
+			{Key: "k", Effect: v1.TaintEffect(t.oneOf("effect", "NoSchedule", "PreferNoSchedule"))}}
 	}
 	if t.chance("images?", 60) {
-		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: int64(t.n("size", 100, 900)) << 20}}
+		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"},
+			SizeBytes: int64(t.n("size", 100, 900)) << 20}}
 	}
 	return n
 }
@@ -105,42 +121,56 @@ func (t *randomCluster) pod() *v1.Pod {
 	t.podsMade++
 	name := fmt.Sprintf("p%d", t.podsMade)
 	app := t.oneOf("app", "web", "db")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.oneOf("namespace", "a", "b"), UID: types.UID(name), Labels: map[string]string{"app": app}},
-		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
-			Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("asks", "0", "100m", "0.5", "1500m"))}}}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.oneOf("namespace", "a", "b"),
+		UID: types.UID(name), Labels: map[string]string{"app": app}},
+		Spec: v1.PodSpec{SchedulerName: "default-scheduler",
+			Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("asks", "0", "100m", "0.5", "1500m"))}}}}}}
 	if t.chance("priority?", 50) {
 		p.Spec.Priority = new(int32(t.n("priority", 0, 2)))
 	}
-	term := v1.PodAffinityTerm{TopologyKey: t.oneOf("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: matching("app", t.oneOf("other", "web", "db")), NamespaceSelector: matching("team", "a")}
+	term := v1.PodAffinityTerm{TopologyKey: t.oneOf("key", v1.LabelHostname, v1.LabelTopologyZone),
+		LabelSelector: matching("app", t.oneOf("other", "web", "db")), NamespaceSelector: matching("team", "a")}
 	switch t.oneOf("affinity", "none", "none", "near", "apart", "rather") {
 	case "near":
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
 	case "apart":
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				term}}}
 	case "rather":
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: term}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: 9, PodAffinityTerm: term}}}}
 	}
 	if t.chance("spread?", 25) {
-		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: matching("app", app)}}
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone,
+			WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: matching("app", app)}}
 	}
 	if t.chance("claim?", 30) {
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("claim%d", t.n("which", 0, 4))}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+				ClaimName: fmt.Sprintf("claim%d", t.n("which", 0, 4))}}}}
 	}
 	return p
 }
 
 // schedule rules as the scheduler does and writes the decision down.
-func (t *randomCluster) schedule(eqCache *schedule.EquivalenceCache, pluginSet *schedule.PluginSet, p *v1.Pod) (*schedule.Result, *replay.Decision) {
-	taken := replay.Inputs{At: time.Unix(1, 0).UTC(), Selector: t.selector.String(), Namespaces: t.namespaces, Volumes: replay.VolumeListersOf(pluginSet)}
+func (t *randomCluster) schedule(eqCache *schedule.EquivalenceCache, pluginSet *schedule.PluginSet,
+	p *v1.Pod) (*schedule.Result, *replay.Decision) {
+	taken := replay.Inputs{At: time.Unix(1, 0).UTC(), Selector: t.selector.String(), Namespaces: t.namespaces,
+		Volumes: replay.VolumeListersOf(pluginSet)}
 	var err error
 	if taken.Config, err = replay.ProfileConfig(config.Default(), 0); err != nil {
 		t.Fatal(err)
 	}
 	luck := t.n("luck", 0, 9)
-	taken.Input = schedule.Input{Pod: p, Snapshot: t.cache.UpdateSnapshot(), Plugins: pluginSet, Cache: eqCache, PickTie: func(n int) int {
-		taken.Pick = luck % n
-		return taken.Pick
-	}}
+	taken.Input = schedule.Input{Pod: p, Snapshot: t.cache.UpdateSnapshot(), Plugins: pluginSet, Cache: eqCache,
+		PickTie: func(n int) int {
+			taken.Pick = luck % n
+			return taken.Pick
+		}}
 	if t.chance("sampled?", 30) {
 		taken.Input.Sample = schedule.Sample{Percent: 50, AtLeast: 2, StartsAt: t.n("start", 0, 20)}
 	}

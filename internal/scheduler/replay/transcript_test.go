@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// transcript is a decision between a node that holds the image and one that is emptier: the image wins.
+// transcript is a decision between a node that holds the image and one that is emptier: the image
+// wins.
 func transcript(t *testing.T) []byte {
 	t.Helper()
 	node := func(name, cpu string) *v1.Node {
@@ -25,13 +26,15 @@ func transcript(t *testing.T) []byte {
 	}
 	small, big, full := node("small", "2"), node("big", "8"), node("full", "500m")
 	small.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: 900 << 20}}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}, Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"},
+		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}}}
 	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: quantity("1")}
 	pluginSet, err := plugins.DefaultPluginSet("default-scheduler", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := replay.Inputs{Input: schedule.Input{Pod: p, Snapshot: snapshot.Of([]*v1.Node{small, big, full}, nil), Plugins: pluginSet}}
+	taken := replay.Inputs{Input: schedule.Input{Pod: p, Snapshot: snapshot.Of([]*v1.Node{small, big, full}, nil),
+		Plugins: pluginSet}}
 	taken.Result = schedule.SchedulePod(context.Background(), taken.Input).Fact()
 	if taken.Config, err = replay.ProfileConfig(config.Default(), 0); err != nil {
 		t.Fatal(err)
@@ -61,7 +64,8 @@ func TestAChangedRulingIsFound(t *testing.T) {
 		{"nothing", "", "", "shop/web: same: "},
 		{"weight", `"name":"ImageLocality","weight":1`, `"name":"ImageLocality","weight":50`, "ImageLocality"},
 		{"winner", `"winner":"`, `"winner":"not-`, "winner: recorded not-"},
-		{"refusal", `"detail":"`, `"detail":"not `, "refusal 1: recorded full by NodeResourcesFit (Insufficient cpu), not "},
+		{"refusal", `"detail":"`, `"detail":"not `,
+			"refusal 1: recorded full by NodeResourcesFit (Insufficient cpu), not "},
 		{"score", `"weighted":`, `"weighted":1`, "score of "},
 		{"node", `"cpu":"500m"`, `"cpu":"5"`, "nodes that fit: recorded 2, now 3"},
 	}
@@ -83,8 +87,12 @@ func TestAnotherConfigurationMovesPods(t *testing.T) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	cases := []struct{ name, profile, want string }{
 		{"equal", "", "shop/web: same: "},
-		{"room first", "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 90}]}}}]", "shop/web: different: small, with the other configuration big (recorded: small "},
-		{"no room anywhere", "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [none]}]}]}}}}]}]",
+		{"room first", "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 90}]}}}]",
+			"shop/web: different: small, with the other configuration big (recorded: small "},
+		{"no room anywhere",
+			"profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: " +
+				"{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: " +
+				"metadata.name, operator: In, values: [none]}]}]}}}}]}]",
 			"shop/web: different: small, with the other configuration no node; refusal of small by NodeAffinity"},
 	}
 	for _, c := range cases {
@@ -101,7 +109,8 @@ func TestAnotherConfigurationMovesPods(t *testing.T) {
 	}
 	other := config.Default()
 	other.Profiles[0].SchedulerName = new("somebody")
-	if _, err := open(t, transcript(t)).CompareConfig(t.Context(), other); err == nil || !strings.Contains(err.Error(), `there is no profile "default-scheduler"`) {
+	if _, err := open(t, transcript(t)).CompareConfig(t.Context(), other); err == nil || !strings.Contains(err.Error(),
+		`there is no profile "default-scheduler"`) {
 		t.Errorf("without the profile: %v", err)
 	}
 }
@@ -143,7 +152,8 @@ func TestADamagedLineNamesTheField(t *testing.T) {
 			line := string(transcript(t))
 			changed := strings.Replace(line, c.from, c.to, 1)
 			if c.name == "node twice" {
-				changed = line[:strings.LastIndex(line, c.from)] + c.to + line[strings.LastIndex(line, c.from)+len(c.from):]
+				changed = line[:strings.LastIndex(line, c.from)] + c.to + line[strings.LastIndex(line,
+					c.from)+len(c.from):]
 			}
 			if changed == line {
 				t.Fatalf("%s is not in %s", c.from, line)

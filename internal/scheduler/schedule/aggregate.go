@@ -7,20 +7,25 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// AggregatingPlugin is a judge whose verdicts come from sums over all nodes. It keeps them for Pods that read the same sums, and changes them as nodes change.
+// AggregatingPlugin is a judge whose verdicts come from sums over all nodes. It keeps them for Pods
+// that read the same sums, and changes them as nodes change.
 type AggregatingPlugin interface {
 	framework.Plugin
-	// AppendAggregateKey appends what the judge reads of the Pod; false: for this Pod it must be asked anew each time.
+	// AppendAggregateKey appends what the judge reads of the Pod; false: for this Pod it must be
+	// asked anew each time.
 	AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool)
-	// NewAggregate begins sums for Pods like this one, over no node yet; nil: it must be asked anew each time after all.
+	// NewAggregate begins sums for Pods like this one, over no node yet; nil: it must be asked anew
+	// each time after all.
 	NewAggregate(p *v1.Pod, t *columns.Table) Aggregate
 }
 
 // Aggregate is a judge's sums.
 type Aggregate interface {
-	// Valid tells whether what the sums rest on besides nodes is as it was; if not they are begun anew.
+	// Valid tells whether what the sums rest on besides nodes is as it was; if not they are begun
+	// anew.
 	Valid() bool
-	// UpdateRow takes out what a row's node added, and adds what it adds now; was is nil at first. The columns show it as it is now.
+	// UpdateRow takes out what a row's node added, and adds what it adds now; was is nil at first.
+	// The columns show it as it is now.
 	UpdateRow(row int32, was, is framework.NodeInfo)
 	// PreFilter does what the judge's PreFilter does.
 	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
@@ -28,9 +33,11 @@ type Aggregate interface {
 	PreScore(state framework.CycleState, p *v1.Pod, feasible Feasible) *framework.Status
 	// Evaluator judges rows by the sums as they are. Of rows with equal looks it says the same.
 	Evaluator() *columns.Evaluator
-	// TopologyLabels are the labels by whose values sums are kept. There may be more of them later, at the end.
+	// TopologyLabels are the labels by whose values sums are kept. There may be more of them later,
+	// at the end.
 	TopologyLabels() []*columns.Labels
-	// AppendRowState appends what the judge sees of a row by the nth key: the domain, or the sums of one that is the row's alone. It changes with the row's node and the keys' columns only.
+	// AppendRowState appends what the judge sees of a row by the nth key: the domain, or the sums
+	// of one that is the row's alone. It changes with the row's node and the keys' columns only.
 	AppendRowState(to []byte, n int, row int32) []byte
 }
 
@@ -62,7 +69,8 @@ type cachedAggregate struct {
 	evaluator  *columns.Evaluator // for the ruling under way
 }
 
-// aggregateOf finds or begins the sums of a judge for the Pod, brought up to the snapshot; nil when it keeps none.
+// aggregateOf finds or begins the sums of a judge for the Pod, brought up to the snapshot; nil when
+// it keeps none.
 func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cachedAggregate {
 	m.key = append(AppendString(m.key[:0], plugin.Name()), 0xff)
 	key, ok := plugin.AppendAggregateKey(m.key, in.Pod)
@@ -84,7 +92,8 @@ func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cac
 		if aggregates == nil {
 			return nil
 		}
-		k = &cachedAggregate{Aggregate: aggregates, plugin: plugin.Name(), nodes: make([]framework.NodeInfo, m.Table.Len())}
+		k = &cachedAggregate{Aggregate: aggregates, plugin: plugin.Name(),
+			nodes: make([]framework.NodeInfo, m.Table.Len())}
 		k.changes, _ = aggregates.(ChangeSource)
 		m.aggregatesByKey[aggregateKey{in.Plugins, string(key)}] = k
 	}
@@ -119,7 +128,8 @@ func (m *EquivalenceCache) evictAggregate() {
 	delete(m.aggregatesByKey, oldest)
 }
 
-// ChangedPods calls back for each Pod that left or came between two versions of a node; for all of both when the node itself is another, or was is nil.
+// ChangedPods calls back for each Pod that left or came between two versions of a node; for all of
+// both when the node itself is another, or was is nil.
 func ChangedPods(was, is framework.NodeInfo, do func(p framework.PodInfo, node *v1.Node, sign int64)) {
 	var old []framework.PodInfo
 	now := is.GetPods()

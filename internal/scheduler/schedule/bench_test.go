@@ -27,7 +27,8 @@ func inParallel(n int, do func(int)) {
 	wg.Wait()
 }
 
-// BenchmarkPlace places, assumes and freezes again: one whole decision in memory, every node scored.
+// BenchmarkPlace places, assumes and freezes again: one whole decision in memory, every node
+// scored.
 func BenchmarkPlace(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		for name, each := range map[string]func(int, func(int)){"serial": nil, "parallel": inParallel} {
@@ -47,7 +48,8 @@ func benchmarkSchedule(b *testing.B, nodes int, each func(int, func(int))) {
 	b.ResetTimer()
 	for i := range b.N {
 		p := pod(fmt.Sprintf("p%d", i), "100m", "200Mi")
-		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, Parallel: each, Buffers: buffers})
+		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
+			Plugins: pluginSet, Parallel: each, Buffers: buffers})
 		if !r.Scheduled() {
 			b.Fatal(r.Message())
 		}
@@ -67,7 +69,8 @@ func BenchmarkRefuse(b *testing.B) {
 	p := pod("p", "2", "1Gi", func(p *v1.Pod) {})
 	b.ReportAllocs()
 	for b.Loop() {
-		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, Buffers: buffers})
+		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
+			Plugins: pluginSet, Buffers: buffers})
 		if f := r.Fact(); len(f.Refusals) != schedule.MaxRefusals {
 			b.Fatal(f)
 		}

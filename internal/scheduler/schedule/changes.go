@@ -1,8 +1,10 @@
 package schedule
 
-// ChangeSource is a Aggregate that sees more of a row than its node and columns. It has no keys, and is asked for one look.
+// ChangeSource is a Aggregate that sees more of a row than its node and columns. It has no keys,
+// and is asked for one look.
 type ChangeSource interface {
-	// Since lists the nodes that may look different after a time, some more than once; false: any may. now is the time to ask with next.
+	// Since lists the nodes that may look different after a time, some more than once; false: any
+	// may. now is the time to ask with next.
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
@@ -13,7 +15,8 @@ type changeClocks struct {
 	ownNominatedRows []int32 // rows promised to the Pod that was ruled about last
 }
 
-// rowsWithChangedAggregates lists the rows that look different to judges with sums though their nodes may have not changed; false when it may be any.
+// rowsWithChangedAggregates lists the rows that look different to judges with sums though their
+// nodes may have not changed; false when it may be any.
 func (p *nodeGroups) rowsWithChangedAggregates(c *cycle) (rows []int32, known bool) {
 	if p.clocks == nil {
 		p.clocks = make([]int64, len(p.aggregates))

@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// CycleState is the notes of one cycle. It is for judges that write before nodes are asked and only read while they are; a shell whose plugins do otherwise passes its own.
+// CycleState is the notes of one cycle. It is for judges that write before nodes are asked and only
+// read while they are; a shell whose plugins do otherwise passes its own.
 type CycleState struct {
 	entries         []stateEntry // few: searching is quicker than a map
 	skipFilter      sets.Set[string]
@@ -107,7 +108,8 @@ func (s *CycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState {
 // GetPlacementCycleState is nil: placements of Pod groups are not served.
 func (s *CycleState) GetPlacementCycleState() framework.PlacementCycleState { return nil }
 
-// snapshotKey is where SchedulePod leaves the snapshot for judges that need more than the node before them.
+// snapshotKey is where SchedulePod leaves the snapshot for judges that need more than the node
+// before them.
 const snapshotKey framework.StateKey = "place/world"
 
 type snapshotEntry struct {
@@ -118,14 +120,16 @@ type snapshotEntry struct {
 // Clone shares the snapshot, which never changes.
 func (w snapshotEntry) Clone() framework.StateData { return w }
 
-// ConsidersNominatedPods tells whether nodes may be judged with Pods on them that are only promised to come: with more than the snapshot shows.
+// ConsidersNominatedPods tells whether nodes may be judged with Pods on them that are only promised
+// to come: with more than the snapshot shows.
 func ConsidersNominatedPods(s framework.CycleState) bool {
 	v, err := s.Read(snapshotKey)
 	w, ok := v.(snapshotEntry)
 	return err == nil && ok && w.withNominated
 }
 
-// SnapshotOf gives the snapshot a cycle is about; nil when the state is not of a cycle begun by SchedulePod.
+// SnapshotOf gives the snapshot a cycle is about; nil when the state is not of a cycle begun by
+// SchedulePod.
 func SnapshotOf(s framework.CycleState) *snapshot.Snapshot {
 	v, err := s.Read(snapshotKey)
 	if err != nil {

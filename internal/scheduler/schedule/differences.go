@@ -5,8 +5,9 @@ import (
 	"reflect"
 )
 
-// Differences says in which points two rulings about one Pod differ: choice, sample, reasons with their numbers, scores; none when they are equal. It reads both at
-// length, for tests and for the shadow check.
+// Differences says in which points two rulings about one Pod differ: choice, sample, reasons with
+// their numbers, scores; none when they are equal. It reads both at length, for tests and for the
+// shadow check.
 func Differences(a, b *Result) []string {
 	var out []string
 	differ := func(what string, x, y any) {

@@ -1,19 +1,24 @@
-// Package schedule asks every plugin about every node and gives a Result: the winner, the runner-up, and for each other node the first no with its reason and numbers.
+// Package schedule runs the Filter and Score plugins over a snapshot for one Pod and returns a
+// Result: the suggested host, the runner-up, and for each other node the first refusal with its
+// reason and numbers.
 //
-// Chapter 3, judged. SchedulePod is the whole of it:
+//	in := schedule.Input{Pod: p, World: snapshot, PluginSet: plugins}
+//	result := schedule.SchedulePod(ctx, in)
+//	in.World = snapshot.Without("node-3")
+//	refusals := schedule.SchedulePod(ctx, in).Refusals(100)
 //
-//	ruling := schedule.SchedulePod(ctx, schedule.Input{Pod: p, World: snapshot, PluginSet: judges})
-//	why    := schedule.SchedulePod(ctx, schedule.Input{Pod: p, World: snapshot.Without("node-3"), PluginSet: judges}).Refusals(100)
+// In: a Pod, a snapshot (live, recorded or edited), the PluginSet of a profile. Optional: a cycle
+// state, nominated Pods, a parallel runner, a sample of nodes, a tie breaker, a stop watch.
+// Out: *Result, which prints upstream's FailedScheduling text (Message), names the plugins whose
+// events may make the Pod schedulable (Rejectors), and becomes a journal fact (Fact).
 //
-// Input: a Pod, a snapshot (live, recorded or edited), the PluginSet of a profile (NewPluginSet from any framework plugins). Optional: a cycle state, Pods nominated to
-// nodes, a parallel runner, a sample, a tie breaker, a stop watch. Out: *Result, which prints upstream's FailedScheduling text (Message), names
-// plugins whose events would wake the Pod (Rejectors), and becomes a journal fact (Fact).
+// With an EquivalenceCache Pods of equal shape share results. NodeLocal plugins run again only on
+// nodes that changed, from columns where they are a ColumnPlugin; an AggregatingPlugin keeps its
+// sums over all nodes. Nodes that look the same to all of these form a group, and only the best of
+// each group is compared. Other plugins run node by node. Differences checks that the result equals
+// the one without the cache.
 //
-// With a EquivalenceCache, kept from ruling to ruling, Pods of equal shape share verdicts: judges that are NodeLocal (their Shape says what of the Pod they read) are asked again
-// only about nodes that changed, from columns where they are ColumnPlugin; judges with sums over all nodes keep them (AggregatingPlugin). Nodes of which all of these say the same are
-// a group (partition.go), and a ruling is made by groups: the best is found among each group's best. The others are asked node by node on the nodes that are left. The
-// ruling is the same as without, which Differences checks.
-//
-// Pure: equal input gives an equal ruling, whatever the runner. A judge explains itself with numbers by implementing Explainer.
-// To add a judge: a directory under plugins and a row in plugins.All; nothing changes here.
+// Pure: equal input gives an equal result, whatever the runner. A plugin explains its refusals with
+// numbers by implementing Explainer. To add a plugin: a directory below plugins and a row in
+// plugins.All; nothing changes here.
 package schedule

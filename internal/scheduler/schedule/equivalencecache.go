@@ -9,14 +9,16 @@ import (
 // cacheBudget bounds the bytes that a EquivalenceCache's classes take, roughly.
 const cacheBudget = 256 << 20
 
-// bytesPerNode is what a class takes per node, roughly: verdict, two raw scores, points, group; scores that are 0 everywhere take none.
+// bytesPerNode is what a class takes per node, roughly: verdict, two raw scores, points, group;
+// scores that are 0 everywhere take none.
 const bytesPerNode = 24
 
 // minPodShapes are kept however large the cluster is.
 const minPodShapes = 16
 
-// EquivalenceCache keeps, from ruling to ruling, columns of the nodes and the verdicts of each shape of Pods; only nodes that changed are judged again. The rulings are the
-// same as without it. It belongs to one goroutine and one World.
+// EquivalenceCache keeps, from ruling to ruling, columns of the nodes and the verdicts of each
+// shape of Pods; only nodes that changed are judged again. The rulings are the same as without it.
+// It belongs to one goroutine and one World.
 type EquivalenceCache struct {
 	Table           columns.Table
 	shapePlugins    map[*PluginSet]*shapePlugins
@@ -127,7 +129,8 @@ func (m *EquivalenceCache) evictPodShape(rows int) {
 	}
 }
 
-// changedRows lists the rows that changed after a generation, each once; all of them when that is not known.
+// changedRows lists the rows that changed after a generation, each once; all of them when that is
+// not known.
 func (m *EquivalenceCache) changedRows(in *Input, generation int64) []int32 {
 	rows, known := m.rows[:0], false
 	if generation > 0 {

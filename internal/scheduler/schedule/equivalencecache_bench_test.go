@@ -9,11 +9,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// BenchmarkMemory is a whole decision in memory with every node in the running: ruling, fact for the journal, assumption, next snapshot.
+// BenchmarkMemory is a whole decision in memory with every node in the running: ruling, fact for
+// the journal, assumption, next snapshot.
 func BenchmarkMemory(b *testing.B) {
 	for _, nodes := range []int{500, 5000, 100000} {
 		for _, shapes := range []int{1, 150} {
-			b.Run(fmt.Sprintf("nodes=%d/shapes=%d", nodes, shapes), func(b *testing.B) { benchmarkCache(b, nodes, shapes) })
+			b.Run(fmt.Sprintf("nodes=%d/shapes=%d", nodes, shapes),
+				func(b *testing.B) { benchmarkCache(b, nodes, shapes) })
 		}
 	}
 }
@@ -26,7 +28,8 @@ func benchmarkCache(b *testing.B, nodes, shapes int) {
 	pluginSet, buffers, memory := defaultPlugins(b), &schedule.Buffers{}, &schedule.EquivalenceCache{}
 	one := func(i int) {
 		p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("%dm", 100+i%shapes), "200Mi")
-		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, Buffers: buffers, Cache: memory})
+		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
+			Plugins: pluginSet, Buffers: buffers, Cache: memory})
 		if !r.Scheduled() {
 			b.Fatal(r.Message())
 		}
@@ -58,7 +61,8 @@ func BenchmarkNewShape(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		p := pod("p", fmt.Sprintf("%dm", 1+i), "200Mi")
-		if r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: s, Plugins: pluginSet, Buffers: buffers, Cache: memory}); !r.Scheduled() {
+		if r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: s, Plugins: pluginSet,
+			Buffers: buffers, Cache: memory}); !r.Scheduled() {
 			b.Fatal(r.Message())
 		}
 	}

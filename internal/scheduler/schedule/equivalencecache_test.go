@@ -31,7 +31,8 @@ type randomCluster struct {
 }
 
 func newRandomCluster(r *rapid.T) *randomCluster {
-	return &randomCluster{T: r, cache: snapshot.NewCache(), nominator: queue.NewNominator(), withNominations: rapid.IntRange(1, 4).Draw(r, "told?") > 1}
+	return &randomCluster{T: r, cache: snapshot.NewCache(), nominator: queue.NewNominator(),
+		withNominations: rapid.IntRange(1, 4).Draw(r, "told?") > 1}
 }
 
 func (t *randomCluster) chance(what string, percent int) bool {
@@ -43,7 +44,8 @@ func (t *randomCluster) oneOf(what string, of ...string) string {
 }
 
 func (t *randomCluster) node(name string) *v1.Node {
-	n := node(name, t.oneOf("cpu", "1", "2", "4"), t.oneOf("memory", "1Gi", "2Gi", "8Gi"), limit(rapid.IntRange(1, 6).Draw(t.T, "limit")))
+	n := node(name, t.oneOf("cpu", "1", "2", "4"), t.oneOf("memory", "1Gi", "2Gi", "8Gi"),
+		limit(rapid.IntRange(1, 6).Draw(t.T, "limit")))
 	if t.chance("zone?", 80) {
 		n.Labels[v1.LabelTopologyZone] = t.oneOf("zone", "a", "b", "c")
 	}
@@ -55,20 +57,24 @@ func (t *randomCluster) node(name string) *v1.Node {
 	}
 	n.Spec.Unschedulable = t.chance("cordon?", 10)
 	for range rapid.IntRange(0, 2).Draw(t.T, "taints") {
-		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: t.oneOf("taint", "x", "y"), Value: t.oneOf("taint value", "1", "2"),
-			Effect: v1.TaintEffect(t.oneOf("effect", "NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"))})
+		n.Spec.Taints = append(n.Spec.Taints,
+			v1.Taint{Key: t.oneOf("taint", "x", "y"), Value: t.oneOf("taint value", "1", "2"),
+				Effect: v1.TaintEffect(t.oneOf("effect", "NoSchedule", "PreferNoSchedule", "PreferNoSchedule",
+					"NoExecute"))})
 	}
 	if t.chance("gpus?", 30) {
 		n.Status.Allocatable["example.com/gpu"] = *quantity(rapid.IntRange(1, 4).Draw(t.T, "gpus"))
 	}
 	if t.chance("images?", 30) {
-		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: int64(rapid.IntRange(1, 900).Draw(t.T, "size")) << 20}}
+		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"},
+			SizeBytes: int64(rapid.IntRange(1, 900).Draw(t.T, "size")) << 20}}
 	}
 	return n
 }
 
 func (t *randomCluster) term(what string) v1.NodeSelectorTerm {
-	r := v1.NodeSelectorRequirement{Key: t.oneOf(what+" key", "disk", v1.LabelTopologyZone, "none"), Operator: v1.NodeSelectorOperator(t.oneOf(what, "In", "NotIn", "Exists", "DoesNotExist", "Gt"))}
+	r := v1.NodeSelectorRequirement{Key: t.oneOf(what+" key", "disk", v1.LabelTopologyZone, "none"),
+		Operator: v1.NodeSelectorOperator(t.oneOf(what, "In", "NotIn", "Exists", "DoesNotExist", "Gt"))}
 	switch r.Operator {
 	case v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn:
 		r.Values = []string{t.oneOf("value", "ssd", "a", "b"), "hdd"}
@@ -80,7 +86,8 @@ func (t *randomCluster) term(what string) v1.NodeSelectorTerm {
 
 func (t *randomCluster) pod() *v1.Pod {
 	t.podsMade++
-	p := pod(fmt.Sprintf("p%d", t.podsMade), t.oneOf("cpu", "", "100m", "500m", "3"), t.oneOf("memory", "", "100Mi", "1Gi"))
+	p := pod(fmt.Sprintf("p%d", t.podsMade), t.oneOf("cpu", "", "100m", "500m", "3"),
+		t.oneOf("memory", "", "100Mi", "1Gi"))
 	p.Labels = map[string]string{"app": t.oneOf("app", "web", "db")}
 	if t.chance("gpu?", 15) {
 		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = *quantity(1)
@@ -107,23 +114,33 @@ func (t *randomCluster) affinity(p *v1.Pod) {
 	}
 	a := &v1.Affinity{}
 	p.Spec.Affinity = a
-	other := v1.PodAffinityTerm{TopologyKey: t.oneOf("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": t.oneOf("other", "web", "db")}}}
-	switch t.oneOf("which", "required", "required", "preferred", "named", "near", "apart", "rather near", "rather apart") {
+	other := v1.PodAffinityTerm{TopologyKey: t.oneOf("key", v1.LabelHostname, v1.LabelTopologyZone),
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": t.oneOf("other", "web", "db")}}}
+	switch t.oneOf("which", "required", "required", "preferred", "named", "near", "apart", "rather near",
+		"rather apart") {
 	case "required":
-		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{t.term("one"), t.term("or")}}}
+		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{t.term("one"), t.term("or")}}}
 	case "preferred":
-		a.NodeAffinity = &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 30, Preference: t.term("rather")}, {Weight: 7, Preference: t.term("or rather")}}}
+		a.NodeAffinity = &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
+			{Weight: 30, Preference: t.term("rather")}, {Weight: 7, Preference: t.term("or rather")}}}
 	case "named":
-		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-			{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}
+		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{
+				{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn,
+					Values: []string{"n1"}}}}}}}
 	case "near":
 		a.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{other}}
 	case "apart":
-		a.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{other}}
+		a.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+			other}}
 	case "rather near":
-		a.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: other}}}
+		a.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+			{Weight: 9, PodAffinityTerm: other}}}
 	case "rather apart":
-		a.PodAntiAffinity = &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: other}}}
+		a.PodAntiAffinity = &v1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: 9, PodAffinityTerm: other}}}
 	}
 }
 
@@ -131,12 +148,16 @@ func (t *randomCluster) spread(p *v1.Pod) {
 	if !t.chance("spread?", 25) {
 		return
 	}
-	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: int32(rapid.IntRange(1, 2).Draw(t.T, "skew")), TopologyKey: t.oneOf("over", v1.LabelHostname, v1.LabelTopologyZone),
-		WhenUnsatisfiable: v1.UnsatisfiableConstraintAction(t.oneOf("else", "DoNotSchedule", "ScheduleAnyway")), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+		{MaxSkew: int32(rapid.IntRange(1, 2).Draw(t.T, "skew")), TopologyKey: t.oneOf("over", v1.LabelHostname,
+			v1.LabelTopologyZone),
+			WhenUnsatisfiable: v1.UnsatisfiableConstraintAction(t.oneOf("else", "DoNotSchedule", "ScheduleAnyway")),
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}
 	if t.chance("two?", 50) {
 		second := p.Spec.TopologySpreadConstraints[0]
 		second.MaxSkew, second.TopologyKey = 3, t.oneOf("and over", v1.LabelHostname, v1.LabelTopologyZone, "disk")
-		second.WhenUnsatisfiable = v1.UnsatisfiableConstraintAction(t.oneOf("or else", "DoNotSchedule", "ScheduleAnyway"))
+		second.WhenUnsatisfiable = v1.UnsatisfiableConstraintAction(t.oneOf("or else", "DoNotSchedule",
+			"ScheduleAnyway"))
 		second.NodeTaintsPolicy = new(v1.NodeInclusionPolicy(t.oneOf("taints", "Honor", "Ignore")))
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, second)
 	}
@@ -176,7 +197,8 @@ func (t *randomCluster) change() {
 }
 
 func (t *randomCluster) input(p *v1.Pod, j *schedule.PluginSet, s *snapshot.Snapshot, pick int) schedule.Input {
-	in := schedule.Input{Sample: t.sample, Pod: p, Snapshot: s, Plugins: j, PickTie: func(n int) int { return pick % n }}
+	in := schedule.Input{Sample: t.sample, Pod: p, Snapshot: s, Plugins: j,
+		PickTie: func(n int) int { return pick % n }}
 	if names := t.nominator.NominatedNodes(); names != nil {
 		in.NominatedPodsForNode, in.NominatedNodes = t.nominator.NominatedPodsForNode, names
 		if t.withNominations {
@@ -186,8 +208,9 @@ func (t *randomCluster) input(p *v1.Pod, j *schedule.PluginSet, s *snapshot.Snap
 	return in
 }
 
-// TestMemoryRulesAsWithout: through any history, a ruling from columns and kept verdicts equals the one that asks every judge about every node: winner, runner-up,
-// ties, every refusal with its numbers, every score. No node is ever given more than it has.
+// TestMemoryRulesAsWithout: through any history, a ruling from columns and kept verdicts equals the
+// one that asks every judge about every node: winner, runner-up, ties, every refusal with its
+// numbers, every score. No node is ever given more than it has.
 func TestMemoryRulesAsWithout(t *testing.T) {
 	rounds := 10 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {
@@ -198,14 +221,17 @@ func TestMemoryRulesAsWithout(t *testing.T) {
 	}
 }
 
-// TestMemoryRulesAsWithoutByDefaultConstraints: the same where Pods belong to something that selects them, so that the system's constraints score them.
+// TestMemoryRulesAsWithoutByDefaultConstraints: the same where Pods belong to something that
+// selects them, so that the system's constraints score them.
 func TestMemoryRulesAsWithoutByDefaultConstraints(t *testing.T) {
 	pluginSet := defaultPlugins(t)
 	spread := podtopologyspread.New(nil, func(p *v1.Pod) apilabels.Selector {
 		return apilabels.SelectorFromSet(apilabels.Set{"app": p.Labels["app"]})
 	})
 	for _, replace := range []func(){
-		func() { addPlugin(pluginSet.PreFilter, framework.PreFilterPlugin(spread)) }, func() { addPlugin(pluginSet.Filter, framework.FilterPlugin(spread)) }, func() { addPlugin(pluginSet.PreScore, framework.PreScorePlugin(spread)) },
+		func() { addPlugin(pluginSet.PreFilter, framework.PreFilterPlugin(spread)) },
+		func() { addPlugin(pluginSet.Filter, framework.FilterPlugin(spread)) },
+		func() { addPlugin(pluginSet.PreScore, framework.PreScorePlugin(spread)) },
 	} {
 		replace()
 	}
@@ -268,7 +294,8 @@ func checkRandomCluster(t *testing.T, pluginSet *schedule.PluginSet) {
 			}
 			for _, n := range s.All() {
 				name := n.Node().Name
-				if a, b := plain.NodeToStatus().Get(name), quick.NodeToStatus().Get(name); a.Code() != b.Code() || a.Message() != b.Message() || a.Plugin() != b.Plugin() {
+				if a, b := plain.NodeToStatus().Get(name), quick.NodeToStatus().Get(name); a.Code() != b.Code() ||
+					a.Message() != b.Message() || a.Plugin() != b.Plugin() {
 					r.Errorf("status of %s: %v, other %v", name, a, b)
 				}
 			}
@@ -282,40 +309,51 @@ func checkRandomCluster(t *testing.T, pluginSet *schedule.PluginSet) {
 				}
 				c.pods = append(c.pods, p)
 				used := c.cache.UpdateSnapshot().Node(quick.SuggestedHost)
-				if called := p.Spec.Containers[0].Resources.Requests.Cpu(); !called.IsZero() && used.GetRequested().GetMilliCPU() > used.GetAllocatable().GetMilliCPU() {
+				if called := p.Spec.Containers[0].Resources.Requests.Cpu(); !called.IsZero() &&
+					used.GetRequested().GetMilliCPU() > used.GetAllocatable().GetMilliCPU() {
 					r.Fatalf("%s is given more than it has", used)
 				}
 			}
 		}
 		known += memory.Counts().Hits
-		grouped += memory.Counts().Hits + memory.Counts().Misses - memory.Counts().Bypassed - memory.Counts().RowsFiltered
+		grouped += memory.Counts().Hits + memory.Counts().Misses - memory.Counts().Bypassed -
+			memory.Counts().RowsFiltered
 	})
 	if known == 0 || grouped <= 0 {
 		t.Errorf("%d shapes were known, %d rulings made by groups: the memory is not tested", known, grouped)
 	}
 }
 
-// TestMindedPodsAreRuledByGroups: affinity to Pods and topology spread never have every node asked about, while Pods come and go, nodes fill up and keys appear.
+// TestMindedPodsAreRuledByGroups: affinity to Pods and topology spread never have every node asked
+// about, while Pods come and go, nodes fill up and keys appear.
 func TestMindedPodsAreRuledByGroups(t *testing.T) {
 	w := snapshot.NewCache()
 	for i := range 200 {
 		w.SetNode(node(fmt.Sprintf("n%d", i), "1", "8Gi", zone(fmt.Sprintf("z%d", i%3))))
 	}
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	host, region := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: web}, v1.PodAffinityTerm{TopologyKey: v1.LabelTopologyZone, LabelSelector: web}
+	host, region := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: web},
+		v1.PodAffinityTerm{TopologyKey: v1.LabelTopologyZone, LabelSelector: web}
 	over := func(key string, action v1.UnsatisfiableConstraintAction) func(*v1.PodSpec) {
 		return func(s *v1.PodSpec) {
-			s.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: action, LabelSelector: web}}
+			s.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key,
+				WhenUnsatisfiable: action, LabelSelector: web}}
 		}
 	}
 	affine := func(a v1.Affinity) func(*v1.PodSpec) { return func(s *v1.PodSpec) { s.Affinity = &a } }
 	rather := []v1.WeightedPodAffinityTerm{{Weight: 5, PodAffinityTerm: host}, {Weight: 1, PodAffinityTerm: region}}
 	shapes := []func(*v1.PodSpec){
-		over(v1.LabelTopologyZone, v1.DoNotSchedule), over(v1.LabelTopologyZone, v1.ScheduleAnyway), over(v1.LabelHostname, v1.DoNotSchedule), over(v1.LabelHostname, v1.ScheduleAnyway),
-		affine(v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{region}}}),
-		affine(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{host}}}),
+		over(v1.LabelTopologyZone, v1.DoNotSchedule), over(v1.LabelTopologyZone, v1.ScheduleAnyway),
+		over(v1.LabelHostname, v1.DoNotSchedule), over(v1.LabelHostname, v1.ScheduleAnyway),
+		affine(v1.Affinity{
+			PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				region}}}),
+		affine(v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				host}}}),
 		affine(v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}),
-		affine(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}),
+		affine(v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}),
 	}
 	pluginSet, memory, buffers := defaultPlugins(t), &schedule.EquivalenceCache{}, &schedule.Buffers{}
 	var last *v1.Pod
@@ -345,14 +383,15 @@ func TestMindedPodsAreRuledByGroups(t *testing.T) {
 	}
 }
 
-// TestNodesThatDifferTooMuchAreNotPartedEachTime: where hardly two nodes look alike each of them is asked about, nothing is kept of the attempt to find groups, and the
-// next one waits.
+// TestNodesThatDifferTooMuchAreNotPartedEachTime: where hardly two nodes look alike each of them is
+// asked about, nothing is kept of the attempt to find groups, and the next one waits.
 func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
 	const nodes = 300
 	w := snapshot.NewCache()
 	put := func(racks int) {
 		for i := range nodes {
-			w.SetNode(node(fmt.Sprintf("n%d", i), "4", "8Gi", func(n *v1.Node) { n.Labels["rack"] = fmt.Sprintf("r%d", i%racks) }))
+			w.SetNode(node(fmt.Sprintf("n%d", i), "4", "8Gi",
+				func(n *v1.Node) { n.Labels["rack"] = fmt.Sprintf("r%d", i%racks) }))
 		}
 	}
 	put(nodes / 2)
@@ -361,7 +400,8 @@ func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
 		for range times {
 			p := pod("p", "10m", "")
 			p.Labels = map[string]string{"app": "web"}
-			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack",
+				WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
 			in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet}
 			plain := schedule.SchedulePod(t.Context(), in)
 			in.Cache, in.Buffers = memory, buffers
@@ -377,6 +417,7 @@ func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
 	put(3)
 	rule(schedule.RetryInterval)
 	if c := memory.Counts(); c.RowsFiltered != schedule.RetryInterval {
-		t.Errorf("nodes that are alike now were asked one by one %d times, want %d: %+v", c.RowsFiltered, schedule.RetryInterval, c)
+		t.Errorf("nodes that are alike now were asked one by one %d times, want %d: %+v", c.RowsFiltered,
+			schedule.RetryInterval, c)
 	}
 }

@@ -10,8 +10,10 @@ import (
 
 // Extenders has a say about nodes after the plugins: extenders. Refusals name a plugin.
 type Extenders interface {
-	Filter(ctx context.Context, p *v1.Pod, feasible []framework.NodeInfo) (cached []framework.NodeInfo, refused map[string]*framework.Status, err error)
-	Prioritize(ctx context.Context, p *v1.Pod, feasible []framework.NodeInfo) map[string]int64 // added to the nodes' totals
+	Filter(ctx context.Context, p *v1.Pod,
+		feasible []framework.NodeInfo) (cached []framework.NodeInfo, refused map[string]*framework.Status, err error)
+	// added to the nodes' totals
+	Prioritize(ctx context.Context, p *v1.Pod, feasible []framework.NodeInfo) map[string]int64
 }
 
 // findNodesThatPassExtenders lets Extenders take nodes away; false ends the ruling.

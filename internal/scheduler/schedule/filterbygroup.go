@@ -6,7 +6,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// groupScores is what a ruling by groups leaves: verdicts are with the groups, and these are the points.
+// groupScores is what a ruling by groups leaves: verdicts are with the groups, and these are the
+// points.
 type groupScores struct {
 	feasible     int
 	asked        []int32               // the groups in the running
@@ -22,7 +23,8 @@ type groupScores struct {
 	topRows      []int32 // rows after the winner, the best first
 }
 
-// scheduleByGroup rules by asking every judge about one row of each group; false when it cannot, and nothing is decided.
+// scheduleByGroup rules by asking every judge about one row of each group; false when it cannot,
+// and nothing is decided.
 func (c *cycle) scheduleByGroup(by nodeGroupsKey, activePlugins []*nodePlugin) bool {
 	for i, o := range activePlugins {
 		k := c.aggregateOf(o.Name())
@@ -54,7 +56,8 @@ func (c *cycle) scheduleByGroup(by nodeGroupsKey, activePlugins []*nodePlugin) b
 	return true
 }
 
-// filterByGroup finds the groups in the running and what the others are refused for, by the judge that is first in the profile's list.
+// filterByGroup finds the groups in the running and what the others are refused for, by the judge
+// that is first in the profile's list.
 func (c *cycle) filterByGroup(p *nodeGroups) {
 	defer c.TimePoint("Filter")()
 	p.asked, p.rows = p.asked[:0], p.rows[:0]
@@ -64,7 +67,8 @@ func (c *cycle) filterByGroup(p *nodeGroups) {
 	if len(p.aggregates) > 0 {
 		c.filterGroupsByAggregates(p)
 	}
-	p.groupTotals, p.times, p.scorerIndex = resized(p.groupTotals, p.ranks.Groups()), p.times[:0], resized(p.scorerIndex, p.ranks.Groups())
+	p.groupTotals, p.times, p.scorerIndex = resized(p.groupTotals, p.ranks.Groups()), p.times[:0],
+		resized(p.scorerIndex, p.ranks.Groups())
 	for i := range p.groupTotals {
 		p.groupTotals[i] = columns.NotFeasible
 	}
@@ -88,7 +92,8 @@ func (c *cycle) filterByGroup(p *nodeGroups) {
 	p.asked, p.rows = p.asked[:in], p.rows[:in]
 }
 
-// filterGroupsByAggregates asks judges with sums about each group unless one before them refused it.
+// filterGroupsByAggregates asks judges with sums about each group unless one before them refused
+// it.
 func (c *cycle) filterGroupsByAggregates(p *nodeGroups) {
 	for i, f := range c.Plugins.Filter {
 		if o := c.evaluatorOf(f.Name()); o != nil && o.Filter != nil && !c.State.GetSkipFilterPlugins().Has(f.Name()) {

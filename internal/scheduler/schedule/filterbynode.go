@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// scheduleByNode rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
+// scheduleByNode rules by the class where judges share and by asking the others about the nodes
+// that are left. It always ends the ruling.
 func (c *cycle) scheduleByNode(shape *podShape, activePlugins []*nodePlugin) bool {
 	c.Cache.counts.RowsFiltered++
 	var others []framework.FilterPlugin
@@ -25,7 +26,8 @@ func (c *cycle) scheduleByNode(shape *podShape, activePlugins []*nodePlugin) boo
 	return true
 }
 
-// pluginsBefore tells how many of the others are asked before a judge's place in the list of filters.
+// pluginsBefore tells how many of the others are asked before a judge's place in the list of
+// filters.
 func pluginsBefore(all, others []framework.FilterPlugin, at int) int {
 	n := 0
 	for _, f := range all[:max(at, 0)] {
@@ -41,10 +43,11 @@ type rowFilter struct {
 	*cycle
 	shape                *podShape
 	nodePlugins          []framework.FilterPlugin
-	pluginsBeforeRefusal []int                    // by verdict of the class: how many of the others speak before it
-	hasNominated         bool                     // rows may be promised to other Pods: every judge is asked about these, in both ways
-	all                  []framework.FilterPlugin // for these
-	statusesByPlugin     [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
+	pluginsBeforeRefusal []int // by verdict of the class: how many of the others speak before it
+	// rows may be promised to other Pods: every judge is asked about these, in both ways
+	hasNominated     bool
+	all              []framework.FilterPlugin // for these
+	statusesByPlugin [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
 }
 
 func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *rowFilter {
@@ -167,7 +170,8 @@ func (c *cycle) preScoreByNode(shape *podShape, activePlugins []*nodePlugin) boo
 		if s.IsSkip() {
 			h.skipped |= o.bit
 		} else if !s.IsSuccess() {
-			c.result.Status = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
+			c.result.Status = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(),
+				s.AsError())).WithPlugin(p.Name())
 			return false
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// filterChunk is how many nodes are judged before the sample is looked at again; it bounds the waste of a small sample, not its result.
+// filterChunk is how many nodes are judged before the sample is looked at again; it bounds the
+// waste of a small sample, not its result.
 const filterChunk = 256
 
 // runPreFilterPlugins asks the plugins about the Pod; false ends the ruling.
@@ -45,12 +46,15 @@ func (c *cycle) keepOnly(names sets.Set[string], by sets.Set[string]) {
 	for i, row := range rows {
 		c.nodes[i] = c.Snapshot.At(row)
 	}
-	c.result.absent = framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
+	c.result.absent = framework.NewStatus(framework.UnschedulableAndUnresolvable,
+		fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
 	c.result.addUnschedulablePlugins(by.UnsortedList()...)
 }
 
-// runPreFilterPlugins runs the PreFilter plugins: which nodes are left (nil result: all), and which plugins narrowed them.
-func runPreFilterPlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) (*framework.PreFilterResult, sets.Set[string], *framework.Status) {
+// runPreFilterPlugins runs the PreFilter plugins: which nodes are left (nil result: all), and which
+// plugins narrowed them.
+func runPreFilterPlugins(ctx context.Context, in Input,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, sets.Set[string], *framework.Status) {
 	var (
 		result *framework.PreFilterResult
 		end    *framework.Status
@@ -71,7 +75,9 @@ func runPreFilterPlugins(ctx context.Context, in Input, nodes []framework.NodeIn
 			end = s.WithPlugin(p.Name())
 			continue
 		case !s.IsSuccess():
-			return nil, nil, framework.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
+			return nil, nil,
+				framework.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", p.Name(), s.AsError())).WithPlugin(
+					p.Name())
 		}
 		if r.AllNodes() {
 			continue
@@ -143,7 +149,8 @@ func (c *cycle) filteredOutByPreFilter(n framework.NodeInfo) bool {
 	return false
 }
 
-// runFilterPlugins asks the filters about a node, twice when Pods of no lower priority are nominated to it: with them, for they may come, and without, for they may not.
+// runFilterPlugins asks the filters about a node, twice when Pods of no lower priority are
+// nominated to it: with them, for they may come, and without, for they may not.
 func (c *cycle) runFilterPlugins(filters []framework.FilterPlugin, n framework.NodeInfo) *framework.Status {
 	if c.NominatedPodsForNode != nil {
 		state, with, err := AddNominatedPods(c.ctx, c.Input, n)
@@ -159,8 +166,10 @@ func (c *cycle) runFilterPlugins(filters []framework.FilterPlugin, n framework.N
 	return RunFilterPlugins(c.ctx, c.Input, filters, n)
 }
 
-// AddNominatedPods is the node with the Pods nominated to it added, if their priority is not below the Pod's, and the state that goes with it; otherwise both as given.
-func AddNominatedPods(ctx context.Context, in Input, n framework.NodeInfo) (framework.CycleState, framework.NodeInfo, error) {
+// AddNominatedPods is the node with the Pods nominated to it added, if their priority is not below
+// the Pod's, and the state that goes with it; otherwise both as given.
+func AddNominatedPods(ctx context.Context, in Input,
+	n framework.NodeInfo) (framework.CycleState, framework.NodeInfo, error) {
 	state, with := in.State, n
 	for _, p := range in.NominatedPodsForNode(n.Node().Name) {
 		other := p.GetPod()
@@ -182,8 +191,10 @@ func AddNominatedPods(ctx context.Context, in Input, n framework.NodeInfo) (fram
 	return state, with, nil
 }
 
-// RunFilterPlugins asks the filters about one node; the first no ends it. Only Pod, CycleState and PluginTimer of in are read.
-func RunFilterPlugins(ctx context.Context, in Input, filters []framework.FilterPlugin, n framework.NodeInfo) *framework.Status {
+// RunFilterPlugins asks the filters about one node; the first no ends it. Only Pod, CycleState and
+// PluginTimer of in are read.
+func RunFilterPlugins(ctx context.Context, in Input, filters []framework.FilterPlugin,
+	n framework.NodeInfo) *framework.Status {
 	for _, f := range filters {
 		done := in.PluginTimer.start(f, "Filter")
 		s := f.Filter(ctx, in.State, in.Pod, n)
@@ -214,7 +225,8 @@ func notSkipped[P framework.Plugin](all []P, skip sets.Set[string]) []P {
 	return out
 }
 
-// PassesFilters asks the filters that did not skip about one node, with the nominated Pods considered when in names them.
+// PassesFilters asks the filters that did not skip about one node, with the nominated Pods
+// considered when in names them.
 func PassesFilters(ctx context.Context, in Input, n framework.NodeInfo) *framework.Status {
 	c := &cycle{Input: in, ctx: ctx}
 	return c.runFilterPlugins(notSkipped(in.Plugins.Filter, in.State.GetSkipFilterPlugins()), n)

@@ -7,8 +7,10 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Bounds of a journal fact: beyond ManyNodes nodes only the first MaxRefusals refusals are written and the others counted (maxRefusalsScheduled when a node was chosen: then they are not
-// what is asked for, and writing them out would cost more than the ruling), and only the MaxScores nodes' scores.
+// Bounds of a journal fact: beyond ManyNodes nodes only the first MaxRefusals refusals are written
+// and the others counted (maxRefusalsScheduled when a node was chosen: then they are not what is
+// asked for, and writing them out would cost more than the ruling), and only the MaxScores nodes'
+// scores.
 const (
 	ManyNodes            = 100
 	MaxRefusals          = 100
@@ -20,7 +22,8 @@ const (
 // Fact is the ruling for the journal; the caller adds attempt and times.
 func (r *Result) Fact() journal.Ruled {
 	f := journal.Ruled{
-		Profile: r.plugins.Profile, Nodes: r.Nodes(), Sample: journal.Sample{Visited: r.EvaluatedNodes, Left: r.countLeftOut(), LeftOut: r.LeftOut(MaxNodesLeftOut)}, Feasible: r.Feasible(),
+		Profile: r.plugins.Profile, Nodes: r.Nodes(), Sample: journal.Sample{Visited: r.EvaluatedNodes,
+			Left: r.countLeftOut(), LeftOut: r.LeftOut(MaxNodesLeftOut)}, Feasible: r.Feasible(),
 		Winner: r.SuggestedHost, RunnerUp: r.RunnerUp, Ties: r.TopScoredNodes, Message: r.Message(),
 	}
 	if r.Status != nil && r.EvaluatedNodes == 0 {
@@ -40,7 +43,8 @@ func (r *Result) Fact() journal.Ruled {
 	return f
 }
 
-// LeftOut names the first n nodes that were not looked at, as enough others fit before their turn came. Nodes that a PreFilter plugin ruled out are not among them.
+// LeftOut names the first n nodes that were not looked at, as enough others fit before their turn
+// came. Nodes that a PreFilter plugin ruled out are not among them.
 func (r *Result) LeftOut(n int) []string {
 	k := min(n, r.countLeftOut())
 	if k == 0 {
@@ -81,7 +85,8 @@ func (r *Result) Refusals(n int) []journal.NodeRefusal {
 }
 
 func (r *Result) explainRefusal(e Explainer, no refusal) journal.NodeRefusal {
-	entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()}
+	entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(),
+		Messages: no.status.Reasons()}
 	if e != nil {
 		why := e.Explain(r.ctx, r.State, r.Pod, no.node)
 		entry.Reason, entry.Detail, entry.Fix, entry.Shortages = string(why.Code), why.Detail, why.Fix, why.Short
@@ -89,7 +94,8 @@ func (r *Result) explainRefusal(e Explainer, no refusal) journal.NodeRefusal {
 	return entry
 }
 
-// countRefusals sums up the refusals from the given one on, by plugin and reasons, the most frequent first.
+// countRefusals sums up the refusals from the given one on, by plugin and reasons, the most
+// frequent first.
 func (r *Result) countRefusals(from int) []journal.CountedRefusal {
 	byText := map[string]int{}
 	var out []journal.CountedRefusal
@@ -99,12 +105,14 @@ func (r *Result) countRefusals(from int) []journal.CountedRefusal {
 		if !known {
 			i = len(out)
 			byText[key] = i
-			out = append(out, journal.CountedRefusal{Plugin: t.status.Plugin(), Code: t.status.Code().String(), Messages: t.status.Reasons()})
+			out = append(out, journal.CountedRefusal{Plugin: t.status.Plugin(), Code: t.status.Code().String(),
+				Messages: t.status.Reasons()})
 		}
 		out[i].Nodes += t.nodes
 	}
 	slices.SortStableFunc(out, func(a, b journal.CountedRefusal) int {
-		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), slices.Compare(a.Messages, b.Messages))
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin),
+			slices.Compare(a.Messages, b.Messages))
 	})
 	return out
 }
@@ -119,7 +127,8 @@ func (r *Result) countStatusesFrom(from int) []statusCount {
 	return r.groups.countStatusesFrom(from)
 }
 
-// Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there was nothing to compare.
+// Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there
+// was nothing to compare.
 func (r *Result) Scores(n int) []journal.NodeScore {
 	if r.buffers == nil || r.Status != nil {
 		if r.SuggestedHost == "" {
@@ -133,17 +142,20 @@ func (r *Result) Scores(n int) []journal.NodeScore {
 	order := r.topNodes(n)
 	out := make([]journal.NodeScore, 0, len(order))
 	for _, i := range order {
-		s := journal.NodeScore{Node: r.feasible[i].Node().Name, Total: r.buffers.totals[i], Parts: make([]journal.PluginScore, len(r.scorers))}
+		s := journal.NodeScore{Node: r.feasible[i].Node().Name, Total: r.buffers.totals[i],
+			Parts: make([]journal.PluginScore, len(r.scorers))}
 		for p, scorer := range r.scorers {
 			normalized := r.buffers.normalized[p][i].Score
-			s.Parts[p] = journal.PluginScore{Plugin: scorer.Name(), Raw: r.buffers.raw[p][i], Norm: normalized, Weight: scorer.Weight, Weighted: normalized * scorer.Weight}
+			s.Parts[p] = journal.PluginScore{Plugin: scorer.Name(), Raw: r.buffers.raw[p][i], Norm: normalized,
+				Weight: scorer.Weight, Weighted: normalized * scorer.Weight}
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// topNodes gives the places of the n best nodes: the winner, then by total, then as listed. It selects without sorting all.
+// topNodes gives the places of the n best nodes: the winner, then by total, then as listed. It
+// selects without sorting all.
 func (r *Result) topNodes(n int) []int {
 	before := func(a, b int) int {
 		switch {

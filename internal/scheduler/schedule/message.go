@@ -8,8 +8,9 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Message is the text of FailedScheduling and of the PodScheduled condition: "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …".
-// An error prints as itself. Empty with a winner.
+// Message is the text of FailedScheduling and of the PodScheduled condition: "0/3 nodes are
+// available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …". An error prints as
+// itself. Empty with a winner.
 func (r *Result) Message() string {
 	switch {
 	case r.Status == nil:
@@ -40,7 +41,8 @@ func (r *Result) countReasons() []string {
 	return formatReasons(times)
 }
 
-// CountReasons counts how often each reason was given and prints "count reason", sorted as strings like upstream; absent was said of the given number of nodes more.
+// CountReasons counts how often each reason was given and prints "count reason", sorted as strings
+// like upstream; absent was said of the given number of nodes more.
 func CountReasons(statuses []*framework.Status, absent *framework.Status, absentees int) []string {
 	times := map[string]int{}
 	for _, s := range statuses {

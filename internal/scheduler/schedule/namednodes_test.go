@@ -8,13 +8,16 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Only Pods each of whose terms names nodes are judged on these alone, and only where somebody narrows the nodes to them.
+// Only Pods each of whose terms names nodes are judged on these alone, and only where somebody
+// narrows the nodes to them.
 func TestNamed(t *testing.T) {
 	term := func(key string, op v1.NodeSelectorOperator) v1.NodeSelectorTerm {
-		return v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: key, Operator: op, Values: []string{"n1"}}}}
+		return v1.NodeSelectorTerm{
+			MatchFields: []v1.NodeSelectorRequirement{{Key: key, Operator: op, Values: []string{"n1"}}}}
 	}
 	name, other := term("metadata.name", v1.NodeSelectorOpIn), term("metadata.name", v1.NodeSelectorOpNotIn)
-	labels := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpExists}}}
+	labels := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{
+		{Key: "zone", Operator: v1.NodeSelectorOpExists}}}
 	for _, tc := range []struct {
 		name   string
 		terms  []v1.NodeSelectorTerm
@@ -29,8 +32,13 @@ func TestNamed(t *testing.T) {
 		{"no term", []v1.NodeSelectorTerm{}, nodeAffinityPlugin, false},
 		{"nobody narrows", []v1.NodeSelectorTerm{name}, "Other", false},
 	} {
-		p := &v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: tc.terms}}}}}
-		c := &cycle{Input: Input{Pod: p, Plugins: &PluginSet{PreFilter: []framework.PreFilterPlugin{namedPlugin(tc.plugin)}}}}
+		p := &v1.Pod{
+			Spec: v1.PodSpec{
+				Affinity: &v1.Affinity{
+					NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+						NodeSelectorTerms: tc.terms}}}}}
+		c := &cycle{
+			Input: Input{Pod: p, Plugins: &PluginSet{PreFilter: []framework.PreFilterPlugin{namedPlugin(tc.plugin)}}}}
 		if got := c.hasNamedNodes(); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
@@ -45,7 +53,8 @@ type namedPlugin string
 
 func (c namedPlugin) Name() string { return string(c) }
 
-func (namedPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (namedPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod,
+	[]framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	return nil, nil
 }
 

@@ -10,9 +10,11 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// nodeGroups parts the rows of a class into groups of which every judge says the same, but for points that come from the row alone: rows with the same verdict of the
-// class and raw scores that are scaled, in the same domains or, where a row is its domain's only one, in domains with the same sums. A ruling asks about one row of each
-// group; a row moves to another group when its node changes.
+// nodeGroups parts the rows of a class into groups of which every judge says the same, but for
+// points that come from the row alone: rows with the same verdict of the class and raw scores that
+// are scaled, in the same domains or, where a row is its domain's only one, in domains with the
+// same sums. A ruling asks about one row of each group; a row moves to another group when its node
+// changes.
 type nodeGroups struct {
 	shape          *podShape
 	aggregates     []*cachedAggregate // what judges keep over all nodes, for this Pod's shape
@@ -51,7 +53,8 @@ const (
 	nodeGroupsBudget = 128 << 20
 )
 
-// retryInterval is for how many rulings it is not tried again to part a class whose rows differ too much: to find that out costs as much as asking about each of them.
+// retryInterval is for how many rulings it is not tried again to part a class whose rows differ too
+// much: to find that out costs as much as asking about each of them.
 const retryInterval = 256
 
 // nodeGroupsKey is what a partition is made by.
@@ -61,17 +64,20 @@ type nodeGroupsKey struct {
 	nominatedScope nominatedScope
 }
 
-// maxGroups is how many groups n rows may have: with more of them asking about each row costs hardly more.
+// maxGroups is how many groups n rows may have: with more of them asking about each row costs
+// hardly more.
 func maxGroups(n int) int { return max(64, n/4) }
 
-// nodeGroupsOf finds or makes the groups, brought up to the snapshot; nil when rows differ too much.
+// nodeGroupsOf finds or makes the groups, brought up to the snapshot; nil when rows differ too
+// much.
 func (m *EquivalenceCache) nodeGroupsOf(c *cycle, by nodeGroupsKey) *nodeGroups {
 	p := m.nodeGroups[by]
 	if p == nil {
 		if m.nodeGroups == nil {
 			m.nodeGroups = map[nodeGroupsKey]*nodeGroups{}
 		}
-		p = &nodeGroups{shape: by.shape, aggregates: slices.Clone(by.aggregates[:]), nominatedScope: by.nominatedScope, lastRefused: lastRefused{group: -1}}
+		p = &nodeGroups{shape: by.shape, aggregates: slices.Clone(by.aggregates[:]), nominatedScope: by.nominatedScope,
+			lastRefused: lastRefused{group: -1}}
 		p.aggregates = slices.DeleteFunc(p.aggregates, func(k *cachedAggregate) bool { return k == nil })
 		m.nodeGroups[by] = p
 	}
@@ -87,7 +93,8 @@ func (m *EquivalenceCache) nodeGroupsOf(c *cycle, by nodeGroupsKey) *nodeGroups 
 	return p
 }
 
-// evictNodeGroups drops those not used for longest while there are too many, or they take too much; that of the ruling under way stays.
+// evictNodeGroups drops those not used for longest while there are too many, or they take too much;
+// that of the ruling under way stays.
 func (m *EquivalenceCache) evictNodeGroups() {
 	bytes := 0
 	for _, p := range m.nodeGroups {

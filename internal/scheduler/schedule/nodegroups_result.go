@@ -30,7 +30,8 @@ func (p *nodeGroups) countStatusesFrom(from int) []statusCount {
 	return out
 }
 
-// refusals explains the first n, in the order of rows. PluginSet with sums may have to search the cluster for their numbers: they are asked when it is worth it.
+// refusals explains the first n, in the order of rows. PluginSet with sums may have to search the
+// cluster for their numbers: they are asked when it is worth it.
 func (p *nodeGroups) refusals(r *Result, n int) []journal.NodeRefusal {
 	out := make([]journal.NodeRefusal, 0, min(n, p.countRefused()))
 	called := r.SuggestedHost == "" || r.Nodes() <= ManyNodes
@@ -67,7 +68,8 @@ func (p *nodeGroups) scores(r *Result, n int) []journal.NodeScore {
 	out := make([]journal.NodeScore, 0, len(rows))
 	parts := make([]journal.PluginScore, len(rows)*len(p.scorers))
 	for _, row := range rows {
-		s := journal.NodeScore{Node: p.shape.nodeName(row), Total: int64(p.totalScore(row)), Parts: parts[:len(p.scorers):len(p.scorers)]}
+		s := journal.NodeScore{Node: p.shape.nodeName(row), Total: int64(p.totalScore(row)),
+			Parts: parts[:len(p.scorers):len(p.scorers)]}
 		parts = parts[len(p.scorers):]
 		k := p.scorerIndex[p.ranks.Group(row)]
 		for i, plugin := range p.scorers {
@@ -78,7 +80,8 @@ func (p *nodeGroups) scores(r *Result, n int) []journal.NodeScore {
 			} else {
 				raw, normalized = p.raw[i][k], p.normalized[i][k].Score
 			}
-			s.Parts[i] = journal.PluginScore{Plugin: plugin.Name(), Raw: raw, Norm: normalized, Weight: plugin.Weight, Weighted: normalized * plugin.Weight}
+			s.Parts[i] = journal.PluginScore{Plugin: plugin.Name(), Raw: raw, Norm: normalized, Weight: plugin.Weight,
+				Weighted: normalized * plugin.Weight}
 		}
 		out = append(out, s)
 	}
@@ -109,6 +112,7 @@ func (s *groupStatuses) Row(row int) *framework.Status {
 }
 
 // NodesForStatusCode lists the nodes with a status code.
-func (s *groupStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+func (s *groupStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
+	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(s, lister, code)
 }

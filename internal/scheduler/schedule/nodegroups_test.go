@@ -2,7 +2,8 @@ package schedule
 
 import "testing"
 
-// TestPartitionsAreBounded: those not used for longest go while all together take too much or are too many; the one in use stays.
+// TestPartitionsAreBounded: those not used for longest go while all together take too much or are
+// too many; the one in use stays.
 func TestPartitionsAreBounded(t *testing.T) {
 	const rows, groups = 1 << 14, 1 << 10
 	m := &EquivalenceCache{clock: 100, nodeGroups: map[nodeGroupsKey]*nodeGroups{}}
@@ -25,7 +26,8 @@ func TestPartitionsAreBounded(t *testing.T) {
 	}
 	m.evictNodeGroups()
 	if len(m.nodeGroups) != fit || has(old) || !has(now) {
-		t.Errorf("%d partitions of %d bytes are kept, the oldest among them: %v, that in use: %v", len(m.nodeGroups), each, has(old), has(now))
+		t.Errorf("%d partitions of %d bytes are kept, the oldest among them: %v, that in use: %v", len(m.nodeGroups),
+			each, has(old), has(now))
 	}
 	clear(m.nodeGroups)
 	old = add(1, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Nominations tells who is promised which node, and where that changed. Lists that it gives are never changed.
+// Nominations tells who is promised which node, and where that changed. Lists that it gives are
+// never changed.
 type Nominations interface {
 	// NominatedNodes lists the nodes that are promised to somebody.
 	NominatedNodes() []string
@@ -17,7 +18,8 @@ type Nominations interface {
 	NominatedPodsForNode(node string) []framework.PodInfo
 	// NominatedNodeName gives the node promised to a Pod; empty: none.
 	NominatedNodeName(uid types.UID) string
-	// Since lists the nodes whose promises changed after a time, some more than once; false: any may have. now is the time to ask with next.
+	// Since lists the nodes whose promises changed after a time, some more than once; false: any
+	// may have. now is the time to ask with next.
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
@@ -33,7 +35,8 @@ type NominatedByRow struct {
 // Sync reads what is promised by now on the nodes of a snapshot.
 func (p *NominatedByRow) Sync(in *Input) {
 	if p.layout != in.Snapshot.Layout() || len(p.pods) != in.Snapshot.Len() || p.source != in.Nominations {
-		*p = NominatedByRow{source: in.Nominations, layout: in.Snapshot.Layout(), pods: make([][]framework.PodInfo, in.Snapshot.Len())}
+		*p = NominatedByRow{source: in.Nominations, layout: in.Snapshot.Layout(),
+			pods: make([][]framework.PodInfo, in.Snapshot.Len())}
 	}
 	names, known := in.NominatedNodes, false
 	if p.source != nil {
@@ -62,7 +65,8 @@ func (p *NominatedByRow) Sync(in *Input) {
 // Pods lists the Pods promised a row.
 func (p *NominatedByRow) Pods(row int32) []framework.PodInfo { return p.pods[row] }
 
-// nominatedCache are verdicts about rows that are promised to others, as they were given last. They hold while node and promises are the same.
+// nominatedCache are verdicts about rows that are promised to others, as they were given last. They
+// hold while node and promises are the same.
 type nominatedCache struct {
 	nominated         NominatedByRow
 	nominatedStatuses map[nominatedKey]nominatedStatus
@@ -84,14 +88,16 @@ type nominatedStatus struct {
 // maxNominatedStatuses bounds them; then they are made anew.
 const maxNominatedStatuses = 1 << 16
 
-// filterWithNominatedPods judges a row that is promised to others, with them and without. Where all judges share, the verdict is the same until the node or the promises change.
+// filterWithNominatedPods judges a row that is promised to others, with them and without. Where all
+// judges share, the verdict is the same until the node or the promises change.
 func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
 	node := m.Cache.Table.Nodes[row]
 	if len(m.nodePlugins) > 0 {
 		return m.runFilterPlugins(m.all, node)
 	}
 	rivals := m.Cache.nominated.pods[row]
-	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) { // it is its own promise
+	// it is its own promise
+	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) {
 		return m.runFilterPlugins(m.all, node)
 	}
 	at := nominatedKey{m.shape, pod.Priority(m.Pod), row}
@@ -114,13 +120,15 @@ func (c *cycle) hasNominatedPods() bool {
 	})
 }
 
-// nominatedScope is which promises count for the Pods of a partition: those to Pods of no lower priority. The zero value knows of no promises.
+// nominatedScope is which promises count for the Pods of a partition: those to Pods of no lower
+// priority. The zero value knows of no promises.
 type nominatedScope struct {
 	enabled  bool
 	priority int32
 }
 
-// rowsWithChangedNominations lists rows to part anew because promises changed, or because one is or was the Pod's own, which keeps no place from it; false when it is not known which these are.
+// rowsWithChangedNominations lists rows to part anew because promises changed, or because one is or
+// was the Pod's own, which keeps no place from it; false when it is not known which these are.
 func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known bool) {
 	if !p.nominatedScope.enabled {
 		return nil, true
@@ -144,7 +152,8 @@ func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known b
 	return rows, known
 }
 
-// refusalOfRow is the class's about a row, or that of all judges with the Pods beside it that are promised the row; false when there is none that can be shared.
+// refusalOfRow is the class's about a row, or that of all judges with the Pods beside it that are
+// promised the row; false when there is none that can be shared.
 func (p *nodeGroups) refusalOfRow(c *cycle, row int32) (uint16, bool) {
 	if !p.nominatedScope.enabled || len(c.Cache.nominated.pods[row]) == 0 {
 		return p.shape.refusalNumbers[row], true

@@ -19,7 +19,8 @@ type countingFilter struct {
 	calls *int
 }
 
-func (c countingFilter) Filter(ctx context.Context, s framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (c countingFilter) Filter(ctx context.Context, s framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	*c.calls++
 	return c.FilterPlugin.Filter(ctx, s, p, n)
 }
@@ -37,12 +38,14 @@ func (s countingResourceChecker) AppendShape(to []byte, p *v1.Pod) ([]byte, bool
 
 func (s countingResourceChecker) Name() string { return s.countingFilter.Name() }
 
-func (s countingResourceChecker) Filter(ctx context.Context, st framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (s countingResourceChecker) Filter(ctx context.Context, st framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	return s.countingFilter.Filter(ctx, st, p, n)
 }
 
-// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes promised to others, a ruling goes by groups, and asks node by node only about those whose promises, or
-// which themselves, changed since.
+// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes promised to others, a ruling goes
+// by groups, and asks node by node only about those whose promises, or which themselves, changed
+// since.
 func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	const nodes = 200
 	w := snapshot.NewCache()
@@ -76,7 +79,9 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 		made++
 		p := pod(fmt.Sprintf("p%d", made), "1", "")
 		p.Spec.Priority = &priority
-		in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, NominatedPodsForNode: nominations.NominatedPodsForNode, NominatedNodes: nominations.NominatedNodes(), Nominations: nominations}
+		in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet,
+			NominatedPodsForNode: nominations.NominatedPodsForNode, NominatedNodes: nominations.NominatedNodes(),
+			Nominations: nominations}
 		plain := in
 		plain.Nominations = nil
 		other := schedule.SchedulePod(t.Context(), plain)

@@ -2,8 +2,9 @@ package schedule
 
 import "k8s.io/kube-scheduler/framework"
 
-// Normalize scales raw scores to 0..framework.MaxScore by the largest of them; reverse turns them round, so that the largest raw score becomes the worst.
-// With nothing but zeros all stay 0, or all become the best when reversed (upstream's default normalisation).
+// Normalize scales raw scores to 0..framework.MaxScore by the largest of them; reverse turns them
+// round, so that the largest raw score becomes the worst. With nothing but zeros all stay 0, or all
+// become the best when reversed (upstream's default normalisation).
 func Normalize(scores framework.NodeScoreList, reverse bool) {
 	var top int64
 	for i := range scores {

@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// PluginSet are the plugins of one profile that decide about nodes, each list in its order of asking.
+// PluginSet are the plugins of one profile that decide about nodes, each list in its order of
+// asking.
 type PluginSet struct {
 	Profile   string
 	PreFilter []framework.PreFilterPlugin
@@ -51,13 +52,14 @@ func NewPluginSet(profile string, seats ...WeightedPlugin) *PluginSet {
 	return j
 }
 
-// Explainer is what a judge implements to give its refusal of a node with numbers and a remedy. It is asked only after its RunFilterPlugins refused that node,
-// with the same state.
+// Explainer is what a judge implements to give its refusal of a node with numbers and a remedy. It
+// is asked only after its RunFilterPlugins refused that node, with the same state.
 type Explainer interface {
 	Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, node framework.NodeInfo) Explanation
 }
 
-// Explanation is a refusal for a person: stable code, quantities, and the smallest change that lifts it.
+// Explanation is a refusal for a person: stable code, quantities, and the smallest change that
+// lifts it.
 type Explanation struct {
 	Code   reason.Code
 	Detail string

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// podShape is what is known of the Pods of one shape: for every node the first refusal of the judges that share, or their raw scores and the sum.
+// podShape is what is known of the Pods of one shape: for every node the first refusal of the
+// judges that share, or their raw scores and the sum.
 type podShape struct {
 	*shapePlugins
 	cache           *EquivalenceCache
@@ -58,13 +59,15 @@ type refusals struct {
 }
 
 func newPodShape(p *shapePlugins, local uint64, m *EquivalenceCache) *podShape {
-	c := &podShape{shapePlugins: p, cache: m, sharedPlugins: map[string]bool{}, skipFilter: sets.Set[string]{}, skipScore: sets.Set[string]{}}
+	c := &podShape{shapePlugins: p, cache: m, sharedPlugins: map[string]bool{}, skipFilter: sets.Set[string]{},
+		skipScore: sets.Set[string]{}}
 	for i, name := range p.names {
 		if i < 64 && local&(1<<i) != 0 {
 			c.sharedPlugins[name] = true
 		}
 	}
-	c.refusals = refusals{statuses: []*framework.Status{nil}, refusedBy: []int{-1}, numberOf: map[*framework.Status]uint16{}, numberByText: map[string]uint16{}}
+	c.refusals = refusals{statuses: []*framework.Status{nil}, refusedBy: []int{-1},
+		numberOf: map[*framework.Status]uint16{}, numberByText: map[string]uint16{}}
 	for _, pl := range c.PreFilter {
 		c.nodePlugin(pl).preFilter = pl
 	}
@@ -109,13 +112,15 @@ func (c *podShape) nodePlugin(pl framework.Plugin) *nodePlugin {
 	return o
 }
 
-// skipKey is which of the others speak, which of these skip a point all the same, and which point that is.
+// skipKey is which of the others speak, which of these skip a point all the same, and which point
+// that is.
 type skipKey struct {
 	active, skipped uint64
 	scoring         bool
 }
 
-// skipSet are the judges that skip a point: those that share and do, the others that are not loud, and those that skipped when they were asked. The set is shared.
+// skipSet are the judges that skip a point: those that share and do, the others that are not loud,
+// and those that skipped when they were asked. The set is shared.
 func (c *podShape) skipSet(h skipKey) sets.Set[string] {
 	out, known := c.skipSets[h]
 	if known {
@@ -241,7 +246,8 @@ func (c *podShape) restoreState(state framework.CycleState) {
 	}
 }
 
-// refresh judges the nodes that changed since the class was last used. It may find that the class is odd.
+// refresh judges the nodes that changed since the class was last used. It may find that the class
+// is odd.
 func (c *podShape) refresh(ctx context.Context, in *Input) {
 	if c.generation == in.Snapshot.Generation() {
 		return

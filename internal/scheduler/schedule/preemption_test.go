@@ -36,7 +36,8 @@ func (f *randomPreemptions) budget() {
 		return
 	}
 	f.budgets[app] = &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app},
-		Spec:   policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Spec: policy.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(rapid.IntRange(0, 2).Draw(f.T, "allowed"))}}
 }
 
@@ -78,7 +79,8 @@ func (f *randomPreemptions) schedulePod(p *v1.Pod, from int, enough [2]int32) {
 		return
 	}
 	in.State = r.State
-	plain := preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(), Budgets: f.listed(), Percent: enough[0], Absolute: enough[1]}
+	plain := preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(), Budgets: f.listed(), Percent: enough[0],
+		Absolute: enough[1]}
 	quick := plain
 	quick.SearchCache, quick.Budgets = &f.dryRunCache, f.listed()
 	plain.NominatedNodes, plain.Nominations = nil, nil
@@ -108,7 +110,8 @@ func (f *randomPreemptions) schedulePod(p *v1.Pod, from int, enough [2]int32) {
 	}
 }
 
-// newPreemptor is a Pod of the town, more often than there one that asks for room alone, with a time at which it began to run, or none.
+// newPreemptor is a Pod of the town, more often than there one that asks for room alone, with a
+// time at which it began to run, or none.
 func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	p := f.pod()
 	if f.chance("room alone?", 70) {
@@ -121,8 +124,9 @@ func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	return p
 }
 
-// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, promises and budgets, a search that remembers earlier ones chooses the same node and the
-// same victims as one that tries every node anew. With GANTRY_LONG on 10,000 random clusters.
+// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, promises and budgets, a
+// search that remembers earlier ones chooses the same node and the same victims as one that tries
+// every node anew. With GANTRY_LONG on 10,000 random clusters.
 func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 	rounds := 5 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {
@@ -132,11 +136,13 @@ func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 	chosen := 0
 	for range rounds {
 		rapid.Check(t, func(r *rapid.T) {
-			f := &randomPreemptions{randomCluster: newRandomCluster(r), plugins: defaultPlugins(t), budgets: map[string]*policy.PodDisruptionBudget{}}
+			f := &randomPreemptions{randomCluster: newRandomCluster(r), plugins: defaultPlugins(t),
+				budgets: map[string]*policy.PodDisruptionBudget{}}
 			for i := range rapid.IntRange(1, 5).Draw(r, "nodes") {
 				f.cache.SetNode(f.node(fmt.Sprintf("n%d", i)))
 			}
-			enough := [2]int32{int32(rapid.IntRange(0, 100).Draw(r, "percent")), int32(rapid.IntRange(1, 8).Draw(r, "absolute"))}
+			enough := [2]int32{int32(rapid.IntRange(0, 100).Draw(r, "percent")),
+				int32(rapid.IntRange(1, 8).Draw(r, "absolute"))}
 			var last *v1.Pod
 			for range rapid.IntRange(20, 60).Draw(r, "steps") {
 				switch {
@@ -168,12 +174,13 @@ func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 	t.Logf("%d tries held, %d choices", held, chosen)
 }
 
-// BenchmarkVictims searches among full nodes for Pods of one shape, where one node changes between two searches, and for Pods of ever new shapes; in these, ruling
-// included, and the search alone.
+// BenchmarkVictims searches among full nodes for Pods of one shape, where one node changes between
+// two searches, and for Pods of ever new shapes; in these, ruling included, and the search alone.
 func BenchmarkVictims(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		for _, shapes := range []int{1, 1 << 20} {
-			b.Run(fmt.Sprintf("nodes=%d/shapes=%d", nodes, shapes), func(b *testing.B) { benchmarkPreemption(b, nodes, shapes) })
+			b.Run(fmt.Sprintf("nodes=%d/shapes=%d", nodes, shapes),
+				func(b *testing.B) { benchmarkPreemption(b, nodes, shapes) })
 		}
 	}
 }
@@ -191,15 +198,18 @@ func benchmarkPreemption(b *testing.B, nodes, shapes int) {
 			}
 		}
 	}
-	pluginSet, tried, memory, buffers := defaultPlugins(b), preemption.DryRunCache{}, schedule.EquivalenceCache{}, schedule.Buffers{}
+	pluginSet, tried, memory, buffers := defaultPlugins(b), preemption.DryRunCache{}, schedule.EquivalenceCache{},
+		schedule.Buffers{}
 	var searching time.Duration
 	for i := 0; b.Loop(); i++ {
 		p := pod("high", fmt.Sprintf("%dm", 3000-i%shapes%900), fmt.Sprintf("%dMi", 100+i%shapes/900))
 		p.Spec.Priority = new(int32(10))
-		in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, State: schedule.NewCycleState(), PickTie: dice.IntN, Cache: &memory, Buffers: &buffers}
+		in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, State: schedule.NewCycleState(),
+			PickTie: dice.IntN, Cache: &memory, Buffers: &buffers}
 		r := schedule.SchedulePod(b.Context(), in)
 		began := time.Now()
-		c, err := preemption.Preempt(b.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(), Percent: 10, Absolute: 100, SearchCache: &tried})
+		c, err := preemption.Preempt(b.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),
+			Percent: 10, Absolute: 100, SearchCache: &tried})
 		searching += time.Since(began)
 		if err != nil || c.Node == "" {
 			b.Fatal(c, err)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Buffers is memory that rulings reuse. A Result's scores and refusals live in it: take what you need (Fact, Scores, Refusals) before the next ruling.
+// Buffers is memory that rulings reuse. A Result's scores and refusals live in it: take what you
+// need (Fact, Scores, Refusals) before the next ruling.
 type Buffers struct {
 	statusBuffer []*framework.Status
 	feasible     []framework.NodeInfo
@@ -54,7 +55,8 @@ func (b *Buffers) resizeScores(plugins int, nodes []framework.NodeInfo) {
 	}
 }
 
-// preScore lets plugins prepare; false ends the ruling. With a single feasible node nothing is scored.
+// preScore lets plugins prepare; false ends the ruling. With a single feasible node nothing is
+// scored.
 func (c *cycle) preScore() bool {
 	if len(c.feasible) == 1 || len(c.Plugins.PreScore) == 0 {
 		return true
@@ -67,7 +69,8 @@ func (c *cycle) preScore() bool {
 	return s.IsSuccess()
 }
 
-// RunPreScorePlugins runs the RunPreScorePlugins plugins on feasible nodes; those that skip are not scored with.
+// RunPreScorePlugins runs the RunPreScorePlugins plugins on feasible nodes; those that skip are not
+// scored with.
 func RunPreScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) *framework.Status {
 	skip := sets.Set[string]{}
 	for _, p := range in.Plugins.PreScore {
@@ -77,15 +80,18 @@ func RunPreScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInf
 		if s.IsSkip() {
 			skip.Insert(p.Name())
 		} else if !s.IsSuccess() {
-			return framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
+			return framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(
+				p.Name())
 		}
 	}
 	in.State.SetSkipScorePlugins(skip)
 	return nil
 }
 
-// RunScorePlugins runs the RunScorePlugins plugins on nodes, normalises and weighs, in the framework's form.
-func RunScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
+// RunScorePlugins runs the RunScorePlugins plugins on nodes, normalises and weighs, in the
+// framework's form.
+func RunScorePlugins(ctx context.Context, in Input,
+	nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
 	in.Buffers = &Buffers{}
 	c := &cycle{Input: in, ctx: ctx, feasible: nodes, result: &Result{Pod: in.Pod}}
 	if c.Parallel == nil {
@@ -98,8 +104,10 @@ func RunScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) 
 	for i, n := range nodes {
 		out[i] = framework.NodePluginScores{Name: n.Node().Name, TotalScore: in.Buffers.totals[i]}
 		for p, s := range c.result.scorers {
-			out[i].RawScores = append(out[i].RawScores, framework.PluginScore{Name: s.Name(), Score: in.Buffers.raw[p][i]})
-			out[i].Scores = append(out[i].Scores, framework.PluginScore{Name: s.Name(), Score: in.Buffers.normalized[p][i].Score * s.Weight})
+			out[i].RawScores = append(out[i].RawScores,
+				framework.PluginScore{Name: s.Name(), Score: in.Buffers.raw[p][i]})
+			out[i].Scores = append(out[i].Scores,
+				framework.PluginScore{Name: s.Name(), Score: in.Buffers.normalized[p][i].Score * s.Weight})
 		}
 	}
 	return out, nil
@@ -140,7 +148,8 @@ func (c *cycle) runScorePluginsOnNodes(scorers []WeightedScorePlugin, places []i
 			done := c.PluginTimer.start(s.ScorePlugin, "Score")
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
 			if done(status); !status.IsSuccess() {
-				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
+				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(),
+					status.AsError())).WithPlugin(s.Name())
 				return
 			}
 			b.normalized[places[k]][i].Score = n
@@ -179,13 +188,16 @@ func (c *cycle) weigh(p int, s WeightedScorePlugin) *framework.Status {
 		done := c.PluginTimer.start(s.ScorePlugin, "ScoreExtensionNormalize")
 		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, list)
 		if done(status); !status.IsSuccess() {
-			return framework.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
+			return framework.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w",
+				s.Name(), status.AsError())).WithPlugin(s.Name())
 		}
 	}
 	for i := range list {
 		if list[i].Score < framework.MinScore || list[i].Score > framework.MaxScore {
-			return framework.AsStatus(fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [%v, %v] after normalizing",
-				s.Name(), list[i].Score, framework.MinScore, framework.MaxScore)).WithPlugin(s.Name())
+			return framework.AsStatus(
+				fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it "+
+					"should in the range of [%v, %v] after normalizing",
+					s.Name(), list[i].Score, framework.MinScore, framework.MaxScore)).WithPlugin(s.Name())
 		}
 		b.totals[i] += list[i].Score * s.Weight
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// RequestTotals is what Pods ask for together, resources accounted by name left out, and how many they are.
+// RequestTotals is what Pods ask for together, resources accounted by name left out, and how many
+// they are.
 type RequestTotals struct{ MilliCPU, Memory, Storage, Pods int64 }
 
 // RequestTotalsOf reads it from a vector.
@@ -28,7 +29,8 @@ func (s *RequestTotals) Sub(o RequestTotals) {
 // ResourceCheck gives the refusal of a node of which so much is used; nil when it is not refused.
 type ResourceCheck func(used RequestTotals, n framework.NodeInfo) *framework.Status
 
-// ResourceChecker is a NodeLocal filter that reads of the Pods on a node their RequestTotals at most, and refuses none for less that is used.
+// ResourceChecker is a NodeLocal filter that reads of the Pods on a node their RequestTotals at
+// most, and refuses none for less that is used.
 type ResourceChecker interface {
 	NodeLocal
 	// ResourceCheck compiles what RunFilterPlugins would say; nil: for this Pod it reads more.

@@ -111,7 +111,8 @@ func (r *Result) addRefusal(n framework.NodeInfo, s *framework.Status) bool {
 	if !s.IsRejected() {
 		return false
 	}
-	if k := len(r.refusals); k == 0 || r.refusals[k-1].status.Plugin() != s.Plugin() || r.refusals[k-1].status.Code() != s.Code() {
+	if k := len(r.refusals); k == 0 || r.refusals[k-1].status.Plugin() != s.Plugin() ||
+		r.refusals[k-1].status.Code() != s.Code() {
 		r.rejectPod(s)
 	}
 	r.refusals = append(r.refusals, refusal{n, s})
@@ -138,7 +139,8 @@ func (r *Result) addUnschedulablePlugins(by ...string) {
 	r.UnschedulablePlugins.Insert(by...)
 }
 
-// NodeToStatus gives the refusals as PostFilter plugins want them. It may be read until the next ruling.
+// NodeToStatus gives the refusals as PostFilter plugins want them. It may be read until the next
+// ruling.
 func (r *Result) NodeToStatus() framework.NodeToStatusReader {
 	absent := r.absent
 	if absent == nil {
@@ -150,7 +152,8 @@ func (r *Result) NodeToStatus() framework.NodeToStatusReader {
 	if r.refusedInVisitOrder() {
 		return &visitOrderStatuses{r.refusals, r.snapshot, r.visitStart, absent}
 	}
-	m := &NodeStatuses{Absent: absent, Statuses: make(map[string]*framework.Status, len(r.refusals)), NotRun: r.preFilterPluginsNotRun()}
+	m := &NodeStatuses{Absent: absent, Statuses: make(map[string]*framework.Status, len(r.refusals)),
+		NotRun: r.preFilterPluginsNotRun()}
 	for _, n := range r.refusals {
 		m.Statuses[n.node.Node().Name] = n.status
 	}
@@ -189,11 +192,13 @@ func (m *NodeStatuses) Get(node string) *framework.Status {
 }
 
 // NodesForStatusCode lists the nodes with a status code.
-func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
+	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(m, lister, code)
 }
 
-// refusedInVisitOrder tells whether the refusals are those of all nodes in the order of looking. A refusal by Extenders comes after those of the plugins.
+// refusedInVisitOrder tells whether the refusals are those of all nodes in the order of looking. A
+// refusal by Extenders comes after those of the plugins.
 func (r *Result) refusedInVisitOrder() bool {
 	n := len(r.refusals)
 	if n == 0 || n != r.snapshot.Len() || n != len(r.visitOrder) {
@@ -207,7 +212,8 @@ func (r *Result) refusedInVisitOrder() bool {
 	return true
 }
 
-// visitOrderStatuses reads the refusals of a ruling that every node refused, in the order of looking.
+// visitOrderStatuses reads the refusals of a ruling that every node refused, in the order of
+// looking.
 type visitOrderStatuses struct {
 	refusals []refusal
 	index    interface{ Index(string) (int, bool) }
@@ -229,7 +235,8 @@ func (s *visitOrderStatuses) Row(row int) *framework.Status {
 }
 
 // NodesForStatusCode lists the nodes with a status code.
-func (s *visitOrderStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+func (s *visitOrderStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
+	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(s, lister, code)
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// TestPlacementIsTheLocalBestOfTheSample: a Pod goes to the best of the nodes that were looked at, though a better one stands outside, and only those are scored.
+// TestPlacementIsTheLocalBestOfTheSample: a Pod goes to the best of the nodes that were looked at,
+// though a better one stands outside, and only those are scored.
 // row: SCH-32
 func TestPlacementIsTheLocalBestOfTheSample(t *testing.T) {
 	var nodes []*v1.Node
@@ -23,7 +24,8 @@ func TestPlacementIsTheLocalBestOfTheSample(t *testing.T) {
 	}
 	snap := snapshot.Of(nodes, nil)
 	for name, memory := range map[string]*schedule.EquivalenceCache{"plain": nil, "from memory": {}} {
-		in := schedule.Input{Pod: pod("web", "1", "1Gi"), Snapshot: snap, Plugins: defaultPlugins(t), Sample: schedule.Sample{Percent: 50}, Cache: memory}
+		in := schedule.Input{Pod: pod("web", "1", "1Gi"), Snapshot: snap, Plugins: defaultPlugins(t),
+			Sample: schedule.Sample{Percent: 50}, Cache: memory}
 		r := schedule.SchedulePod(t.Context(), in)
 		if r.EvaluatedNodes != 150 || r.Feasible() != 150 || r.SuggestedHost == "n250" {
 			t.Errorf("%s: %d visited, %d fit, %s chosen", name, r.EvaluatedNodes, r.Feasible(), r.SuggestedHost)
@@ -40,7 +42,8 @@ func TestPlacementIsTheLocalBestOfTheSample(t *testing.T) {
 			t.Errorf("%s: the fact says %d visited, left out %v", name, f.Visited, f.LeftOut)
 		}
 		in.Sample.StartsAt = 200 // the sample goes on from the beginning
-		if left := schedule.SchedulePod(t.Context(), in).LeftOut(300); len(left) != 150 || left[0] != "n050" || left[149] != "n199" {
+		if left := schedule.SchedulePod(t.Context(), in).LeftOut(300); len(left) != 150 || left[0] != "n050" ||
+			left[149] != "n199" {
 			t.Errorf("%s, from node 200: not visited: %v", name, left)
 		}
 		in.Sample = schedule.Sample{}

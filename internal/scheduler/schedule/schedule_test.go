@@ -45,7 +45,8 @@ func print(r *schedule.Result) string {
 			fmt.Fprintf(&b, "  and %d more in full\n", len(f.Refusals)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %-4s no: %s (%s): %s [%s; %s]\n", no.Node, no.Plugin, no.Code, strings.Join(no.Messages, ", "), no.Detail, no.Fix)
+		fmt.Fprintf(&b, "  %-4s no: %s (%s): %s [%s; %s]\n", no.Node, no.Plugin, no.Code,
+			strings.Join(no.Messages, ", "), no.Detail, no.Fix)
 	}
 	for _, c := range f.Counted {
 		fmt.Fprintf(&b, "  %d more: %s (%s): %s\n", c.Nodes, c.Plugin, c.Code, strings.Join(c.Messages, ", "))
@@ -74,12 +75,16 @@ func onNode(node string) func(*v1.Pod) {
 func webPod(name string) *v1.Pod {
 	return pod(name, "250m", "256Mi", func(p *v1.Pod) {
 		p.Labels = map[string]string{"app": "web"}
-		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-			{Key: "kubernetes.io/arch", Operator: v1.NodeSelectorOpIn, Values: []string{"amd64"}},
-			{Key: "node.acme.io/pool", Operator: v1.NodeSelectorOpIn, Values: []string{"general"}}}}}}}}
-		p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpEqual, Value: "web", Effect: v1.TaintEffectNoSchedule}}
-		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+					{Key: "kubernetes.io/arch", Operator: v1.NodeSelectorOpIn, Values: []string{"amd64"}},
+					{Key: "node.acme.io/pool", Operator: v1.NodeSelectorOpIn, Values: []string{"general"}}}}}}}}
+		p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpEqual, Value: "web",
+			Effect: v1.TaintEffectNoSchedule}}
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone,
+			WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
 	})
 }
 
@@ -89,7 +94,8 @@ func zoneNodes(z string) []func(*v1.Node) {
 
 func transcriptInputs() map[string]schedule.Input {
 	web := v1.Taint{Key: "dedicated", Value: "web", Effect: v1.TaintEffectNoSchedule}
-	three := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi"), node("n2", "4", "8Gi"), node("n3", "2", "8Gi")}, []*v1.Pod{pod("old", "2", "1Gi", onNode("n1"))})
+	three := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi"), node("n2", "4", "8Gi"), node("n3", "2", "8Gi")},
+		[]*v1.Pod{pod("old", "2", "1Gi", onNode("n1"))})
 	twelve := make([]*v1.Node, 0, 12)
 	var full []*v1.Pod
 	for i := range 12 {
@@ -98,9 +104,13 @@ func transcriptInputs() map[string]schedule.Input {
 			twelve = append(twelve, node(name, "4", "8Gi", zoneNodes("a")...))
 			full = append(full, pod("full-"+name, "4", "", onNode(name)))
 		case i < 7:
-			twelve = append(twelve, node(name, "4", "8Gi", zone("a"), labels("kubernetes.io/arch=arm64", "node.acme.io/pool=general")))
+			twelve = append(twelve,
+				node(name, "4", "8Gi", zone("a"), labels("kubernetes.io/arch=arm64", "node.acme.io/pool=general")))
 		default:
-			twelve = append(twelve, node(name, "4", "8Gi", append(zoneNodes("a"), tainted(v1.Taint{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}))...))
+			twelve = append(twelve,
+				node(name, "4", "8Gi",
+					append(zoneNodes("a"),
+						tainted(v1.Taint{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}))...))
 		}
 	}
 	many := make([]*v1.Node, 0, 150)
@@ -113,7 +123,8 @@ func transcriptInputs() map[string]schedule.Input {
 		"asks too much everywhere": {Pod: pod("p", "5", "1Gi"), Snapshot: three},
 		"only one fits":            {Pod: pod("p", "3", "1Gi"), Snapshot: three},
 		"E-02 affinity, toleration, spread": {Pod: webPod("web-7d8"), Snapshot: snapshot.Of([]*v1.Node{
-			node("n1", "4", "8Gi", append(zoneNodes("a"), tainted(web))...), node("n2", "4", "8Gi", zoneNodes("b")...), node("n3", "4", "8Gi", zoneNodes("c")...),
+			node("n1", "4", "8Gi", append(zoneNodes("a"), tainted(web))...), node("n2", "4", "8Gi", zoneNodes("b")...),
+			node("n3", "4", "8Gi", zoneNodes("c")...),
 			node("n4", "4", "8Gi", zone("c"), labels("kubernetes.io/arch=arm64", "node.acme.io/pool=general")),
 		}, []*v1.Pod{webPodOn("n1"), webPodOn("n2")})},
 		"E-03 twelve nodes": {Pod: webPod("web-7d8"), Snapshot: snapshot.Of(twelve, full)},
@@ -176,7 +187,8 @@ func TestSampleIsFairAndTheSameForAnyRunner(t *testing.T) {
 	for i := range 400 {
 		nodes = append(nodes, node(fmt.Sprintf("n%03d", i), "4", "8Gi"))
 	}
-	in := schedule.Input{Pod: pod("p", "1", "1Gi"), Snapshot: snapshot.Of(nodes, nil), Plugins: defaultPlugins(t), Sample: schedule.Sample{Percent: 10, AtLeast: 1}}
+	in := schedule.Input{Pod: pod("p", "1", "1Gi"), Snapshot: snapshot.Of(nodes, nil), Plugins: defaultPlugins(t),
+		Sample: schedule.Sample{Percent: 10, AtLeast: 1}}
 	times := map[string]int{}
 	for i := range 1000 {
 		in.Parallel = nil
@@ -186,7 +198,8 @@ func TestSampleIsFairAndTheSameForAnyRunner(t *testing.T) {
 		}
 		if i < 20 {
 			in.Parallel = inParallel
-			if other := schedule.SchedulePod(t.Context(), in); other.SuggestedHost != r.SuggestedHost || other.EvaluatedNodes != r.EvaluatedNodes {
+			if other := schedule.SchedulePod(t.Context(), in); other.SuggestedHost != r.SuggestedHost ||
+				other.EvaluatedNodes != r.EvaluatedNodes {
 				t.Fatalf("the runner changes the ruling: %s or %s", r.SuggestedHost, other.SuggestedHost)
 			}
 		}
@@ -214,7 +227,8 @@ func (j fakePlugin) Filter(context.Context, framework.CycleState, *v1.Pod, frame
 	return framework.NewStatus(j.code, "says "+j.name)
 }
 
-func (j fakePlugin) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
+func (j fakePlugin) Score(context.Context, framework.CycleState, *v1.Pod,
+	framework.NodeInfo) (int64, *framework.Status) {
 	return j.score, nil
 }
 
@@ -224,13 +238,16 @@ func (fakePlugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 func TestStatusesAndRanges(t *testing.T) {
 	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi"), node("b", "1", "1Gi")}, nil)
 	one := func(seats ...schedule.WeightedPlugin) *schedule.Result {
-		return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w, Plugins: schedule.NewPluginSet("test", seats...)})
+		return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
+			Plugins: schedule.NewPluginSet("test", seats...)})
 	}
 	if r := one(); !r.Scheduled() {
 		t.Errorf("without plugins every node fits: %s", r.Message())
 	}
-	r := one(schedule.WeightedPlugin{Plugin: fakePlugin{"X", framework.Unschedulable, 0}}, schedule.WeightedPlugin{Plugin: fakePlugin{"Y", framework.Error, 0}})
-	if want := "0/2 nodes are available: 2 says X."; r.Message() != want || !r.UnschedulablePlugins.Has("X") || r.UnschedulablePlugins.Has("Y") {
+	r := one(schedule.WeightedPlugin{Plugin: fakePlugin{"X", framework.Unschedulable, 0}},
+		schedule.WeightedPlugin{Plugin: fakePlugin{"Y", framework.Error, 0}})
+	if want := "0/2 nodes are available: 2 says X."; r.Message() != want || !r.UnschedulablePlugins.Has("X") ||
+		r.UnschedulablePlugins.Has("Y") {
 		t.Errorf("the first no ends the questions about a node: %q by %v", r.Message(), r.UnschedulablePlugins)
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"X", framework.Pending, 0}})
@@ -242,10 +259,13 @@ func TestStatusesAndRanges(t *testing.T) {
 		t.Errorf("an error ends the ruling: %q", r.Message())
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, 101}})
-	if want := `applying score defaultWeights on Score plugins: plugin "Z" returns an invalid score 101, it should in the range of [0, 100] after normalizing`; r.Message() != want {
+	if want := `applying score defaultWeights on Score plugins: plugin "Z" returns an invalid score 101, it should ` +
+		`in ` +
+		`the range of [0, 100] after normalizing`; r.Message() != want {
 		t.Errorf("got %q", r.Message())
 	}
-	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"A", framework.Success, 7}, Weight: 5}, schedule.WeightedPlugin{Plugin: fakePlugin{"B", framework.Success, 1}})
+	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"A", framework.Success, 7}, Weight: 5},
+		schedule.WeightedPlugin{Plugin: fakePlugin{"B", framework.Success, 1}})
 	if s := r.Scores(1)[0]; s.Total != 36 {
 		t.Errorf("total %d, want 7*5+1", s.Total)
 	}
@@ -257,14 +277,17 @@ func TestNeverOvercommits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := snapshot.NewCache()
 		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
-			w.SetNode(node(fmt.Sprintf("n%d", i), fmt.Sprintf("%dm", rapid.IntRange(1, 4000).Draw(t, "cpu")), fmt.Sprintf("%dMi", rapid.IntRange(1, 4000).Draw(t, "memory")),
+			w.SetNode(node(fmt.Sprintf("n%d", i), fmt.Sprintf("%dm", rapid.IntRange(1, 4000).Draw(t, "cpu")),
+				fmt.Sprintf("%dMi", rapid.IntRange(1, 4000).Draw(t, "memory")),
 				func(n *v1.Node) {
 					n.Status.Allocatable[v1.ResourcePods] = *quantity(rapid.IntRange(1, 6).Draw(t, "pods"))
 				}))
 		}
 		for i := range rapid.IntRange(1, 30).Draw(t, "number of Pods") {
-			p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("%dm", rapid.IntRange(0, 2000).Draw(t, "asks cpu")), fmt.Sprintf("%dMi", rapid.IntRange(0, 2000).Draw(t, "asks memory")))
-			in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, PickTie: func(n int) int { return i % n }}
+			p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("%dm", rapid.IntRange(0, 2000).Draw(t, "asks cpu")),
+				fmt.Sprintf("%dMi", rapid.IntRange(0, 2000).Draw(t, "asks memory")))
+			in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet,
+				PickTie: func(n int) int { return i % n }}
 			r := schedule.SchedulePod(context.Background(), in)
 			again := schedule.SchedulePod(context.Background(), in)
 			if a, b := journalFact(r), journalFact(again); !reflect.DeepEqual(a, b) {
@@ -279,7 +302,8 @@ func TestNeverOvercommits(t *testing.T) {
 		}
 		for _, n := range w.UpdateSnapshot().All() {
 			used, room := n.GetRequested(), n.GetAllocatable()
-			if used.GetMilliCPU() > room.GetMilliCPU() || used.GetMemory() > room.GetMemory() || len(n.GetPods()) > room.GetAllowedPodNumber() {
+			if used.GetMilliCPU() > room.GetMilliCPU() || used.GetMemory() > room.GetMemory() ||
+				len(n.GetPods()) > room.GetAllowedPodNumber() {
 				t.Fatalf("over-committed: %s", n)
 			}
 		}
@@ -304,12 +328,14 @@ func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 	nominated := func(string) []framework.PodInfo { return []framework.PodInfo{info} }
 	for priority, fits := range map[int32]bool{4: false, 5: false, 6: true} {
 		p := pod("p", "1", "", func(p *v1.Pod) { p.Spec.Priority = &priority })
-		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: w, Plugins: defaultPlugins(t), NominatedPodsForNode: nominated})
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: w, Plugins: defaultPlugins(t),
+			NominatedPodsForNode: nominated})
 		if r.Scheduled() != fits {
 			t.Errorf("priority %d fits: %v, want %v", priority, r.Scheduled(), fits)
 		}
 	}
-	if r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: nominations, Snapshot: w, Plugins: defaultPlugins(t), NominatedPodsForNode: nominated}); !r.Scheduled() {
+	if r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: nominations, Snapshot: w, Plugins: defaultPlugins(t),
+		NominatedPodsForNode: nominated}); !r.Scheduled() {
 		t.Errorf("the promised Pod itself: %s", r.Message())
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// scheduleFromCache rules from memory; false when this Pod must take the plain path, which then starts from the beginning.
+// scheduleFromCache rules from memory; false when this Pod must take the plain path, which then
+// starts from the beginning.
 func (c *cycle) scheduleFromCache() bool {
 	m := c.Cache
-	if c.Pod.Status.NominatedNodeName != "" || c.NominatedPodsForNode != nil && c.NominatedNodes == nil || !m.sync(&c.Input) || c.hasNamedNodes() {
+	if c.Pod.Status.NominatedNodeName != "" || c.NominatedPodsForNode != nil && c.NominatedNodes == nil ||
+		!m.sync(&c.Input) || c.hasNamedNodes() {
 		m.counts.Bypassed++
 		return false
 	}
@@ -43,7 +45,8 @@ func (c *cycle) tryScheduleFromCache() bool {
 	if nominations && len(activePlugins) == 0 && c.Nominations != nil {
 		by.nominatedScope, nominations = nominatedScope{true, pod.Priority(c.Pod)}, false
 	}
-	if !nominations && c.Sample.NumFeasibleNodesToFind(c.Snapshot.Len()) >= c.Snapshot.Len() && c.scheduleByGroup(by, activePlugins) {
+	if !nominations && c.Sample.NumFeasibleNodesToFind(c.Snapshot.Len()) >= c.Snapshot.Len() && c.scheduleByGroup(by,
+		activePlugins) {
 		return true
 	}
 	return c.scheduleByNode(shape, activePlugins)
@@ -67,8 +70,9 @@ func (c *cycle) pluginsToRun(shape *podShape) []*nodePlugin {
 	return out
 }
 
-// runPreFilterOfNodePlugins recalls what the judges that share noted and asks the others about the Pod; those that may still speak are left. False when one refuses the Pod or
-// narrows the nodes, which the plain path says in full.
+// runPreFilterOfNodePlugins recalls what the judges that share noted and asks the others about the
+// Pod; those that may still speak are left. False when one refuses the Pod or narrows the nodes,
+// which the plain path says in full.
 func (c *cycle) runPreFilterOfNodePlugins(shape *podShape, activePlugins []*nodePlugin) ([]*nodePlugin, bool) {
 	defer c.TimePoint("PreFilter")()
 	shape.restoreState(c.State)
@@ -141,7 +145,8 @@ type explanation struct {
 	journal.NodeRefusal
 }
 
-// explainRefusal puts a refusal of a row into words. What was said of a node that has not changed since is said again.
+// explainRefusal puts a refusal of a row into words. What was said of a node that has not changed
+// since is said again.
 func (c *podShape) explainRefusal(r *Result, row int32, no uint16) journal.NodeRefusal {
 	node := c.cache.Table.Nodes[row]
 	e, known := c.explanations[row]

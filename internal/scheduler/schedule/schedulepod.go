@@ -21,23 +21,31 @@ type Input struct {
 
 	State                framework.CycleState                  // nil: a new CycleState
 	NominatedPodsForNode func(node string) []framework.PodInfo // Pods promised room on a node by preemption; nil: none
-	Parallel             func(n int, do func(i int))           // runs do for 0..n-1, in any order or at once; nil: in order
-	Sample               Sample                                // zero: every node
-	PickTie              func(n int) int                       // chooses among n nodes that share the top score; nil: the first
-	TimePoint            func(point string) (stop func())      // stop watch around an extension point; nil: none
-	Buffers              *Buffers                              // memory reused from ruling to ruling; nil: new
-	Cache                *EquivalenceCache                     // columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
-	Extenders            Extenders                             // has a say after the plugins; nil: nobody
-	PluginTimer          PluginTimer                           // stop watch for single plugins; nil: they are not timed
-	NominatedNodes       []string                              // nodes that Nominated has Pods for; read with a EquivalenceCache only, which is not used when it is nil but Nominated is not
-	Nominations          Nominations                           // where Nominated and Promised come from, and what changed there; nil: that is not known
+	// runs do for 0..n-1, in any order or at once; nil: in order
+	Parallel func(n int, do func(i int))
+	Sample   Sample // zero: every node
+	// chooses among n nodes that share the top score; nil: the first
+	PickTie   func(n int) int
+	TimePoint func(point string) (stop func()) // stop watch around an extension point; nil: none
+	Buffers   *Buffers                         // memory reused from ruling to ruling; nil: new
+	// columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	Cache       *EquivalenceCache
+	Extenders   Extenders   // has a say after the plugins; nil: nobody
+	PluginTimer PluginTimer // stop watch for single plugins; nil: they are not timed
+	// nodes that Nominated has Pods for; read with a EquivalenceCache only, which is not used when
+	// it is nil but Nominated is not
+	NominatedNodes []string
+	// where Nominated and Promised come from, and what changed there; nil: that is not known
+	Nominations Nominations
 }
 
 // Sample says how many feasible nodes are enough. The zero value looks at every node.
 type Sample struct {
-	Percent  int32 // of all nodes; 0 or 100 and more: all. AdaptivePercentage (-1): 50 % falling by one point per 125 nodes, at least 5 %
-	AtLeast  int   // never fewer; 0 means 100, as upstream
-	StartsAt int   // position in the list to look from, so that every node has its turn
+	// of all nodes; 0 or 100 and more: all. AdaptivePercentage (-1): 50 % falling by one point per
+	// 125 nodes, at least 5 %
+	Percent  int32
+	AtLeast  int // never fewer; 0 means 100, as upstream
+	StartsAt int // position in the list to look from, so that every node has its turn
 }
 
 // AdaptivePercentage is upstream's default percentage.
@@ -82,7 +90,8 @@ func SchedulePod(ctx context.Context, in Input) *Result {
 	}
 	in.State.Write(snapshotKey, snapshotEntry{in.Snapshot, in.NominatedPodsForNode != nil})
 	c := &in.Buffers.cycle
-	*c = cycle{Input: in, ctx: ctx, result: &Result{Pod: in.Pod, State: in.State, diagnosis: diagnosis{ctx: ctx, snapshot: in.Snapshot, plugins: in.Plugins, refusals: in.Buffers.refusals[:0]}}}
+	*c = cycle{Input: in, ctx: ctx, result: &Result{Pod: in.Pod, State: in.State,
+		diagnosis: diagnosis{ctx: ctx, snapshot: in.Snapshot, plugins: in.Plugins, refusals: in.Buffers.refusals[:0]}}}
 	c.run()
 	r := c.result
 	in.Buffers.refusals = r.refusals
@@ -103,14 +112,16 @@ func (c *cycle) run() {
 		return
 	}
 	c.nodes = c.allNodes()
-	if c.preFilter() && c.findNodesThatFitPod() && c.findNodesThatPassExtenders() && c.preScore() && c.prioritizeNodes() && c.prioritizeWithExtenders() {
+	if c.preFilter() && c.findNodesThatFitPod() && c.findNodesThatPassExtenders() && c.preScore() &&
+		c.prioritizeNodes() && c.prioritizeWithExtenders() {
 		c.selectHost()
 	}
 }
 
 // allNodes lists all nodes; the memory has the list already when it follows this snapshot.
 func (c *cycle) allNodes() []framework.NodeInfo {
-	if m := c.Cache; m != nil && c.Snapshot.Layout() != 0 && m.Table.Layout() == c.Snapshot.Layout() && m.Table.Generation() == c.Snapshot.Generation() {
+	if m := c.Cache; m != nil && c.Snapshot.Layout() != 0 && m.Table.Layout() == c.Snapshot.Layout() &&
+		m.Table.Generation() == c.Snapshot.Generation() {
 		return m.Table.Nodes
 	}
 	return c.Snapshot.All()

@@ -9,10 +9,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// NodeLocal is a judge whose verdict on a node, and raw score of it, come from the Pod's shape and that node alone, so that Pods of equal shape share them until
-// the node changes. Its PreFilter and RunPreScorePlugins neither fail nor narrow the nodes on account of anything but the shape, and do not look at the nodes given.
+// NodeLocal is a judge whose verdict on a node, and raw score of it, come from the Pod's shape and
+// that node alone, so that Pods of equal shape share them until the node changes. Its PreFilter and
+// RunPreScorePlugins neither fail nor narrow the nodes on account of anything but the shape, and do
+// not look at the nodes given.
 type NodeLocal interface {
-	// AppendShape appends what the judge reads of the Pod; false: for this Pod the judge must be asked anew each time.
+	// AppendShape appends what the judge reads of the Pod; false: for this Pod the judge must be
+	// asked anew each time.
 	AppendShape(to []byte, p *v1.Pod) ([]byte, bool)
 }
 
@@ -23,16 +26,19 @@ type ColumnPlugin interface {
 	Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator
 }
 
-// MaxNormalized is a score judge whose normalisation is Normalize over the feasible nodes: it depends on the largest raw score alone.
+// MaxNormalized is a score judge whose normalisation is Normalize over the feasible nodes: it
+// depends on the largest raw score alone.
 type MaxNormalized interface {
 	// NormalizesReversed tells whether the largest raw score is the worst.
 	NormalizesReversed() (reverse bool)
 }
 
-// SkipsPreScoreWithPreFilter is a judge that skips RunPreScorePlugins for every Pod for which it skips PreFilter.
+// SkipsPreScoreWithPreFilter is a judge that skips RunPreScorePlugins for every Pod for which it
+// skips PreFilter.
 type SkipsPreScoreWithPreFilter interface{ SkipsPreScoreWithPreFilter() }
 
-// Skipper is a judge that is not NodeLocal but can tell when it has nothing to say about a Pod: then its PreFilter and RunPreScorePlugins would skip.
+// Skipper is a judge that is not NodeLocal but can tell when it has nothing to say about a Pod:
+// then its PreFilter and RunPreScorePlugins would skip.
 type Skipper interface {
 	Skips(p *v1.Pod, w *snapshot.Snapshot) bool
 }
@@ -45,7 +51,8 @@ func AppendString(to []byte, s string) []byte {
 // AppendInt appends a number to a shape.
 func AppendInt(to []byte, n int64) []byte { return binary.AppendVarint(to, n) }
 
-// AppendDomain appends the number of the row's value, which tells apart rows that share domains with others.
+// AppendDomain appends the number of the row's value, which tells apart rows that share domains
+// with others.
 func AppendDomain(to []byte, l *columns.Labels, row int32) []byte {
 	return AppendInt(append(to, 0), int64(l.Numbers[row]))
 }
@@ -83,7 +90,8 @@ func newShapePlugins(j *PluginSet) *shapePlugins {
 	return p
 }
 
-// shapeKey is the key of a Pod's class. The first bytes tell which judges are local for it: more than 64 are never shared.
+// shapeKey is the key of a Pod's class. The first bytes tell which judges are local for it: more
+// than 64 are never shared.
 func (p *shapePlugins) shapeKey(to []byte, pod *v1.Pod) (key []byte, local uint64) {
 	start := len(to)
 	to = append(to, 0, 0, 0, 0, 0, 0, 0, 0)

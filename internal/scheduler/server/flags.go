@@ -43,13 +43,19 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 	s.IntVar(&f.Port, "secure-port", Port, "port for health and metrics over HTTPS; 0 serves none")
 	s.StringVar(&f.Cert, "tls-cert-file", "", "serving certificate (default: signed by itself)")
 	s.StringVar(&f.Key, "tls-private-key-file", "", "its key")
-	s.BoolVar(&f.shadow, "shadow-check", false, "rule twice, from memory and by asking every plugin about every node, and report any difference; the plain ruling counts")
-	s.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Pods of a PodGroup are scheduled together, KEP-4671)")
-	s.StringSliceVar(&f.deprecated, "emulated-version", nil, "1.36: FailedScheduling is told in the words that v1.37 changed (1.37)")
-	s.BoolVar(&f.elect, "leader-elect", true, "work only while holding the lease, so that several may run (default: as the configuration file says)")
+	s.BoolVar(&f.shadow, "shadow-check", false,
+		"rule twice, from memory and by asking every plugin about every node, and report any difference; the plain "+
+			"ruling counts")
+	s.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates",
+		"NAME=true,… of what is off by default: GenericWorkload (Pods of a PodGroup are scheduled together, KEP-4671)")
+	s.StringSliceVar(&f.deprecated, "emulated-version", nil,
+		"1.36: FailedScheduling is told in the words that v1.37 changed (1.37)")
+	s.BoolVar(&f.elect, "leader-elect", true,
+		"work only while holding the lease, so that several may run (default: as the configuration file says)")
 }
 
-// Options reads the configuration file and says how to run; known names the out-of-tree plugins compiled in.
+// Options reads the configuration file and says how to run; known names the out-of-tree plugins
+// compiled in.
 func (f *Flags) Options(known ...string) (Options, error) {
 	cfg, err := ReadConfig(f.File, known...)
 	if err != nil {
@@ -66,7 +72,8 @@ func (f *Flags) Options(known ...string) (Options, error) {
 		return Options{}, fmt.Errorf("--emulated-version: %w", err)
 	}
 	if f.Port != 0 {
-		o.Serving = &ServingOptions{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, Flags: f.flagSet, ExtraMetrics: legacyregistry.DefaultGatherer}
+		o.Serving = &ServingOptions{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert,
+			KeyFile: f.Key, Flags: f.flagSet, ExtraMetrics: legacyregistry.DefaultGatherer}
 	}
 	return o, nil
 }

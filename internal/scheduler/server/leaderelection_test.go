@@ -35,7 +35,8 @@ func (l *fakeLeases) serve(name string, w http.ResponseWriter, r *http.Request) 
 	w.Header().Set("Content-Type", "application/json")
 	fail := func(code int, reason metav1.StatusReason) {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
 	}
 	if l.refusing[name] {
 		fail(http.StatusInternalServerError, metav1.StatusReasonInternalError)
@@ -65,35 +66,42 @@ func (l *fakeLeases) serve(name string, w http.ResponseWriter, r *http.Request) 
 	_ = json.NewEncoder(w).Encode(l.lease)
 }
 
-// Of two schedulers one works. The other follows at once when it goes, and when it can renew its lease no longer, but never beside it.
+// Of two schedulers one works. The other follows at once when it goes, and when it can renew its
+// lease no longer, but never beside it.
 func TestOneSchedulerWorksAtATime(t *testing.T) {
 	t.Parallel()
 	api := &fakeLeases{refusing: map[string]bool{}}
 	cfg := config.Default()
-	cfg.LeaderElection.LeaseDuration.Duration, cfg.LeaderElection.RenewDeadline.Duration, cfg.LeaderElection.RetryPeriod.Duration = 2*time.Second, time.Second, 100*time.Millisecond
+	cfg.LeaderElection.LeaseDuration.Duration, cfg.LeaderElection.RenewDeadline.Duration,
+		cfg.LeaderElection.RetryPeriod.Duration = 2*time.Second, time.Second, 100*time.Millisecond
 	var mu sync.Mutex
 	at := map[string]bool{}
 	begun := make(chan string, 3)
 	run := func(name string) (stop func(), ended chan error) {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.serve(name, w, r) }))
+		server := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.serve(name, w, r) }))
 		t.Cleanup(server.Close)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended = make(chan error, 1)
 		go func() {
-			ended <- runWithLeaderElection(ctx, Options{Config: cfg, KubeConfig: &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}}, leaderelection.NewLeaderHealthzAdaptor(healthTimeout), func(ctx context.Context) error {
-				mu.Lock()
-				at[name] = true
-				if len(at) > 1 {
-					t.Errorf("%v work at once", at)
-				}
-				mu.Unlock()
-				begun <- name
-				<-ctx.Done()
-				mu.Lock()
-				delete(at, name)
-				mu.Unlock()
-				return nil
-			})
+			ended <- runWithLeaderElection(ctx,
+				Options{Config: cfg,
+					KubeConfig: &rest.Config{Host: server.URL,
+						ContentConfig: rest.ContentConfig{ContentType: "application/json"}}},
+				leaderelection.NewLeaderHealthzAdaptor(healthTimeout), func(ctx context.Context) error {
+					mu.Lock()
+					at[name] = true
+					if len(at) > 1 {
+						t.Errorf("%v work at once", at)
+					}
+					mu.Unlock()
+					begun <- name
+					<-ctx.Done()
+					mu.Lock()
+					delete(at, name)
+					mu.Unlock()
+					return nil
+				})
 		}()
 		return cancel, ended
 	}

@@ -63,7 +63,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{
-		Client: client, Writer: apiwriter.New(own), KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
+		Client: client, Writer: apiwriter.New(own), KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers,
+		Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
 		Features: o.Features,
 	})
 	if err != nil {
@@ -78,8 +79,10 @@ func Run(ctx context.Context, o Options) error {
 		lease = leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
 	}
 	if o.Serving != nil {
-		ready := func() bool { return s.Ready() || elects && !began.Load() } // one that waits for the lease is ready to take over
-		server := &server{ServingOptions: *o.Serving, client: client, config: o.Config, metrics: registry, leaseHealth: lease, ready: ready}
+		// one that waits for the lease is ready to take over
+		ready := func() bool { return s.Ready() || elects && !began.Load() }
+		server := &server{ServingOptions: *o.Serving, client: client, config: o.Config, metrics: registry,
+			leaseHealth: lease, ready: ready}
 		stopped, err := server.start(ctx)
 		if err != nil {
 			return err
@@ -100,7 +103,9 @@ func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
 	cfg := own
 	if own.Dial == nil && own.Transport == nil {
 		cfg = rest.CopyConfig(own)
-		cfg.Dial = apiwriter.BatchReads((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext) // times as those of client-go
+		// times as those of client-go
+		cfg.Dial = apiwriter.BatchReads(
+			(&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	}
 	over, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -117,7 +122,8 @@ func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
 	if cfg != own {
 		cfg = rest.CopyConfig(cfg)
 		cfg.NextProtos = []string{"http/1.1"}
-		// The kernel finds within 45 s that nobody is there any more, as client-go's pings do over HTTP/2; with 30 s between its tries it would take minutes.
+		// The kernel finds within 45 s that nobody is there any more, as client-go's pings do over
+		// HTTP/2; with 30 s between its tries it would take minutes.
 		alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 		cfg.Dial = apiwriter.BatchReads((&net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: alive}).DialContext)
 		if over, err = rest.HTTPClientFor(cfg); err != nil {
@@ -133,7 +139,8 @@ func (o *Options) needsFullPods() bool {
 	return len(o.Plugins) > 0 || len(o.Config.Extenders) > 0 || o.Record != nil || o.Features.GenericWorkload
 }
 
-// withClientLimits is the client configuration with the throttle of the file; without one there is none.
+// withClientLimits is the client configuration with the throttle of the file; without one there is
+// none.
 func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Config {
 	c = rest.CopyConfig(c)
 	if c.UserAgent == "" || c.UserAgent == "gantry" {
@@ -142,7 +149,8 @@ func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *r
 	if c.QPS, c.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst); c.QPS == 0 {
 		c.QPS = -1
 	}
-	c.DisableCompression = true // the watch of Pods is most of what comes in; packing and unpacking it cost more than its bytes
+	// the watch of Pods is most of what comes in; packing and unpacking it cost more than its bytes
+	c.DisableCompression = true
 	if c.ContentType == "" {
 		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
 	}
@@ -150,7 +158,8 @@ func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *r
 }
 
 // runWithLeaderElection runs work while this process holds the lease.
-func runWithLeaderElection(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+func runWithLeaderElection(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor,
+	work func(context.Context) error) error {
 	e := o.Config.LeaderElection
 	name, err := os.Hostname()
 	if err != nil {
@@ -160,7 +169,8 @@ func runWithLeaderElection(ctx context.Context, o Options, health *leaderelectio
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
-	lock, err := resourcelock.New(e.ResourceLock, e.ResourceNamespace, e.ResourceName, client.CoreV1(), client.CoordinationV1(),
+	lock, err := resourcelock.New(e.ResourceLock, e.ResourceNamespace, e.ResourceName, client.CoreV1(),
+		client.CoordinationV1(),
 		resourcelock.ResourceLockConfig{Identity: name + "_" + string(uuid.NewUUID())})
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
@@ -170,7 +180,8 @@ func runWithLeaderElection(ctx context.Context, o Options, health *leaderelectio
 	defer cancel()
 	done := make(chan error, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
+		Lock: lock, LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration,
+		RetryPeriod:     e.RetryPeriod.Duration,
 		ReleaseOnCancel: true, Name: "kube-scheduler", WatchDog: health,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
@@ -201,17 +212,20 @@ func runWithLeaderElection(ctx context.Context, o Options, health *leaderelectio
 
 // ServingOptions is where the server listens and what it shows.
 type ServingOptions struct {
-	Address      string       // host:port
-	Listener     net.Listener // already open at Address; nil: opened at the start
-	CertFile     string       // serving certificate and key; empty: signed by itself, new at every start
-	KeyFile      string
-	Flags        *pflag.FlagSet       // shown at /flagz; nil: there is no such page
-	ClientCA     []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
+	Address  string       // host:port
+	Listener net.Listener // already open at Address; nil: opened at the start
+	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
+	KeyFile  string
+	Flags    *pflag.FlagSet // shown at /flagz; nil: there is no such page
+	// PEM of whom to trust client certificates from; nil: as the API server publishes it in
+	// kube-system
+	ClientCA     []byte
 	ExtraMetrics metrics.Gatherer     // metrics of the whole process; nil: none
 	Bound        func(address string) // told where it listens; may be nil
 }
 
-// trimManagedFields drops what no plugin reads and every object carries, often more of it than of all else.
+// trimManagedFields drops what no plugin reads and every object carries, often more of it than of
+// all else.
 func trimManagedFields(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

@@ -76,20 +76,25 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	slis.SLIMetricsWithReset{}.Install(m)
 	m.HandleFunc("/configz", s.configz)
 	if s.Flags != nil {
-		flagz.Install(m, componentName, flagz.NamedFlagSetsReader{FlagSets: cliflag.NamedFlagSets{FlagSets: map[string]*pflag.FlagSet{"scheduler": s.Flags}}})
+		flagz.Install(m, componentName,
+			flagz.NamedFlagSetsReader{
+				FlagSets: cliflag.NamedFlagSets{FlagSets: map[string]*pflag.FlagSet{"scheduler": s.Flags}}})
 	}
 	if s.config.EnableProfiling != nil && *s.config.EnableProfiling {
 		routes.Profiling{}.Install(m)
 		routes.DebugFlags{}.Install(m, "v", routes.StringFlagPutHandler(logs.GlogSetter))
 	}
-	statusz.Install(m, componentName, statusz.NewRegistry(compatibility.NewEffectiveVersionFromString(kubeScheduler, "", ""), statusz.WithListedPaths(m.ListedPaths())))
+	statusz.Install(m, componentName,
+		statusz.NewRegistry(compatibility.NewEffectiveVersionFromString(kubeScheduler, "", ""),
+			statusz.WithListedPaths(m.ListedPaths())))
 	return m
 }
 
 func (s *server) configz(w http.ResponseWriter, _ *http.Request) {
 	raw, err := json.Marshal(map[string]any{"componentconfig": s.config})
 	if err != nil {
-		http.Error(w, fmt.Sprintf("the configuration cannot be written as JSON: %v", err), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("the configuration cannot be written as JSON: %v", err),
+			http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -23,7 +23,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 )
 
-// startServer is a server whose API server knows the token "good" as alice, who may get /metrics and /configz, and "known" as bob, who may nothing.
+// startServer is a server whose API server knows the token "good" as alice, who may get /metrics
+// and /configz, and "known" as bob, who may nothing.
 func startServer(t *testing.T) func(path, token string) (int, string) {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,14 +34,16 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 			review := &authentication.TokenReview{}
 			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
 			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
-				review.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: name}}
+				review.Status = authentication.TokenReviewStatus{Authenticated: true,
+					User: authentication.UserInfo{Username: name}}
 			}
 			answer = review
 		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
 			review := &authorization.SubjectAccessReview{}
 			_ = json.NewDecoder(r.Body).Decode(review)
 			at := review.Spec.NonResourceAttributes
-			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && !strings.HasPrefix(at.Path, "/debug")
+			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && !strings.HasPrefix(
+				at.Path, "/debug")
 			answer = review
 		default:
 			w.WriteHeader(http.StatusNotFound)
@@ -66,12 +69,15 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 	at := ""
 	flags := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
 	flags.Int("secure-port", 10259, "")
-	srv := &server{ServingOptions: ServingOptions{Address: "127.0.0.1:0", Flags: flags, Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry, leaseHealth: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
+	srv := &server{ServingOptions: ServingOptions{Address: "127.0.0.1:0", Flags: flags,
+		Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry,
+		leaseHealth: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
 	stopped, err := srv.start(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
+	// it signs itself
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	t.Cleanup(func() {
 		browser.CloseIdleConnections()
 		cancel()
@@ -112,11 +118,18 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		{"/livez", "", 200, "ok"},
 		{"/healthz?verbose", "", 200, "[+]leaderElection ok\nhealthz check passed\n"},
 		{"/livez?verbose", "known", 200, "[+]ping ok\nlivez check passed\n"},
-		{"/readyz?verbose", "", 500, "[+]leaderElection ok\n[+]shutdown ok\n[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n"}, // it does not run
+		// it does not run
+		{"/readyz?verbose", "", 500,
+			"[+]leaderElection ok\n[+]shutdown ok\n[-]sched-handler-sync failed: reason withheld\nreadyz check " +
+				"failed\n"},
 		{"/readyz/leaderElection", "", 403, "forbidden"},
 		{"/readyz/leaderElection", "good", 200, "ok"},
-		{"/metrics", "", 403, `"message":"forbidden: User \"system:anonymous\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
-		{"/metrics", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
+		{"/metrics", "", 403,
+			`"message":"forbidden: User \"system:anonymous\" cannot get path \"/metrics\"","reason":"Forbidden",` +
+				`"details":{},"code":403}`},
+		{"/metrics", "known", 403,
+			`"message":"forbidden: User \"bob\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},` +
+				`"code":403}`},
 		{"/metrics", "wrong", 401, `"reason":"Unauthorized"`},
 		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
@@ -125,7 +138,8 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
 		{"/metrics/slis", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics/slis\"",`},
 		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="ping",type="livez"} 1`},
-		{"/metrics/slis", "good", 200, `kubernetes_healthchecks_total{name="leaderElection",status="success",type="healthz"}`},
+		{"/metrics/slis", "good", 200,
+			`kubernetes_healthchecks_total{name="leaderElection",status="success",type="healthz"}`},
 		{"/flagz", "known", 403, "forbidden"},
 		{"/flagz", "good", 200, "10259\n"},
 		{"/statusz", "good", 200, "1.37.2\n"},
@@ -138,7 +152,8 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		code, body := get(c.path, c.token)
 		if c.path == "/configz" {
 			var all map[string]map[string]any
-			if err := json.Unmarshal([]byte(body), &all); err != nil || all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
+			if err := json.Unmarshal([]byte(body), &all); err != nil ||
+				all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
 				t.Errorf("/configz: %v %s", err, body)
 			}
 			continue

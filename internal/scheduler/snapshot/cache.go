@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Cache is the cluster as it moves: nodes, Pods on them, and Pods assumed to be on them because a binding is under way.
-// It is not safe for concurrent use. Snapshots taken from it are.
+// Cache is the cluster as it moves: nodes, Pods on them, and Pods assumed to be on them because a
+// binding is under way. It is not safe for concurrent use. Snapshots taken from it are.
 type Cache struct {
 	nodes             map[string]*nodeItem
 	pods              map[types.UID]*podState
@@ -43,7 +43,8 @@ type podState struct {
 
 // NewCache is an empty cluster.
 func NewCache() *Cache {
-	return &Cache{nodes: map[string]*nodeItem{}, pods: map[types.UID]*podState{}, images: map[string]*imageState{}, lastSnapshot: &Snapshot{}}
+	return &Cache{nodes: map[string]*nodeItem{}, pods: map[types.UID]*podState{}, images: map[string]*imageState{},
+		lastSnapshot: &Snapshot{}}
 }
 
 // SetNode adds or replaces a node.
@@ -83,7 +84,8 @@ func (w *Cache) Node(name string) *v1.Node {
 	return nil
 }
 
-// SetPod takes in what the API says of a Pod: one with a node is put there, and confirms an assumption or corrects it; one that has ended is removed.
+// SetPod takes in what the API says of a Pod: one with a node is put there, and confirms an
+// assumption or corrects it; one that has ended is removed.
 func (w *Cache) SetPod(p *v1.Pod) {
 	if p.Spec.NodeName == "" {
 		return
@@ -100,19 +102,24 @@ func (w *Cache) SetPod(p *v1.Pod) {
 	w.addPod(&podState{info: w.podInfoOf(p), node: p.Spec.NodeName})
 }
 
-// isConfirmedBy tells whether the API shows what was assumed and nothing else, so that nobody has to judge the node anew. Pods that share their containers' memory were
-// decoded from one spec (wire) and differ in nothing of it but the node; Pods that do not are compared by nobody.
+// isConfirmedBy tells whether the API shows what was assumed and nothing else, so that nobody has
+// to judge the node anew. Pods that share their containers' memory were decoded from one spec
+// (wire) and differ in nothing of it but the node; Pods that do not are compared by nobody.
 func (r *podState) isConfirmedBy(p *v1.Pod) bool {
 	was := r.info.pod
-	return r.assumed && r.node == p.Spec.NodeName && len(p.Spec.Containers) > 0 && len(was.Spec.Containers) == len(p.Spec.Containers) && &was.Spec.Containers[0] == &p.Spec.Containers[0] &&
-		p.DeletionTimestamp == nil && was.DeletionTimestamp == nil && maps.Equal(was.Labels, p.Labels) && maps.Equal(was.Annotations, p.Annotations) &&
-		len(was.OwnerReferences) == len(p.OwnerReferences) && len(p.Status.ContainerStatuses)+len(p.Status.InitContainerStatuses) == 0 && p.Status.Resources == nil
+	return r.assumed && r.node == p.Spec.NodeName && len(p.Spec.Containers) > 0 &&
+		len(was.Spec.Containers) == len(p.Spec.Containers) && &was.Spec.Containers[0] == &p.Spec.Containers[0] &&
+		p.DeletionTimestamp == nil && was.DeletionTimestamp == nil && maps.Equal(was.Labels, p.Labels) &&
+		maps.Equal(was.Annotations, p.Annotations) &&
+		len(was.OwnerReferences) == len(p.OwnerReferences) &&
+		len(p.Status.ContainerStatuses)+len(p.Status.InitContainerStatuses) == 0 && p.Status.Resources == nil
 }
 
 // RemovePod forgets a Pod.
 func (w *Cache) RemovePod(uid types.UID) { w.remove(uid) }
 
-// AssumePod puts a Pod onto a node before the API server knows. It is an error when the Pod already stands somewhere.
+// AssumePod puts a Pod onto a node before the API server knows. It is an error when the Pod already
+// stands somewhere.
 func (w *Cache) AssumePod(p *v1.Pod, node string) error {
 	if r := w.pods[p.UID]; r != nil {
 		return fmt.Errorf("Pod %s already stands on %s", pod.Key(p), r.node)
@@ -209,7 +216,8 @@ func (w *Cache) removeEmptyNode(name string) {
 	}
 }
 
-// UpdateSnapshot gives the cluster as it is now. Cost: one pointer per node, and the nodes that changed.
+// UpdateSnapshot gives the cluster as it is now. Cost: one pointer per node, and the nodes that
+// changed.
 func (w *Cache) UpdateSnapshot() *Snapshot {
 	if len(w.dirtyNodes) == 0 && !w.zonesChanged {
 		return w.lastSnapshot
@@ -217,7 +225,8 @@ func (w *Cache) UpdateSnapshot() *Snapshot {
 	for _, s := range w.dirtyNodes {
 		w.refreshImages(s)
 	}
-	next := &Snapshot{generation: w.lastSnapshot.generation + 1, index: w.lastSnapshot.index, layout: w.lastSnapshot.layout, hasAffinity: w.nodesWithAffinity > 0}
+	next := &Snapshot{generation: w.lastSnapshot.generation + 1, index: w.lastSnapshot.index,
+		layout: w.lastSnapshot.layout, hasAffinity: w.nodesWithAffinity > 0}
 	if w.zonesChanged {
 		w.rebuild(next)
 	} else {

@@ -1,10 +1,14 @@
-// Package snapshot is the cluster held still: nodes with what stands on them, as the judges of k8s.io/kube-scheduler/framework want to see them.
+// Package snapshot is the cluster held still: nodes with what stands on them, as the judges of
+// k8s.io/kube-scheduler/framework want to see them.
 //
-// Chapter 3, judged. Cache is the moving picture, fed with nodes and Pods (it has no lock: the loop guards it); Freeze gives a Snapshot that never
-// changes afterwards and costs one pointer per node plus the nodes that changed since the last one.
+// Cache is the moving picture, fed with nodes and Pods (it has no lock: the loop guards it); Freeze
+// gives a Snapshot that never changes afterwards and costs one pointer per node plus the nodes that
+// changed since the last one.
 //
-// In: v1.Node and v1.Pod. Out: framework.NodeInfo, framework.SharedLister, and edits: With..., Without... return a new Snapshot sharing all that is not edited,
-// so that preemption, `why` and simulations ask "what if" of the same code.
+// In: v1.Node and v1.Pod. Out: framework.NodeInfo, framework.SharedLister, and edits: With...,
+// Without... return a new Snapshot sharing all that is not edited, so that preemption, `why` and
+// simulations ask "what if" of the same code.
 //
-// Pure. To add a fact about nodes: a field of NodeInfo kept in nodeinfo.go (add, remove, clone), an accessor the framework interface names.
+// Pure. To add a fact about nodes: a field of NodeInfo kept in nodeinfo.go (add, remove, clone), an
+// accessor the framework interface names.
 package snapshot

@@ -22,10 +22,12 @@ func (s *Snapshot) WithoutPod(p *v1.Pod, node string) (*Snapshot, error) {
 	return s.withChangedNode(node, func(n framework.NodeInfo) error { return n.RemovePod(logr.Discard(), p) })
 }
 
-// WithNode is the snapshot with a node added, or replaced with its Pods kept. A new node comes last in the list.
+// WithNode is the snapshot with a node added, or replaced with its Pods kept. A new node comes last
+// in the list.
 func (s *Snapshot) WithNode(node *v1.Node) *Snapshot {
 	if s.Node(node.Name) != nil {
-		c, _ := s.withChangedNode(node.Name, func(n framework.NodeInfo) error { // the node is there and SetNode cannot fail
+		// the node is there and SetNode cannot fail
+		c, _ := s.withChangedNode(node.Name, func(n framework.NodeInfo) error {
 			n.SetNode(node)
 			return nil
 		})
@@ -36,7 +38,8 @@ func (s *Snapshot) WithNode(node *v1.Node) *Snapshot {
 
 // Without is the snapshot with nodes gone, Pods and all. Names that are not there are passed over.
 func (s *Snapshot) Without(nodes ...string) *Snapshot {
-	return s.withList(slices.DeleteFunc(s.list(), func(n *NodeInfo) bool { return slices.Contains(nodes, n.node.Name) }))
+	return s.withList(slices.DeleteFunc(s.list(),
+		func(n *NodeInfo) bool { return slices.Contains(nodes, n.node.Name) }))
 }
 
 func (s *Snapshot) withList(list []*NodeInfo) *Snapshot {

@@ -10,9 +10,11 @@ import (
 
 // NodeState is a node of a snapshot that was taken apart, so that it can be written down.
 type NodeState struct {
-	Node   *v1.Node                               `json:"node"`
-	Pods   []*v1.Pod                              `json:"pods,omitempty"`   // on it, assumed ones included, in their order
-	Images map[string]framework.ImageStateSummary `json:"images,omitempty"` // of its images, where they were counted at another time than the others'
+	Node *v1.Node `json:"node"`
+	// on it, assumed ones included, in their order
+	Pods []*v1.Pod `json:"pods,omitempty"`
+	// of its images, where they were counted at another time than the others'
+	Images map[string]framework.ImageStateSummary `json:"images,omitempty"`
 }
 
 // NodeStates takes the snapshot apart. The objects are the snapshot's own.
@@ -54,7 +56,8 @@ func (s *Snapshot) NodeStates() []NodeState {
 	return out
 }
 
-// FromNodeStates puts a snapshot together again from what Apart gave. The error names the place in the list.
+// FromNodeStates puts a snapshot together again from what Apart gave. The error names the place in
+// the list.
 func FromNodeStates(all []NodeState) (*Snapshot, error) {
 	w := NewCache()
 	for i, s := range all {

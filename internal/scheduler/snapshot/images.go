@@ -12,8 +12,9 @@ type imageState struct {
 	nodes sets.Set[string]
 }
 
-// setImages takes the images of a node object into account. How many nodes hold an image is read when a changed node is frozen, not when another
-// node pulls it: the score that uses it is a hint, and upstream reads it at the same moments.
+// setImages takes the images of a node object into account. How many nodes hold an image is read
+// when a changed node is frozen, not when another node pulls it: the score that uses it is a hint,
+// and upstream reads it at the same moments.
 func (w *Cache) setImages(s *nodeItem, node *v1.Node) {
 	if s.info.node != nil && sameImages(s.info.node.Status.Images, node.Status.Images) {
 		return

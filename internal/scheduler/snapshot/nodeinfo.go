@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// NodeInfo is one node and what stands on it. Values inside a Snapshot are never changed: Cache and the edits change a clone.
+// NodeInfo is one node and what stands on it. Values inside a Snapshot are never changed: Cache and
+// the edits change a clone.
 type NodeInfo struct {
 	node                         *v1.Node
 	pods                         []framework.PodInfo
@@ -26,9 +27,10 @@ type NodeInfo struct {
 	allocatable                  Resource
 	images                       map[string]*framework.ImageStateSummary
 	pvcRefCounts                 map[string]int // "namespace/name" of claims to the number of Pods using them
-	inlineVolumes                int            // volumes of Pods that are neither claims nor made of the API's objects or the node's own disk
-	features                     ndf.FeatureSet
-	generation                   int64
+	// volumes of Pods that are neither claims nor made of the API's objects or the node's own disk
+	inlineVolumes int
+	features      ndf.FeatureSet
+	generation    int64
 }
 
 var _ framework.NodeInfo = (*NodeInfo)(nil)
@@ -57,7 +59,8 @@ func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []framework.PodInfo {
 	return n.podsWithRequiredAntiAffinity
 }
 
-// GetPodsWithRequiredNonHostScopedAntiAffinity lists those whose required anti-affinity reaches beyond the host.
+// GetPodsWithRequiredNonHostScopedAntiAffinity lists those whose required anti-affinity reaches
+// beyond the host.
 func (n *NodeInfo) GetPodsWithRequiredNonHostScopedAntiAffinity() []framework.PodInfo {
 	return n.podsWithWideAntiAffinity
 }
@@ -95,7 +98,8 @@ func (n *NodeInfo) String() string {
 	if n.node != nil {
 		name = n.node.Name
 	}
-	return fmt.Sprintf("%s: %d Pods, requested cpu %dm memory %d, allocatable cpu %dm memory %d", name, len(n.pods), n.requested.MilliCPU, n.requested.Memory, n.allocatable.MilliCPU, n.allocatable.Memory)
+	return fmt.Sprintf("%s: %d Pods, requested cpu %dm memory %d, allocatable cpu %dm memory %d", name, len(n.pods),
+		n.requested.MilliCPU, n.requested.Memory, n.allocatable.MilliCPU, n.allocatable.Memory)
 }
 
 // SetNode replaces the node object.
@@ -131,7 +135,8 @@ func (n *NodeInfo) RemovePod(_ logr.Logger, p *v1.Pod) error {
 	}
 	gone := n.pods[i]
 	n.pods = removeAt(n.pods, i)
-	for _, list := range []*[]framework.PodInfo{&n.podsWithAffinity, &n.podsWithRequiredAntiAffinity, &n.podsWithWideAntiAffinity} {
+	for _, list := range []*[]framework.PodInfo{&n.podsWithAffinity, &n.podsWithRequiredAntiAffinity,
+		&n.podsWithWideAntiAffinity} {
 		if j := indexOf(*list, p); j >= 0 {
 			*list = removeAt(*list, j)
 		}
@@ -160,11 +165,13 @@ func (n *NodeInfo) updateResources(p framework.PodInfo, sign int) {
 	if sign > 0 {
 		n.requested.Add(requests)
 		n.requested.Pods++
-		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU+nonZero.MilliCPU, n.nonZeroRequested.Memory+nonZero.Memory
+		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU+nonZero.MilliCPU,
+			n.nonZeroRequested.Memory+nonZero.Memory
 	} else {
 		n.requested.Sub(requests)
 		n.requested.Pods--
-		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU-nonZero.MilliCPU, n.nonZeroRequested.Memory-nonZero.Memory
+		n.nonZeroRequested.MilliCPU, n.nonZeroRequested.Memory = n.nonZeroRequested.MilliCPU-nonZero.MilliCPU,
+			n.nonZeroRequested.Memory-nonZero.Memory
 	}
 	if sign > 0 {
 		n.addPorts(p.GetPod())
@@ -188,15 +195,18 @@ func (n *NodeInfo) updateResources(p framework.PodInfo, sign int) {
 	}
 }
 
-// InlineVolumes is how many volumes Pods bring that may have to be attached without a claim, each counted for every Pod.
+// InlineVolumes is how many volumes Pods bring that may have to be attached without a claim, each
+// counted for every Pod.
 func (n *NodeInfo) InlineVolumes() int { return n.inlineVolumes }
 
 // attachable tells whether a volume without a claim may have to be attached.
 func attachable(v *v1.VolumeSource) bool {
-	return v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
+	return v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.AzureFile != nil ||
+		v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
 }
 
-// Claims lists "namespace/name" of the persistent volume claims a Pod uses, those of its ephemeral volumes included.
+// Claims lists "namespace/name" of the persistent volume claims a Pod uses, those of its ephemeral
+// volumes included.
 func Claims(p *v1.Pod) []string {
 	var out []string
 	for i := range p.Spec.Volumes {
@@ -214,11 +224,13 @@ func Claims(p *v1.Pod) []string {
 func (n *NodeInfo) clone() *NodeInfo {
 	c := n.nextGeneration()
 	c.pods = slices.Clone(n.pods)
-	c.podsWithAffinity, c.podsWithRequiredAntiAffinity, c.podsWithWideAntiAffinity = slices.Clone(n.podsWithAffinity), slices.Clone(n.podsWithRequiredAntiAffinity), slices.Clone(n.podsWithWideAntiAffinity)
+	c.podsWithAffinity, c.podsWithRequiredAntiAffinity, c.podsWithWideAntiAffinity = slices.Clone(n.podsWithAffinity),
+		slices.Clone(n.podsWithRequiredAntiAffinity), slices.Clone(n.podsWithWideAntiAffinity)
 	return c
 }
 
-// nextGeneration is a copy that may be changed and shares the memory of the lists of Pods: one copy of a node may append to them, and nobody changes what is in them.
+// nextGeneration is a copy that may be changed and shares the memory of the lists of Pods: one copy
+// of a node may append to them, and nobody changes what is in them.
 func (n *NodeInfo) nextGeneration() *NodeInfo {
 	c := *n
 	if n.ports != nil {
@@ -234,14 +246,16 @@ func (n *NodeInfo) nextGeneration() *NodeInfo {
 }
 
 func hasAffinity(p framework.PodInfo) bool {
-	return len(p.GetRequiredAffinityTerms())+len(p.GetRequiredAntiAffinityTerms())+len(p.GetPreferredAffinityTerms())+len(p.GetPreferredAntiAffinityTerms()) > 0
+	return len(p.GetRequiredAffinityTerms())+len(p.GetRequiredAntiAffinityTerms())+len(p.GetPreferredAffinityTerms())+
+		len(p.GetPreferredAntiAffinityTerms()) > 0
 }
 
 func hasNonHostAntiAffinity(p framework.PodInfo) bool {
 	if own, ok := p.(*PodInfo); ok {
 		return own.nonHostAntiAffinity
 	}
-	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
+	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(),
+		func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
 }
 
 // removeAt is the list without one of it, in memory of its own: others may read the list.

@@ -6,7 +6,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// pageSize is how many nodes share a page. A Freeze copies the pages that hold a changed node, and shares the others with the Snapshot before.
+// pageSize is how many nodes share a page. A Freeze copies the pages that hold a changed node, and
+// shares the others with the Snapshot before.
 const pageSize = 64
 
 type nodePage [pageSize]*NodeInfo
@@ -58,7 +59,8 @@ func (s *Snapshot) Index(name string) (int, bool) {
 	return i, ok
 }
 
-// Layout names the order of nodes: snapshots of one Cache with an equal layout list the same nodes at the same places. 0: the snapshot was edited by hand.
+// Layout names the order of nodes: snapshots of one Cache with an equal layout list the same nodes
+// at the same places. 0: the snapshot was edited by hand.
 func (s *Snapshot) Layout() int64 { return s.layout }
 
 // changeLog remembers which places of the list changed, and when, since the layout was made.
@@ -75,7 +77,8 @@ type nodeChange struct {
 // maxChanges bounds the log to this many moves per node, and some.
 const maxChanges = 4
 
-// Since lists the places whose node changed after a generation of the same layout, some of them more than once; false when that is not remembered.
+// Since lists the places whose node changed after a generation of the same layout, some of them
+// more than once; false when that is not remembered.
 func (s *Snapshot) Since(generation int64, to []int32) ([]int32, bool) {
 	if s.layout == 0 || generation < s.changes.from {
 		return to, false
@@ -87,5 +90,6 @@ func (s *Snapshot) Since(generation int64, to []int32) ([]int32, bool) {
 	return to, true
 }
 
-// HasPodsWithAffinity tells whether there may be Pods with inter-Pod affinity or anti-affinity of any kind.
+// HasPodsWithAffinity tells whether there may be Pods with inter-Pod affinity or anti-affinity of
+// any kind.
 func (s *Snapshot) HasPodsWithAffinity() bool { return s.hasAffinity }

@@ -7,7 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// What a container that asks for nothing counts as in scores, so that many such containers do not pile up on one node (upstream's non-zero requests).
+// What a container that asks for nothing counts as in scores, so that many such containers do not
+// pile up on one node (upstream's non-zero requests).
 const (
 	DefaultMilliCPU int64 = 100
 	DefaultMemory   int64 = 200 * 1024 * 1024
@@ -15,15 +16,18 @@ const (
 
 // PodInfo is a Pod with its requests and affinity terms read once.
 type PodInfo struct {
-	pod             *v1.Pod
-	requests        fit.Vector // what the Pod requests
-	nonZeroRequests fit.Vector // the same with defaults for containers that request nothing; only cpu and memory are meant to be read
+	pod      *v1.Pod
+	requests fit.Vector // what the Pod requests
+	// the same with defaults for containers that request nothing; only cpu and memory are meant to
+	// be read
+	nonZeroRequests fit.Vector
 	affinityTerms
 }
 
 var _ framework.PodInfo = (*PodInfo)(nil)
 
-// NewPodInfo reads a Pod. The error is about an affinity term whose selector cannot be read; the PodInfo is usable without that term.
+// NewPodInfo reads a Pod. The error is about an affinity term whose selector cannot be read; the
+// PodInfo is usable without that term.
 func NewPodInfo(p *v1.Pod) (*PodInfo, error) {
 	t, err := affinityTermsOf(p)
 	i := &PodInfo{pod: p, affinityTerms: t}
@@ -50,7 +54,8 @@ func (i *PodInfo) GetPreferredAntiAffinityTerms() []framework.WeightedAffinityTe
 
 // CalculateResource gives the requests.
 func (i *PodInfo) CalculateResource() framework.PodResource {
-	return framework.PodResource{Resource: &Resource{i.requests}, Non0CPU: i.nonZeroRequests.MilliCPU, Non0Mem: i.nonZeroRequests.Memory}
+	return framework.PodResource{Resource: &Resource{i.requests}, Non0CPU: i.nonZeroRequests.MilliCPU,
+		Non0Mem: i.nonZeroRequests.Memory}
 }
 
 // requestsOf gives the requests and the non-zero requests of any PodInfo.

@@ -16,7 +16,8 @@ func Requests(p *v1.Pod) fit.Vector {
 	return fit.VectorOf(pod.Requests(p))
 }
 
-// RequestsNonZero is Requests with DefaultMilliCPU and DefaultMemory for containers that request none; with Pod-level requests, for resources these do not name.
+// RequestsNonZero is Requests with DefaultMilliCPU and DefaultMemory for containers that request
+// none; with Pod-level requests, for resources these do not name.
 func RequestsNonZero(p *v1.Pod) fit.Vector {
 	if hasOnlyCommonResources(p) {
 		return withDefaults(p, sumRequests(p))
@@ -42,10 +43,12 @@ func RequestsAndNonZero(p *v1.Pod) (requests, nonZero fit.Vector) {
 	return requests, withDefaults(p, requests)
 }
 
-// hasOnlyCommonResources tells whether the Pod's requests are the sum of its containers': most Pods before they run. Quantities with fractions of what is accounted are added up
-// before they are rounded, which only the library does.
+// hasOnlyCommonResources tells whether the Pod's requests are the sum of its containers': most Pods
+// before they run. Quantities with fractions of what is accounted are added up before they are
+// rounded, which only the library does.
 func hasOnlyCommonResources(p *v1.Pod) bool {
-	if len(p.Spec.InitContainers) > 0 || p.Spec.Overhead != nil || p.Spec.Resources != nil || len(p.Status.ContainerStatuses) > 0 || p.Status.Resources != nil {
+	if len(p.Spec.InitContainers) > 0 || p.Spec.Overhead != nil || p.Spec.Resources != nil ||
+		len(p.Status.ContainerStatuses) > 0 || p.Status.Resources != nil {
 		return false
 	}
 	for i := range p.Status.Conditions {

@@ -35,5 +35,6 @@ func VectorOf(r framework.Resource) *fit.Vector {
 	if own, ok := r.(*Resource); ok {
 		return &own.Vector
 	}
-	return &fit.Vector{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), EphemeralStorage: r.GetEphemeralStorage(), Pods: int64(r.GetAllowedPodNumber()), Scalar: r.GetScalarResources()}
+	return &fit.Vector{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), EphemeralStorage: r.GetEphemeralStorage(),
+		Pods: int64(r.GetAllowedPodNumber()), Scalar: r.GetScalarResources()}
 }

@@ -25,7 +25,8 @@ var (
 	_ framework.StorageInfoLister = (*Snapshot)(nil)
 )
 
-// Of builds a snapshot from objects: for tests, `why` and simulations. Pods without a node and Pods that have ended are left out.
+// Of builds a snapshot from objects: for tests, `why` and simulations. Pods without a node and Pods
+// that have ended are left out.
 func Of(nodes []*v1.Node, pods []*v1.Pod) *Snapshot {
 	w := NewCache()
 	for _, n := range nodes {
@@ -92,7 +93,8 @@ func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]framework.NodeInfo,
 	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithRequiredAntiAffinity) > 0 })
 }
 
-// HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required anti-affinity reaches beyond the host.
+// HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required
+// anti-affinity reaches beyond the host.
 func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]framework.NodeInfo, error) {
 	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithWideAntiAffinity) > 0 })
 }

@@ -20,7 +20,8 @@ func node(name, zone string) *v1.Node {
 	if zone != "" {
 		n.Labels[v1.LabelTopologyZone] = zone
 	}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("10")}
+	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+		v1.ResourcePods: resource.MustParse("10")}
 	return n
 }
 
@@ -29,12 +30,16 @@ func pod(name, node, cpu string) *v1.Pod {
 		NodeName: node, Containers: []v1.Container{{
 			Ports:     []v1.ContainerPort{{HostPort: 80}},
 			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}},
-		Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}},
+		Volumes: []v1.Volume{
+			{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+				ClaimName: name}}}},
 	}}
 }
 
 func antiAffine(p *v1.Pod, key string) *v1.Pod {
-	p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{}}}}}
+	p.Spec.Affinity = &v1.Affinity{
+		PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+			{TopologyKey: key, LabelSelector: &metav1.LabelSelector{}}}}}
 	return p
 }
 
@@ -42,14 +47,18 @@ func antiAffine(p *v1.Pod, key string) *v1.Pod {
 func show(s *snapshot.Snapshot) string {
 	var b strings.Builder
 	for _, n := range s.All() {
-		fmt.Fprintf(&b, "%s cpu=%d/%d non0=%d pods=[", n.Node().Name, n.GetRequested().GetMilliCPU(), n.GetAllocatable().GetMilliCPU(), n.GetNonZeroRequested().GetMemory())
+		fmt.Fprintf(&b, "%s cpu=%d/%d non0=%d pods=[", n.Node().Name, n.GetRequested().GetMilliCPU(),
+			n.GetAllocatable().GetMilliCPU(), n.GetNonZeroRequested().GetMemory())
 		for _, p := range n.GetPods() {
 			b.WriteString(p.GetPod().Name + " ")
 		}
-		fmt.Fprintf(&b, "] ports=%d claims=%v affine=%d anti=%d wide=%d\n", n.GetUsedPorts().Len(), n.GetPVCRefCounts(), len(n.GetPodsWithAffinity()), len(n.GetPodsWithRequiredAntiAffinity()), len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()))
+		fmt.Fprintf(&b, "] ports=%d claims=%v affine=%d anti=%d wide=%d\n", n.GetUsedPorts().Len(), n.GetPVCRefCounts(),
+			len(n.GetPodsWithAffinity()), len(n.GetPodsWithRequiredAntiAffinity()),
+			len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()))
 	}
 	lists := [][]framework.NodeInfo{}
-	for _, f := range []func() ([]framework.NodeInfo, error){s.HavePodsWithAffinityList, s.HavePodsWithRequiredAntiAffinityList, s.HavePodsWithRequiredNonHostScopedAntiAffinityList} {
+	for _, f := range []func() ([]framework.NodeInfo, error){s.HavePodsWithAffinityList,
+		s.HavePodsWithRequiredAntiAffinityList, s.HavePodsWithRequiredNonHostScopedAntiAffinityList} {
 		l, _ := f()
 		lists = append(lists, l)
 	}
@@ -188,7 +197,8 @@ func TestAssumptions(t *testing.T) {
 }
 
 func TestZonesTakeTurns(t *testing.T) {
-	s := snapshot.Of([]*v1.Node{node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b"), node("c1", "c"), node("c2", "c")}, nil)
+	s := snapshot.Of([]*v1.Node{node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b"), node("c1", "c"),
+		node("c2", "c")}, nil)
 	var got []string
 	for _, n := range s.All() {
 		got = append(got, n.Node().Name)
@@ -216,7 +226,8 @@ func TestEdits(t *testing.T) {
 	big := node("c", "")
 	big.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("64")
 	last := without.Without("a").WithNode(big)
-	if want := "b cpu=2000/4000 non0=209715200 pods=[q ] ports=1 claims=map[ns/q:1] affine=1 anti=1 wide=0\nc cpu=0/64000 non0=0 pods=[] ports=0 claims=map[] affine=0 anti=0 wide=0\n1 1 0\n"; show(last) != want {
+	if want := "b cpu=2000/4000 non0=209715200 pods=[q ] ports=1 claims=map[ns/q:1] affine=1 anti=1 wide=0\nc " +
+		"cpu=0/64000 non0=0 pods=[] ports=0 claims=map[] affine=0 anti=0 wide=0\n1 1 0\n"; show(last) != want {
 		t.Errorf("got\n%swant\n%s", show(last), want)
 	}
 	if show(s) != before {
@@ -230,7 +241,8 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// The API's word that an assumed Pod is where it was assumed to be changes nothing, so that no judge is asked again; any difference does.
+// The API's word that an assumed Pod is where it was assumed to be changes nothing, so that no
+// judge is asked again; any difference does.
 func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *v1.Pod)
@@ -246,7 +258,8 @@ func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
 		w := snapshot.NewCache()
 		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
-		assumed := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}, Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
+		assumed := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"},
+			Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
 		if err := w.AssumePod(assumed, "n1"); err != nil {
 			t.Fatal(err)
 		}

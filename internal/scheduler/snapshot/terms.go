@@ -21,7 +21,8 @@ type affinityTerms struct {
 	nonHostAntiAffinity bool // a required anti-affinity term with a topology other than the host name
 }
 
-// affinityTermsOf reads them. The error is about a term whose selector cannot be read; the others are there.
+// affinityTermsOf reads them. The error is about a term whose selector cannot be read; the others
+// are there.
 func affinityTermsOf(p *v1.Pod) (affinityTerms, error) {
 	var (
 		t    affinityTerms
@@ -33,13 +34,16 @@ func affinityTermsOf(p *v1.Pod) (affinityTerms, error) {
 	}
 	if a.PodAffinity != nil {
 		t.affinity, errs[0] = framework.GetAffinityTerms(p, framework.GetPodAffinityTerms(a))
-		t.preferred, errs[1] = framework.GetWeightedAffinityTerms(p, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		t.preferred, errs[1] = framework.GetWeightedAffinityTerms(p,
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a.PodAntiAffinity != nil {
 		t.antiAffinity, errs[2] = framework.GetAffinityTerms(p, framework.GetPodAntiAffinityTerms(a))
-		t.preferredAnti, errs[3] = framework.GetWeightedAffinityTerms(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		t.preferredAnti, errs[3] = framework.GetWeightedAffinityTerms(p,
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	t.nonHostAntiAffinity = slices.ContainsFunc(t.antiAffinity, func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
+	t.nonHostAntiAffinity = slices.ContainsFunc(t.antiAffinity,
+		func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
 	for _, err := range errs {
 		if err != nil {
 			return t, fmt.Errorf("affinity of Pod %s: %w", pod.Key(p), err)
@@ -48,7 +52,8 @@ func affinityTermsOf(p *v1.Pod) (affinityTerms, error) {
 	return t, nil
 }
 
-// AppendTerms appends all that a Pod's inter-Pod affinity terms say, so that Pods of one namespace of which it appends the same have equal terms.
+// AppendTerms appends all that a Pod's inter-Pod affinity terms say, so that Pods of one namespace
+// of which it appends the same have equal terms.
 func AppendTerms(to []byte, p *v1.Pod) []byte {
 	a := p.Spec.Affinity
 	if a == nil {
@@ -135,7 +140,8 @@ func appendLen(to []byte, n int) []byte { return binary.AppendUvarint(to, uint64
 // maxCachedTerms bounds how many different terms are remembered.
 const maxCachedTerms = 512
 
-// affinityTermsCache are terms that were read, by namespace and what AppendTerms says of them: the Pods of a workload have the same.
+// affinityTermsCache are terms that were read, by namespace and what AppendTerms says of them: the
+// Pods of a workload have the same.
 type affinityTermsCache struct {
 	byKey map[string]*affinityTerms
 	key   []byte

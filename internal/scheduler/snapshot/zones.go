@@ -6,7 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// zones keeps node names by zone in the order they came, so that the list of nodes can take one of each zone in turn.
+// zones keeps node names by zone in the order they came, so that the list of nodes can take one of
+// each zone in turn.
 type zones struct {
 	order []string
 	nodes map[string][]string

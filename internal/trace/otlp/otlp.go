@@ -1,7 +1,7 @@
 // Package otlp sends the spans of a Pod's life to an OpenTelemetry collector.
 //
-// Chapter: the eyes. In: a trace.PodTrace and a collector's address. Out: one trace per life, its id made from the Pod's UID, so that sending a life
-// twice gives the same trace.
+// In: a trace.PodTrace and a collector's address. Out: one trace per life, its id made from the
+// Pod's UID, so that sending a life twice gives the same trace.
 package otlp
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// Send exports the life's spans over OTLP/gRPC to endpoint (host:port, without TLS) and waits until they are taken.
+// Send exports the life's spans over OTLP/gRPC to endpoint (host:port, without TLS) and waits until
+// they are taken.
 func Send(ctx context.Context, endpoint string, life trace.PodTrace) error {
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(endpoint), otlptracegrpc.WithInsecure())
 	if err != nil {

@@ -21,7 +21,8 @@ type recordingExporter struct {
 	got chan *collector.ExportTraceServiceRequest
 }
 
-func (s *recordingExporter) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (s *recordingExporter) Export(_ context.Context,
+	r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	s.got <- r
 	return &collector.ExportTraceServiceResponse{}, nil
 }
@@ -32,7 +33,9 @@ func sampleTrace() trace.PodTrace {
 	return trace.PodTraces([]journal.Entry{
 		{At: t0, Ref: ref, By: "apiserver", Fact: journal.Written{Verb: "create"}},
 		{At: t0.Add(time.Millisecond), Ref: ref, By: "kubelet", Node: "n1", Fact: journal.Accepted{Source: "api"}},
-		{At: t0.Add(100 * time.Millisecond), Ref: ref, By: "kubelet", Fact: journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: journal.Took(90 * time.Millisecond), Error: "no address left"}},
+		{At: t0.Add(100 * time.Millisecond), Ref: ref, By: "kubelet",
+			Fact: journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: journal.Took(90 * time.Millisecond),
+				Error: "no address left"}},
 	})[0]
 }
 
@@ -58,7 +61,8 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 				for _, span := range ss.Spans {
 					ids[span.Name] = string(span.TraceId) + string(span.SpanId)
 					if span.Name == "CRI RunPodSandbox" {
-						if took := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano); took != 90*time.Millisecond {
+						if took := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano); took !=
+							90*time.Millisecond {
 							t.Errorf("the call lasted %s in the trace", took)
 						}
 						if span.Status.GetMessage() != "no address left" || len(span.ParentSpanId) == 0 {

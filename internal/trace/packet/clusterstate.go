@@ -12,18 +12,21 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// ClusterState is what is known of the cluster. What the asker may not see is left out, and steps that need it say that they do not know.
+// ClusterState is what is known of the cluster. What the asker may not see is left out, and steps
+// that need it say that they do not know.
 type ClusterState struct {
 	Services []*v1.Service
 	Slices   []*discoveryv1.EndpointSlice
 	Pods     []*v1.Pod
 	Nodes    []*v1.Node
-	// Namespaces and Policies are for a PolicyEvaluator; Policies alone tells that there is something to judge.
+	// Namespaces and Policies are for a PolicyEvaluator; Policies alone tells that there is
+	// something to judge.
 	Namespaces []*v1.Namespace
 	Policies   []*networkingv1.NetworkPolicy
 	// Policy rules over policies; nil: nobody can say.
 	Policy PolicyEvaluator
-	// Sockets are where the processes of Pods take TCP connections, ADDRESS:PORT with * for every address; a Pod that is not in it is not known.
+	// Sockets are where the processes of Pods take TCP connections, ADDRESS:PORT with * for every
+	// address; a Pod that is not in it is not known.
 	Sockets map[types.NamespacedName][]string
 	// Domain is the cluster's; empty means cluster.local.
 	Domain string
@@ -36,7 +39,8 @@ type PolicyEvaluator interface {
 	Evaluate(w ClusterState, f Flow) PolicyResult
 }
 
-// Flow is who sends to whom, after the Service's address was replaced by the endpoint's. Pods are nil for what is none.
+// Flow is who sends to whom, after the Service's address was replaced by the endpoint's. Pods are
+// nil for what is none.
 type Flow struct {
 	From, To         *v1.Pod
 	FromAddr, ToAddr netip.Addr

@@ -25,8 +25,9 @@ type endpointTracer struct {
 	translated bool
 }
 
-// traceEndpoint goes on to one endpoint: is it still there, do policies let the packet in, is there a route, does somebody listen. The first step that
-// fails ends the way to this endpoint, not to others.
+// traceEndpoint goes on to one endpoint: is it still there, do policies let the packet in, is there
+// a route, does somebody listen. The first step that fails ends the way to this endpoint, not to
+// others.
 func (x *tracer) traceEndpoint(e rules.Endpoint, p *v1.Pod, translated bool) {
 	d := &endpointTracer{tracer: x, at: e.AddrPort, pod: p, name: e.AddrPort.String(), translated: translated}
 	x.result.Endpoints = append(x.result.Endpoints, d.name)
@@ -42,7 +43,8 @@ func (x *tracer) traceEndpoint(e rules.Endpoint, p *v1.Pod, translated bool) {
 }
 
 func (d *endpointTracer) addStep(state State, name, format string, args ...any) bool {
-	d.result.Steps = append(d.result.Steps, Step{Name: name, State: state, Text: fmt.Sprintf(format, args...), Endpoint: d.name})
+	d.result.Steps = append(d.result.Steps, Step{Name: name, State: state, Text: fmt.Sprintf(format, args...),
+		Endpoint: d.name})
 	return true
 }
 
@@ -58,9 +60,15 @@ func (d *endpointTracer) podExists(e rules.Endpoint) bool {
 	case e.Pod == "":
 		return d.addStep(OK, "endpoint", "an address without a Pod")
 	case d.pod == nil || e.UID != "" && d.pod.UID != "" && e.UID != string(d.pod.UID):
-		return d.refuse(Step{Name: "endpoint", Text: fmt.Sprintf("its Pod %s is gone, and the EndpointSlice still lists it", e.Pod), Reason: EndpointDeleted, outcome: Dropped}, Fix{Description: "see that the controllers run: they take the endpoint out within a second"})
+		return d.refuse(Step{Name: "endpoint",
+			Text:   fmt.Sprintf("its Pod %s is gone, and the EndpointSlice still lists it", e.Pod),
+			Reason: EndpointDeleted, outcome: Dropped},
+			Fix{Description: "see that the controllers run: they take the endpoint out within a second"})
 	case ended(d.pod) || !slices.Contains(podIPs(d.pod), e.Addr()):
-		return d.refuse(Step{Name: "endpoint", Text: fmt.Sprintf("Pod %s is %s and no longer has this address; the EndpointSlice is behind", d.pod.Name, d.pod.Status.Phase), Reason: EndpointDeleted, outcome: Dropped}, Fix{Description: "see that the controllers run: they take the endpoint out within a second"})
+		return d.refuse(Step{Name: "endpoint",
+			Text: fmt.Sprintf("Pod %s is %s and no longer has this address; the EndpointSlice is behind", d.pod.Name,
+				d.pod.Status.Phase), Reason: EndpointDeleted, outcome: Dropped},
+			Fix{Description: "see that the controllers run: they take the endpoint out within a second"})
 	}
 	return d.addStep(OK, "endpoint", "Pod %s on node %s", d.pod.Name, d.pod.Spec.NodeName)
 }
@@ -69,7 +77,9 @@ func (d *endpointTracer) checkPolicy() bool {
 	if d.Policy == nil {
 		for _, p := range d.Policies {
 			if d.pod != nil && p.Namespace == d.pod.Namespace || d.from != nil && p.Namespace == d.from.Namespace {
-				return d.addStep(Uncertain, "policy", "NetworkPolicy %s stands in namespace %s, and who enforces it is not known here", p.Name, p.Namespace)
+				return d.addStep(Uncertain, "policy",
+					"NetworkPolicy %s stands in namespace %s, and who enforces it is not known here", p.Name,
+					p.Namespace)
 			}
 		}
 		return true
@@ -83,7 +93,8 @@ func (d *endpointTracer) checkPolicy() bool {
 	if d.pod != nil && d.from == d.pod {
 		return d.addStep(OK, "policy", "a Pod may always speak with itself")
 	}
-	r := d.Policy.Evaluate(d.ClusterState, Flow{From: d.from, To: d.pod, FromAddr: d.fromAddr(family(d.at.Addr())), ToAddr: d.at.Addr(), Protocol: d.request.Protocol, Port: d.at.Port()})
+	r := d.Policy.Evaluate(d.ClusterState, Flow{From: d.from, To: d.pod, FromAddr: d.fromAddr(family(d.at.Addr())),
+		ToAddr: d.at.Addr(), Protocol: d.request.Protocol, Port: d.at.Port()})
 	if !r.Allowed {
 		return d.refuse(Step{Name: "policy", Text: r.By, Reason: PolicyDenies, outcome: Dropped}, r.Fix)
 	}
@@ -93,15 +104,19 @@ func (d *endpointTracer) checkPolicy() bool {
 // checkRoute follows the packet to the endpoint's node.
 func (d *endpointTracer) checkRoute() bool {
 	if d.at.Addr().IsLoopback() {
-		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("%s is a loopback address: it never leaves the sender", d.at.Addr()), Reason: NoRoute, outcome: Refused}, Fix{Description: "let the Pod have an address that others can reach"})
+		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("%s is a loopback address: it never leaves the sender",
+			d.at.Addr()), Reason: NoRoute, outcome: Refused},
+			Fix{Description: "let the Pod have an address that others can reach"})
 	}
 	if d.pod == nil {
-		return d.addStep(Uncertain, "route", "%s is outside the Pods' network: how it goes on is not known here", d.at.Addr())
+		return d.addStep(Uncertain, "route", "%s is outside the Pods' network: how it goes on is not known here",
+			d.at.Addr())
 	}
 	there := d.ClusterState.node(d.pod.Spec.NodeName)
 	switch {
 	case there == nil && len(d.Nodes) > 0:
-		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("node %s of Pod %s is gone", d.pod.Spec.NodeName, d.pod.Name), Reason: NoRoute, outcome: Dropped}, Fix{"see which nodes there are", "kubectl get nodes"})
+		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("node %s of Pod %s is gone", d.pod.Spec.NodeName,
+			d.pod.Name), Reason: NoRoute, outcome: Dropped}, Fix{"see which nodes there are", "kubectl get nodes"})
 	case d.from == d.pod && d.from != nil:
 		return d.addStep(OK, "route", "back to the sender itself, with another address as sender's (hairpin)")
 	case there == nil || d.node == nil:
@@ -122,21 +137,28 @@ func (d *endpointTracer) routeBetween(there *v1.Node) bool {
 	}
 	for _, text := range cidrs {
 		if r, err := netip.ParsePrefix(text); err == nil && r.Contains(d.at.Addr()) {
-			return d.noReply(there, fmt.Sprintf("from node %s to node %s, whose Pods have %s", d.node.Name, there.Name, text))
+			return d.noReply(there, fmt.Sprintf("from node %s to node %s, whose Pods have %s", d.node.Name, there.Name,
+				text))
 		}
 	}
 	if len(cidrs) == 0 {
-		return d.addStep(Uncertain, "route", "from node %s to node %s: node %s has no Pod CIDR, so only its network plugin knows the route", d.node.Name, there.Name, there.Name)
+		return d.addStep(Uncertain, "route",
+			"from node %s to node %s: node %s has no Pod CIDR, so only its network plugin knows the route", d.node.Name,
+			there.Name, there.Name)
 	}
-	return d.refuse(Step{Name: "route", Text: fmt.Sprintf("node %s has no route to %s: it is not in %s, the Pod CIDR of node %s", d.node.Name, d.at.Addr(), strings.Join(cidrs, ", "), there.Name), Reason: NoRoute, outcome: Dropped},
-		Fix{Description: fmt.Sprintf("let the network plugin of node %s give Pods addresses of its Pod CIDR, and make the Pod anew", there.Name)})
+	return d.refuse(
+		Step{Name: "route", Text: fmt.Sprintf("node %s has no route to %s: it is not in %s, the Pod CIDR of node %s",
+			d.node.Name, d.at.Addr(), strings.Join(cidrs, ", "), there.Name), Reason: NoRoute, outcome: Dropped},
+		Fix{Description: fmt.Sprintf("let the network plugin of node %s give Pods addresses of its Pod CIDR, and make "+
+			"the Pod anew", there.Name)})
 }
 
 // noReply notes a node that is not heard of.
 func (d *endpointTracer) noReply(n *v1.Node, way string) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown {
-			return d.addStep(Uncertain, "route", "%s, which has not been heard of since %s", way, c.LastHeartbeatTime.UTC().Format("15:04:05"))
+			return d.addStep(Uncertain, "route", "%s, which has not been heard of since %s", way,
+				c.LastHeartbeatTime.UTC().Format("15:04:05"))
 		}
 	}
 	return d.addStep(OK, "route", "%s", way)
@@ -150,7 +172,8 @@ func (d *endpointTracer) checkSocket() bool {
 	listening, known := d.Sockets[types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name}]
 	port := fmt.Sprint(d.at.Port())
 	if !known || d.request.Protocol != "TCP" {
-		return d.addStep(Uncertain, "socket", "whether a process of Pod %s takes port %s/%s is not known%s", d.pod.Name, port, d.request.Protocol, d.declared())
+		return d.addStep(Uncertain, "socket", "whether a process of Pod %s takes port %s/%s is not known%s", d.pod.Name,
+			port, d.request.Protocol, d.declared())
 	}
 	var elsewhere []string
 	for _, s := range listening {
@@ -164,7 +187,11 @@ func (d *endpointTracer) checkSocket() bool {
 		}
 	}
 	if len(elsewhere) > 0 {
-		return d.refuse(Step{Name: "socket", Text: fmt.Sprintf("a process of Pod %s listens on %s only, which nobody outside the Pod reaches; the packet to %s is refused", d.pod.Name, strings.Join(elsewhere, ", "), d.at), Reason: ListensOnOtherPort, outcome: Refused},
+		return d.refuse(
+			Step{Name: "socket",
+				Text: fmt.Sprintf("a process of Pod %s listens on %s only, which nobody outside the Pod reaches; the "+
+					"packet to %s is refused", d.pod.Name, strings.Join(elsewhere, ", "), d.at),
+				Reason: ListensOnOtherPort, outcome: Refused},
 			Fix{Description: "let the program listen on every address (0.0.0.0)"})
 	}
 	says := fmt.Sprintf("no process of Pod %s listens on port %s, and the connection is refused: ", d.pod.Name, port)
@@ -173,7 +200,8 @@ func (d *endpointTracer) checkSocket() bool {
 	} else {
 		says += "they listen on " + strings.Join(listening, ", ")
 	}
-	return d.refuse(Step{Name: "socket", Text: says + d.declared(), Reason: NoListener, outcome: Refused}, d.listenFixes(listening)...)
+	return d.refuse(Step{Name: "socket", Text: says + d.declared(), Reason: NoListener, outcome: Refused},
+		d.listenFixes(listening)...)
 }
 
 // declared says which ports the containers name; that is words for readers and binds nobody.
@@ -203,7 +231,9 @@ func (d *endpointTracer) listenFixes(listening []string) []Fix {
 		case !d.translated:
 			return append([]Fix{{Description: fmt.Sprintf("ask for port %s, where a process listens", port)}}, out...)
 		default:
-			return append([]Fix{{Description: fmt.Sprintf("let targetPort of Service %s in %s be %s, where a process listens", name, ns, port)}}, out...)
+			return append(
+				[]Fix{{Description: fmt.Sprintf("let targetPort of Service %s in %s be %s, where a process listens",
+					name, ns, port)}}, out...)
 		}
 	}
 	return out

@@ -24,7 +24,10 @@ var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 func pod(name, node, ip string, f ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
-		Spec:   v1.PodSpec{NodeName: node, DNSPolicy: v1.DNSClusterFirst, Containers: []v1.Container{{Name: "app", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: v1.ProtocolTCP}}}}},
+		Spec: v1.PodSpec{NodeName: node, DNSPolicy: v1.DNSClusterFirst,
+			Containers: []v1.Container{
+				{Name: "app",
+					Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: v1.ProtocolTCP}}}}},
 		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: ip, PodIPs: []v1.PodIP{{IP: ip}}}}
 	if ip == "" {
 		p.Status.PodIPs, p.Status.Phase = nil, v1.PodPending
@@ -37,12 +40,15 @@ func pod(name, node, ip string, f ...func(*v1.Pod)) *v1.Pod {
 
 func node(name, ip, cidr string) *v1.Node {
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDR: cidr},
-		Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}}, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}}}
+		Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}},
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}}}
 }
 
 func service(name, ip string, f ...func(*v1.Service)) *v1.Service {
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, Selector: map[string]string{"app": name},
-		Ports: []v1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web"), Protocol: v1.ProtocolTCP}}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, Selector: map[string]string{"app": name},
+			Ports: []v1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web"),
+				Protocol: v1.ProtocolTCP}}}}
 	for _, x := range f {
 		x(s)
 	}
@@ -51,13 +57,17 @@ func service(name, ip string, f ...func(*v1.Service)) *v1.Service {
 
 // slice lists Pods; those with a ! are not ready, those with a - end.
 func slice(service string, ends ...string) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(v1.ProtocolTCP)}}}
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: service + "-1",
+		Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)),
+			Protocol: new(v1.ProtocolTCP)}}}
 	for _, e := range ends {
 		ready, ending := !strings.ContainsAny(e, "!-"), strings.Contains(e, "-")
 		name, rest, _ := strings.Cut(strings.TrimRight(e, "!-"), "@")
 		ip, at, _ := strings.Cut(rest, "@")
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, NodeName: &at, TargetRef: &v1.ObjectReference{Kind: "Pod", Name: name},
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, NodeName: &at,
+			TargetRef:  &v1.ObjectReference{Kind: "Pod", Name: name},
 			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready, Terminating: &ending}})
 	}
 	return s
@@ -99,7 +109,8 @@ type denyAll struct{ to string }
 
 func (d denyAll) Evaluate(_ packet.ClusterState, f packet.Flow) packet.PolicyResult {
 	if f.To != nil && f.To.Name == d.to {
-		return packet.PolicyResult{By: fmt.Sprintf("policy walls of namespace shop lets nobody to %s port %d", f.To.Name, f.Port), Fix: packet.Fix{Description: "let Pod " + f.From.Name + " in"}}
+		return packet.PolicyResult{By: fmt.Sprintf("policy walls of namespace shop lets nobody to %s port %d",
+			f.To.Name, f.Port), Fix: packet.Fix{Description: "let Pod " + f.From.Name + " in"}}
 	}
 	return packet.PolicyResult{Allowed: true, By: "no policy selects the Pod"}
 }
@@ -116,35 +127,47 @@ func TestPacketStory(t *testing.T) {
 	}{
 		{"both take it", "pod/a", "service/b:80", stateFixture()},
 		{"by name and port name", "pod/a", "b.shop:http", stateFixture()},
-		{"no such port, but that is the target", "pod/a", "service/b:8080", stateFixture(edit(func(s *v1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }))},
+		{"no such port, but that is the target", "pod/a", "service/b:8080",
+			stateFixture(edit(func(s *v1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }))},
 		{"nobody ready", "pod/a", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1!", "b1@10.72.2.3@n2-"))},
 		{"no endpoints at all", "pod/a", "10.96.0.9:80", stateFixture(ends())},
-		{"one listens on loopback only", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b0 127.0.0.1:8080", "b1 *:8080") })},
-		{"listens on another port", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b1 *:9090") })},
+		{"one listens on loopback only", "pod/a", "service/b:80",
+			stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b0 127.0.0.1:8080", "b1 *:8080") })},
+		{"listens on another port", "pod/a", "pod/b1:8080",
+			stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b1 *:9090") })},
 		{"sockets not known", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = nil })},
-		{"a policy denies", "pod/a", "service/b:80", stateFixture(ends("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
+		{"a policy denies", "pod/a", "service/b:80",
+			stateFixture(ends("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
 		{"policies nobody can judge", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) {
-			w.Policies = []*networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}}}
+			w.Policies = []*networkingv1.NetworkPolicy{
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}}}
 		})},
 		{"cluster IP from outside", "198.51.100.7", "10.96.0.9:80", stateFixture()},
 		{"node port", "198.51.100.7", "node/n1:30080", stateFixture(edit(nodePort))},
-		{"node port, Local, none there", "198.51.100.7", "192.0.2.2:30080", stateFixture(ends("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
-			nodePort(s)
-			s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal
-		}))},
-		{"internal policy Local, none here", "pod/a", "service/b:80", stateFixture(ends("b1@10.72.2.3@n2"), edit(func(s *v1.Service) { s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal) }))},
+		{"node port, Local, none there", "198.51.100.7", "192.0.2.2:30080",
+			stateFixture(ends("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
+				nodePort(s)
+				s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal
+			}))},
+		{"internal policy Local, none here", "pod/a", "service/b:80",
+			stateFixture(ends("b1@10.72.2.3@n2"),
+				edit(func(s *v1.Service) {
+					s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal)
+				}))},
 		{"load balancer, sender not in range", "198.51.100.7", "203.0.113.1:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec.Type, s.Spec.LoadBalancerSourceRanges = v1.ServiceTypeLoadBalancer, []string{"192.0.2.0/24"}
 			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}}
 		}))},
-		{"affinity", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }))},
+		{"affinity", "pod/a", "service/b:80",
+			stateFixture(edit(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }))},
 		{"headless", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec.ClusterIP, s.Spec.Ports[0].TargetPort = v1.ClusterIPNone, intstr.FromInt32(8080)
 		}))},
 		{"ExternalName", "pod/a", "service/b:80", stateFixture(edit(func(s *v1.Service) {
 			s.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: "db.example.com"}
 		}))},
-		{"name from the host's network", "pod/a", "b.shop.svc.cluster.local:80", stateFixture(func(w *packet.ClusterState) { w.Pods[0].Spec.HostNetwork = true })},
+		{"name from the host's network", "pod/a", "b.shop.svc.cluster.local:80",
+			stateFixture(func(w *packet.ClusterState) { w.Pods[0].Spec.HostNetwork = true })},
 		{"name of another namespace", "pod/a", "api:80", stateFixture(func(w *packet.ClusterState) {
 			s := service("api", "10.96.0.10")
 			s.Namespace = "back"
@@ -152,9 +175,13 @@ func TestPacketStory(t *testing.T) {
 		})},
 		{"a name of the world", "pod/a", "www.example.com:443", stateFixture()},
 		{"a slice that is behind", "pod/a", "service/b:80", stateFixture(ends("b7@10.72.1.9@n1"))},
-		{"no route", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Spec.PodCIDR = "10.99.0.0/24" })},
-		{"its node fell silent", "pod/a", "pod/b1:8080", stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Status.Conditions[0].Status = v1.ConditionUnknown })},
-		{"sender not running", "pod/late", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Pods = append(w.Pods, pod("late", "", "")) })},
+		{"no route", "pod/a", "pod/b1:8080",
+			stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Spec.PodCIDR = "10.99.0.0/24" })},
+		{"its node fell silent", "pod/a", "pod/b1:8080",
+			stateFixture(
+				func(w *packet.ClusterState) { w.Nodes[1].Status.Conditions[0].Status = v1.ConditionUnknown })},
+		{"sender not running", "pod/late", "service/b:80",
+			stateFixture(func(w *packet.ClusterState) { w.Pods = append(w.Pods, pod("late", "", "")) })},
 		{"to itself", "pod/b0", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1"))},
 		{"no such Service", "pod/a", "service/bb:80", stateFixture()},
 		{"a process of the node", "pod/a", "node/n1:22", stateFixture()},
@@ -189,11 +216,14 @@ func TestPacketStory(t *testing.T) {
 	}
 }
 
-// Each row is policies, and what becomes of TCP 8080 from Pod a to Pod b0, and from b0 to a stranger.
+// Each row is policies, and what becomes of TCP 8080 from Pod a to Pod b0, and from b0 to a
+// stranger.
 func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 	ingress := func(f func(*networkingv1.NetworkPolicySpec)) *networkingv1.NetworkPolicy {
-		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}, Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"name": "b0"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"},
+			Spec: networkingv1.NetworkPolicySpec{
+				PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"name": "b0"}},
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
 		if f != nil {
 			f(&p.Spec)
 		}
@@ -217,7 +247,8 @@ func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 		return p
 	}
 	labelled := func(name string) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}}
+		return networkingv1.NetworkPolicyPeer{
+			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}}
 	}
 	block := func(cidr string, except ...string) networkingv1.NetworkPolicyPeer {
 		return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr, Except: except}}
@@ -244,7 +275,8 @@ func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 		{"a may send nothing", ingress(egress), false},
 		{"a may send to the named port", ingress(func(s *networkingv1.NetworkPolicySpec) {
 			egress(s)
-			s.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{labelled("b0")}, Ports: []networkingv1.NetworkPolicyPort{port(intstr.FromString("web"), 0)}}}
+			s.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{labelled("b0")},
+				Ports: []networkingv1.NetworkPolicyPort{port(intstr.FromString("web"), 0)}}}
 		}), true},
 	} {
 		w := stateFixture(func(w *packet.ClusterState) {
@@ -254,15 +286,19 @@ func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 				p.Labels = map[string]string{"name": p.Name}
 			}
 		})
-		got := packet.Trace(w, packet.Request{From: packet.Peer{Kind: "pod", Namespace: "shop", Name: "a"}, To: packet.Peer{Kind: "pod", Namespace: "shop", Name: "b0"}, Port: "8080"})
-		if (got.Outcome == packet.Delivered) != c.passes || !c.passes && (got.Reason != packet.PolicyDenies || !strings.Contains(got.Cause, "NetworkPolicy walls isolates")) {
+		got := packet.Trace(w, packet.Request{From: packet.Peer{Kind: "pod", Namespace: "shop", Name: "a"},
+			To: packet.Peer{Kind: "pod", Namespace: "shop", Name: "b0"}, Port: "8080"})
+		if (got.Outcome == packet.Delivered) != c.passes ||
+			!c.passes && (got.Reason != packet.PolicyDenies || !strings.Contains(got.Cause,
+				"NetworkPolicy walls isolates")) {
 			t.Errorf("%s: %s (%s)", c.name, got.Outcome, got.Cause)
 		}
 	}
 }
 
 func TestWhatPeopleWrite(t *testing.T) {
-	for _, bad := range []string{"", "service/b", "b:", ":80", "service/b:0", "service/b:70000", "box/b:80", "service/:80", "service/a/b/c:80"} {
+	for _, bad := range []string{"", "service/b", "b:", ":80", "service/b:0", "service/b:70000", "box/b:80",
+		"service/:80", "service/a/b/c:80"} {
 		if _, err := packet.ReadTo(bad, "shop", "tcp"); err == nil || !strings.Contains(err.Error(), "--to") {
 			t.Errorf("--to %q: %v, want an error that names it", bad, err)
 		}
@@ -276,7 +312,8 @@ func TestWhatPeopleWrite(t *testing.T) {
 		t.Errorf("protocol icmp: %v", err)
 	}
 	a, err := packet.ReadTo("svc/back/api:http", "shop", "udp")
-	if err != nil || a.To != (packet.Peer{Kind: "service", Namespace: "back", Name: "api"}) || a.Port != "http" || a.Protocol != "UDP" {
+	if err != nil || a.To != (packet.Peer{Kind: "service", Namespace: "back", Name: "api"}) || a.Port != "http" ||
+		a.Protocol != "UDP" {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	a, err = packet.ReadTo("[fd00::1]:80", "shop", "")
@@ -288,19 +325,27 @@ func TestWhatPeopleWrite(t *testing.T) {
 // Whatever the world holds, there is a verdict with a cause, and nothing panics.
 func TestThereIsAlwaysAVerdict(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None", "192.0.2.1"})
+		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None",
+			"192.0.2.1"})
 		w := stateFixture()
 		w.Services[0].Spec.ClusterIP = odd.Draw(r, "cluster IP")
-		w.Services[0].Spec.Type = rapid.SampledFrom([]v1.ServiceType{"", v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName}).Draw(r, "type")
+		w.Services[0].Spec.Type = rapid.SampledFrom([]v1.ServiceType{"", v1.ServiceTypeNodePort,
+			v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName}).Draw(r, "type")
 		w.Services[0].Spec.Ports[0].NodePort = rapid.Int32Range(-1, 70000).Draw(r, "node port")
 		w.Pods[0].Status.PodIPs = []v1.PodIP{{IP: odd.Draw(r, "sender")}}
 		w.Slices[0].Endpoints[0].Addresses = rapid.SliceOfN(odd, 0, 2).Draw(r, "endpoint")
 		w.Slices[0].Endpoints[0].TargetRef = nil
 		w.Nodes = w.Nodes[:rapid.IntRange(0, 2).Draw(r, "nodes")]
-		from := rapid.SampledFrom([]packet.Peer{{}, {Kind: "pod", Namespace: "shop", Name: "a"}, {Kind: "pod"}, {Kind: "node", Name: "n1"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("198.51.100.7")}}).Draw(r, "from")
-		to := rapid.SampledFrom([]packet.Peer{{}, {Kind: "service", Namespace: "shop", Name: "b"}, {Kind: "name", Name: "b"}, {Kind: "name", Name: "."}, {Kind: "node", Name: "n1"}, {Kind: "pod", Namespace: "shop", Name: "b0"}, {Kind: "address"}, {Kind: "address", Addr: netip.MustParseAddr("10.96.0.9")}}).Draw(r, "to")
+		from := rapid.SampledFrom([]packet.Peer{{}, {Kind: "pod", Namespace: "shop", Name: "a"}, {Kind: "pod"},
+			{Kind: "node", Name: "n1"}, {Kind: "address"},
+			{Kind: "address", Addr: netip.MustParseAddr("198.51.100.7")}}).Draw(r, "from")
+		to := rapid.SampledFrom([]packet.Peer{{}, {Kind: "service", Namespace: "shop", Name: "b"},
+			{Kind: "name", Name: "b"}, {Kind: "name", Name: "."}, {Kind: "node", Name: "n1"},
+			{Kind: "pod", Namespace: "shop", Name: "b0"}, {Kind: "address"},
+			{Kind: "address", Addr: netip.MustParseAddr("10.96.0.9")}}).Draw(r, "to")
 		port := rapid.SampledFrom([]string{"", "80", "http", "web", "30080", "99999", "-1"}).Draw(r, "port")
-		if got := packet.Trace(w, packet.Request{From: from, To: to, Port: port}); got.Outcome == "" || got.Cause == "" {
+		if got := packet.Trace(w, packet.Request{From: from, To: to, Port: port}); got.Outcome == "" ||
+			got.Cause == "" {
 			r.Fatalf("no verdict: %+v", got)
 		}
 	})

@@ -14,10 +14,12 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// NetworkPolicies judges by the rules that Gantry's own keeper of NetworkPolicies puts into the kernel: it makes them, and reads them as the kernel does.
+// NetworkPolicies judges by the rules that Gantry's own keeper of NetworkPolicies puts into the
+// kernel: it makes them, and reads them as the kernel does.
 type NetworkPolicies struct{}
 
-// Evaluate implements PolicyEvaluator: what may go out of the sender, then what may come into the receiver.
+// Evaluate implements PolicyEvaluator: what may go out of the sender, then what may come into the
+// receiver.
 func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 	state := rules.Build(policiesIn(w, f))
 	var output []string
@@ -44,8 +46,11 @@ func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 		}
 		names := strings.Join(selecting(w, d.pod, d.where), ", ")
 		if !chainAccepts(state, chain, f) {
-			return PolicyResult{By: fmt.Sprintf("%s isolates Pod %s (%s), and nothing lets this %s it: %s/%d with %s", names, d.pod.Name, d.where, d.verb, f.Protocol, f.Port, otherNamespaceText(f, d.pod)),
-				Fix: Fix{Description: fmt.Sprintf("add a rule to %s, or another policy, that lets %s/%d with %s %s Pod %s", names, f.Protocol, f.Port, otherNamespaceText(f, d.pod), d.verb, d.pod.Name)}}
+			return PolicyResult{By: fmt.Sprintf("%s isolates Pod %s (%s), and nothing lets this %s it: %s/%d with %s",
+				names, d.pod.Name, d.where, d.verb, f.Protocol, f.Port, otherNamespaceText(f, d.pod)),
+				Fix: Fix{Description: fmt.Sprintf(
+					"add a rule to %s, or another policy, that lets %s/%d with %s %s Pod %s", names, f.Protocol, f.Port,
+					otherNamespaceText(f, d.pod), d.verb, d.pod.Name)}}
 		}
 		output = append(output, fmt.Sprintf("%s lets it %s Pod %s", names, d.verb, d.pod.Name))
 	}
@@ -76,7 +81,8 @@ func policiesIn(w ClusterState, f Flow) rules.In {
 		if p.Spec.HostNetwork || ended(p) || len(podIPs(p)) == 0 {
 			continue
 		}
-		q := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, IPs: podIPs(p), Local: p == f.From || p == f.To}
+		q := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, IPs: podIPs(p),
+			Local: p == f.From || p == f.To}
 		for _, c := range containers(p) {
 			q.Ports = append(q.Ports, c.Ports...)
 		}
@@ -90,7 +96,8 @@ func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	var out []string
 	for _, x := range w.Policies {
 		sel, err := metav1.LabelSelectorAsSelector(&x.Spec.PodSelector)
-		rules := slices.Contains(x.Spec.PolicyTypes, d) || len(x.Spec.PolicyTypes) == 0 && (d == networkingv1.PolicyTypeIngress || len(x.Spec.Egress) > 0)
+		rules := slices.Contains(x.Spec.PolicyTypes, d) ||
+			len(x.Spec.PolicyTypes) == 0 && (d == networkingv1.PolicyTypeIngress || len(x.Spec.Egress) > 0)
 		if err == nil && rules && x.Namespace == p.Namespace && sel.Matches(labels.Set(p.Labels)) {
 			out = append(out, "NetworkPolicy "+x.Name)
 		}
@@ -99,7 +106,8 @@ func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	return out
 }
 
-// chainAccepts reads a chain as the kernel does: the first line whose matches all hold decides; the chain ends with drop.
+// chainAccepts reads a chain as the kernel does: the first line whose matches all hold decides; the
+// chain ends with drop.
 func chainAccepts(s rules.State, chain string, f Flow) bool {
 	for _, line := range s.Chains[chain] {
 		switch fields := strings.Fields(line); {
@@ -111,7 +119,8 @@ func chainAccepts(s rules.State, chain string, f Flow) bool {
 	return false
 }
 
-// ruleMatches reads the matches of one line. What it does not know does not hold: a trace must not promise more than the kernel does.
+// ruleMatches reads the matches of one line. What it does not know does not hold: a trace must not
+// promise more than the kernel does.
 func ruleMatches(s rules.State, fields []string, f Flow) bool {
 	protocol := strings.ToLower(f.Protocol)
 	for len(fields) > 0 {

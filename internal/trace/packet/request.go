@@ -16,7 +16,8 @@ type Request struct {
 	Protocol string // TCP, UDP, SCTP
 }
 
-// Peer is one end: a Pod, a Service, a node, an address, or a name to be resolved. The zero value is any Pod of the cluster.
+// Peer is one end: a Pod, a Service, a node, an address, or a name to be resolved. The zero value
+// is any Pod of the cluster.
 type Peer struct {
 	Kind      string // pod, service, node, address, name; empty: any Pod
 	Namespace string // of a Pod or Service
@@ -39,7 +40,8 @@ func (p Peer) String() string {
 	return fmt.Sprintf("%s/%s in %s", p.Kind, p.Name, p.Namespace)
 }
 
-var kinds = map[string]string{"pod": "pod", "pods": "pod", "po": "pod", "service": "service", "services": "service", "svc": "service", "node": "node", "nodes": "node", "no": "node"}
+var kinds = map[string]string{"pod": "pod", "pods": "pod", "po": "pod", "service": "service", "services": "service",
+	"svc": "service", "node": "node", "nodes": "node", "no": "node"}
 
 // ReadFrom reads pod/NAME, pod/NAMESPACE/NAME, node/NAME or an address.
 func ReadFrom(text, namespace string) (Peer, error) {
@@ -48,15 +50,16 @@ func ReadFrom(text, namespace string) (Peer, error) {
 	case err != nil:
 		return p, fmt.Errorf("--from %q: %w", text, err)
 	case p.Kind == "name":
-		return p, fmt.Errorf("--from %q: write pod/NAME, pod/NAMESPACE/NAME, node/NAME or the address of somebody outside", text)
+		return p, fmt.Errorf("--from %q: write pod/NAME, pod/NAMESPACE/NAME, node/NAME or the address of somebody "+
+			"outside", text)
 	case p.Kind == "service":
 		return p, fmt.Errorf("--from %q: a Service sends nothing; name one of its Pods: pod/NAME", text)
 	}
 	return p, nil
 }
 
-// ReadTo reads a place and a port: service/NAME:80, pod/NAME:http, 10.0.0.1:80, [fd00::1]:80, NAME:80, node/NAME:30080. protocol is TCP, UDP or
-// SCTP in any case, empty for TCP.
+// ReadTo reads a place and a port: service/NAME:80, pod/NAME:http, 10.0.0.1:80, [fd00::1]:80,
+// NAME:80, node/NAME:30080. protocol is TCP, UDP or SCTP in any case, empty for TCP.
 func ReadTo(text, namespace, protocol string) (Request, error) {
 	a := Request{Protocol: strings.ToUpper(protocol)}
 	switch a.Protocol {
@@ -68,7 +71,8 @@ func ReadTo(text, namespace, protocol string) (Request, error) {
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || host == "" || port == "" {
-		return a, fmt.Errorf("--to %q: write a place and a port: service/NAME:80, pod/NAME:8080, node/NAME:30080, 10.0.0.1:80 or a name like db.shop:5432", text)
+		return a, fmt.Errorf("--to %q: write a place and a port: service/NAME:80, pod/NAME:8080, node/NAME:30080, "+
+			"10.0.0.1:80 or a name like db.shop:5432", text)
 	}
 	a.Port = port
 	if n, ok := portNumber(port); !ok && n != "" {

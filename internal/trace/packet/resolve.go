@@ -30,7 +30,8 @@ func (x *tracer) resolve() []target {
 	case "node":
 		n := x.ClusterState.node(to.Name)
 		if n == nil || len(nodeIPs(n)) == 0 {
-			x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no node %s with an address", to.Name), Reason: NoSuchNode, outcome: Unresolved}, Fix{"see which nodes there are", "kubectl get nodes -o wide"})
+			x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no node %s with an address", to.Name),
+				Reason: NoSuchNode, outcome: Unresolved}, Fix{"see which nodes there are", "kubectl get nodes -o wide"})
 			return nil
 		}
 		return []target{{addr: nodeIPs(n)[0]}}
@@ -67,10 +68,14 @@ func (x *tracer) resolvePod(to Peer) []target {
 	p := x.ClusterState.pod(to.Namespace, to.Name)
 	switch {
 	case p == nil:
-		x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no Pod %s in namespace %s", to.Name, to.Namespace), Reason: NoSuchPod, outcome: Unresolved}, Fix{"see which Pods there are", "kubectl get pods -n " + to.Namespace})
+		x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no Pod %s in namespace %s", to.Name, to.Namespace),
+			Reason: NoSuchPod, outcome: Unresolved},
+			Fix{"see which Pods there are", "kubectl get pods -n " + to.Namespace})
 		return nil
 	case len(podIPs(p)) == 0 || ended(p):
-		x.fail(Step{Name: "address", Text: fmt.Sprintf("Pod %s is %s and has no address", p.Name, p.Status.Phase), Reason: EndpointDeleted, outcome: Unresolved}, Fix{"see why", fmt.Sprintf("gantry why pod/%s -n %s", p.Name, p.Namespace)})
+		x.fail(Step{Name: "address", Text: fmt.Sprintf("Pod %s is %s and has no address", p.Name, p.Status.Phase),
+			Reason: EndpointDeleted, outcome: Unresolved},
+			Fix{"see why", fmt.Sprintf("gantry why pod/%s -n %s", p.Name, p.Namespace)})
 		return nil
 	}
 	var out []target
@@ -123,7 +128,8 @@ func (x *tracer) resolveName(name string) []target {
 func (x *tracer) inClusterDomain(name string) bool {
 	parts := strings.Split(name, ".")
 	return len(parts) == 1 || strings.HasSuffix(name, "."+x.domain()) || len(parts) > 2 && parts[2] == "svc" ||
-		len(parts) == 2 && (slices.ContainsFunc(x.Services, func(s *v1.Service) bool { return s.Namespace == parts[1] }))
+		len(parts) == 2 &&
+			(slices.ContainsFunc(x.Services, func(s *v1.Service) bool { return s.Namespace == parts[1] }))
 }
 
 func (x *tracer) namespace() string {
@@ -140,9 +146,11 @@ func (x *tracer) otherDNS() string {
 		return fmt.Sprintf("%s does not ask the cluster's DNS, which alone knows the name", x.request.From)
 	case p == nil || p.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet || p.Spec.DNSPolicy == "":
 	case p.Spec.DNSPolicy == v1.DNSClusterFirst && p.Spec.HostNetwork:
-		return fmt.Sprintf("Pod %s uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks the node's own name server, which does not know the cluster's names", p.Name)
+		return fmt.Sprintf("Pod %s uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks "+
+			"the node's own name server, which does not know the cluster's names", p.Name)
 	case p.Spec.DNSPolicy == v1.DNSDefault:
-		return fmt.Sprintf("Pod %s has dnsPolicy Default: it asks the node's own name server, which does not know the cluster's names", p.Name)
+		return fmt.Sprintf("Pod %s has dnsPolicy Default: it asks the node's own name server, which does not know the "+
+			"cluster's names", p.Name)
 	}
 	return "" // None: whom it asks stands in dnsConfig, and it may be the cluster's
 }
@@ -175,7 +183,10 @@ func (x *tracer) serviceTargets(s *v1.Service, full string) []target {
 	switch {
 	case s.Spec.Type == v1.ServiceTypeExternalName:
 		x.result.Service = s.Namespace + "/" + s.Name
-		x.fail(Step{Name: "name", Text: fmt.Sprintf("%s is another name of %s (type ExternalName): nothing in the cluster stands behind it, its ports mean nothing, and how it goes on is known outside alone", full, s.Spec.ExternalName), Reason: ExternalName, outcome: Unknown})
+		x.fail(Step{Name: "name",
+			Text: fmt.Sprintf("%s is another name of %s (type ExternalName): nothing in the cluster stands behind it, "+
+				"its ports mean nothing, and how it goes on is known outside alone", full, s.Spec.ExternalName),
+			Reason: ExternalName, outcome: Unknown})
 		return nil
 	case s.Spec.ClusterIP == v1.ClusterIPNone:
 		return x.headless(s, full)
@@ -186,7 +197,9 @@ func (x *tracer) serviceTargets(s *v1.Service, full string) []target {
 	}
 	if len(out) == 0 {
 		x.result.Service = s.Namespace + "/" + s.Name
-		x.fail(Step{Name: "address", Text: fmt.Sprintf("Service %s has no cluster IP", s.Name), Reason: NoClusterIP, outcome: Unresolved}, Fix{"see what keeps it from one", fmt.Sprintf("gantry why service/%s -n %s", s.Name, s.Namespace)})
+		x.fail(Step{Name: "address", Text: fmt.Sprintf("Service %s has no cluster IP", s.Name), Reason: NoClusterIP,
+			outcome: Unresolved},
+			Fix{"see what keeps it from one", fmt.Sprintf("gantry why service/%s -n %s", s.Name, s.Namespace)})
 		return nil
 	}
 	if why := x.otherDNS(); why != "" && x.request.To.Kind == "service" {
@@ -219,7 +232,9 @@ func (x *tracer) headless(s *v1.Service, full string) []target {
 		}
 	}
 	if len(out) == 0 {
-		x.fail(Step{Name: "name", Text: fmt.Sprintf("%s has no address: Service %s is headless, and none of its endpoints is ready (%d are not)", full, s.Name, unready), Reason: NoEndpoints, outcome: Unresolved}, explainService(s))
+		x.fail(Step{Name: "name",
+			Text: fmt.Sprintf("%s has no address: Service %s is headless, and none of its endpoints is ready (%d are "+
+				"not)", full, s.Name, unready), Reason: NoEndpoints, outcome: Unresolved}, explainService(s))
 		return nil
 	}
 	slices.SortFunc(out, func(a, b target) int { return a.addr.Compare(b.addr) })
@@ -235,8 +250,11 @@ func (x *tracer) headless(s *v1.Service, full string) []target {
 // untranslated warns of ports that a Service with a cluster IP would translate.
 func (x *tracer) untranslated(s *v1.Service) {
 	for _, p := range s.Spec.Ports {
-		if want := p.TargetPort.String(); fmt.Sprint(p.Port) == x.request.Port && want != "0" && want != x.request.Port {
-			x.unsure("port", "a headless Service translates no ports: the packet goes to port %s of the Pod, not to targetPort %s", x.request.Port, want)
+		if want := p.TargetPort.String(); fmt.Sprint(p.Port) == x.request.Port && want != "0" &&
+			want != x.request.Port {
+			x.unsure("port",
+				"a headless Service translates no ports: the packet goes to port %s of the Pod, not to targetPort %s",
+				x.request.Port, want)
 		}
 	}
 }

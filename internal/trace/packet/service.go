@@ -60,7 +60,8 @@ func (x *tracer) serviceOfIP(ip netip.Addr) *v1.Service {
 			}
 			return 1
 		}
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})
 }
 
@@ -86,7 +87,8 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 		if rules.Proxied(s) && x.port(s, t.addr, true) != nil {
 			x.node = n // the node that is asked translates, with its own rules
 			x.result.Service = s.Namespace + "/" + s.Name
-			x.ok("address", "%s is node %s, and %s is a node port of Service %s in %s", t.addr, n.Name, x.request.Port, s.Name, s.Namespace)
+			x.ok("address", "%s is node %s, and %s is a node port of Service %s in %s", t.addr, n.Name, x.request.Port,
+				s.Name, s.Namespace)
 			t.nodePort = true
 			x.traceService(s, t)
 			return
@@ -94,7 +96,8 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 	}
 	number, err := strconv.ParseUint(x.request.Port, 10, 16)
 	if err != nil {
-		x.fail(Step{Name: "port", Text: "port " + x.request.Port + " is a name, and a node has no named ports", Reason: NoSuchPort, outcome: NotSent}, Fix{Description: "ask for the port by its number"})
+		x.fail(Step{Name: "port", Text: "port " + x.request.Port + " is a name, and a node has no named ports",
+			Reason: NoSuchPort, outcome: NotSent}, Fix{Description: "ask for the port by its number"})
 		return
 	}
 	x.ok("address", "%s is node %s; no Service has %s as node port", t.addr, n.Name, x.request.Port)
@@ -103,7 +106,8 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 	for _, p := range x.Pods {
 		for _, c := range containers(p) {
 			for _, q := range c.Ports {
-				if p.Spec.NodeName == n.Name && !ended(p) && (uint64(q.HostPort) == number || p.Spec.HostNetwork && uint64(q.ContainerPort) == number) {
+				if p.Spec.NodeName == n.Name && !ended(p) &&
+					(uint64(q.HostPort) == number || p.Spec.HostNetwork && uint64(q.ContainerPort) == number) {
 					x.ok("port", "container %s of Pod %s has this port of the node", c.Name, p.Name)
 				}
 			}
@@ -112,7 +116,8 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 	x.unsure("socket", "what of node %s listens on port %d is not known here", n.Name, number)
 }
 
-// port is the Service's port that is asked for, as the node's proxy sees it; nil when there is none.
+// port is the Service's port that is asked for, as the node's proxy sees it; nil when there is
+// none.
 func (x *tracer) port(s *v1.Service, ip netip.Addr, nodePort bool) *rules.ServicePort {
 	for _, p := range x.ports(s, x.node, family(ip)) {
 		if strings.ToUpper(p.Protocol) != x.request.Protocol {
@@ -122,7 +127,8 @@ func (x *tracer) port(s *v1.Service, ip netip.Addr, nodePort bool) *rules.Servic
 		if nodePort {
 			number = p.NodePort
 		}
-		if number != 0 && strconv.Itoa(int(number)) == x.request.Port || !nodePort && p.Name != "" && p.Name == x.request.Port {
+		if number != 0 && strconv.Itoa(int(number)) == x.request.Port ||
+			!nodePort && p.Name != "" && p.Name == x.request.Port {
 			return &p
 		}
 	}
@@ -132,8 +138,13 @@ func (x *tracer) port(s *v1.Service, ip netip.Addr, nodePort bool) *rules.Servic
 // traceService looks a packet up in the proxy's rules, as its node would.
 func (x *tracer) traceService(s *v1.Service, t target) {
 	if other, yes := s.Labels["service.kubernetes.io/service-proxy-name"]; yes {
-		x.fail(Step{Name: "rule", Text: fmt.Sprintf("Service %s is left to another proxy, %q (label service.kubernetes.io/service-proxy-name)", s.Name, other), Reason: OtherProxy, outcome: Unknown},
-			Fix{"let Gantry's proxy lead it", fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", s.Namespace, s.Name)})
+		x.fail(Step{Name: "rule",
+			Text: fmt.Sprintf(
+				"Service %s is left to another proxy, %q (label service.kubernetes.io/service-proxy-name)", s.Name,
+				other), Reason: OtherProxy, outcome: Unknown},
+			Fix{"let Gantry's proxy lead it",
+				fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", s.Namespace,
+					s.Name)})
 		return
 	}
 	p := x.port(s, t.addr, t.nodePort)
@@ -142,25 +153,35 @@ func (x *tracer) traceService(s *v1.Service, t target) {
 		return
 	}
 	if !x.fromCluster && !t.nodePort && t.addr == p.Addresses.Cluster && !x.OpenClusterIPs {
-		x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s is a cluster IP, which only Pods and nodes of the cluster can ask for", t.addr), Reason: ClusterInternalOnly, outcome: Dropped}, outsideFix(s))
+		x.fail(Step{Name: "rule",
+			Text:   fmt.Sprintf("%s is a cluster IP, which only Pods and nodes of the cluster can ask for", t.addr),
+			Reason: ClusterInternalOnly, outcome: Dropped}, outsideFix(s))
 		return
 	}
-	found := p.Lookup(rules.LookupQuery{To: t.addr, NodePort: t.nodePort, FromCluster: x.fromCluster, From: x.fromAddr(family(t.addr))})
+	found := p.Lookup(rules.LookupQuery{To: t.addr, NodePort: t.nodePort, FromCluster: x.fromCluster,
+		From: x.fromAddr(family(t.addr))})
 	switch {
 	case found.SourceDenied:
-		x.fail(Step{Name: "rule", Text: fmt.Sprintf("loadBalancerSourceRanges of Service %s (%s) do not have %s", s.Name, strings.Join(s.Spec.LoadBalancerSourceRanges, ", "), x.fromAddr(family(t.addr))), Reason: SourceNotAllowed, outcome: Dropped},
+		x.fail(Step{Name: "rule", Text: fmt.Sprintf("loadBalancerSourceRanges of Service %s (%s) do not have %s",
+			s.Name, strings.Join(s.Spec.LoadBalancerSourceRanges, ", "), x.fromAddr(family(t.addr))),
+			Reason: SourceNotAllowed, outcome: Dropped},
 			Fix{Description: "add the sender's range to spec.loadBalancerSourceRanges"})
 	case found.Action == rules.Reject:
-		x.fail(Step{Name: "rule", Text: fmt.Sprintf("Service %s port %s has no endpoints: %s; the node refuses the packet", s.Name, x.request.Port, x.endpointCounts(s, p)), Reason: NoEndpoints, outcome: Refused}, explainService(s))
+		x.fail(Step{Name: "rule",
+			Text: fmt.Sprintf("Service %s port %s has no endpoints: %s; the node refuses the packet", s.Name,
+				x.request.Port, x.endpointCounts(s, p)), Reason: NoEndpoints, outcome: Refused}, explainService(s))
 	case found.Action == rules.Drop:
 		x.noLocalEndpoint(s, p, t)
 	case found.Action == rules.Forward:
-		x.ok("rule", "Service %s port %d leads to %s%s%s", s.Name, p.Number, countText(len(found.Endpoints), "endpoint"), probabilityText(len(found.Endpoints)), sessionAffinityText(p, found))
+		x.ok("rule", "Service %s port %d leads to %s%s%s", s.Name, p.Number,
+			countText(len(found.Endpoints), "endpoint"), probabilityText(len(found.Endpoints)),
+			sessionAffinityText(p, found))
 		for _, e := range found.Endpoints {
 			x.traceEndpoint(e, x.ClusterState.pod(s.Namespace, e.Pod), true)
 		}
 	default:
-		x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s is not an address that Service %s takes traffic at", t.addr, s.Name), Reason: NoClusterIP, outcome: Dropped}, explainService(s))
+		x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s is not an address that Service %s takes traffic at", t.addr,
+			s.Name), Reason: NoClusterIP, outcome: Dropped}, explainService(s))
 	}
 }
 
@@ -190,7 +211,9 @@ func sessionAffinityText(p *rules.ServicePort, f rules.LookupResult) string {
 }
 
 func outsideFix(s *v1.Service) Fix {
-	return Fix{"open a port of the nodes", fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"NodePort"}}'`, s.Namespace, s.Name)}
+	return Fix{"open a port of the nodes",
+		fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"NodePort"}}'`, s.Namespace,
+			s.Name)}
 }
 
 // noPort is a Service without the port that is asked for.
@@ -203,12 +226,17 @@ func (x *tracer) noPort(s *v1.Service) {
 		}
 		have = append(have, text)
 		if target := p.TargetPort.String(); target == x.request.Port && target != fmt.Sprint(p.Port) {
-			x.fail(Step{Name: "rule", Text: fmt.Sprintf("Service %s has no port %s: that is its targetPort, at the Pods; the Service's own port is %d. The node refuses the packet", s.Name, x.request.Port, p.Port), Reason: NoSuchPort, outcome: Refused},
+			x.fail(Step{Name: "rule",
+				Text: fmt.Sprintf("Service %s has no port %s: that is its targetPort, at the Pods; the Service's own "+
+					"port is %d. The node refuses the packet", s.Name, x.request.Port, p.Port), Reason: NoSuchPort,
+				outcome: Refused},
 				Fix{Description: fmt.Sprintf("ask for port %d", p.Port)})
 			return
 		}
 	}
-	x.fail(Step{Name: "rule", Text: fmt.Sprintf("Service %s has no port %s/%s%s; the node refuses the packet", s.Name, x.request.Port, x.request.Protocol, joinPorts(have)), Reason: NoSuchPort, outcome: Refused}, Fix{Description: "ask for a port that the Service has, or add this one to it"})
+	x.fail(Step{Name: "rule", Text: fmt.Sprintf("Service %s has no port %s/%s%s; the node refuses the packet", s.Name,
+		x.request.Port, x.request.Protocol, joinPorts(have)), Reason: NoSuchPort, outcome: Refused},
+		Fix{Description: "ask for a port that the Service has, or add this one to it"})
 }
 
 // noLocalEndpoint is a traffic policy that keeps to this node, where there is no endpoint.
@@ -226,8 +254,11 @@ func (x *tracer) noLocalEndpoint(s *v1.Service, p *rules.ServicePort, t target) 
 			on = append(on, q.Spec.NodeName)
 		}
 	}
-	x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s of Service %s is Local, and %s has no ready endpoint of it (%s)", where, s.Name, name, "they are on "+strings.Join(on, ", ")), Reason: NoLocalEndpoint, outcome: Dropped},
-		Fix{"let every node's endpoints count", fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"%s":"Cluster"}}'`, s.Namespace, s.Name, where)},
+	x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s of Service %s is Local, and %s has no ready endpoint of it (%s)",
+		where, s.Name, name, "they are on "+strings.Join(on, ", ")), Reason: NoLocalEndpoint, outcome: Dropped},
+		Fix{"let every node's endpoints count",
+			fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"%s":"Cluster"}}'`, s.Namespace,
+				s.Name, where)},
 		Fix{Description: "or have a Pod of it on every node (a DaemonSet), or ask a node that has one"})
 }
 

@@ -20,7 +20,8 @@ func (w Result) WriteText(out io.Writer) error {
 		if s.Endpoint != "" {
 			indent = "    "
 		}
-		fmt.Fprintf(&b, "%s%s %-9s %s\n", indent, map[State]string{OK: "✓", Failed: "✗", Uncertain: "?"}[s.State], s.Name, s.Text)
+		fmt.Fprintf(&b, "%s%s %-9s %s\n", indent, map[State]string{OK: "✓", Failed: "✗", Uncertain: "?"}[s.State],
+			s.Name, s.Text)
 	}
 	fmt.Fprintf(&b, "\n%s", w.Outcome)
 	if w.Reason != "" {

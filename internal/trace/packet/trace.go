@@ -114,7 +114,8 @@ func Trace(w ClusterState, a Request) Result {
 	if x.request.Protocol == "" {
 		x.request.Protocol = "TCP"
 	}
-	x.result = Result{From: a.From.String(), To: a.To.String() + ":" + a.Port, Protocol: x.request.Protocol, Steps: []Step{}}
+	x.result = Result{From: a.From.String(), To: a.To.String() + ":" + a.Port, Protocol: x.request.Protocol,
+		Steps: []Step{}}
 	x.source()
 	targets := x.resolve()
 	if !x.stopped {
@@ -149,7 +150,8 @@ func (x *tracer) source() {
 		x.resolveSender(p)
 	case "node":
 		if x.node, x.fromCluster = x.ClusterState.node(p.Name), true; x.node == nil {
-			x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no node %s", p.Name), Reason: NoSuchNode, outcome: NotSent}, Fix{"see which nodes there are", "kubectl get nodes"})
+			x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no node %s", p.Name), Reason: NoSuchNode,
+				outcome: NotSent}, Fix{"see which nodes there are", "kubectl get nodes"})
 			return
 		}
 		x.ok("sender", "node %s itself sends", p.Name)
@@ -169,7 +171,8 @@ func (x *tracer) resolveSender(p Peer) {
 	x.fromCluster = true
 	q := x.ClusterState.pod(p.Namespace, p.Name)
 	if q == nil {
-		x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no Pod %s in namespace %s", p.Name, p.Namespace), Reason: NoSuchPod, outcome: NotSent}, Fix{"see which Pods there are", "kubectl get pods -n " + p.Namespace})
+		x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no Pod %s in namespace %s", p.Name, p.Namespace),
+			Reason: NoSuchPod, outcome: NotSent}, Fix{"see which Pods there are", "kubectl get pods -n " + p.Namespace})
 		return
 	}
 	x.from, x.node = q, x.ClusterState.node(q.Spec.NodeName)
@@ -178,7 +181,8 @@ func (x *tracer) resolveSender(p Peer) {
 		if ended(q) {
 			state = "has ended"
 		}
-		x.fail(Step{Name: "sender", Text: fmt.Sprintf("Pod %s is %s and %s: nothing in it can send", q.Name, q.Status.Phase, state), Reason: SenderNotRunning, outcome: NotSent},
+		x.fail(Step{Name: "sender", Text: fmt.Sprintf("Pod %s is %s and %s: nothing in it can send", q.Name,
+			q.Status.Phase, state), Reason: SenderNotRunning, outcome: NotSent},
 			Fix{"see why", fmt.Sprintf("gantry why pod/%s -n %s", q.Name, q.Namespace)})
 		return
 	}
@@ -204,12 +208,16 @@ func (x *tracer) fromAddr(f rules.Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// traceTargets leads the packet to its first address; a name's further ones are tried by the sender only if that one fails, so all are told.
+// traceTargets leads the packet to its first address; a name's further ones are tried by the sender
+// only if that one fails, so all are told.
 func (x *tracer) traceTargets(targets []target) {
-	usable := slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return x.request.From.Kind != "" && !x.fromAddr(family(t.addr)).IsValid() })
+	usable := slices.DeleteFunc(slices.Clone(targets),
+		func(t target) bool { return x.request.From.Kind != "" && !x.fromAddr(family(t.addr)).IsValid() })
 	if len(usable) == 0 {
-		x.fail(Step{Name: "address", Text: fmt.Sprintf("%s has only addresses of a family that %s has none of", x.request.To, x.request.From), Reason: NoAddressOfFamily, outcome: NotSent},
-			Fix{Description: "give the Service the other family (spec.ipFamilyPolicy: PreferDualStack), or the cluster both"})
+		x.fail(Step{Name: "address", Text: fmt.Sprintf("%s has only addresses of a family that %s has none of",
+			x.request.To, x.request.From), Reason: NoAddressOfFamily, outcome: NotSent},
+			Fix{Description: "give the Service the other family (spec.ipFamilyPolicy: PreferDualStack), or the " +
+				"cluster both"})
 		return
 	}
 	if usable[0].direct {
@@ -228,7 +236,8 @@ func (x *tracer) traceTargets(targets []target) {
 	x.traceTarget(t)
 }
 
-// traceDirect are addresses that no Service translates: Pods of a headless Service, or a Pod itself.
+// traceDirect are addresses that no Service translates: Pods of a headless Service, or a Pod
+// itself.
 func (x *tracer) traceDirect(targets []target) {
 	if s := targets[0].service; s != nil {
 		x.result.Service = s.Namespace + "/" + s.Name
@@ -242,7 +251,8 @@ func (x *tracer) traceDirect(targets []target) {
 	x.stopped = true
 }
 
-// directPort reads the port asked for; by name it is a container's, or the headless Service's target.
+// directPort reads the port asked for; by name it is a container's, or the headless Service's
+// target.
 func (x *tracer) directPort(t target) (uint16, bool) {
 	if n, err := strconv.ParseUint(x.request.Port, 10, 16); err == nil {
 		return uint16(n), true
@@ -257,10 +267,14 @@ func (x *tracer) directPort(t target) (uint16, bool) {
 				have = append(have, fmt.Sprintf("%s (%d)", p.Name, p.ContainerPort))
 			}
 		}
-		x.fail(Step{Name: "port", Text: fmt.Sprintf("no container of %s has a %s port named %s%s", t.pod.Name, x.request.Protocol, x.request.Port, joinPorts(have)), Reason: NoSuchPort, outcome: NotSent}, Fix{Description: "ask for a port that is there, or by its number"})
+		x.fail(Step{Name: "port", Text: fmt.Sprintf("no container of %s has a %s port named %s%s", t.pod.Name,
+			x.request.Protocol, x.request.Port, joinPorts(have)), Reason: NoSuchPort, outcome: NotSent},
+			Fix{Description: "ask for a port that is there, or by its number"})
 		return 0, false
 	}
-	x.fail(Step{Name: "port", Text: "port " + x.request.Port + " is a name, and " + x.request.To.String() + " has no named ports", Reason: NoSuchPort, outcome: NotSent}, Fix{Description: "ask for the port by its number"})
+	x.fail(Step{Name: "port", Text: "port " + x.request.Port + " is a name, and " + x.request.To.String() +
+		" has no named ports", Reason: NoSuchPort, outcome: NotSent},
+		Fix{Description: "ask for the port by its number"})
 	return 0, false
 }
 
@@ -271,7 +285,8 @@ func joinPorts(all []string) string {
 	return "; there are " + strings.Join(all, ", ")
 }
 
-// containers are those that listen for the Pod's life: containers and sidecars. Other init containers' ports are no part of a Service.
+// containers are those that listen for the Pod's life: containers and sidecars. Other init
+// containers' ports are no part of a Service.
 func containers(p *v1.Pod) []v1.Container {
 	out := slices.Clone(p.Spec.Containers)
 	for _, c := range p.Spec.InitContainers {
@@ -310,7 +325,8 @@ func (x *tracer) summarize() {
 		}
 	case failed[0].Endpoint != "" && good > 0:
 		o.Outcome, o.Reason = SometimesDelivered, failed[0].Reason
-		o.Cause = fmt.Sprintf("%d of %d endpoints take it. At %s: %s", good, len(o.Endpoints), failed[0].Endpoint, failed[0].Text+".")
+		o.Cause = fmt.Sprintf("%d of %d endpoints take it. At %s: %s", good, len(o.Endpoints), failed[0].Endpoint,
+			failed[0].Text+".")
 	default:
 		o.Outcome, o.Reason, o.Cause = failed[0].outcome, failed[0].Reason, capitalize(failed[0].Text)
 	}

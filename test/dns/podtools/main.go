@@ -1,5 +1,6 @@
-// Podtools are the programs that tests of names run in Pods, one binary under several names: list (Pods by client-go's in-cluster configuration),
-// nslookup and curl (as far as the documents' one-liners use them) and register (a server that prints what is posted to it).
+// Podtools are the programs that tests of names run in Pods, one binary under several names: list
+// (Pods by client-go's in-cluster configuration), nslookup and curl (as far as the documents'
+// one-liners use them) and register (a server that prints what is posted to it).
 package main
 
 import (
@@ -19,7 +20,8 @@ import (
 )
 
 func main() {
-	tools := map[string]func(context.Context, []string) error{"list": list, "nslookup": nslookup, "curl": curl, "register": register}
+	tools := map[string]func(context.Context, []string) error{"list": list, "nslookup": nslookup, "curl": curl,
+		"register": register}
 	run, ok := tools[filepath.Base(os.Args[0])]
 	if !ok {
 		fmt.Fprintln(os.Stderr, "call me list, nslookup, curl or register")
@@ -97,7 +99,8 @@ func curl(ctx context.Context, args []string) error {
 }
 
 func register(context.Context, []string) error {
-	return http.ListenAndServe(":8080", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { // only tests reach it
+	// only tests reach it
+	return http.ListenAndServe(":8080", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Println(r.Method, r.URL.Path, string(body))
 	}))

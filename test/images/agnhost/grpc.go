@@ -12,7 +12,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// grpcHealth serves gRPC's health protocol on --port and, on --http-port, /make-serving and /make-not-serving.
+// grpcHealth serves gRPC's health protocol on --port and, on --http-port, /make-serving and
+// /make-not-serving.
 func grpcHealth(args []string) int {
 	f := flag.NewFlagSet("grpc-health-checking", flag.ExitOnError)
 	port := f.Int("port", 5000, "")

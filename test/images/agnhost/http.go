@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// netexec serves HTTP (and TCP, UDP echo) with the paths of the original: /, /clientip, /echo, /exit, /header, /healthz, /hostname, /redirect, /shell;
-// and /toggle, which turns /healthz to 500 and back.
+// netexec serves HTTP (and TCP, UDP echo) with the paths of the original: /, /clientip, /echo,
+// /exit, /header, /healthz, /hostname, /redirect, /shell; and /toggle, which turns /healthz to 500
+// and back.
 func netexec(args []string) int {
 	f := flag.NewFlagSet("netexec", flag.ExitOnError)
 	httpPort := f.Int("http-port", 8080, "")
@@ -46,7 +47,8 @@ func netexecPaths() *http.ServeMux {
 		wait, _ := time.ParseDuration(r.FormValue("wait"))
 		go func() { time.Sleep(wait); os.Exit(code) }()
 	})
-	mux.HandleFunc("/header", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get(r.FormValue("key"))) })
+	mux.HandleFunc("/header",
+		func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get(r.FormValue("key"))) })
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		if sick.Load() {
 			http.Error(w, "sick", http.StatusInternalServerError)
@@ -82,7 +84,8 @@ func shell(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// testWebserver serves files on port 80. It does not handle TERM, so as a container's first process it ends with 2.
+// testWebserver serves files on port 80. It does not handle TERM, so as a container's first process
+// it ends with 2.
 func testWebserver(args []string) int {
 	f := flag.NewFlagSet("test-webserver", flag.ExitOnError)
 	port := f.Int("port", 80, "")
@@ -97,10 +100,12 @@ func serveHostname(args []string) int {
 	_ = f.Bool("http", true, "")
 	_ = f.Parse(args)
 	host, _ := os.Hostname()
-	return listen(fmt.Sprintf(":%d", *port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, host) }))
+	return listen(fmt.Sprintf(":%d", *port),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, host) }))
 }
 
-// liveness is healthy for its first ten seconds (or [SECONDS]) and answers 500 afterwards, as in Kubernetes' documentation of probes.
+// liveness is healthy for its first ten seconds (or [SECONDS]) and answers 500 afterwards, as in
+// Kubernetes' documentation of probes.
 func liveness(args []string) int {
 	healthy := 10 * time.Second
 	if len(args) > 0 {
@@ -127,7 +132,8 @@ func listen(addr string, h http.Handler) int {
 	return 1
 }
 
-// udpEcho answers "hostname" with the host's name, "clientip" with the caller's address, and anything else with itself.
+// udpEcho answers "hostname" with the host's name, "clientip" with the caller's address, and
+// anything else with itself.
 func udpEcho(port int) {
 	c, err := net.ListenPacket("udp", fmt.Sprintf(":%d", port))
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command agnhost is the test server inside test images: the modes of Kubernetes' image of that name that tests use, and a few of our own.
+// Command agnhost is the test server inside test images: the modes of Kubernetes' image of that
+// name that tests use, and a few of our own.
 package main
 
 import (
@@ -11,7 +12,8 @@ import (
 	"time"
 )
 
-// modes by name; each returns the exit code. netexec exits 0 on TERM; the plain servers leave TERM to the Go runtime, which as process 1 exits 2: so does the original.
+// modes by name; each returns the exit code. netexec exits 0 on TERM; the plain servers leave TERM
+// to the Go runtime, which as process 1 exits 2: so does the original.
 var modes = map[string]func(args []string) int{
 	"pause":                pause,
 	"netexec":              netexec,

@@ -1,4 +1,5 @@
-// Package api replays the recorded API requests of test/recordings/api against a server and scores the answers.
+// Package api replays the recorded API requests of test/recordings/api against a server and scores
+// the answers.
 package api
 
 import (

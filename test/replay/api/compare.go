@@ -48,7 +48,8 @@ func Run(ctx context.Context, server Server, family string, c Case) Result {
 	for _, q := range c.Setup {
 		a, err := s.send(ctx, q, "admin")
 		if err != nil || a.code >= 300 {
-			r.Level, r.Err = Unequal, fmt.Errorf("setup %s %s: code %d %s: %v", q.Method, q.Path, a.code, first(a.body, 200), err)
+			r.Level, r.Err = Unequal, fmt.Errorf("setup %s %s: code %d %s: %v", q.Method, q.Path, a.code,
+				first(a.body, 200), err)
 			return r
 		}
 	}
@@ -81,7 +82,8 @@ func compareExchange(x Exchange, a answer, keepManaged bool) ([]replay.Differenc
 	want := x.Response
 	var out []replay.Difference
 	if want.Code != a.code {
-		out = append(out, replay.Difference{Path: "code", Want: fmt.Sprint(want.Code), Got: fmt.Sprintf("%d %s", a.code, first(a.body, 400))})
+		out = append(out, replay.Difference{Path: "code", Want: fmt.Sprint(want.Code),
+			Got: fmt.Sprintf("%d %s", a.code, first(a.body, 400))})
 		return out, Unequal
 	}
 	out = append(out, headers(want, a)...)
@@ -97,8 +99,10 @@ func compareExchange(x Exchange, a answer, keepManaged bool) ([]replay.Differenc
 	case want.BodyText != nil:
 		out = append(out, replay.Compare("text", *want.BodyText, string(a.body))...)
 	case want.BodyPrefixHex != "":
-		if prefix, err := hex.DecodeString(want.BodyPrefixHex); err != nil || !strings.HasPrefix(string(a.body), string(prefix)) {
-			out = append(out, replay.Difference{Path: "body", Want: want.BodyPrefixHex, Got: hex.EncodeToString([]byte(first(a.body, 16)))})
+		if prefix, err := hex.DecodeString(want.BodyPrefixHex); err != nil || !strings.HasPrefix(string(a.body),
+			string(prefix)) {
+			out = append(out, replay.Difference{Path: "body", Want: want.BodyPrefixHex,
+				Got: hex.EncodeToString([]byte(first(a.body, 16)))})
 		}
 	default:
 		if a.code == http.StatusOK && (strings.HasPrefix(x.Request.Path, "/openapi/") || x.Request.Path == "/") {
@@ -148,7 +152,8 @@ func causes(v map[string]any) []string {
 }
 
 // comparedHeaders are the answer headers that recordings keep.
-var comparedHeaders = []string{"Content-Type", "Warning", "Retry-After", "Location", "Allow", "Www-Authenticate", "Accept-Post", "Accept-Patch", "Vary", "Etag", "Deprecation"}
+var comparedHeaders = []string{"Content-Type", "Warning", "Retry-After", "Location", "Allow", "Www-Authenticate",
+	"Accept-Post", "Accept-Patch", "Vary", "Etag", "Deprecation"}
 
 func headers(want Response, a answer) []replay.Difference {
 	var out []replay.Difference
@@ -191,7 +196,8 @@ func strip(v any, keepManaged bool) any {
 	return out
 }
 
-// startsWithState tells whether a watch begins with the current state, whose objects come in no fixed order.
+// startsWithState tells whether a watch begins with the current state, whose objects come in no
+// fixed order.
 func startsWithState(path string) bool {
 	u, err := url.Parse(path)
 	if err != nil {
@@ -231,14 +237,16 @@ func sortRules(v any) {
 	}
 }
 
-// reduceOpenAPI keeps of a document what the recordings keep: title, sorted paths, sorted schema names.
+// reduceOpenAPI keeps of a document what the recordings keep: title, sorted paths, sorted schema
+// names.
 func reduceOpenAPI(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	out := map[string]any{}
-	for _, part := range []struct{ from, to string }{{"paths", "paths"}, {"definitions", "schemas"}, {"components.schemas", "schemas"}} {
+	for _, part := range []struct{ from, to string }{{"paths", "paths"}, {"definitions", "schemas"},
+		{"components.schemas", "schemas"}} {
 		if p, ok := dig(v, part.from); ok {
 			out[part.to] = sortedNames(p)
 		}
@@ -301,7 +309,8 @@ func Prepare(ctx context.Context, server Server, prelude []Request) error {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for _, path := range []string{"/api/v1/namespaces/rec/serviceaccounts/default", "/api/v1/namespaces/rec/configmaps/kube-root-ca.crt"} {
+	for _, path := range []string{"/api/v1/namespaces/rec/serviceaccounts/default",
+		"/api/v1/namespaces/rec/configmaps/kube-root-ca.crt"} {
 		for {
 			a, err := s.send(ctx, Request{Method: http.MethodGet, Path: path}, "admin")
 			if err != nil {

@@ -71,7 +71,8 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 					continue // recorded in a reduced form
 				}
 				n++
-				if diffs, level := compareExchange(x, recorded(t, x.Response), c.ManagedFields == "kept"); level != Same {
+				if diffs, level := compareExchange(x, recorded(t, x.Response), c.ManagedFields == "kept"); level !=
+					Same {
 					t.Errorf("%s/%s: level %d, %v", f.Name, c.Name, level, diffs)
 				}
 			}
@@ -84,7 +85,8 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	refused := Exchange{Response: Response{Code: 422, Body: map[string]any{"reason": "Invalid", "message": "m",
-		"details": map[string]any{"causes": []any{map[string]any{"reason": "FieldValueRequired", "field": "spec.x", "message": "c"}}}}}}
+		"details": map[string]any{"causes": []any{map[string]any{"reason": "FieldValueRequired", "field": "spec.x",
+			"message": "c"}}}}}}
 	taken := Exchange{Response: Response{Code: 201, Body: map[string]any{"spec": map[string]any{"a": "b"}}}}
 	for _, c := range []struct {
 		name string
@@ -93,15 +95,22 @@ func TestLevels(t *testing.T) {
 		body string
 		want Level
 	}{
-		{"same", refused, 422, `{"reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.x","message":"c"}]}}`, Same},
-		{"other message", refused, 422, `{"reason":"Invalid","message":"n","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.x","message":"c"}]}}`, SameReason},
-		{"other cause", refused, 422, `{"reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.y","message":"c"}]}}`, SameCode},
+		{"same", refused, 422,
+			`{"reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.x",` +
+				`"message":"c"}]}}`, Same},
+		{"other message", refused, 422,
+			`{"reason":"Invalid","message":"n","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.x",` +
+				`"message":"c"}]}}`, SameReason},
+		{"other cause", refused, 422,
+			`{"reason":"Invalid","message":"m","details":{"causes":[{"reason":"FieldValueRequired","field":"spec.y",` +
+				`"message":"c"}]}}`, SameCode},
 		{"other reason", refused, 422, `{"reason":"Bad"}`, Unequal},
 		{"taken instead of refused", refused, 201, `{}`, Unequal},
 		{"object equal", taken, 201, `{"spec":{"a":"b"}}`, Same},
 		{"object differs", taken, 201, `{"spec":{"a":"c"}}`, SameCode},
 	} {
-		if _, level := compareExchange(c.x, answer{code: c.code, headers: http.Header{}, body: []byte(c.body)}, false); level != c.want {
+		if _, level := compareExchange(c.x, answer{code: c.code, headers: http.Header{}, body: []byte(c.body)},
+			false); level != c.want {
 			t.Errorf("%s: level %d, want %d", c.name, level, c.want)
 		}
 	}

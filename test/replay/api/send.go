@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Server is how to reach the server under test: one client per recorded user (admin, alice, bob, carol-cert, anonymous, invalid).
+// Server is how to reach the server under test: one client per recorded user (admin, alice, bob,
+// carol-cert, anonymous, invalid).
 type Server struct {
 	URL   string
 	Users map[string]*http.Client
@@ -112,7 +113,8 @@ func (s *session) request(ctx context.Context, r Request) (*http.Request, error)
 		}
 		body = bytes.NewReader(raw)
 	case r.BodyRepeat != nil:
-		body = strings.NewReader(r.BodyRepeat.Prefix + strings.Repeat(r.BodyRepeat.Unit, r.BodyRepeat.Count) + r.BodyRepeat.Suffix)
+		body = strings.NewReader(r.BodyRepeat.Prefix + strings.Repeat(r.BodyRepeat.Unit, r.BodyRepeat.Count) +
+			r.BodyRepeat.Suffix)
 	case r.Body != nil:
 		body = strings.NewReader(s.fill(string(r.Body)))
 	default:
@@ -145,7 +147,8 @@ func (s *session) capture(r Request, a answer) {
 			s.vars[name] = fmt.Sprint(x)
 		}
 	}
-	if a.code == http.StatusCreated && (r.Method == http.MethodPost || r.Method == http.MethodPatch || r.Method == http.MethodPut) {
+	if a.code == http.StatusCreated && (r.Method == http.MethodPost || r.Method == http.MethodPatch ||
+		r.Method == http.MethodPut) {
 		path, _, _ := strings.Cut(s.fill(r.Path), "?")
 		if r.Method == http.MethodPost {
 			name, ok := dig(v, "metadata.name")
@@ -180,7 +183,8 @@ func dig(v any, path string) (any, bool) {
 	return v, v != nil
 }
 
-// clean removes what the case made: grace 0, finalizers cleared; definitions and namespaces are waited for.
+// clean removes what the case made: grace 0, finalizers cleared; definitions and namespaces are
+// waited for.
 func (s *session) clean(ctx context.Context) {
 	for i := len(s.created) - 1; i >= 0; i-- {
 		path := s.created[i]
@@ -191,12 +195,14 @@ func (s *session) clean(ctx context.Context) {
 		}
 		if f, ok := dig(a.json(), "metadata.finalizers"); ok && f != nil {
 			merge := "application/merge-patch+json"
-			clear := Request{Method: http.MethodPatch, Path: path, Headers: map[string]*string{"Content-Type": &merge}, Body: json.RawMessage(`{"metadata":{"finalizers":null}}`)}
+			clear := Request{Method: http.MethodPatch, Path: path, Headers: map[string]*string{"Content-Type": &merge},
+				Body: json.RawMessage(`{"metadata":{"finalizers":null}}`)}
 			if _, err := s.send(ctx, clear, "admin"); err != nil {
 				return
 			}
 		}
-		if strings.Contains(path, "/customresourcedefinitions/") || strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
+		if strings.Contains(path, "/customresourcedefinitions/") ||
+			strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
 			s.waitDeleted(ctx, path)
 		}
 	}

@@ -1,6 +1,8 @@
-// Package instance runs a Gantry of its own for tools that measure or compare: in a new directory, on free ports, removed to the last trace.
+// Package instance runs a Gantry of its own for tools that measure or compare: in a new directory,
+// on free ports, removed to the last trace.
 //
-// In: where the programs are. Out: a running `gantry up` (or its roles as processes of their own), kubectl, an administrator's client, images.
+// In: where the programs are. Out: a running `gantry up` (or its roles as processes of their own),
+// kubectl, an administrator's client, images.
 package instance
 
 import (
@@ -102,7 +104,8 @@ func (i *Instance) podCIDR() string {
 
 // instanceFlags are the flags that tell this instance's node from others'.
 func (i *Instance) instanceFlags() []string {
-	flags := []string{"--kubelet-port", fmt.Sprint(i.node), "--bridge", i.bridge(), "--pod-cidr", i.podCIDR(), "--bin-dir", i.o.BinDir}
+	flags := []string{"--kubelet-port", fmt.Sprint(i.node), "--bridge", i.bridge(), "--pod-cidr", i.podCIDR(),
+		"--bin-dir", i.o.BinDir}
 	if i.o.NodeIP != "" {
 		flags = append(flags, "--node-ip", i.o.NodeIP)
 	}
@@ -112,12 +115,14 @@ func (i *Instance) instanceFlags() []string {
 // Start starts Gantry and returns at once; see WaitReady. It may be called again after Stop.
 func (i *Instance) Start() error {
 	if i.o.Split {
-		if err := i.run("server", "server", "--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node); err != nil {
+		if err := i.run("server", "server", "--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port),
+			"--node-name", i.o.Node); err != nil {
 			return err
 		}
 		return nil
 	}
-	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node}, i.instanceFlags()...)
+	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node},
+		i.instanceFlags()...)
 	if i.o.Config != "" {
 		args = append(args, "--kubelet-config", i.o.Config)
 	}
@@ -173,8 +178,10 @@ func (i *Instance) Binary() string { return i.o.Binary }
 // StartKubelet starts the kubelet of a split instance.
 func (i *Instance) StartKubelet() error {
 	pki := filepath.Join(i.server(), "pki")
-	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir, "--hostname-override", i.o.Node,
-		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"), "--tls-private-key-file", filepath.Join(pki, "kubelet.key"),
+	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir,
+		"--hostname-override", i.o.Node,
+		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"),
+		"--tls-private-key-file", filepath.Join(pki, "kubelet.key"),
 		"--leader-elect=false"}, i.instanceFlags()...)
 	if i.o.Config != "" {
 		args = append(args, "--config", i.o.Config)
@@ -256,7 +263,8 @@ func (i *Instance) Stop() error {
 // Remove stops everything and takes away every trace.
 func (i *Instance) Remove() error {
 	err := i.Stop()
-	out, cleanErr := exec.Command(i.o.Binary, append([]string{"clean", "--data-dir", i.Dir}, i.instanceFlags()...)...).CombinedOutput()
+	out, cleanErr := exec.Command(i.o.Binary, append([]string{"clean", "--data-dir", i.Dir},
+		i.instanceFlags()...)...).CombinedOutput()
 	if cleanErr != nil {
 		cleanErr = fmt.Errorf("gantry clean: %w\n%s", cleanErr, out)
 	}
@@ -297,14 +305,16 @@ func (i *Instance) Kubectl(ctx context.Context, args ...string) (stdout, stderr 
 
 // Import loads an image archive into this instance's containerd.
 func (i *Instance) Import(ctx context.Context, archive string) error {
-	stdout, stderr, code := i.Gantry(ctx, append([]string{"image", "import", "--data-dir", i.Dir, archive}, i.instanceFlags()...)...)
+	stdout, stderr, code := i.Gantry(ctx, append([]string{"image", "import", "--data-dir", i.Dir, archive},
+		i.instanceFlags()...)...)
 	if code != 0 {
 		return fmt.Errorf("gantry image import: %s%s", stdout, strings.TrimSpace(stderr))
 	}
 	return nil
 }
 
-// Foreign is somebody else's cluster, reached by its kubeconfig: only Kubectl and Gantry may be used.
+// Foreign is somebody else's cluster, reached by its kubeconfig: only Kubectl and Gantry may be
+// used.
 func Foreign(binary, kubeconfig string) *Instance {
 	return &Instance{o: Options{Binary: binary}, kubeconfig: kubeconfig, children: map[string]*process.Process{}}
 }

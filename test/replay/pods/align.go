@@ -21,28 +21,34 @@ type snapshot struct {
 	transientScore float64 // how short it may be and still be merged with its neighbours
 }
 
-// transientDuration is how short a state may be seen and still be merged with its neighbours by a slower watcher, in seconds: one round of upstream's own look at the
-// runtime, a second, and the tenth to which each of two times is rounded.
+// transientDuration is how short a state may be seen and still be merged with its neighbours by a
+// slower watcher, in seconds: one round of upstream's own look at the runtime, a second, and the
+// tenth to which each of two times is rounded.
 const transientDuration = 1.15
 
-// timeRounding is how long upstream's kubelet may take to come by again, in seconds: ten to fifteen, and its look at the runtime.
+// timeRounding is how long upstream's kubelet may take to come by again, in seconds: ten to
+// fifteen, and its look at the runtime.
 const timeRounding = 15 + transientDuration
 
-// eventWindow is the same for the status of an object that follows Pods, as a Job's controller gathers changes for another second, and for a printed row, which
-// stands for several brief states.
+// eventWindow is the same for the status of an object that follows Pods, as a Job's controller
+// gathers changes for another second, and for a printed row, which stands for several brief states.
 const eventWindow = transientDuration + 1
 
 // ownFields is the same for a state of ours: the machine may be busy with ten cases and more.
 const ownFields = 2.0
 
-// transientPaths are parts of a container's state that a slower watcher sees one step later: it runs, it ended.
-var transientPaths = regexp.MustCompile(`ontainerStatuses\[[^]]*\]\.(state\..*|started|ready|containerID|imageID|image|allocatedResources.*|resources.*|user.*|volumeMounts.*)$`)
+// transientPaths are parts of a container's state that a slower watcher sees one step later: it
+// runs, it ended.
+var transientPaths = regexp.MustCompile(
+	`ontainerStatuses\[[^]]*\]\.(state\..*|started|ready|containerID|imageID|image|allocatedResources.*|resources.*|` +
+		`user.*|volumeMounts.*)$`)
 
-// unlimited is what upstream's kubelet reports as a Pod's memory limit on cgroup v1 where none is set: an accident of reading a file, in place of what
-// the Pod asks for.
+// unlimited is what upstream's kubelet reports as a Pod's memory limit on cgroup v1 where none is
+// set: an accident of reading a file, in place of what the Pod asks for.
 const unlimited = "9007199254740988Ki"
 
-// flatten turns decoded JSON into paths and values. Elements of lists go by their type or name, so that conditions and containers meet.
+// flatten turns decoded JSON into paths and values. Elements of lists go by their type or name, so
+// that conditions and containers meet.
 func flatten(path string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -124,8 +130,8 @@ func unequal(want, got snapshot) []string {
 	return out
 }
 
-// transientSnapshots tells for each state where upstream is back at the state before it, when all between was brief: a slower watcher, or a calmer node,
-// shows one state there. 0 means nowhere.
+// transientSnapshots tells for each state where upstream is back at the state before it, when all
+// between was brief: a slower watcher, or a calmer node, shows one state there. 0 means nowhere.
 func transientSnapshots(list []snapshot) []int {
 	out := make([]int, len(list))
 	for i := 1; i < len(list); i++ {
@@ -139,7 +145,8 @@ func transientSnapshots(list []snapshot) []int {
 	return out
 }
 
-// alignment is how two sequences of states meet: pairs, and what is left over on either side. Indexes are -1 where there is no partner.
+// alignment is how two sequences of states meet: pairs, and what is left over on either side.
+// Indexes are -1 where there is no partner.
 type alignment struct {
 	cost  float64
 	pairs [][2]int
@@ -151,18 +158,21 @@ const (
 	mismatchCost      = 9   // states that differ in more places are not the same state
 )
 
-// align pairs states in order at the least cost. A brief state may be left out; a brief one of ours only when all its parts are upstream's, but for how far
-// single containers are: those start and end side by side.
+// align pairs states in order at the least cost. A brief state may be left out; a brief one of ours
+// only when all its parts are upstream's, but for how far single containers are: those start and
+// end side by side.
 func align(want, got []snapshot) alignment {
 	known := func(g snapshot) bool {
 		for path, v := range g.parts {
 			if g.last <= transientDuration && transientPaths.MatchString(path) {
 				continue
 			}
-			if strings.HasSuffix(path, ".message") || strings.HasPrefix(path, ".status.resources") || strings.HasPrefix(path, ".READY") || strings.HasPrefix(path, ".STATUS") {
+			if strings.HasSuffix(path, ".message") || strings.HasPrefix(path, ".status.resources") ||
+				strings.HasPrefix(path, ".READY") || strings.HasPrefix(path, ".STATUS") {
 				continue // follows from the rest
 			}
-			if !slices.ContainsFunc(want, func(w snapshot) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {
+			if !slices.ContainsFunc(want,
+				func(w snapshot) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {
 				return false
 			}
 		}
@@ -237,8 +247,10 @@ func align(want, got []snapshot) alignment {
 	return out
 }
 
-// differences tells how two sequences of states differ; one that repeats over states is told once. Times count as a magnitude, as the recordings' README asks:
-// a state may come up to ten times sooner, or sooner by a round of upstream's kubelet, and later by little more than half of the time.
+// differences tells how two sequences of states differ; one that repeats over states is told once.
+// Times count as a magnitude, as the recordings' README asks: a state may come up to ten times
+// sooner, or sooner by a round of upstream's kubelet, and later by little more than half of the
+// time.
 func differences(prefix string, want, got []snapshot) []replay.Difference {
 	var out []replay.Difference
 	seen := map[string]int{}
@@ -260,7 +272,8 @@ func differences(prefix string, want, got []snapshot) []replay.Difference {
 				add(replay.Difference{Path: prefix + path, Want: value(w, path), Got: value(g, path)})
 			}
 			if g.t-w.t > max(5, 0.6*w.t) || w.t-g.t > max(timeRounding, 0.9*w.t) {
-				add(replay.Difference{Path: prefix + " time", Want: fmt.Sprintf("%.1f s", w.t), Got: fmt.Sprintf("%.1f s (%s)", g.t, g.summary())})
+				add(replay.Difference{Path: prefix + " time", Want: fmt.Sprintf("%.1f s", w.t),
+					Got: fmt.Sprintf("%.1f s (%s)", g.t, g.summary())})
 			}
 		}
 	}
@@ -278,14 +291,18 @@ func value(m snapshot, path string) string {
 	return v
 }
 
-var tellingPaths = regexp.MustCompile(`^\.deletionTimestamp$|^\.status\.(phase|reason)$|^\.status\.conditions\[(Ready|DisruptionTarget|Complete|Failed|FailureTarget)\]\.(status|reason)$|\.state\.\w+(\.(reason|exitCode))?$|\.restartCount$|Replicas$|^\.status\.(active|ready|succeeded|failed|terminating|currentHealthy|disruptionsAllowed)$|^\.endpoints.*$`)
+var tellingPaths = regexp.MustCompile(
+	`^\.deletionTimestamp$|^\.status\.(phase|reason)$|^\.status\.conditions\[(Ready|DisruptionTarget|Complete|Failed|` +
+		`FailureTarget)\]\.(status|reason)$|\.state\.\w+(\.(reason|exitCode))?$|\.restartCount$|Replicas$|` +
+		`^\.status\.(active|ready|succeeded|failed|terminating|currentHealthy|disruptionsAllowed)$|^\.endpoints.*$`)
 
 // summary names a state in one line.
 func (m snapshot) summary() string {
 	out := []string{fmt.Sprintf("t=%.1f", m.t)}
 	for _, path := range slices.Sorted(maps.Keys(m.parts)) {
 		if tellingPaths.MatchString(path) {
-			out = append(out, strings.NewReplacer(".status.", "", "containerStatuses", "c", "conditions", "").Replace(path)+"="+m.parts[path])
+			out = append(out, strings.NewReplacer(".status.", "", "containerStatuses", "c", "conditions",
+				"").Replace(path)+"="+m.parts[path])
 		}
 	}
 	return strings.Join(out, " ")

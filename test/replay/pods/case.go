@@ -27,12 +27,14 @@ type Case struct {
 	Stability Stability
 	Recorded  Recording
 
-	// ByTurn ends the last sleep where the Pods are where the recorded ones were at its end, not by the clock: a loop that turns faster or slower, within
-	// what is asked of times, would be found at another turn.
+	// ByTurn ends the last sleep where the Pods are where the recorded ones were at its end, not by
+	// the clock: a loop that turns faster or slower, within what is asked of times, would be found
+	// at another turn.
 	ByTurn bool `json:"-"`
 }
 
-// Stability says how far upstream repeated itself: "same", "same states", "same end", "same set", "differs".
+// Stability says how far upstream repeated itself: "same", "same states", "same end", "same set",
+// "differs".
 type Stability struct{ History, Events string }
 
 // Step is one step; exactly one field is set.
@@ -99,7 +101,8 @@ func (c *Case) NeedsOwnInstance() bool {
 	return c.Area == "drain" || c.Area == "preemption" || c.Area == "node" || c.Name == "resize-deferred"
 }
 
-// StopsKubelet tells whether the case needs a kubelet that can be stopped while the rest of the cluster runs.
+// StopsKubelet tells whether the case needs a kubelet that can be stopped while the rest of the
+// cluster runs.
 func (c *Case) StopsKubelet() bool {
 	for _, s := range c.Steps {
 		if s.Kubelet != "" {
@@ -200,7 +203,8 @@ var seconds = regexp.MustCompile(`\+\d+s\b|-\d{8,}s\b`)
 // readRecording reads the files of a folder; a missing file had nothing to record.
 func readRecording(dir string) (Recording, error) {
 	var r Recording
-	for name, into := range map[string]*[]map[string]any{"history": &r.History, "events": &r.Events, "objects": &r.Objects, "replies": &r.Replies} {
+	for name, into := range map[string]*[]map[string]any{"history": &r.History, "events": &r.Events,
+		"objects": &r.Objects, "replies": &r.Replies} {
 		raw, err := readIfThere(filepath.Join(dir, name+".jsonl"))
 		if err != nil {
 			return r, err
@@ -215,7 +219,8 @@ func readRecording(dir string) (Recording, error) {
 			*into = append(*into, v)
 		}
 	}
-	for name, parse := range map[string]func(string){"get": r.parseRows, "describe": r.parseDescribe, "output": r.parseOutput} {
+	for name, parse := range map[string]func(string){"get": r.parseRows, "describe": r.parseDescribe,
+		"output": r.parseOutput} {
 		raw, err := readIfThere(filepath.Join(dir, name+".txt"))
 		if err != nil {
 			return r, err
@@ -259,7 +264,8 @@ var (
 	thresholds = regexp.MustCompile(`#success=(\d+) #failure=(\d+)`) // as kubectl 1.36 put it
 )
 
-// newText splits what describe printed. The table of events is printed with single gaps: its columns depend on ages.
+// newText splits what describe printed. The table of events is printed with single gaps: its
+// columns depend on ages.
 func newText(body string) Text {
 	var t Text
 	events := false

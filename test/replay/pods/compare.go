@@ -11,8 +11,9 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// Compare compares what was seen with the recording. Near means equal in what clients act on: phases, conditions, states, reasons, exit codes, restart counts,
-// the set of events, codes of replies and commands; not messages, resources, printed tables, times.
+// Compare compares what was seen with the recording. Near means equal in what clients act on:
+// phases, conditions, states, reasons, exit codes, restart counts, the set of events, codes of
+// replies and commands; not messages, resources, printed tables, times.
 func Compare(c *Case, got Recording) (diffs []replay.Difference, near bool) {
 	want := c.Recorded.withoutLate()
 	got = got.withoutLate()
@@ -27,10 +28,12 @@ func Compare(c *Case, got Recording) (diffs []replay.Difference, near bool) {
 	diffs = append(diffs, histories("objects", "object", want.Objects, got.Objects)...)
 	diffs = append(diffs, repliesDiffer(want.Replies, got.Replies)...)
 	diffs = append(diffs, outputsDiffer(want.Output, got.Output)...)
-	return diffs, !slices.ContainsFunc(diffs, func(d replay.Difference) bool { return !toleratedPaths.MatchString(d.Path) })
+	return diffs,
+		!slices.ContainsFunc(diffs, func(d replay.Difference) bool { return !toleratedPaths.MatchString(d.Path) })
 }
 
-// withoutLate leaves out Pods that controllers made while the case was being cleaned up: a race between the cleaner and the garbage collector.
+// withoutLate leaves out Pods that controllers made while the case was being cleaned up: a race
+// between the cleaner and the garbage collector.
 func (r Recording) withoutLate() Recording {
 	late := map[string]bool{}
 	seen := map[string]bool{}
@@ -53,7 +56,8 @@ func (r Recording) withoutLate() Recording {
 		}
 		return false
 	}
-	r.History = slices.DeleteFunc(slices.Clone(r.History), func(l map[string]any) bool { return late[fmt.Sprint(l["pod"])] })
+	r.History = slices.DeleteFunc(slices.Clone(r.History),
+		func(l map[string]any) bool { return late[fmt.Sprint(l["pod"])] })
 	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return late[row.Cells[0]] })
 	r.Events = slices.DeleteFunc(slices.Clone(r.Events), func(l map[string]any) bool {
 		return named(fmt.Sprint(l["object"])) || named(fmt.Sprint(l["message"]))
@@ -62,9 +66,13 @@ func (r Recording) withoutLate() Recording {
 }
 
 // toleratedPaths are the places where a difference does not make a client act otherwise.
-var toleratedPaths = regexp.MustCompile(`^(get|describe) |^(history|objects|events) .*(\.message|[rR]esources\b.*|\.user\b.*|\.imageID|\.containerID|eneration|\.annotations\b.*|\.volumeMounts\b.*| time| count| message| order)$|^output .* text$|^replies .*\.(message|Warning)$`)
+var toleratedPaths = regexp.MustCompile(
+	`^(get|describe) |^(history|objects|events) .*(\.message|[rR]esources\b.*|\.user\b.*|\.imageID|\.containerID|` +
+		`eneration|\.annotations\b.*|\.volumeMounts\b.*| time| count| message| order)$|^output .* text$|^replies ` +
+		`.*\.(message|Warning)$`)
 
-// histories compares the sequences of states of every object, and pairs objects whose names were made up.
+// histories compares the sequences of states of every object, and pairs objects whose names were
+// made up.
 func histories(part, key string, want, got []map[string]any) []replay.Difference {
 	w, g := group(want, key), group(got, key)
 	var out []replay.Difference
@@ -155,9 +163,11 @@ func repliesDiffer(want, got []map[string]any) []replay.Difference {
 		path := fmt.Sprintf("replies %d", i)
 		switch {
 		case i >= len(got):
-			out = append(out, replay.Difference{Path: path, Want: fmt.Sprint(want[i]["verb"], " ", want[i]["path"], " ", want[i]["code"]), Got: "no such reply"})
+			out = append(out, replay.Difference{Path: path, Want: fmt.Sprint(want[i]["verb"], " ", want[i]["path"], " ",
+				want[i]["code"]), Got: "no such reply"})
 		case i >= len(want):
-			out = append(out, replay.Difference{Path: path, Want: "no such reply", Got: fmt.Sprint(got[i]["verb"], " ", got[i]["path"], " ", got[i]["code"], " ", got[i]["body"])})
+			out = append(out, replay.Difference{Path: path, Want: "no such reply",
+				Got: fmt.Sprint(got[i]["verb"], " ", got[i]["path"], " ", got[i]["code"], " ", got[i]["body"])})
 		default:
 			w, g := maps.Clone(want[i]), maps.Clone(got[i])
 			delete(w, "t")
@@ -178,7 +188,8 @@ func outputsDiffer(want, got []Command) []replay.Difference {
 			continue
 		}
 		if w.Exit != got[i].Exit {
-			out = append(out, replay.Difference{Path: path + " exit", Want: w.Exit, Got: got[i].Exit + " " + strings.Join(got[i].Body, " | ")})
+			out = append(out, replay.Difference{Path: path + " exit", Want: w.Exit,
+				Got: got[i].Exit + " " + strings.Join(got[i].Body, " | ")})
 			continue
 		}
 		kind := " text"

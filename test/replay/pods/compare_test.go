@@ -32,7 +32,8 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 	}
 }
 
-// A Pod that is never seen, a changed reason, a lost event and another exit code are told; and only the message is soft.
+// A Pod that is never seen, a changed reason, a lost event and another exit code are told; and only
+// the message is soft.
 func TestJudgeTells(t *testing.T) {
 	for _, c := range load(t) {
 		if c.Name != "phase-exit1-always-loop" {
@@ -44,7 +45,8 @@ func TestJudgeTells(t *testing.T) {
 			near   bool
 		}{
 			{"no history", func(r *Recording) { r.History = nil }, false},
-			{"another reason", func(r *Recording) { r.History = altered(r.History, "reason", "Error", "OOMKilled") }, false},
+			{"another reason", func(r *Recording) { r.History = altered(r.History, "reason", "Error", "OOMKilled") },
+				false},
 			{"another message", func(r *Recording) {
 				r.History = altered(r.History, "message", "containers with unready status: [c]", "all is well")
 			}, true},
@@ -104,16 +106,26 @@ func TestAlignMergesWhatASlowerWatcherWouldMiss(t *testing.T) {
 		want, got []map[string]any
 		same      bool
 	}{
-		{"brief state not seen", []map[string]any{state(0, "Pending"), state(1, "Running"), state(1.2, "Succeeded")}, []map[string]any{state(0, "Pending"), state(1, "Succeeded")}, true},
-		{"long state not seen", []map[string]any{state(0, "Pending"), state(1, "Running"), state(9, "Succeeded")}, []map[string]any{state(0, "Pending"), state(1, "Succeeded")}, false},
-		{"brief state of ours that upstream never shows", []map[string]any{state(0, "Pending"), state(1, "Running")}, []map[string]any{state(0, "Pending"), state(0.5, "Failed"), state(1, "Running")}, false},
-		{"other end", []map[string]any{state(0, "Pending"), state(1, "Running")}, []map[string]any{state(0, "Pending"), state(1, "Failed")}, false},
-		{"flap of upstream", []map[string]any{state(0, "Running"), state(5, "Pending"), state(5.1, "Running")}, []map[string]any{state(0, "Running")}, true},
-		{"flap of ours", []map[string]any{state(0, "Running")}, []map[string]any{state(0, "Running"), state(5, "Pending"), state(7, "Running")}, false},
-		{"late", []map[string]any{state(0, "Pending"), state(1, "Running")}, []map[string]any{state(0, "Pending"), state(30, "Running")}, false},
-		{"sooner", []map[string]any{state(0, "Pending"), state(30, "Running")}, []map[string]any{state(0, "Pending"), state(4, "Running")}, true},
-		{"sooner by a round", []map[string]any{state(0, "Pending"), state(16.4, "Running")}, []map[string]any{state(0, "Pending"), state(0.7, "Running")}, true},
-		{"another magnitude", []map[string]any{state(0, "Pending"), state(30, "Running")}, []map[string]any{state(0, "Pending"), state(1, "Running")}, false},
+		{"brief state not seen", []map[string]any{state(0, "Pending"), state(1, "Running"), state(1.2, "Succeeded")},
+			[]map[string]any{state(0, "Pending"), state(1, "Succeeded")}, true},
+		{"long state not seen", []map[string]any{state(0, "Pending"), state(1, "Running"), state(9, "Succeeded")},
+			[]map[string]any{state(0, "Pending"), state(1, "Succeeded")}, false},
+		{"brief state of ours that upstream never shows", []map[string]any{state(0, "Pending"), state(1, "Running")},
+			[]map[string]any{state(0, "Pending"), state(0.5, "Failed"), state(1, "Running")}, false},
+		{"other end", []map[string]any{state(0, "Pending"), state(1, "Running")},
+			[]map[string]any{state(0, "Pending"), state(1, "Failed")}, false},
+		{"flap of upstream", []map[string]any{state(0, "Running"), state(5, "Pending"), state(5.1, "Running")},
+			[]map[string]any{state(0, "Running")}, true},
+		{"flap of ours", []map[string]any{state(0, "Running")},
+			[]map[string]any{state(0, "Running"), state(5, "Pending"), state(7, "Running")}, false},
+		{"late", []map[string]any{state(0, "Pending"), state(1, "Running")},
+			[]map[string]any{state(0, "Pending"), state(30, "Running")}, false},
+		{"sooner", []map[string]any{state(0, "Pending"), state(30, "Running")},
+			[]map[string]any{state(0, "Pending"), state(4, "Running")}, true},
+		{"sooner by a round", []map[string]any{state(0, "Pending"), state(16.4, "Running")},
+			[]map[string]any{state(0, "Pending"), state(0.7, "Running")}, true},
+		{"another magnitude", []map[string]any{state(0, "Pending"), state(30, "Running")},
+			[]map[string]any{state(0, "Pending"), state(1, "Running")}, false},
 	} {
 		diffs := differences("x", snapshots(c.want), snapshots(c.got))
 		if (len(diffs) == 0) != c.same {
@@ -122,10 +134,12 @@ func TestAlignMergesWhatASlowerWatcherWouldMiss(t *testing.T) {
 	}
 }
 
-// What upstream's first probe found before the program listened is asked only of those whose program did not listen either.
+// What upstream's first probe found before the program listened is asked only of those whose
+// program did not listen either.
 func TestEarlyProbes(t *testing.T) {
 	event := func(message string, count float64) map[string]any {
-		return map[string]any{"type": "Warning", "reason": "Unhealthy", "object": "Pod/p", "fieldPath": "spec.containers{c}", "message": message, "count": count}
+		return map[string]any{"type": "Warning", "reason": "Unhealthy", "object": "Pod/p",
+			"fieldPath": "spec.containers{c}", "message": message, "count": count}
 	}
 	refused := event("Readiness probe failed: dial tcp <pod-ip1>:80: connect: connection refused", 1)
 	later := event("Readiness probe failed: HTTP probe failed with statuscode: 500", 3)
@@ -137,7 +151,8 @@ func TestEarlyProbes(t *testing.T) {
 		{"it listened at the second probe", []map[string]any{refused, later}, []map[string]any{later}, 1},
 		{"ours saw it too", []map[string]any{refused, later}, []map[string]any{refused, later}, 2},
 		{"it never listened", []map[string]any{refused}, nil, 1},
-		{"it was refused again", []map[string]any{event(refused["message"].(string), 2), later}, []map[string]any{later}, 2},
+		{"it was refused again", []map[string]any{event(refused["message"].(string), 2), later},
+			[]map[string]any{later}, 2},
 	} {
 		if got := (Recording{Events: c.want}).withoutEarlyProbes(Recording{Events: c.got}); len(got) != c.left {
 			t.Errorf("%s: %d left", c.name, len(got))
@@ -145,10 +160,14 @@ func TestEarlyProbes(t *testing.T) {
 	}
 }
 
-// A describe that looked at the state just before or after the one upstream's looked at is compared in what stays.
+// A describe that looked at the state just before or after the one upstream's looked at is compared
+// in what stays.
 func TestDescribeBetweenStates(t *testing.T) {
 	at := func(t, n float64) map[string]any {
-		return map[string]any{"t": t, "pod": "p", "status": map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{"name": "c", "restartCount": n, "state": map[string]any{"running": map[string]any{}}}}}}
+		return map[string]any{"t": t, "pod": "p",
+			"status": map[string]any{"phase": "Running",
+				"containerStatuses": []any{map[string]any{"name": "c", "restartCount": n,
+					"state": map[string]any{"running": map[string]any{}}}}}}
 	}
 	text := func(n string, image string) []Text {
 		return []Text{newText("Name: p\nContainers:\n  c:\n    Image: " + image + "\n    Restart Count:  " + n)}
@@ -159,10 +178,15 @@ func TestDescribeBetweenStates(t *testing.T) {
 		got  Recording
 		n    int
 	}{
-		{"a turn ahead that upstream shows a moment later", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)}, Describe: text("2", "a"), End: 4.9}, 0},
-		{"what stays differs", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)}, Describe: text("2", "b"), End: 4.9}, 1},
-		{"the same state, another text", Recording{History: []map[string]any{at(0, 0), at(2, 1)}, Describe: text("2", "a"), End: 4.9}, 1},
-		{"a state that upstream does not show", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 3)}, Describe: text("3", "a"), End: 4.9}, 1},
+		{"a turn ahead that upstream shows a moment later",
+			Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)}, Describe: text("2", "a"),
+				End: 4.9}, 0},
+		{"what stays differs", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)},
+			Describe: text("2", "b"), End: 4.9}, 1},
+		{"the same state, another text", Recording{History: []map[string]any{at(0, 0), at(2, 1)},
+			Describe: text("2", "a"), End: 4.9}, 1},
+		{"a state that upstream does not show", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 3)},
+			Describe: text("3", "a"), End: 4.9}, 1},
 	} {
 		if diffs := describesDiffer(want, c.got, true); len(diffs) != c.n {
 			t.Errorf("%s: %v", c.name, diffs)

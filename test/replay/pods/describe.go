@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// describesDiffer compares what describe printed line by line; its events as a set, with the tolerance that counts of Events have, where upstream repeated them.
+// describesDiffer compares what describe printed line by line; its events as a set, with the
+// tolerance that counts of Events have, where upstream repeated them.
 func describesDiffer(want, got Recording, events bool) []replay.Difference {
 	var out []replay.Difference
 	left := slices.Clone(got.Describe)
@@ -49,7 +50,8 @@ func (t Text) split() (about, events []string) {
 // numbered are masks that a number tells apart.
 var numbered = regexp.MustCompile(`<([a-zA-Z -]+)\d+>`)
 
-// tableDiffers compares tables of events. Repeats that kubectl shows on lines of their own count as the counts of Events do.
+// tableDiffers compares tables of events. Repeats that kubectl shows on lines of their own count as
+// the counts of Events do.
 func tableDiffers(path string, want, got []string) []replay.Difference {
 	var out []replay.Difference
 	left := slices.Clone(got)
@@ -73,7 +75,8 @@ func tableDiffers(path string, want, got []string) []replay.Difference {
 		case mine == 0:
 			out = append(out, replay.Difference{Path: path, Want: w, Got: "nothing"})
 		case math.Abs(many-mine) > max(1, many/3):
-			out = append(out, replay.Difference{Path: path, Want: fmt.Sprintf("%s (%g lines)", w, many), Got: fmt.Sprintf("%g lines", mine)})
+			out = append(out, replay.Difference{Path: path, Want: fmt.Sprintf("%s (%g lines)", w, many),
+				Got: fmt.Sprintf("%g lines", mine)})
 		}
 	}
 	for _, g := range left {
@@ -83,22 +86,26 @@ func tableDiffers(path string, want, got []string) []replay.Difference {
 }
 
 // volatilePattern are the lines that change with each state of a container.
-var volatilePattern = regexp.MustCompile(`^Status:|^\s+(State|Last State|Reason|Message|Exit Code|Started|Finished|Ready|Restart Count|Container ID|Initialized|ContainersReady|PodReadyToStartContainers):?\s`)
+var volatilePattern = regexp.MustCompile(
+	`^Status:|^\s+(State|Last State|Reason|Message|Exit Code|Started|Finished|Ready|Restart Count|Container ID|` +
+		`Initialized|ContainersReady|PodReadyToStartContainers):?\s`)
 
 func withoutVolatile(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), volatilePattern.MatchString)
 }
 
-// between tells whether the two describes looked at different states that upstream showed within a moment of each other: the states themselves are compared in
-// the history.
+// between tells whether the two describes looked at different states that upstream showed within a
+// moment of each other: the states themselves are compared in the history.
 func between(want, got Recording, wantPod, gotPod string) bool {
-	ws, gs := snapshots(group(want.History, "pod").lines[wantPod], "pod"), snapshots(group(got.History, "pod").lines[gotPod], "pod")
+	ws, gs := snapshots(group(want.History, "pod").lines[wantPod], "pod"),
+		snapshots(group(got.History, "pod").lines[gotPod], "pod")
 	w, g := snapshotAt(ws, want.End), snapshotAt(gs, got.End)
 	if w < 0 || g < 0 || len(differingPaths(ws[w], gs[g])) == 0 {
 		return false
 	}
 	for _, other := range ws {
-		if other.t <= want.End+transientDuration && other.t+other.last >= want.End-transientDuration && len(differingPaths(other, gs[g])) == 0 {
+		if other.t <= want.End+transientDuration && other.t+other.last >= want.End-transientDuration &&
+			len(differingPaths(other, gs[g])) == 0 {
 			return true
 		}
 	}
@@ -109,7 +116,8 @@ func between(want, got Recording, wantPod, gotPod string) bool {
 func snapshotAt(list []snapshot, at float64) int {
 	out := -1
 	for i, m := range list {
-		if m.t <= at && (m.parts[".deletionTimestamp"] == "" || out < 0 || list[out].parts[".deletionTimestamp"] != "") {
+		if m.t <= at && (m.parts[".deletionTimestamp"] == "" || out < 0 ||
+			list[out].parts[".deletionTimestamp"] != "") {
 			out = i
 		}
 	}
@@ -119,20 +127,23 @@ func snapshotAt(list []snapshot, at float64) int {
 // differingPaths are the places of the status that differ, but for the generation it is of.
 func differingPaths(a, b snapshot) []string {
 	return slices.DeleteFunc(unequal(a, b), func(path string) bool {
-		return !strings.HasPrefix(path, ".status.") || strings.HasSuffix(path, "bservedGeneration") || strings.HasPrefix(path, ".status.resources")
+		return !strings.HasPrefix(path, ".status.") || strings.HasSuffix(path, "bservedGeneration") ||
+			strings.HasPrefix(path, ".status.resources")
 	})
 }
 
-// earlyProbePattern is what a probe says that comes before the program listens: how fast a program starts is not the node's.
-var earlyProbePattern = regexp.MustCompile(`probe failed: .*(connect: connection refused|failed to connect service .* context deadline exceeded)$`)
+// earlyProbePattern is what a probe says that comes before the program listens: how fast a program
+// starts is not the node's.
+var earlyProbePattern = regexp.MustCompile(
+	`probe failed: .*(connect: connection refused|failed to connect service .* context deadline exceeded)$`)
 
 // withoutEarlyProbes leaves out events that came too early.
 func (r Recording) withoutEarlyProbes(got Recording) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(r.Events), func(l map[string]any) bool { return r.tooEarly(l, got) })
 }
 
-// tooEarly tells of an Event that it is of a first probe that came before the program listened, where the program did listen at the second and ours had it
-// listening at the first.
+// tooEarly tells of an Event that it is of a first probe that came before the program listened,
+// where the program did listen at the second and ours had it listening at the first.
 func (r Recording) tooEarly(l map[string]any, got Recording) bool {
 	text, _ := l["message"].(string)
 	if l["reason"] != "Unhealthy" || l["count"] != 1.0 || !earlyProbePattern.MatchString(text) {
@@ -140,16 +151,19 @@ func (r Recording) tooEarly(l map[string]any, got Recording) bool {
 	}
 	same := func(o map[string]any) bool {
 		other, _ := o["message"].(string)
-		return o["reason"] == "Unhealthy" && replay.Match(fmt.Sprint(l["object"]), fmt.Sprint(o["object"])) && o["fieldPath"] == l["fieldPath"] && replay.Match(text, other)
+		return o["reason"] == "Unhealthy" && replay.Match(fmt.Sprint(l["object"]), fmt.Sprint(o["object"])) &&
+			o["fieldPath"] == l["fieldPath"] && replay.Match(text, other)
 	}
-	repeated := slices.ContainsFunc(r.Events, func(o map[string]any) bool { n, _ := o["count"].(float64); return n > 1 && same(o) })
+	repeated := slices.ContainsFunc(r.Events,
+		func(o map[string]any) bool { n, _ := o["count"].(float64); return n > 1 && same(o) })
 	return !repeated && !slices.ContainsFunc(got.Events, same) && (r.listens(l) || r.becomesReady(l))
 }
 
 // listens tells whether a later probe of the same container got another answer.
 func (r Recording) listens(l map[string]any) bool {
 	return slices.ContainsFunc(r.Events, func(o map[string]any) bool {
-		return o["reason"] == "Unhealthy" && o["object"] == l["object"] && o["fieldPath"] == l["fieldPath"] && o["message"] != l["message"]
+		return o["reason"] == "Unhealthy" && o["object"] == l["object"] && o["fieldPath"] == l["fieldPath"] &&
+			o["message"] != l["message"]
 	})
 }
 

@@ -29,7 +29,8 @@ func eventSummaries(lines []map[string]any) []eventSummary {
 	var out []eventSummary
 	for _, l := range lines {
 		h := eventSummary{
-			reason: text(l["reason"]), kind: text(l["type"]), message: text(l["message"]), object: text(l["object"]), source: text(l["source"]),
+			reason: text(l["reason"]), kind: text(l["type"]), message: text(l["message"]), object: text(l["object"]),
+			source:    text(l["source"]),
 			component: text(l["fieldPath"]) + text(l["action"]),
 		}
 		h.count, _ = l["count"].(float64)
@@ -50,7 +51,8 @@ func eventSummaries(lines []map[string]any) []eventSummary {
 	return out
 }
 
-// eventsDiffer compares Events as a set, and in order of first appearance per source and object where upstream repeats its order.
+// eventsDiffer compares Events as a set, and in order of first appearance per source and object
+// where upstream repeats its order.
 func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.Difference {
 	want, got := eventSummaries(wantLines), eventSummaries(gotLines)
 	partner := make([]int, len(want))
@@ -116,25 +118,30 @@ func eventDiffers(w, g eventSummary) []replay.Difference {
 		out = append(out, replay.Difference{Path: "events " + w.name() + " message", Want: w.message, Got: g.message})
 	}
 	if w.component != g.component {
-		out = append(out, replay.Difference{Path: "events " + w.name() + " fieldPath", Want: w.component, Got: g.component})
+		out = append(out, replay.Difference{Path: "events " + w.name() + " fieldPath", Want: w.component,
+			Got: g.component})
 	}
 	// Repeats that go with time (back-off, probes) depend on when the case ended.
 	if math.Abs(w.count-g.count) > max(1, w.count/3) {
-		out = append(out, replay.Difference{Path: "events " + w.name() + " count", Want: fmt.Sprint(w.count), Got: fmt.Sprint(g.count)})
+		out = append(out, replay.Difference{Path: "events " + w.name() + " count", Want: fmt.Sprint(w.count),
+			Got: fmt.Sprint(g.count)})
 	}
 	return out
 }
 
-// orderDiffers names the first Event that came before one which upstream sent clearly earlier, of the same source and object and, where both have one,
-// the same container: containers live side by side.
+// orderDiffers names the first Event that came before one which upstream sent clearly earlier, of
+// the same source and object and, where both have one, the same container: containers live side by
+// side.
 func orderDiffers(want []eventSummary, partner []int) []replay.Difference {
 	for j, late := range want {
 		for i, early := range want[:j] {
 			if partner[i] < 0 || partner[j] < 0 || partner[i] < partner[j] || late.t-early.t < 0.2 {
 				continue
 			}
-			if early.source == late.source && early.object == late.object && (early.component == late.component || early.component == "" || late.component == "") {
-				return []replay.Difference{{Path: "events " + late.name() + " order", Want: "after " + early.reason, Got: "before it"}}
+			if early.source == late.source && early.object == late.object &&
+				(early.component == late.component || early.component == "" || late.component == "") {
+				return []replay.Difference{{Path: "events " + late.name() + " order", Want: "after " + early.reason,
+					Got: "before it"}}
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Every kind that the server serves has its path, with or without a namespace, whichever it is: none
-// stands in a list of this program.
+// Every kind that the server serves has its path, with or without a namespace, whichever it is:
+// none stands in a list of this program.
 func TestEveryServedKindHasAPath(t *testing.T) {
 	var lists []*metav1.APIResourceList
 	served := map[string]bool{}
@@ -56,8 +56,10 @@ func TestEveryServedKindHasAPath(t *testing.T) {
 // it cannot tell are refused when the case is read; nothing of it passes or fails silently.
 func TestUnknownFormsAreRefused(t *testing.T) {
 	for _, known := range []string{
-		`{"wait": {"pod": "web", "until": "ready", "timeout": 3}}`, `{"wait": {"pod": "web", "until": "cond=A=True", "timeout": 3}}`,
-		`{"wait": {"object": "Job/j", "until": "cond=Failed=True"}}`, `{"wait": {"object": "Deployment/w", "until": "replicas=2"}}`,
+		`{"wait": {"pod": "web", "until": "ready", "timeout": 3}}`,
+		`{"wait": {"pod": "web", "until": "cond=A=True", "timeout": 3}}`,
+		`{"wait": {"object": "Job/j", "until": "cond=Failed=True"}}`,
+		`{"wait": {"object": "Deployment/w", "until": "replicas=2"}}`,
 		`{"wait": {"pod": "web", "until": "restarts>=2"}}`, `{"wait": {"pod": "web", "until": "event=Pulled:2"}}`,
 		`{"wait": {"pod": "web", "until": "gone"}}`, `{"sleep": 0}`, `{"create": {"kind": "Any", "x": 1}}`,
 		`{"patch": {"name": "web", "body": [{"op": "add"}], "type": "json"}}`, `{"get": {"kind": "Job", "name": "j"}}`,

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// sleep pauses as recorded. The last sleep of a case that is lived by turns ends sooner, when the Pods have been where the recorded ones were at its end.
+// sleep pauses as recorded. The last sleep of a case that is lived by turns ends sooner, when the
+// Pods have been where the recorded ones were at its end.
 func (l *podRun) sleep(ctx context.Context, step int, d time.Duration) error {
 	last := !slices.ContainsFunc(l.c.Steps[step+1:], func(s Step) bool { return s.Sleep > 0 || s.Wait != nil })
 	want, stay := l.c.Recorded.eventOrder()
@@ -42,7 +43,8 @@ func (l *podRun) sleep(ctx context.Context, step int, d time.Duration) error {
 	}
 }
 
-// eventOrder is where each Pod was when cleaning up began, and how long it has to be there: over half of the time that it was there. Empty when nothing was restarted.
+// eventOrder is where each Pod was when cleaning up began, and how long it has to be there: over
+// half of the time that it was there. Empty when nothing was restarted.
 func (r Recording) eventOrder() (map[string]string, time.Duration) {
 	out, since := map[string]string{}, map[string]float64{}
 	loops := false

@@ -46,7 +46,8 @@ type podRun struct {
 	deletions map[string]int // how often Pods of a name had gone when the last step that does something was done
 }
 
-// Run lives one case and returns what was seen. An error means that the case could not be lived at all.
+// Run lives one case and returns what was seen. An error means that the case could not be lived at
+// all.
 func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -73,7 +74,8 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 		return l.out, err
 	}
 	l.watch.stop()
-	l.out.History, l.out.Rows, l.out.Events, l.out.Objects = l.watch.history, l.watch.rows, l.watch.events, l.watch.objects
+	l.out.History, l.out.Rows, l.out.Events, l.out.Objects = l.watch.history, l.watch.rows, l.watch.events,
+		l.watch.objects
 	return l.out, nil
 }
 
@@ -129,7 +131,8 @@ func (l *podRun) poll(ctx context.Context, within time.Duration, path string, co
 // controllers are deleted before Pods when a case ends.
 var controllers = []string{"CronJob", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"}
 
-// cleanUp deletes the controllers in the background, then every Pod left with its own grace period, and records until all are gone.
+// cleanUp deletes the controllers in the background, then every Pod left with its own grace period,
+// and records until all are gone.
 func (l *podRun) cleanUp(ctx context.Context) error {
 	for _, kind := range controllers {
 		for _, name := range l.list(ctx, kind) {
@@ -137,7 +140,8 @@ func (l *podRun) cleanUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: at, Body: []byte(`{"propagationPolicy":"Background"}`)}); err != nil {
+			if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: at,
+				Body: []byte(`{"propagationPolicy":"Background"}`)}); err != nil {
 				return err
 			}
 		}

@@ -141,7 +141,8 @@ func shapeEvent(e map[string]any) map[string]any {
 	if line["source"] == nil || line["source"] == "" {
 		line["source"] = e["reportingComponent"]
 	}
-	for to, v := range map[string]any{"fieldPath": dig(e, "involvedObject", "fieldPath"), "count": e["count"], "action": e["action"], "seriesCount": dig(e, "series", "count")} {
+	for to, v := range map[string]any{"fieldPath": dig(e, "involvedObject", "fieldPath"), "count": e["count"],
+		"action": e["action"], "seriesCount": dig(e, "series", "count")} {
 		if v != nil && v != "" && v != 0.0 {
 			line[to] = v
 		}
@@ -181,7 +182,8 @@ func shapeSlice(line, o map[string]any) map[string]any {
 	for _, e := range list {
 		m := map[string]any{}
 		for to, v := range map[string]any{
-			"addresses": dig(e, "addresses"), "conditions": dig(e, "conditions"), "nodeName": dig(e, "nodeName"), "target": dig(e, "targetRef", "name"),
+			"addresses": dig(e, "addresses"), "conditions": dig(e, "conditions"), "nodeName": dig(e, "nodeName"),
+			"target": dig(e, "targetRef", "name"),
 		} {
 			if v != nil {
 				m[to] = v

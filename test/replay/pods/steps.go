@@ -26,7 +26,8 @@ func (l *podRun) step(ctx context.Context, i int, s Step) error {
 		return l.create(ctx, i, s.Create)
 	case s.Wait != nil:
 		l.wait(ctx, *s.Wait)
-		// A program that just started needs a moment to set its signal handlers; the recorded steps were never faster.
+		// A program that just started needs a moment to set its signal handlers; the recorded steps
+		// were never faster.
 		return pause(ctx, 400*time.Millisecond)
 	case s.Sleep > 0:
 		return l.sleep(ctx, i, time.Duration(s.Sleep*float64(time.Second)))
@@ -36,8 +37,10 @@ func (l *podRun) step(ctx context.Context, i int, s Step) error {
 		return l.patch(ctx, i, *s.Patch)
 	case s.Evict != nil:
 		name := l.watch.resolve(s.Evict.Pod)
-		body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, l.c.Namespace)
-		return l.sendStep(ctx, i, request{Method: http.MethodPost, Path: l.pod(name, "eviction"), Body: []byte(body)}, true)
+		body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name,
+			l.c.Namespace)
+		return l.sendStep(ctx, i, request{Method: http.MethodPost, Path: l.pod(name, "eviction"), Body: []byte(body)},
+			true)
 	case s.Get != nil:
 		at, err := l.object(s.Get.Kind, s.Get.Name, "")
 		if err != nil {
@@ -112,8 +115,10 @@ func (l *podRun) create(ctx context.Context, i int, raw json.RawMessage) error {
 		if err := l.sendStep(ctx, i, request{Method: http.MethodPost, Path: at, Body: o}, false); err != nil {
 			return err
 		}
-		if head.Kind == "Pod" && refused == len(l.out.Replies) { // else a wait for its end might come before the watch tells of it
-			l.watch.until(ctx, 5*time.Second, func(s *state) bool { return slices.Contains(s.order, head.Metadata.Name) })
+		// else a wait for its end might come before the watch tells of it
+		if head.Kind == "Pod" && refused == len(l.out.Replies) {
+			l.watch.until(ctx, 5*time.Second,
+				func(s *state) bool { return slices.Contains(s.order, head.Metadata.Name) })
 		}
 	}
 	return nil
@@ -145,7 +150,8 @@ func (l *podRun) delete(ctx context.Context, i int, d Delete) error {
 // patchTypes are the media types of patches by the names that cases use.
 var patchTypes = map[string]string{
 	"": "application/strategic-merge-patch+json", "strategic": "application/strategic-merge-patch+json",
-	"merge": "application/merge-patch+json", "json": "application/json-patch+json", "apply": "application/apply-patch+yaml",
+	"merge": "application/merge-patch+json", "json": "application/json-patch+json",
+	"apply": "application/apply-patch+yaml",
 }
 
 func (l *podRun) patch(ctx context.Context, i int, p Patch) error {
@@ -157,10 +163,12 @@ func (l *podRun) patch(ctx context.Context, i int, p Patch) error {
 	if err != nil {
 		return err
 	}
-	return l.sendStep(ctx, i, request{Method: http.MethodPatch, Path: at, Type: patchTypes[p.Type], Body: p.Body}, false)
+	return l.sendStep(ctx, i, request{Method: http.MethodPatch, Path: at, Type: patchTypes[p.Type], Body: p.Body},
+		false)
 }
 
-// sendStep sends a request and records its answer when it is not 2xx, carries a warning, or was asked for.
+// sendStep sends a request and records its answer when it is not 2xx, carries a warning, or was
+// asked for.
 func (l *podRun) sendStep(ctx context.Context, step int, r request, wanted bool) error {
 	a, err := l.send(ctx, r)
 	if err != nil {
@@ -176,7 +184,8 @@ func (l *podRun) sendStep(ctx context.Context, step int, r request, wanted bool)
 	if !refused && !wanted && len(headers) == 0 {
 		return nil
 	}
-	line := map[string]any{"step": float64(step), "verb": r.Method, "path": r.Path, "code": float64(a.code), "headers": headers}
+	line := map[string]any{"step": float64(step), "verb": r.Method, "path": r.Path, "code": float64(a.code),
+		"headers": headers}
 	if refused || wanted {
 		var body any
 		if json.Unmarshal([]byte(l.normalizePaths(string(a.body))), &body) == nil {
@@ -188,13 +197,15 @@ func (l *podRun) sendStep(ctx context.Context, step int, r request, wanted bool)
 	return nil
 }
 
-// describe prints what `kubectl describe pod` does, by the same library: starting a program takes so long that the Pod may have gone on.
+// describe prints what `kubectl describe pod` does, by the same library: starting a program takes
+// so long that the Pod may have gone on.
 func (l *podRun) describe(pod string) error {
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: l.cluster.URL}, l.cluster.Client)
 	if err != nil {
 		return err
 	}
-	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, pod, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, pod,
+		describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	if err == nil { // else there is nothing to describe
 		l.out.Describe = append(l.out.Describe, newText(l.normalizePaths(text)))
 	}

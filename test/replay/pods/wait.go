@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// wait waits as a step says; running into its time limit is upstream's behaviour in some cases and no error.
+// wait waits as a step says; running into its time limit is upstream's behaviour in some cases and
+// no error.
 func (l *podRun) wait(ctx context.Context, s Wait) {
 	l.watch.until(ctx, time.Duration(s.Timeout*float64(time.Second)), func(st *state) bool {
 		if s.Object != "" {
 			return objectIs(st.objects[s.Object], s.Until)
 		}
 		name := st.resolve(s.Pod)
-		// One that has gone since the last deed met the wait, though another of its name has come since.
+		// One that has gone since the last deed met the wait, though another of its name has come
+		// since.
 		return s.Until == "gone" && st.deletions[name] > l.deletions[name] || st.podIs(name, s.Until)
 	})
 }
@@ -54,11 +56,14 @@ func (s *state) podIs(name, until string) bool {
 		return condition(pod, kind, status)
 	case "restarts>":
 		least, _ := strconv.ParseFloat(value, 64)
-		return slices.ContainsFunc(statuses(pod), func(c map[string]any) bool { n, _ := c["restartCount"].(float64); return n >= least })
+		return slices.ContainsFunc(statuses(pod),
+			func(c map[string]any) bool { n, _ := c["restartCount"].(float64); return n >= least })
 	case "waiting":
-		return slices.ContainsFunc(statuses(pod), func(c map[string]any) bool { return dig(c, "state", "waiting", "reason") == value })
+		return slices.ContainsFunc(statuses(pod),
+			func(c map[string]any) bool { return dig(c, "state", "waiting", "reason") == value })
 	case "running", "terminated":
-		return slices.ContainsFunc(statuses(pod), func(c map[string]any) bool { return c["name"] == value && dig(c, "state", key) != nil })
+		return slices.ContainsFunc(statuses(pod),
+			func(c map[string]any) bool { return c["name"] == value && dig(c, "state", key) != nil })
 	}
 	return false
 }

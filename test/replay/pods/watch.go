@@ -44,12 +44,14 @@ type caseWatch struct {
 func newWatch(l *podRun) *caseWatch {
 	return &caseWatch{
 		run: l, stop: func() {}, more: make(chan struct{}), last: map[string]string{},
-		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}, deletions: map[string]int{}},
+		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{},
+			events: map[string]float64{}, deletions: map[string]int{}},
 	}
 }
 
 // watched are the kinds whose statuses are recorded beside Pods and Events.
-var watched = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PodDisruptionBudget", "EndpointSlice"}
+var watched = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PodDisruptionBudget",
+	"EndpointSlice"}
 
 // waitedFor are the kinds that steps wait for and that are not watched anyway.
 func (c *Case) waitedFor() []string {
@@ -89,10 +91,12 @@ func (w *caseWatch) start(ctx context.Context) error {
 		}()
 		return nil
 	}
-	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/pods?watch=true&includeObject=Object", table, w.onPod); err != nil {
+	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/pods?watch=true&includeObject=Object", table,
+		w.onPod); err != nil {
 		return err
 	}
-	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/events?watch=true", "application/json", w.onEvent); err != nil {
+	if err := open("/api/v1/namespaces/"+w.run.c.Namespace+"/events?watch=true", "application/json", w.onEvent); err !=
+		nil {
 		return err
 	}
 	for _, kind := range append(slices.Clone(watched), w.run.c.waitedFor()...) {
@@ -100,7 +104,8 @@ func (w *caseWatch) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := open(at+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.onObject(kind, change, raw) }); err != nil {
+		if err := open(at+"?watch=true", "application/json",
+			func(change string, raw json.RawMessage) { w.onObject(kind, change, raw) }); err != nil {
 			return err
 		}
 	}
@@ -126,8 +131,10 @@ func (w *caseWatch) open(ctx context.Context, path, accept string) (io.ReadClose
 	return res.Body, nil
 }
 
-// follow reads a watch until ctx ends; one that is cut is opened again, and what it then repeats is dropped as unchanged.
-func (w *caseWatch) follow(ctx context.Context, body io.ReadCloser, again func() (io.ReadCloser, error), see func(string, json.RawMessage)) {
+// follow reads a watch until ctx ends; one that is cut is opened again, and what it then repeats is
+// dropped as unchanged.
+func (w *caseWatch) follow(ctx context.Context, body io.ReadCloser, again func() (io.ReadCloser, error),
+	see func(string, json.RawMessage)) {
 	for {
 		lines := json.NewDecoder(body)
 		for {

@@ -95,7 +95,8 @@ func TestTwoSchedulersAgree(t *testing.T) {
 	for seed := first; seed < first+cases && t.Context().Err() == nil; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &told) })
 	}
-	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", told.bound, told.refused, told.evicting, told.gated, told.scores)
+	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", told.bound,
+		told.refused, told.evicting, told.gated, told.scores)
 }
 
 // outcomeCounts counts what was compared.
@@ -109,7 +110,8 @@ type comparison struct {
 
 func start(t *testing.T, other string) *comparison {
 	t.Helper()
-	i, err := instance.New(instance.Options{Binary: cmp.Or(os.Getenv("GANTRY_BINARY"), "../../../build/bin/gantry"), BinDir: "../../../build/bin", Number: 9, Split: true, NodeIP: "127.0.0.1"})
+	i, err := instance.New(instance.Options{Binary: cmp.Or(os.Getenv("GANTRY_BINARY"), "../../../build/bin/gantry"),
+		BinDir: "../../../build/bin", Number: 9, Split: true, NodeIP: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +136,8 @@ func start(t *testing.T, other string) *comparison {
 	for _, s := range []struct {
 		name, program string
 		args          []string
-	}{{"ours", i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "-v=4"}}, {"theirs", other, []string{"-v=10"}}} {
+	}{{"ours", i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "-v=4"}},
+		{"theirs", other, []string{"-v=10"}}} {
 		o := &schedulerRun{name: s.name, log: filepath.Join(i.Dir, s.name+".log")}
 		file := filepath.Join(i.Dir, s.name+".yaml")
 		if err := os.WriteFile(file, fmt.Appendf(nil, config, s.name, kubeconfig), 0o600); err != nil {
@@ -164,7 +167,8 @@ func start(t *testing.T, other string) *comparison {
 	return b
 }
 
-// compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree to bind may stay where ours put it.
+// compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree
+// to bind may stay where ours put it.
 func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -194,7 +198,9 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if theirs.stuck && !ours.stuck { // kube-scheduler does so when none but the first victims hold a host port that the Pod wants: it is woken for these while others are still to go
+		// kube-scheduler does so when none but the first victims hold a host port that the Pod
+		// wants: it is woken for these while others are still to go
+		if theirs.stuck && !ours.stuck {
 			t.Logf("%s: the other scheduler left it waiting for %s", p.Name, theirs.nominated)
 			continue
 		}
@@ -205,7 +211,8 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 				t.Fatal(err)
 			}
 			if still := differ(again, andTheirs); len(still) > 0 {
-				t.Errorf("%s (profile %s):\n%s\n%s", p.Name, p.Spec.SchedulerName, strings.Join(still, "\n"), describe(p))
+				t.Errorf("%s (profile %s):\n%s\n%s", p.Name, p.Spec.SchedulerName, strings.Join(still, "\n"),
+					describe(p))
 			} else {
 				t.Logf("%s: differed once: %s", p.Name, strings.Join(off, "\n"))
 			}
@@ -213,7 +220,8 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 		told.count(ours)
 		if stays && ours.node != "" {
 			q := renamed(p, p.Name+"-stays")
-			began := metav1.NewTime(began.Add(time.Duration(n) * time.Hour)) // who has none began just now, whenever that is asked
+			// who has none began just now, whenever that is asked
+			began := metav1.NewTime(began.Add(time.Duration(n) * time.Hour))
 			q.Spec.NodeName, q.Status = ours.node, v1.PodStatus{Phase: v1.PodRunning, StartTime: &began}
 			if err := b.create(ctx, q); err != nil {
 				t.Fatal(err)
@@ -270,7 +278,8 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	if err := b.create(ctx, p); err != nil {
 		return got, err
 	}
-	if got, err = b.watch(ctx, p, own); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && got.nominated != "" {
+	if got, err = b.watch(ctx, p, own); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
+		got.nominated != "" {
 		got.stuck = true
 	} else if err != nil {
 		return got, err
@@ -280,7 +289,8 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 		return got, err
 	}
 	now := int64(0)
-	if err := b.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	if err := b.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		return got, err
 	}
 	if got.volumes, err = b.release(ctx, p.Namespace, own); err != nil {
@@ -297,7 +307,8 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	if got.scores, err = o.scores(p.Namespace + "/" + p.Name); err != nil {
 		return got, err
 	}
-	if len(got.victims) > 0 && got.event == "" { // bound before anybody looked: the event still has what the condition had
+	// bound before anybody looked: the event still has what the condition had
+	if len(got.victims) > 0 && got.event == "" {
 		if got.event, err = b.refusal(ctx, p); err != nil {
 			return got, err
 		}
@@ -307,7 +318,8 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	return got, nil
 }
 
-// watch polls until a Pod is bound or refused for good; who got a node promised is waited for until its victims have left and it is bound.
+// watch polls until a Pod is bound or refused for good; who got a node promised is waited for until
+// its victims have left and it is bound.
 func (b *comparison) watch(ctx context.Context, p *v1.Pod, own []string) (got outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -342,7 +354,8 @@ func (b *comparison) refusal(ctx context.Context, p *v1.Pod) (text string, err e
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = instance.Poll(ctx, 5*time.Millisecond, func() error {
-		events, err := b.client.EventsV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "regarding.name=" + p.Name})
+		events, err := b.client.EventsV1().Events(p.Namespace).List(ctx,
+			metav1.ListOptions{FieldSelector: "regarding.name=" + p.Name})
 		if err != nil {
 			return err
 		}
@@ -357,7 +370,8 @@ func (b *comparison) refusal(ctx context.Context, p *v1.Pod) (text string, err e
 	return text, err
 }
 
-// differ says in what two outcomes differ. A node may be another if it is as good; the shape of a gap in the scores is the plugin's that is missing.
+// differ says in what two outcomes differ. A node may be another if it is as good; the shape of a
+// gap in the scores is the plugin's that is missing.
 func differ(ours, theirs outcome) (out []string) {
 	say := func(what string, a, b any) {
 		if fmt.Sprint(a) != fmt.Sprint(b) {
@@ -366,7 +380,8 @@ func differ(ours, theirs outcome) (out []string) {
 	}
 	say("stuck", ours.stuck, theirs.stuck)
 	say("bound", ours.node != "", theirs.node != "")
-	if len(ours.victims) == 0 || ours.condition != "" && theirs.condition != "" { // who is bound soon after had the others for a moment only
+	// who is bound soon after had the others for a moment only
+	if len(ours.victims) == 0 || ours.condition != "" && theirs.condition != "" {
 		say("condition", ours.condition, theirs.condition)
 		if len(ours.volumes)+len(theirs.volumes) == 0 { // who waits for volumes is promised its node for a moment
 			say("promised", ours.nominated, theirs.nominated)
@@ -404,8 +419,10 @@ func differ(ours, theirs outcome) (out []string) {
 }
 
 func describe(p *v1.Pod) string {
-	return fmt.Sprintf("asks %v, labels %v, selector %v\naffinity %v\nspread %v\ntolerations %v, priority %q, claims %s", p.Spec.Containers[0].Resources.Requests, p.Labels, p.Spec.NodeSelector,
-		p.Spec.Affinity, p.Spec.TopologySpreadConstraints, p.Spec.Tolerations, p.Spec.PriorityClassName, p.Annotations[wants])
+	return fmt.Sprintf("asks %v, labels %v, selector %v\naffinity %v\nspread %v\ntolerations %v, priority %q, claims "+
+		"%s", p.Spec.Containers[0].Resources.Requests, p.Labels, p.Spec.NodeSelector,
+		p.Spec.Affinity, p.Spec.TopologySpreadConstraints, p.Spec.Tolerations, p.Spec.PriorityClassName,
+		p.Annotations[wants])
 }
 
 func renamed(p *v1.Pod, name string) *v1.Pod {

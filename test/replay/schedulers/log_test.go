@@ -18,7 +18,8 @@ var (
 	ourLine   = `"Score result"`
 )
 
-// scores are the points that a scheduler's log has for a Pod's last cycle since the log was looked at before.
+// scores are the points that a scheduler's log has for a Pod's last cycle since the log was looked
+// at before.
 func (o *schedulerRun) scores(pod string) (scores, error) {
 	f, err := os.Open(o.log)
 	if err != nil {

@@ -20,14 +20,21 @@ func (b *comparison) createObjects(ctx context.Context) error {
 	var failed []error
 	keep := func(_ any, err error) { failed = append(failed, err) }
 	for i, ns := range namespaces {
-		keep(b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: ofOne("team", string(rune('a'+i)))}}, metav1.CreateOptions{}))
-		keep(b.client.CoreV1().ServiceAccounts(ns).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
+		keep(b.client.CoreV1().Namespaces().Create(ctx,
+			&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: ofOne("team", string(rune('a'+i)))}},
+			metav1.CreateOptions{}))
+		keep(b.client.CoreV1().ServiceAccounts(ns).Create(ctx,
+			&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 	}
 	for i, name := range classes {
-		keep(b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(10 * (i + 1))}, metav1.CreateOptions{}))
+		keep(b.client.SchedulingV1().PriorityClasses().Create(ctx,
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(10 * (i + 1))},
+			metav1.CreateOptions{}))
 	}
 	never := v1.PreemptNever
-	keep(b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: modest}, Value: 25, PreemptionPolicy: &never}, metav1.CreateOptions{}))
+	keep(b.client.SchedulingV1().PriorityClasses().Create(ctx,
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: modest}, Value: 25, PreemptionPolicy: &never},
+		metav1.CreateOptions{}))
 	claims, vols, class := volumes()
 	keep(b.client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
 	keep(nil, b.drive(ctx))
@@ -60,18 +67,27 @@ func (b *comparison) createObjects(ctx context.Context) error {
 
 // ban has the API server refuse the bindings of some Pods, and returns when it does.
 func (b *comparison) ban(ctx context.Context) error {
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: banned}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}}}}}},
-		Validations: []admissionv1.Validation{{Expression: "!object.metadata.name.startsWith('" + banned + "')", Message: "nobody binds this"}}}}
-	_, err := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
-	_, tied := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: banned},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: banned, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}, metav1.CreateOptions{})
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: banned},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+				{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods/binding"}}}}}},
+			Validations: []admissionv1.Validation{{Expression: "!object.metadata.name.startsWith('" + banned + "')",
+				Message: "nobody binds this"}}}}
+	_, err := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy,
+		metav1.CreateOptions{})
+	_, tied := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx,
+		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: banned},
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: banned,
+				ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}, metav1.CreateOptions{})
 	if err := errors.Join(err, tied); err != nil {
 		return err
 	}
 	return instance.Poll(ctx, 10*time.Millisecond, func() error {
-		err := b.client.CoreV1().Pods(namespaces[0]).Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: banned}, Target: v1.ObjectReference{Name: "none"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		err := b.client.CoreV1().Pods(namespaces[0]).Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: banned},
+			Target: v1.ObjectReference{Name: "none"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "nobody binds this") {
 			return fmt.Errorf("not refused yet: %w", err)
 		}
@@ -104,7 +120,8 @@ func (b *comparison) fill(ctx context.Context, d objectGenerator, nodes int) err
 			return err
 		}
 		made.Status = was
-		if _, err := b.client.PolicyV1().PodDisruptionBudgets(x.Namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		if _, err := b.client.PolicyV1().PodDisruptionBudgets(x.Namespace).UpdateStatus(ctx, made,
+			metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -128,7 +145,8 @@ func (b *comparison) create(ctx context.Context, p *v1.Pod) error {
 	return err
 }
 
-// merged forgets label keys whose values the API server put into the selectors when the Pod was first made.
+// merged forgets label keys whose values the API server put into the selectors when the Pod was
+// first made.
 func merged(p *v1.Pod) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		p.Spec.TopologySpreadConstraints[i].MatchLabelKeys = nil
@@ -142,14 +160,17 @@ func merged(p *v1.Pod) {
 		}
 	}
 	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		forget(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		forget(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		forget(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		forget(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 
-// seen returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last one takes.
+// seen returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last
+// one takes.
 func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {
 	name := fmt.Sprintf("n%d", nodes-1)
 	n, err := b.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -160,26 +181,32 @@ func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed 
 	if _, err := b.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "seen-" + n.Labels["cluster"]}, Spec: v1.PodSpec{SchedulerName: o.name + "-plain",
-		NodeSelector: ofOne("cluster", n.Labels["cluster"]), Containers: []v1.Container{{Name: "c", Image: "example.com/none:1"}}, Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "seen-" + n.Labels["cluster"]},
+		Spec: v1.PodSpec{SchedulerName: o.name + "-plain",
+			NodeSelector: ofOne("cluster", n.Labels["cluster"]),
+			Containers:   []v1.Container{{Name: "c", Image: "example.com/none:1"}},
+			Tolerations:  []v1.Toleration{{Operator: v1.TolerationOpExists}}}}
 	if err := b.create(ctx, p); err != nil {
 		return err
 	}
-	// refused or bound: either is an answer about the node with this label, as it says so by name only when the label is known
+	// refused or bound: either is an answer about the node with this label, as it says so by name
+	// only when the label is known
 	err = instance.Poll(ctx, 5*time.Millisecond, func() error {
 		now, err := b.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		for _, c := range now.Status.Conditions {
-			if c.Type == v1.PodScheduled && (c.Status == v1.ConditionTrue || strings.Contains(c.Message, "Too many pods") || strings.Contains(c.Message, "anti-affinity")) {
+			if c.Type == v1.PodScheduled && (c.Status == v1.ConditionTrue || strings.Contains(c.Message,
+				"Too many pods") || strings.Contains(c.Message, "anti-affinity")) {
 				return nil
 			}
 		}
 		return errors.New("not judged with the last node")
 	})
 	now := int64(0)
-	return errors.Join(err, b.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	return errors.Join(err, b.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
 func (b *comparison) pods(ctx context.Context) (map[string]*v1.Pod, error) {
@@ -199,9 +226,12 @@ func (b *comparison) pods(ctx context.Context) (map[string]*v1.Pod, error) {
 func (b *comparison) clear(ctx context.Context) error {
 	now, failed := int64(0), []error{}
 	for _, ns := range namespaces {
-		failed = append(failed, b.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
-			b.client.PolicyV1().PodDisruptionBudgets(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		failed = append(failed, b.client.CoreV1().Pods(ns).DeleteCollection(ctx,
+			metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
+			b.client.PolicyV1().PodDisruptionBudgets(ns).DeleteCollection(ctx, metav1.DeleteOptions{},
+				metav1.ListOptions{}))
 	}
 	failed = append(failed, b.unstock(ctx))
-	return errors.Join(append(failed, b.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))...)
+	return errors.Join(append(failed, b.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{}))...)
 }

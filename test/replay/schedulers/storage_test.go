@@ -37,7 +37,8 @@ func (d objectGenerator) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", 
 func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
 	for i := range d.IntN(3 * nodes) {
 		v := localVolume(fmt.Sprintf("disk-%d", i), pick(d, d.size(), "10Gi", "40Gi"), waiting,
-			v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("n%d", d.IntN(nodes))}})
+			v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
+				Values: []string{fmt.Sprintf("n%d", d.IntN(nodes))}})
 		v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeAvailable
 		vols = append(vols, v)
 	}
@@ -45,8 +46,10 @@ func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms 
 		if d.oneIn(5) {
 			continue
 		}
-		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i), Namespace: namespaces[0], Labels: ofOne(volumeShelf, "yes")}, StorageClassName: counted,
-			NodeTopology: &metav1.LabelSelector{MatchLabels: ofOne(v1.LabelHostname, fmt.Sprintf("n%d", i))}, Capacity: new(resource.MustParse(pick(d, d.size(), "10Gi", "20Gi", "100Gi")))}
+		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i),
+			Namespace: namespaces[0], Labels: ofOne(volumeShelf, "yes")}, StorageClassName: counted,
+			NodeTopology: &metav1.LabelSelector{MatchLabels: ofOne(v1.LabelHostname, fmt.Sprintf("n%d", i))},
+			Capacity:     new(resource.MustParse(pick(d, d.size(), "10Gi", "20Gi", "100Gi")))}
 		if d.oneIn(4) {
 			c.MaximumVolumeSize = new(resource.MustParse(d.size()))
 		}
@@ -58,10 +61,14 @@ func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms 
 // drive makes the classes, and the driver that counts.
 func (b *comparison) drive(ctx context.Context) error {
 	yes, no, mode := true, false, storagev1.VolumeBindingWaitForFirstConsumer
-	_, err := b.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &yes, AttachRequired: &no}}, metav1.CreateOptions{})
+	_, err := b.client.StorageV1().CSIDrivers().Create(ctx,
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver},
+			Spec: storagev1.CSIDriverSpec{StorageCapacity: &yes, AttachRequired: &no}}, metav1.CreateOptions{})
 	failed := []error{err}
 	for name, by := range map[string]string{counted: driver, anywhere: "other.example.com"} {
-		_, err := b.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: by, VolumeBindingMode: &mode}, metav1.CreateOptions{})
+		_, err := b.client.StorageV1().StorageClasses().Create(ctx,
+			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: by,
+				VolumeBindingMode: &mode}, metav1.CreateOptions{})
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
@@ -75,7 +82,8 @@ func (b *comparison) stock(ctx context.Context, d objectGenerator, nodes int) er
 		}
 	}
 	for _, c := range rooms {
-		if _, err := b.client.StorageV1().CSIStorageCapacities(c.Namespace).Create(ctx, c, metav1.CreateOptions{}); err != nil {
+		if _, err := b.client.StorageV1().CSIStorageCapacities(c.Namespace).Create(ctx, c,
+			metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -102,14 +110,16 @@ func (b *comparison) unstock(ctx context.Context) error {
 	for _, v := range list.Items {
 		err = errors.Join(err, b.discard(ctx, v.Name))
 	}
-	return errors.Join(err, b.client.StorageV1().CSIStorageCapacities(namespaces[0]).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: volumeShelf}))
+	return errors.Join(err, b.client.StorageV1().CSIStorageCapacities(namespaces[0]).DeleteCollection(ctx,
+		metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: volumeShelf}))
 }
 
 // unguarded takes the finalizers off, as controllers would that do not run here.
 var unguarded = []byte(`{"metadata":{"finalizers":null}}`)
 
 func (b *comparison) discard(ctx context.Context, volume string) error {
-	_, err := b.client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, unguarded, metav1.PatchOptions{})
+	_, err := b.client.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, unguarded,
+		metav1.PatchOptions{})
 	return errors.Join(err, b.client.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{}))
 }
 
@@ -120,18 +130,26 @@ func (b *comparison) claim(ctx context.Context, p *v1.Pod) (names []string, err 
 	}
 	for i, one := range strings.Split(p.Annotations[wants], ",") {
 		class, size, _ := strings.Cut(one, "=")
-		c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", p.Name, i), Namespace: p.Namespace}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class,
-			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}}}}
-		if _, err := b.client.CoreV1().PersistentVolumeClaims(p.Namespace).Create(ctx, c, metav1.CreateOptions{}); err != nil {
+		c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", p.Name, i),
+			Namespace: p.Namespace}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class,
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources: v1.VolumeResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}}}}
+		if _, err := b.client.CoreV1().PersistentVolumeClaims(p.Namespace).Create(ctx, c,
+			metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
 		names = append(names, c.Name)
-		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: fmt.Sprintf("own-%d", i), VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
+		p.Spec.Volumes = append(p.Spec.Volumes,
+			v1.Volume{Name: fmt.Sprintf("own-%d", i),
+				VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+					ClaimName: c.Name}}})
 	}
 	return names, nil
 }
 
-// control binds claims to the volumes that a scheduler gave them, or to volumes made for the node it chose, as controllers do that do not run here.
+// control binds claims to the volumes that a scheduler gave them, or to volumes made for the node
+// it chose, as controllers do that do not run here.
 func (b *comparison) control(ctx context.Context, ns string, claims []string) error {
 	if len(claims) == 0 {
 		return nil
@@ -150,7 +168,9 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 		}
 		v := given[ns+"/"+name]
 		if node := c.Annotations["volume.kubernetes.io/selected-node"]; v == nil && node != "" {
-			v = localVolume("made-"+name, c.Spec.Resources.Requests.Storage().String(), *c.Spec.StorageClassName, v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}})
+			v = localVolume("made-"+name, c.Spec.Resources.Requests.Storage().String(), *c.Spec.StorageClassName,
+				v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
+					Values: []string{node}})
 			v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeBound
 			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: ns, Name: name, UID: c.UID}
 			if err := b.place(ctx, v); err != nil {
@@ -168,7 +188,8 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 			return err
 		}
 		c.Status.Phase = v1.ClaimBound
-		if _, err = b.client.CoreV1().PersistentVolumeClaims(ns).UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
+		if _, err = b.client.CoreV1().PersistentVolumeClaims(ns).UpdateStatus(ctx, c, metav1.UpdateOptions{}); err !=
+			nil {
 			return err
 		}
 	}
@@ -190,14 +211,16 @@ func (b *comparison) given(ctx context.Context) (map[string]*v1.PersistentVolume
 	return out, nil
 }
 
-// release removes a Pod's own claims and says how large the volumes were that they had (of equal ones it is anybody's guess); these are free again, and what was made for them is gone.
+// release removes a Pod's own claims and says how large the volumes were that they had (of equal
+// ones it is anybody's guess); these are free again, and what was made for them is gone.
 func (b *comparison) release(ctx context.Context, ns string, claims []string) (had []string, err error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
 	given, err := b.given(ctx)
 	for i, name := range claims {
-		_, patched := b.client.CoreV1().PersistentVolumeClaims(ns).Patch(ctx, name, types.MergePatchType, unguarded, metav1.PatchOptions{})
+		_, patched := b.client.CoreV1().PersistentVolumeClaims(ns).Patch(ctx, name, types.MergePatchType, unguarded,
+			metav1.PatchOptions{})
 		deleted := b.client.CoreV1().PersistentVolumeClaims(ns).Delete(ctx, name, metav1.DeleteOptions{})
 		if err = errors.Join(err, patched, deleted); err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
@@ -214,7 +237,8 @@ func (b *comparison) release(ctx context.Context, ns string, claims []string) (h
 			continue
 		}
 		had = append(had, fmt.Sprintf("%d of %s", i, v.Spec.Capacity.Storage()))
-		v.ObjectMeta, v.Spec.ClaimRef, v.Status.Phase = metav1.ObjectMeta{Name: v.Name, Labels: v.Labels}, nil, v1.VolumeAvailable
+		v.ObjectMeta, v.Spec.ClaimRef, v.Status.Phase = metav1.ObjectMeta{Name: v.Name, Labels: v.Labels}, nil,
+			v1.VolumeAvailable
 		if err := b.place(ctx, v); err != nil {
 			return nil, err
 		}

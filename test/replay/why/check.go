@@ -83,7 +83,8 @@ func (s *Step) named() {
 
 // deeds are those of this runner; the others of the format are told to be void.
 var (
-	stepKinds        = []string{"apply", "create", "wait", "sleep", "patch", "delete", "recreate", "uncordon", "taint", "fake-node", "fake-pod", "evict", "bind", "component", "configure", "registry", "port-forward"}
+	stepKinds = []string{"apply", "create", "wait", "sleep", "patch", "delete", "recreate", "uncordon", "taint",
+		"fake-node", "fake-pod", "evict", "bind", "component", "configure", "registry", "port-forward"}
 	unsupportedSteps = []string{"amend", "csi-driver", "node-stats", "node-disk"}
 )
 

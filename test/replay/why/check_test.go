@@ -84,7 +84,8 @@ func podOf(name, phase, ready string) map[string]any {
 
 // Several objects show what each of so many of them shows.
 func TestSeveral(t *testing.T) {
-	some := []map[string]any{podOf("a", "Running", "True"), podOf("b", "Running", "False"), podOf("c", "Failed", "False")}
+	some := []map[string]any{podOf("a", "Running", "True"), podOf("b", "Running", "False"),
+		podOf("c", "Failed", "False")}
 	for until, want := range map[string]bool{
 		"one has condition Ready":                   true,
 		"one has condition Ready=True":              true,
@@ -117,7 +118,8 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("%s: %v, want %v", until, err, want)
 		}
 	}
-	for until, want := range map[string]bool{"all deleted": true, "deleted": true, "condition Ready": false, "all have phase Running": false, "none has phase Running": true} {
+	for until, want := range map[string]bool{"all deleted": true, "deleted": true, "condition Ready": false,
+		"all have phase Running": false, "none has phase Running": true} {
 		a, each, err := amountOf(until)
 		if err != nil {
 			t.Fatal(err)

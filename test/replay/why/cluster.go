@@ -22,7 +22,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// Cluster is a control plane with nodes that are only objects, or `gantry up` with its one real node.
+// Cluster is a control plane with nodes that are only objects, or `gantry up` with its one real
+// node.
 type Cluster struct {
 	*instance.Instance
 	f        Fixture
@@ -46,7 +47,8 @@ func Open(ctx context.Context, binary string, number int, f Fixture) (*Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	w := &Cluster{Instance: i, f: f, unresponsive: map[string]bool{}, slowNodes: map[string]bool{}, unreadyNodes: map[string]bool{}, podPhases: map[string]corev1.PodPhase{}}
+	w := &Cluster{Instance: i, f: f, unresponsive: map[string]bool{}, slowNodes: map[string]bool{},
+		unreadyNodes: map[string]bool{}, podPhases: map[string]corev1.PodPhase{}}
 	if err := w.open(ctx); err != nil {
 		return nil, errors.Join(err, i.Remove())
 	}

@@ -123,8 +123,9 @@ type Resolved struct {
 	Within string `json:"within"`
 }
 
-// timedOut is busybox's wget with a time limit. Debian's static busybox is built without that option and ends with SIGSEGV when given it, and its shell runs its own
-// wget whatever PATH says, so a container that is meant to get its page never would.
+// timedOut is busybox's wget with a time limit. Debian's static busybox is built without that
+// option and ends with SIGSEGV when given it, and its shell runs its own wget whatever PATH says,
+// so a container that is meant to get its page never would.
 var timedOut = regexp.MustCompile(`(\bwget\b[^|;&\n]*?) -T ?\d+`)
 
 func parse(raw []byte) (x Fixture, err error) {

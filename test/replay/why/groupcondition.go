@@ -32,7 +32,9 @@ func groupOf(object string) (g group, ok bool, err error) {
 		case g.selector == "" && !strings.HasPrefix(at[0], "-"):
 			g.selector = at[0]
 		default:
-			return g, true, fmt.Errorf("%q of %q is no form that this runner knows: want KIND/NAME, or KIND all, or KIND LABEL=VALUE, with -n NAMESPACE", at[0], object)
+			return g, true,
+				fmt.Errorf("%q of %q is no form that this runner knows: want KIND/NAME, or KIND all, or KIND "+
+					"LABEL=VALUE, with -n NAMESPACE", at[0], object)
 		}
 	}
 	return g, true, nil
@@ -81,7 +83,8 @@ func amountOf(until string) (a amount, each string, err error) {
 	if used > 0 {
 		a.text = strings.Join(at[:used], " ")
 	}
-	for at = at[used:]; len(at) > 0 && strings.Contains(" pod pods of them have has show shows is are be ", " "+at[0]+" "); at = at[1:] {
+	for at = at[used:]; len(at) > 0 && strings.Contains(" pod pods of them have has show shows is are be ",
+		" "+at[0]+" "); at = at[1:] {
 	}
 	each = strings.Join(at, " ")
 	if a.absent = each == "deleted"; a.absent && !a.every {
@@ -139,7 +142,8 @@ func (w *Cluster) waitGroup(ctx context.Context, g group, until string) error {
 	if !namespaced {
 		g.namespace = metav1.NamespaceAll
 	}
-	list, err := w.dynamic.Resource(resource).Namespace(g.namespace).List(ctx, metav1.ListOptions{LabelSelector: g.selector})
+	list, err := w.dynamic.Resource(resource).Namespace(g.namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: g.selector})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -31,7 +31,8 @@ func (w *Cluster) startKubelet() error {
 	if w.f.Config.Kubelet == nil {
 		return nil
 	}
-	c := merge(map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}, w.f.Config.Kubelet)
+	c := merge(map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"},
+		w.f.Config.Kubelet)
 	raw, err := yaml.Marshal(c)
 	if err != nil {
 		return err
@@ -43,12 +44,14 @@ func (w *Cluster) startKubelet() error {
 
 var forwarding = regexp.MustCompile(`Forwarding from 127\.0\.0\.1:(\d+)`)
 
-// portForward asks for a page of the Pod through `kubectl port-forward`; want is a status code, or a part of the words that kubectl prints when it cannot.
+// portForward asks for a page of the Pod through `kubectl port-forward`; want is a status code, or
+// a part of the words that kubectl prints when it cannot.
 func (w *Cluster) portForward(ctx context.Context, object string, port int, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	words := split(object)
-	cmd := exec.CommandContext(ctx, w.Binary(), "kubectl", "--kubeconfig", w.Kubeconfig(), "-n", words[len(words)-1], "port-forward", words[0], fmt.Sprintf(":%d", port))
+	cmd := exec.CommandContext(ctx, w.Binary(), "kubectl", "--kubeconfig", w.Kubeconfig(), "-n", words[len(words)-1],
+		"port-forward", words[0], fmt.Sprintf(":%d", port))
 	r, out, err := os.Pipe()
 	if err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// The quickest fixtures with a real node: the answer names the cause, claims nothing wrong, and a printed remedy, pasted into a shell before a fresh node, makes the
-// Pod ready. GANTRY_LONG=1 plays all that this node can play.
+// The quickest fixtures with a real node: the answer names the cause, claims nothing wrong, and a
+// printed remedy, pasted into a shell before a fresh node, makes the Pod ready. GANTRY_LONG=1 plays
+// all that this node can play.
 func TestAnswersAboutNodes(t *testing.T) {
 	if os.Geteuid() != 0 || testing.Short() {
 		t.Skip("runs containers: needs root")
@@ -22,7 +23,8 @@ func TestAnswersAboutNodes(t *testing.T) {
 	if _, err := os.Stat(binary); err != nil {
 		t.Skip("run `make build` first")
 	}
-	only, own := regexp.MustCompile("^(tag-that-is-not-there|probe-at-the-wrong-door)$"), regexp.MustCompile("^(link-out-of-the-volume|started-but-the-hook-runs)$")
+	only, own := regexp.MustCompile("^(tag-that-is-not-there|probe-at-the-wrong-door)$"),
+		regexp.MustCompile("^(link-out-of-the-volume|started-but-the-hook-runs)$")
 	if os.Getenv("GANTRY_LONG") != "" {
 		only, own = nil, nil
 	}
@@ -45,13 +47,15 @@ func TestAnswersAboutNodes(t *testing.T) {
 				t.Fatal(s.Err)
 			}
 			if all := f.points(s); s.Points() != all {
-				t.Errorf("%d of %d points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), all, s.Missing, s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)
+				t.Errorf("%d of %d points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), all, s.Missing,
+					s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)
 			}
 		})
 	}
 }
 
-// points are what an answer can win: where nothing but somebody's program could resolve it, no command has to.
+// points are what an answer can win: where nothing but somebody's program could resolve it, no
+// command has to.
 func (f Fixture) points(s Score) int {
 	if f.Expected.ResolvedWhen == nil && !s.Remedy {
 		return 3

@@ -16,7 +16,8 @@ import (
 // heartbeat is how often a lease is renewed; upstream's kubelets do it every 10 s.
 const heartbeat = 5 * time.Second
 
-// renewNodes plays the kubelets: leases are renewed, Pods bound to a node become Running and Ready, deleted ones end.
+// renewNodes plays the kubelets: leases are renewed, Pods bound to a node become Running and Ready,
+// deleted ones end.
 func (w *Cluster) renewNodes(ctx context.Context) {
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	pods, nodes := factory.Core().V1().Pods().Informer(), factory.Core().V1().Nodes().Informer()
@@ -30,7 +31,8 @@ func (w *Cluster) renewNodes(ctx context.Context) {
 		}
 	}
 	_, _ = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, o any) { put(o) }})
-	_, _ = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { w.renew(ctx, o.(*corev1.Node)) }})
+	_, _ = nodes.AddEventHandler(
+		cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { w.renew(ctx, o.(*corev1.Node)) }})
 	factory.Start(ctx.Done())
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -60,7 +62,9 @@ func (w *Cluster) renew(ctx context.Context, n *corev1.Node) {
 	leases := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	l, err := leases.Get(ctx, n.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, _ = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &n.Name, RenewTime: &now, LeaseDurationSeconds: &seconds}}, metav1.CreateOptions{})
+		_, _ = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &n.Name, RenewTime: &now, LeaseDurationSeconds: &seconds}},
+			metav1.CreateOptions{})
 		return
 	}
 	if err == nil {
@@ -72,7 +76,8 @@ func (w *Cluster) renew(ctx context.Context, n *corev1.Node) {
 // runFakePod does for a Pod what its kubelet would.
 func (w *Cluster) runFakePod(ctx context.Context, p *corev1.Pod) {
 	w.mu.Lock()
-	silent, slow, unready := w.unresponsive[p.Spec.NodeName], w.slowNodes[p.Spec.NodeName], w.unreadyNodes[p.Namespace+"/"+p.Name]
+	silent, slow, unready := w.unresponsive[p.Spec.NodeName], w.slowNodes[p.Spec.NodeName],
+		w.unreadyNodes[p.Namespace+"/"+p.Name]
 	phase := w.podPhases[p.Namespace+"/"+p.Name]
 	w.mu.Unlock()
 	if silent {
@@ -115,14 +120,17 @@ func (w *Cluster) end(ctx context.Context, p *corev1.Pod) {
 	ended := fresh.DeepCopy()
 	for i := range ended.Status.ContainerStatuses {
 		s := &ended.Status.ContainerStatuses[i]
-		s.Ready, s.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.Now(), ContainerID: s.ContainerID}}
+		s.Ready, s.State = false,
+			corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+				FinishedAt: metav1.Now(), ContainerID: s.ContainerID}}
 	}
 	if ended.Status.Phase == corev1.PodRunning {
 		ended.Status.Phase = corev1.PodSucceeded
 	}
 	_, _ = pods.UpdateStatus(ctx, ended, metav1.UpdateOptions{})
 	zero, uid := int64(0), fresh.UID
-	_ = pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &uid}})
+	_ = pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero,
+		Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
 func status(p *corev1.Pod, phase corev1.PodPhase, ready bool) {
@@ -144,8 +152,10 @@ func status(p *corev1.Pod, phase corev1.PodPhase, ready bool) {
 	p.Status.PodIPs, p.Status.HostIPs = []corev1.PodIP{{IP: "192.0.2.7"}}, []corev1.HostIP{{IP: "192.0.2.1"}}
 	p.Status.ContainerStatuses = nil
 	for _, c := range p.Spec.Containers {
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "sha256:0", Ready: ready, Started: &ready,
-			ContainerID: "containerd://" + c.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}}})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+			corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "sha256:0", Ready: ready, Started: &ready,
+				ContainerID: "containerd://" + c.Name,
+				State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}}})
 	}
 	is := corev1.ConditionFalse
 	if ready {
@@ -166,7 +176,8 @@ func set(p *corev1.Pod, t corev1.PodConditionType, s corev1.ConditionStatus) {
 			return
 		}
 	}
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: t, Status: s, LastTransitionTime: metav1.Now()})
+	p.Status.Conditions = append(p.Status.Conditions,
+		corev1.PodCondition{Type: t, Status: s, LastTransitionTime: metav1.Now()})
 }
 
 func same(a, b *corev1.Pod) bool { return fmt.Sprint(a.Status) == fmt.Sprint(b.Status) }

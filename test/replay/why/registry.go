@@ -30,7 +30,8 @@ type registries struct {
 	hosts map[string]*host
 }
 
-// host is one registry. What is pushed comes in by a back door that knows neither credentials nor a rate.
+// host is one registry. What is pushed comes in by a back door that knows neither credentials nor a
+// rate.
 type host struct {
 	addr  string // where containerd asks
 	front *http.Server
@@ -64,7 +65,8 @@ func (r *registries) at(name string) (*host, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", h.addr, h.addr)
+	text := fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n",
+		h.addr, h.addr)
 	return h, os.WriteFile(filepath.Join(at, "hosts.toml"), []byte(text), 0o644)
 }
 
@@ -85,7 +87,8 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	if u, p, ok := r.BasicAuth(); user != "" && (!ok || u != user || p != pass) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="fixture"`)
-		http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+		http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`,
+			http.StatusUnauthorized)
 		return
 	}
 	if rate > 0 && r.Method == http.MethodGet {
@@ -131,7 +134,8 @@ func (r *registries) push(i Image) error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.Ref, err)
 	}
-	to, err := name.ParseReference(fmt.Sprintf("%s/%s:%s", h.back.Addr, ref.Context().RepositoryStr(), ref.Identifier()), name.Insecure)
+	to, err := name.ParseReference(fmt.Sprintf("%s/%s:%s", h.back.Addr, ref.Context().RepositoryStr(),
+		ref.Identifier()), name.Insecure)
 	if err != nil {
 		return err
 	}
@@ -153,7 +157,8 @@ func build(i Image) (v1.Image, error) {
 	}
 	var more []images.File
 	if i.Passwd != "" {
-		more = append(more, images.File{Path: "etc/passwd", Mode: 0o644, Body: []byte(strings.TrimSpace(i.Passwd) + "\n")})
+		more = append(more,
+			images.File{Path: "etc/passwd", Mode: 0o644, Body: []byte(strings.TrimSpace(i.Passwd) + "\n")})
 	}
 	if pad, err := bytesOf(i.Pad); err != nil {
 		return nil, fmt.Errorf("pad: %w", err)

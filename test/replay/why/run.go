@@ -48,10 +48,12 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 	return s
 }
 
-// maxAttempts is how often a set-up is played that does not come about: who of several equals comes first is chance, and such a run is void, not failed.
+// maxAttempts is how often a set-up is played that does not come about: who of several equals comes
+// first is chance, and such a run is void, not failed.
 const maxAttempts = 3
 
-// prepared plays the set-up in a world until it comes about; the caller closes the world, which is nil with an error.
+// prepared plays the set-up in a world until it comes about; the caller closes the world, which is
+// nil with an error.
 func prepared(ctx context.Context, o Options, f Fixture) (*Cluster, error) {
 	for n := 1; ; n++ {
 		w, err := Open(ctx, o.Binary, o.Number, f)
@@ -116,7 +118,8 @@ func tryFix(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	return w.wait(ctx, r.Object, r.Until, r.Within)
 }
 
-// reset plays a remedy for what is past: the manifest is another one from the beginning, and the set-up goes on to the first wait that can no longer come true.
+// reset plays a remedy for what is past: the manifest is another one from the beginning, and the
+// set-up goes on to the first wait that can no longer come true.
 func (w *Cluster) reset(ctx context.Context, fix Fix) error {
 	var patch any
 	if err := json.Unmarshal([]byte(fix.Amend.Patch), &patch); err != nil {

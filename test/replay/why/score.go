@@ -32,8 +32,10 @@ type Fix struct {
 
 // Score is the judgement of one fixture.
 type Score struct {
-	Name        string
-	Cause       bool // every must_mention fact stands in the cause or beside it, and the cause claims nothing wrong: a stand-in for a reader's judgement
+	Name string
+	// every must_mention fact stands in the cause or beside it, and the cause claims nothing wrong:
+	// a stand-in for a reader's judgement
+	Cause       bool
 	Mention     bool
 	Claim       bool
 	Remedy      bool
@@ -116,7 +118,8 @@ func matches(patterns []string, text string) (bool, error) {
 	return false, nil
 }
 
-// Shell runs a printed command as a person would paste it, with kubectl and gantry on the path and the fixture's kubeconfig in force.
+// Shell runs a printed command as a person would paste it, with kubectl and gantry on the path and
+// the fixture's kubeconfig in force.
 func (w *Cluster) Shell(ctx context.Context, line string) (string, error) {
 	bin := filepath.Join(w.Dir, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {

@@ -123,7 +123,8 @@ func (w *Cluster) bind(ctx context.Context, s Step) error {
 	if err != nil {
 		return err
 	}
-	out, errs, code := w.kubectlStdin(ctx, string(body), "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/binding", "-f", "-")
+	out, errs, code := w.kubectlStdin(ctx, string(body), "create", "--raw",
+		"/api/v1/namespaces/"+namespace+"/pods/"+name+"/binding", "-f", "-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}
@@ -205,13 +206,16 @@ func (w *Cluster) apply(ctx context.Context, objects any) error {
 			return err
 		}
 	}
-	for i, o := range together { // a quota counts from the time its controller has seen it; what comes after it has to find it so
+	// a quota counts from the time its controller has seen it; what comes after it has to find it
+	// so
+	for i, o := range together {
 		if q, _ := o.(map[string]any); q["kind"] == "ResourceQuota" {
 			if err := w.createAll(ctx, together[:i+1]); err != nil {
 				return err
 			}
 			meta, _ := q["metadata"].(map[string]any)
-			if err := w.wait(ctx, fmt.Sprintf("resourcequota/%v -n %s", meta["name"], namespaceOf(q)), "counts", "30s"); err != nil {
+			if err := w.wait(ctx, fmt.Sprintf("resourcequota/%v -n %s", meta["name"], namespaceOf(q)), "counts",
+				"30s"); err != nil {
 				return err
 			}
 			together = together[i+1:]
@@ -249,7 +253,8 @@ func namespaceOf(o map[string]any) string {
 	return "default"
 }
 
-// create makes an object; nodes and claims get the status of their manifest, and a Pod's phase is played.
+// create makes an object; nodes and claims get the status of their manifest, and a Pod's phase is
+// played.
 func (w *Cluster) create(ctx context.Context, o map[string]any) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -264,7 +269,8 @@ func (w *Cluster) create(ctx context.Context, o map[string]any) error {
 		}
 		w.mu.Unlock()
 	}
-	out, errs, code := w.kubectlStdin(ctx, string(raw), "create", "--save-config=false", "-n", namespaceOf(o), "-f", "-")
+	out, errs, code := w.kubectlStdin(ctx, string(raw), "create", "--save-config=false", "-n", namespaceOf(o), "-f",
+		"-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}
@@ -273,7 +279,8 @@ func (w *Cluster) create(ctx context.Context, o map[string]any) error {
 		if err != nil {
 			return err
 		}
-		return w.kubectl(ctx, "-n", namespaceOf(o), "patch", idOf(o), "--subresource=status", "--type=merge", "-p", string(patch))
+		return w.kubectl(ctx, "-n", namespaceOf(o), "patch", idOf(o), "--subresource=status", "--type=merge", "-p",
+			string(patch))
 	}
 	return nil
 }
@@ -334,7 +341,8 @@ func (w *Cluster) recreate(ctx context.Context, s Step) error {
 	if err != nil {
 		return err
 	}
-	if err := w.kubectl(ctx, append(append([]string{"delete"}, split(s.Object)...), "--ignore-not-found")...); err != nil {
+	if err := w.kubectl(ctx, append(append([]string{"delete"}, split(s.Object)...), "--ignore-not-found")...); err !=
+		nil {
 		return err
 	}
 	return w.create(ctx, o)
@@ -350,7 +358,8 @@ func (w *Cluster) edited(ctx context.Context, m map[string]any, s Step) (map[str
 	if err != nil {
 		return nil, err
 	}
-	edited, errs, code := w.kubectlStdin(ctx, string(raw), "patch", "--local", "--type="+s.Type, "-p", string(patch), "-f", "-", "-o", "json")
+	edited, errs, code := w.kubectlStdin(ctx, string(raw), "patch", "--local", "--type="+s.Type, "-p", string(patch),
+		"-f", "-", "-o", "json")
 	if code != 0 {
 		return nil, fmt.Errorf("%s%s", edited, errs)
 	}
@@ -362,7 +371,8 @@ func (w *Cluster) fakePod(ctx context.Context, s Step) error {
 	w.mu.Lock()
 	w.unreadyNodes["default/"+s.Pod] = s.Ready != nil && !*s.Ready
 	w.mu.Unlock()
-	return w.kubectl(ctx, "label", "pod", s.Pod, fmt.Sprintf("fixture/turn=%d", time.Now().UnixNano())) // wakes the player
+	// wakes the player
+	return w.kubectl(ctx, "label", "pod", s.Pod, fmt.Sprintf("fixture/turn=%d", time.Now().UnixNano()))
 }
 
 func (w *Cluster) evict(ctx context.Context, s Step) error {
@@ -378,8 +388,10 @@ func (w *Cluster) evict(ctx context.Context, s Step) error {
 func (w *Cluster) evicted(ctx context.Context, object string) error {
 	words := split(object)
 	name, namespace := strings.TrimPrefix(words[0], "pod/"), words[len(words)-1]
-	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, namespace)
-	out, errs, code := w.kubectlStdin(ctx, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
+	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name,
+		namespace)
+	out, errs, code := w.kubectlStdin(ctx, body, "create", "--raw",
+		"/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
 	if code != 0 {
 		return fmt.Errorf("%s%s", out, errs)
 	}

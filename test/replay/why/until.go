@@ -11,10 +11,10 @@ import (
 // predicate tells whether an object shows something, and what it shows instead.
 type predicate func(o map[string]any) (bool, string)
 
-// parsePredicates reads what an object shall show, several in a row: "condition T[=S] [reason R]" (S is True
-// unless said), "container C waiting|terminated|running [R]", "phase P", "restartCount>=N",
-// "path.to.field=value", "path.to.field>=N", "counts" (a quota), "exists", "deleted". Other words
-// are an error that names them.
+// parsePredicates reads what an object shall show, several in a row: "condition T[=S] [reason R]"
+// (S is True unless said), "container C waiting|terminated|running [R]", "phase P",
+// "restartCount>=N", "path.to.field=value", "path.to.field>=N", "counts" (a quota), "exists",
+// "deleted". Other words are an error that names them.
 func parsePredicates(until string) ([]predicate, error) {
 	var out []predicate
 	for at := strings.Fields(until); len(at) > 0; {
@@ -105,7 +105,8 @@ func counts(o map[string]any) (bool, string) {
 
 // container tells whether a container is in a state, for a reason when one is given.
 func container(o map[string]any, name, state, reason string) (bool, string) {
-	for _, list := range []string{"status.initContainerStatuses", "status.containerStatuses", "status.ephemeralContainerStatuses"} {
+	for _, list := range []string{"status.initContainerStatuses", "status.containerStatuses",
+		"status.ephemeralContainerStatuses"} {
 		all, _ := field(o, list).([]any)
 		for _, x := range all {
 			c, _ := x.(map[string]any)

@@ -18,7 +18,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// wait waits until an object shows a state, and for as long as the words "for 60s" at their end want; see holds for the words.
+// wait waits until an object shows a state, and for as long as the words "for 60s" at their end
+// want; see holds for the words.
 func (w *Cluster) wait(ctx context.Context, object, until, within string) error {
 	d := 30 * time.Second
 	var stay time.Duration
@@ -57,7 +58,8 @@ func (w *Cluster) wait(ctx context.Context, object, until, within string) error 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w within %s: %w", ErrFixture, d, errors.Join(last, context.Cause(ctx), errors.New(lastLines(w.Output("scheduler")+w.Output("up")))))
+		return fmt.Errorf("%w within %s: %w", ErrFixture, d,
+			errors.Join(last, context.Cause(ctx), errors.New(lastLines(w.Output("scheduler")+w.Output("up")))))
 	}
 	return nil
 }
@@ -100,7 +102,8 @@ func (w *Cluster) showsCondition(ctx context.Context, object, until string) erro
 // afterPattern are words like "status.phase=Running 30 s after pod/urgent was created".
 var afterPattern = regexp.MustCompile(`^(.*) (\d+) ?s after (\S+) was created$`)
 
-// showsAfter is nil when the words are true and so much time has passed since another object was made.
+// showsAfter is nil when the words are true and so much time has passed since another object was
+// made.
 func (w *Cluster) showsAfter(ctx context.Context, object string, m []string) error {
 	other, err := w.get(ctx, m[3])
 	if err != nil {

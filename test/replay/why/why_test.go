@@ -9,11 +9,14 @@ import (
 	"testing"
 )
 
-// quick are the fixtures that `make test` plays; GANTRY_LONG=1 plays all, and `make why` those too that need minutes.
-var quick = regexp.MustCompile("^(cpu-here-memory-there|image-pulls-it-to-the-busy-node|spread-taint-affinity-triangle|volume-in-the-full-zone)$")
+// quick are the fixtures that `make test` plays; GANTRY_LONG=1 plays all, and `make why` those too
+// that need minutes.
+var quick = regexp.MustCompile(
+	"^(cpu-here-memory-there|image-pulls-it-to-the-busy-node|spread-taint-affinity-triangle|volume-in-the-full-zone)$")
 
-// Fixtures about scheduling: the answer names the cause with its numbers, claims nothing wrong, and every printed remedy that is called proven, pasted into a
-// shell before a fresh cluster, lets the Pod be placed.
+// Fixtures about scheduling: the answer names the cause with its numbers, claims nothing wrong, and
+// every printed remedy that is called proven, pasted into a shell before a fresh cluster, lets the
+// Pod be placed.
 func TestAnswersAboutPlacing(t *testing.T) {
 	if os.Geteuid() != 0 || testing.Short() {
 		t.Skip("starts whole control planes: needs root")
@@ -28,9 +31,10 @@ func TestAnswersAboutPlacing(t *testing.T) {
 	only, own, all := quick, regexp.MustCompile("^(scratch-space-counts-too|cordoned-but-still-counted)$"), false
 	if os.Getenv("GANTRY_LONG") != "" {
 		all, own = true, nil
-		only = regexp.MustCompile("^(cpu-here-memory-there|gpu-of-the-other-vendor|image-pulls-it-to-the-busy-node|balance-beats-emptiness|nominated-and-waiting|spread-taint-affinity-triangle|" +
-			"urgent-but-never-preempts|too-many-pods|zone-label-of-another-age|volume-in-the-full-zone|gang-waits-for-its-third|budget-does-not-stop-preemption|quota-counts-the-init-container|" +
-			"backup-finalizer|its-node-was-removed|sick-pods-that-may-not-leave)$")
+		only = regexp.MustCompile(
+			"^(cpu-here-memory-there|gpu-of-the-other-vendor|image-pulls-it-to-the-busy-node|balance-beats-emptiness|nominated-and-waiting|spread-taint-affinity-triangle|" +
+				"urgent-but-never-preempts|too-many-pods|zone-label-of-another-age|volume-in-the-full-zone|gang-waits-for-its-third|budget-does-not-stop-preemption|quota-counts-the-init-container|" +
+				"backup-finalizer|its-node-was-removed|sick-pods-that-may-not-leave)$")
 	}
 	fixtures, err := Load("../../fixtures/why", only)
 	if err != nil {
@@ -58,7 +62,8 @@ func TestAnswersAboutPlacing(t *testing.T) {
 				t.Errorf("called proven, and does not help: %s", strings.Join(s.Ineffective, "; "))
 			}
 			if s.Points() != 4 {
-				t.Errorf("%d of 4 points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), s.Missing, s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)
+				t.Errorf("%d of 4 points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), s.Missing,
+					s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)
 			}
 		})
 	}

@@ -49,7 +49,8 @@ func (s *signerAuthorizer) authorizedForSigner(ctx context.Context, a admission.
 }
 
 func isSubresourceWrite(a admission.Attributes, subresource string) bool {
-	return a.GetResource().GroupResource() == certificatesv1.Resource("certificatesigningrequests") && a.GetSubresource() == subresource
+	return a.GetResource().GroupResource() == certificatesv1.Resource("certificatesigningrequests") &&
+		a.GetSubresource() == subresource
 }
 
 // Approval is the validating plugin CertificateApproval.
@@ -68,10 +69,12 @@ func (p *Approval) Validate(ctx context.Context, a admission.Attributes, _ admis
 	// The signer of the stored object: what was sent is not to be trusted.
 	csr, ok := a.GetOldObject().(*certificatesv1.CertificateSigningRequest)
 	if !ok {
-		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T", a.GetOldObject()))
+		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T",
+			a.GetOldObject()))
 	}
 	if !p.authorizedForSigner(ctx, a, "approve", csr.Spec.SignerName) {
-		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q", csr.Spec.SignerName))
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q",
+			csr.Spec.SignerName))
 	}
 	return nil
 }
@@ -86,8 +89,10 @@ func NewSigning() *Signing {
 
 // Validate implements admission.ValidationInterface.
 func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if old, ok := a.GetOldObject().(*certificatesv1.PodCertificateRequest); ok && a.GetSubresource() == "status" && !p.authorizedForSigner(ctx, a, "sign", old.Spec.SignerName) {
-		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
+	if old, ok := a.GetOldObject().(*certificatesv1.PodCertificateRequest); ok && a.GetSubresource() == "status" &&
+		!p.authorizedForSigner(ctx, a, "sign", old.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q",
+			old.Spec.SignerName))
 	}
 	if !isSubresourceWrite(a, "status") {
 		return nil
@@ -97,11 +102,13 @@ func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admiss
 	if !ok1 || !ok2 {
 		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T", a.GetObject()))
 	}
-	if slices.Equal(old.Status.Certificate, csr.Status.Certificate) && equality.Semantic.DeepEqual(failure(old), failure(csr)) {
+	if slices.Equal(old.Status.Certificate, csr.Status.Certificate) && equality.Semantic.DeepEqual(failure(old),
+		failure(csr)) {
 		return nil
 	}
 	if !p.authorizedForSigner(ctx, a, "sign", old.Spec.SignerName) {
-		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q",
+			old.Spec.SignerName))
 	}
 	return nil
 }
@@ -138,7 +145,8 @@ func (*SubjectRestriction) Validate(_ context.Context, a admission.Attributes, _
 		return admission.NewForbidden(a, fmt.Errorf("failed to parse CSR: %w", err))
 	}
 	if slices.Contains(req.Subject.Organization, user.SystemPrivilegedGroup) {
-		return admission.NewForbidden(a, fmt.Errorf("use of %s signer with %s group is not allowed", certificatesv1.KubeAPIServerClientSignerName, user.SystemPrivilegedGroup))
+		return admission.NewForbidden(a, fmt.Errorf("use of %s signer with %s group is not allowed",
+			certificatesv1.KubeAPIServerClientSignerName, user.SystemPrivilegedGroup))
 	}
 	return nil
 }

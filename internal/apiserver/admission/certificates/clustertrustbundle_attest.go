@@ -8,16 +8,19 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// ClusterTrustBundleAttest is the validating plugin ClusterTrustBundleAttest: only who may attest for a signer says which authorities are its own (KEP-3257).
+// ClusterTrustBundleAttest is the validating plugin ClusterTrustBundleAttest: only who may attest
+// for a signer says which authorities are its own (KEP-3257).
 type ClusterTrustBundleAttest struct{ *signerAuthorizer }
 
 // NewClusterTrustBundleAttest makes it.
 func NewClusterTrustBundleAttest() *ClusterTrustBundleAttest {
-	return &ClusterTrustBundleAttest{&signerAuthorizer{Handler: admission.NewHandler(admission.Create, admission.Update)}}
+	return &ClusterTrustBundleAttest{
+		&signerAuthorizer{Handler: admission.NewHandler(admission.Create, admission.Update)}}
 }
 
 // Validate implements admission.ValidationInterface.
-func (p *ClusterTrustBundleAttest) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *ClusterTrustBundleAttest) Validate(ctx context.Context, a admission.Attributes,
+	_ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != certificatesv1.Resource("clustertrustbundles") {
 		return nil
 	}
@@ -25,11 +28,13 @@ func (p *ClusterTrustBundleAttest) Validate(ctx context.Context, a admission.Att
 	if !ok {
 		return admission.NewForbidden(a, fmt.Errorf("expected type ClusterTrustBundle, got: %T", a.GetObject()))
 	}
-	if old, ok := a.GetOldObject().(*certificatesv1.ClusterTrustBundle); ok && old.Spec == b.Spec || b.Spec.SignerName == "" {
+	if old, ok := a.GetOldObject().(*certificatesv1.ClusterTrustBundle); ok && old.Spec == b.Spec ||
+		b.Spec.SignerName == "" {
 		return nil
 	}
 	if !p.authorizedForSigner(ctx, a, "attest", b.Spec.SignerName) {
-		return admission.NewForbidden(a, fmt.Errorf("user not permitted to attest for signerName %q", b.Spec.SignerName))
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to attest for signerName %q",
+			b.Spec.SignerName))
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 
 func TestNewest(t *testing.T) {
 	class := func(name string, age time.Duration, mark string) *storagev1.StorageClass {
-		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
+		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name,
+			CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
 		if mark != "" {
 			c.Annotations = map[string]string{mark: "true"}
 		}
@@ -24,9 +25,12 @@ func TestNewest(t *testing.T) {
 		want string
 	}{
 		{"none is marked", []*storagev1.StorageClass{class("a", 0, ""), class("b", 0, "other"), refused}, ""},
-		{"the newest", []*storagev1.StorageClass{class("old", time.Hour, "now"), class("new", time.Minute, "once"), class("newest but unmarked", 0, "")}, "new"},
-		{"in any order", []*storagev1.StorageClass{class("new", time.Minute, "now"), class("old", time.Hour, "now")}, "new"},
-		{"equally new: by name", []*storagev1.StorageClass{class("b", 0, "now"), class("a", 0, "now"), class("c", 0, "now")}, "a"},
+		{"the newest", []*storagev1.StorageClass{class("old", time.Hour, "now"), class("new", time.Minute, "once"),
+			class("newest but unmarked", 0, "")}, "new"},
+		{"in any order", []*storagev1.StorageClass{class("new", time.Minute, "now"), class("old", time.Hour, "now")},
+			"new"},
+		{"equally new: by name", []*storagev1.StorageClass{class("b", 0, "now"), class("a", 0, "now"),
+			class("c", 0, "now")}, "a"},
 	} {
 		got, ok := NewestDefault(c.list, "now", "once")
 		if ok != (c.want != "") || ok && got.Name != c.want {

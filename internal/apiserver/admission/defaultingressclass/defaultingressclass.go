@@ -1,6 +1,6 @@
 // Package defaultingressclass gives an Ingress that names no class the default one.
 //
-// Chapter 1, written. In: an Ingress being created, the IngressClasses. Out: spec.ingressClassName.
+// In: an Ingress being created, the IngressClasses. Out: spec.ingressClassName.
 package defaultingressclass
 
 import (

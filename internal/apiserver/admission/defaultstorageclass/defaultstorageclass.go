@@ -1,6 +1,6 @@
 // Package defaultstorageclass gives a claim that names no StorageClass the default one.
 //
-// Chapter 1, written. In: a PersistentVolumeClaim being created, the StorageClasses. Out: spec.storageClassName.
+// In: a PersistentVolumeClaim being created, the StorageClasses. Out: spec.storageClassName.
 package defaultstorageclass
 
 import (

@@ -1,6 +1,7 @@
-// Package defaulttolerationseconds lets Pods stay five minutes on a node that is not ready or unreachable, unless they say themselves.
+// Package defaulttolerationseconds lets Pods stay five minutes on a node that is not ready or
+// unreachable, unless they say themselves.
 //
-// Chapter 1, written. In: a Pod being written. Out: tolerations of the two NoExecute taints added.
+// In: a Pod being written. Out: tolerations of the two NoExecute taints added.
 package defaulttolerationseconds
 
 import (
@@ -38,7 +39,8 @@ func Fill(list []corev1.Toleration) []corev1.Toleration {
 		}
 		seconds := int64(Seconds)
 		list = append(list, corev1.Toleration{
-			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: &seconds,
 		})
 	}
 	return list

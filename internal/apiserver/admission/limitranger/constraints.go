@@ -10,7 +10,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// checkPod returns every limit of r that a Pod or one of its containers breaks. Texts are upstream's.
+// checkPod returns every limit of r that a Pod or one of its containers breaks. Texts are
+// upstream's.
 func checkPod(r *corev1.LimitRange, pod *corev1.Pod) []error {
 	var errs []error
 	for _, l := range r.Spec.Limits {
@@ -23,7 +24,8 @@ func checkPod(r *corev1.LimitRange, pod *corev1.Pod) []error {
 			}
 		case corev1.LimitTypePod:
 			o := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
-			errs = append(errs, checkConstraints(l, resourcehelper.PodRequests(pod, o), resourcehelper.PodLimits(pod, o))...)
+			errs = append(errs, checkConstraints(l, resourcehelper.PodRequests(pod, o),
+				resourcehelper.PodLimits(pod, o))...)
 		}
 	}
 	return errs
@@ -37,7 +39,8 @@ func checkClaim(r *corev1.LimitRange, c *corev1.PersistentVolumeClaim) []error {
 			continue
 		}
 		for _, k := range keys(l.Min) {
-			errs = add(errs, minConstraint(constraint{l.Type, k, l.Min[k]}, c.Spec.Resources.Requests, c.Spec.Resources.Limits))
+			errs = add(errs, minConstraint(constraint{l.Type, k, l.Min[k]}, c.Spec.Resources.Requests,
+				c.Spec.Resources.Limits))
 		}
 		for _, k := range keys(l.Max) {
 			errs = add(errs, maxRequestConstraint(constraint{l.Type, k, l.Max[k]}, c.Spec.Resources.Requests))
@@ -55,7 +58,8 @@ func checkConstraints(l corev1.LimitRangeItem, requests, limits corev1.ResourceL
 		errs = add(errs, maxConstraint(constraint{l.Type, k, l.Max[k]}, requests, limits))
 	}
 	for _, k := range keys(l.MaxLimitRequestRatio) {
-		errs = add(errs, limitRequestRatioConstraint(constraint{l.Type, k, l.MaxLimitRequestRatio[k]}, requests, limits))
+		errs = add(errs, limitRequestRatioConstraint(constraint{l.Type, k, l.MaxLimitRequestRatio[k]}, requests,
+			limits))
 	}
 	return errs
 }
@@ -88,11 +92,14 @@ func minConstraint(m constraint, requests, limits corev1.ResourceList) error {
 	lim, limited := limits[m.resource]
 	switch {
 	case !requested:
-		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", m.resource, m.limitType, m.limit.String())
+		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", m.resource, m.limitType,
+			m.limit.String())
 	case req.Cmp(m.limit) < 0:
-		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(), req.String())
+		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(),
+			req.String())
 	case limited && lim.Cmp(m.limit) < 0:
-		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", m.resource, m.limitType, m.limit.String(), lim.String())
+		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", m.resource, m.limitType, m.limit.String(),
+			lim.String())
 	}
 	return nil
 }
@@ -102,11 +109,14 @@ func maxConstraint(m constraint, requests, limits corev1.ResourceList) error {
 	lim, limited := limits[m.resource]
 	switch {
 	case !limited:
-		return fmt.Errorf("maximum %s usage per %s is %s.  No limit is specified", m.resource, m.limitType, m.limit.String())
+		return fmt.Errorf("maximum %s usage per %s is %s.  No limit is specified", m.resource, m.limitType,
+			m.limit.String())
 	case lim.Cmp(m.limit) > 0:
-		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", m.resource, m.limitType, m.limit.String(), lim.String())
+		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", m.resource, m.limitType, m.limit.String(),
+			lim.String())
 	case requested && req.Cmp(m.limit) > 0:
-		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(), req.String())
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(),
+			req.String())
 	}
 	return nil
 }
@@ -115,9 +125,11 @@ func maxRequestConstraint(m constraint, requests corev1.ResourceList) error {
 	req, requested := requests[m.resource]
 	switch {
 	case !requested:
-		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", m.resource, m.limitType, m.limit.String())
+		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", m.resource, m.limitType,
+			m.limit.String())
 	case req.Cmp(m.limit) > 0:
-		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(), req.String())
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", m.resource, m.limitType, m.limit.String(),
+			req.String())
 	}
 	return nil
 }
@@ -131,16 +143,19 @@ func limitRequestRatioConstraint(m constraint, requests, limits corev1.ResourceL
 	}
 	switch {
 	case !requested || r == 0:
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0", m.resource, m.limitType, m.limit.String())
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no request is specified or request is 0",
+			m.resource, m.limitType, m.limit.String())
 	case !limited || l == 0:
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", m.resource, m.limitType, m.limit.String())
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0",
+			m.resource, m.limitType, m.limit.String())
 	}
 	observed := l / r
 	if m.limit.Value() <= math.MaxInt64/1000 {
 		most = float64(m.limit.MilliValue()) / 1000
 	}
 	if observed > most {
-		return fmt.Errorf("%s max limit to request ratio per %s is %s, but provided ratio is %f", m.resource, m.limitType, m.limit.String(), observed)
+		return fmt.Errorf("%s max limit to request ratio per %s is %s, but provided ratio is %f", m.resource,
+			m.limitType, m.limit.String(), observed)
 	}
 	return nil
 }

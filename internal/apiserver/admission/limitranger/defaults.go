@@ -11,7 +11,8 @@ import (
 // limitRangerAnnotation says what was filled in.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// mergePodResourceRequirements writes the default requests and limits of a LimitRange into containers that state none.
+// mergePodResourceRequirements writes the default requests and limits of a LimitRange into
+// containers that state none.
 func mergePodResourceRequirements(r *corev1.LimitRange, pod *corev1.Pod) {
 	defaults := corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}
 	for _, l := range r.Spec.Limits {
@@ -60,7 +61,8 @@ func mergeContainerResources(c *corev1.Container, defaults corev1.ResourceRequir
 		}
 		if len(set) > 0 {
 			sort.Strings(set)
-			messages = append(messages, fmt.Sprintf("%s %s for %s %s", strings.Join(set, ", "), part.what, kind, c.Name))
+			messages = append(messages, fmt.Sprintf("%s %s for %s %s", strings.Join(set, ", "), part.what, kind,
+				c.Name))
 		}
 		if len(*part.list) == 0 {
 			*part.list = nil

@@ -1,5 +1,5 @@
 // Package limitranger holds Pods and claims to their namespace's LimitRanges.
 //
-// Chapter 1, written. In: a Pod or PersistentVolumeClaim being written, the LimitRanges of its namespace. Out: requests and limits filled in, or a
-// refusal naming every limit broken.
+// In: a Pod or PersistentVolumeClaim being written, the LimitRanges of its namespace. Out: requests
+// and limits filled in, or a refusal naming every limit broken.
 package limitranger

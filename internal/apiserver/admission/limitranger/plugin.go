@@ -39,9 +39,11 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// supportsAttributes tells whether a write has to do with limits. A Pod's requests do not change later except by resize, which is only checked.
+// supportsAttributes tells whether a write has to do with limits. A Pod's requests do not change
+// later except by resize, which is only checked.
 func supportsAttributes(a admission.Attributes) (any, bool) {
-	if m, err := meta.Accessor(a.GetObject()); a.GetOperation() == admission.Update && (err != nil || m.GetDeletionTimestamp() != nil) {
+	if m, err := meta.Accessor(a.GetObject()); a.GetOperation() == admission.Update &&
+		(err != nil || m.GetDeletionTimestamp() != nil) {
 		return nil, false
 	}
 	switch o := a.GetObject().(type) {
@@ -64,7 +66,9 @@ func (p *Plugin) limitRangesFor(a admission.Attributes) ([]*corev1.LimitRange, e
 	}
 	list, err := p.ranges.LimitRanges(a.GetNamespace()).List(labels.Everything())
 	if err != nil {
-		return nil, admission.NewForbidden(a, fmt.Errorf("unable to %s %v at this time because there was an error enforcing limit ranges", a.GetOperation(), a.GetResource()))
+		return nil, admission.NewForbidden(a,
+			fmt.Errorf("unable to %s %v at this time because there was an error enforcing limit ranges",
+				a.GetOperation(), a.GetResource()))
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, nil

@@ -1,5 +1,6 @@
-// Package noderestriction holds node agents to their own Node and the Pods bound to it, where authorization cannot see the object.
+// Package noderestriction holds node agents to their own Node and the Pods bound to it, where
+// authorization cannot see the object.
 //
-// Chapter 1, written. In: writes by users named system:node:NAME. Out: nothing, or a refusal with upstream's text.
+// In: writes by users named system:node:NAME. Out: nothing, or a refusal with upstream's text.
 // To add a kind: a case in Plugin.judge.
 package noderestriction

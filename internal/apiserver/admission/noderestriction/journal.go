@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// admitPodJournal lets a node tell of Pods bound to it, and of those that are gone: nobody can say any more where they were. Pods are read from the cache,
-// each once for a batch.
+// admitPodJournal lets a node tell of Pods bound to it, and of those that are gone: nobody can say
+// any more where they were. Pods are read from the cache, each once for a batch.
 func (p *Plugin) admitPodJournal(ctx context.Context, name string, a admission.Attributes) error {
 	batch, ok := a.GetObject().(*journal.PodJournal)
 	if !ok {
@@ -30,7 +30,8 @@ func (p *Plugin) admitPodJournal(ctx context.Context, name string, a admission.A
 			}
 			continue
 		default:
-			return fmt.Errorf("entries[%d].ref.kind: a node can only tell of itself and of Pods, not of a %s", i, ref.Kind)
+			return fmt.Errorf("entries[%d].ref.kind: a node can only tell of itself and of Pods, not of a %s", i,
+				ref.Kind)
 		}
 		w := who{ref.Namespace, ref.Name, ref.UID}
 		if seen[w] {
@@ -44,7 +45,8 @@ func (p *Plugin) admitPodJournal(ctx context.Context, name string, a admission.A
 			return err
 		case ref.UID != "" && ref.UID != string(pod.UID):
 		case pod.Spec.NodeName != name:
-			return fmt.Errorf("entries[%d].ref: node %q can only tell of Pods bound to it, and %s/%s is bound to %q", i, name, ref.Namespace, ref.Name, pod.Spec.NodeName)
+			return fmt.Errorf("entries[%d].ref: node %q can only tell of Pods bound to it, and %s/%s is bound to %q", i,
+				name, ref.Namespace, ref.Name, pod.Spec.NodeName)
 		}
 	}
 	return nil

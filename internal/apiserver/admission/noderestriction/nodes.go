@@ -70,17 +70,19 @@ func changedKeys(now, previous map[string]string) []string {
 var selfSettableLabels = map[string]bool{
 	corev1.LabelHostname: true, corev1.LabelTopologyZone: true, corev1.LabelTopologyRegion: true,
 	corev1.LabelFailureDomainBetaZone: true, corev1.LabelFailureDomainBetaRegion: true,
-	corev1.LabelInstanceType: true, corev1.LabelInstanceTypeStable: true, corev1.LabelOSStable: true, corev1.LabelArchStable: true,
+	corev1.LabelInstanceType: true, corev1.LabelInstanceTypeStable: true, corev1.LabelOSStable: true,
+	corev1.LabelArchStable:  true,
 	"beta.kubernetes.io/os": true, "beta.kubernetes.io/arch": true, corev1.LabelWindowsBuild: true,
 }
 
-// forbiddenLabels picks the labels a node may not touch: those of Kubernetes' domains which it does not set itself, else it could draw to itself
-// Pods that are meant for other nodes.
+// forbiddenLabels picks the labels a node may not touch: those of Kubernetes' domains which it does
+// not set itself, else it could draw to itself Pods that are meant for other nodes.
 func forbiddenLabels(keys []string) []string {
 	var out []string
 	for _, k := range keys {
 		domain, _, ok := strings.Cut(k, "/")
-		if !ok || selfSettableLabels[k] || isSubdomain(domain, "kubelet.kubernetes.io") || isSubdomain(domain, "node.kubernetes.io") {
+		if !ok || selfSettableLabels[k] || isSubdomain(domain, "kubelet.kubernetes.io") || isSubdomain(domain,
+			"node.kubernetes.io") {
 			continue
 		}
 		if isSubdomain(domain, "kubernetes.io") || isSubdomain(domain, "k8s.io") {
@@ -114,7 +116,8 @@ func admitPVCStatus(name string, a admission.Attributes) error {
 		c.Status.Capacity, c.Status.Conditions, c.Status.AllocatedResourceStatuses = nil, nil, nil
 	}
 	if !equality.Semantic.DeepEqual(x, y) {
-		return fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", name)
+		return fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions",
+			name)
 	}
 	return nil
 }

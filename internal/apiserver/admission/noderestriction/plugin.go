@@ -95,8 +95,10 @@ func (p *Plugin) storedPod(ctx context.Context, namespace, name string) (*corev1
 	return p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-// cachedOrStoredPod reads a Pod from the watch cache, and as it is stored when the cache does not have it as it has to be: only what is refused must be up to date.
-func (p *Plugin) cachedOrStoredPod(ctx context.Context, namespace, name string, good func(*corev1.Pod) bool) (*corev1.Pod, error) {
+// cachedOrStoredPod reads a Pod from the watch cache, and as it is stored when the cache does not
+// have it as it has to be: only what is refused must be up to date.
+func (p *Plugin) cachedOrStoredPod(ctx context.Context, namespace, name string,
+	good func(*corev1.Pod) bool) (*corev1.Pod, error) {
 	pod, err := p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 	if err == nil && good(pod) {
 		return pod, nil
@@ -104,7 +106,8 @@ func (p *Plugin) cachedOrStoredPod(ctx context.Context, namespace, name string, 
 	return p.storedPod(ctx, namespace, name)
 }
 
-// admitTokenRequest lets a node have tokens for Pods bound to it, under the audiences those Pods ask for.
+// admitTokenRequest lets a node have tokens for Pods bound to it, under the audiences those Pods
+// ask for.
 func (p *Plugin) admitTokenRequest(ctx context.Context, name string, a admission.Attributes) error {
 	req, ok := a.GetObject().(*authenticationv1.TokenRequest)
 	if !ok {
@@ -117,19 +120,22 @@ func (p *Plugin) admitTokenRequest(ctx context.Context, name string, a admission
 	case ref.UID == "":
 		return errors.New("node requested token with a pod binding without a uid")
 	}
-	pod, err := p.cachedOrStoredPod(ctx, a.GetNamespace(), ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == name })
+	pod, err := p.cachedOrStoredPod(ctx, a.GetNamespace(), ref.Name,
+		func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == name })
 	switch {
 	case err != nil:
 		return err
 	case ref.UID != pod.UID:
-		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object "+
+			"might have been deleted and then recreated", ref.UID)
 	case pod.Spec.NodeName != name:
 		return errors.New("node requested token bound to a pod scheduled on a different node")
 	}
 	return p.audiences(ctx, a, pod, req.Spec.Audiences)
 }
 
-// audiences lets a node ask only for audiences its Pod asks for: in a projected volume, or by a CSI driver that wants tokens.
+// audiences lets a node ask only for audiences its Pod asks for: in a projected volume, or by a CSI
+// driver that wants tokens.
 func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *corev1.Pod, requested []string) error {
 	allowed := p.podAudiences(ctx, pod)
 	for _, aud := range requested {
@@ -137,11 +143,13 @@ func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *cor
 			continue
 		}
 		d, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: a.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", Namespace: a.GetNamespace(), APIVersion: "v1",
-			Resource: aud, Name: a.GetName(), ResourceRequest: true,
+			User: a.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", Namespace: a.GetNamespace(),
+			APIVersion: "v1",
+			Resource:   aud, Name: a.GetName(), ResourceRequest: true,
 		})
 		if err != nil || d != authorizer.DecisionAllow {
-			return fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", aud, a.GetUserInfo().GetName())
+			return fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for "+
+				"this audience", aud, a.GetUserInfo().GetName())
 		}
 	}
 	return nil

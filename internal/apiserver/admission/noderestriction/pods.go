@@ -20,7 +20,8 @@ func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attribut
 		case admission.Create:
 			return p.admitPodCreate(ctx, name, a)
 		case admission.Delete:
-			pod, err := p.storedPod(ctx, a.GetNamespace(), a.GetName()) // as stored: another Pod of this name may be on another node by now
+			// as stored: another Pod of this name may be on another node by now
+			pod, err := p.storedPod(ctx, a.GetNamespace(), a.GetName())
 			if err != nil {
 				return err
 			}
@@ -29,7 +30,8 @@ func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attribut
 			}
 			return nil
 		}
-		return fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.GetOperation(), name)
+		return fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.GetOperation(),
+			name)
 	case "status":
 		return admitPodStatus(name, a)
 	case "eviction":
@@ -38,14 +40,16 @@ func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attribut
 	return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.GetSubresource())
 }
 
-// admitPodCreate lets a node write down its static Pods: bound to itself, owned by itself, needing no other object.
+// admitPodCreate lets a node write down its static Pods: bound to itself, owned by itself, needing
+// no other object.
 func (p *Plugin) admitPodCreate(ctx context.Context, name string, a admission.Attributes) error {
 	pod, ok := a.GetObject().(*corev1.Pod)
 	if !ok {
 		return fmt.Errorf("unexpected type %T", a.GetObject())
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
-		return fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, name)
+		return fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods",
+			corev1.MirrorPodAnnotationKey, name)
 	}
 	if pod.Spec.NodeName != name {
 		return fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", name)

@@ -1,6 +1,6 @@
 // Package nodetaint keeps Pods off a Node until it has been seen ready.
 //
-// Chapter 1, written. In: a Node being created. Out: the taint node.kubernetes.io/not-ready:NoSchedule on it.
+// In: a Node being created. Out: the taint node.kubernetes.io/not-ready:NoSchedule on it.
 package nodetaint
 
 import (

@@ -1,6 +1,7 @@
-// Package persistentvolumeclaimresize lets claims grow only where their StorageClass can grow volumes.
+// Package persistentvolumeclaimresize lets claims grow only where their StorageClass can grow
+// volumes.
 //
-// Chapter 1, written. In: a PersistentVolumeClaim being updated, its StorageClass. Out: nothing, or a refusal.
+// In: a PersistentVolumeClaim being updated, its StorageClass. Out: nothing, or a refusal.
 package persistentvolumeclaimresize
 
 import (
@@ -51,13 +52,16 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 		return admission.NewForbidden(a, errors.New("Only bound persistent volume claims can be expanded"))
 	}
 	if !p.allowsExpansion(claim, old) {
-		return admission.NewForbidden(a, errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"))
+		return admission.NewForbidden(a,
+			errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc "+
+				"must support resize"))
 	}
 	return nil
 }
 
 func isExpansion(claim, old *corev1.PersistentVolumeClaim) bool {
-	now, previous := claim.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	now, previous := claim.Spec.Resources.Requests[corev1.ResourceStorage],
+		old.Spec.Resources.Requests[corev1.ResourceStorage]
 	return now.Cmp(previous) > 0
 }
 

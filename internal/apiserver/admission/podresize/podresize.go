@@ -1,6 +1,8 @@
-// Package podresize refuses a size that a Pod's node could not give it even if it were empty, before the kubelet is asked.
+// Package podresize refuses a size that a Pod's node could not give it even if it were empty,
+// before the kubelet is asked.
 //
-// Chapter 1, written. In: a Pod being resized, its Node. Out: nothing, or a refusal with the sums. KEP-1287 as v1.37 does it.
+// In: a Pod being resized, its Node. Out: nothing, or a refusal with the sums. KEP-1287 as v1.37
+// does it.
 package podresize
 
 import (
@@ -65,7 +67,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return admission.NewForbidden(a, err)
 	}
 	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
-		return admission.NewForbidden(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os))
+		return admission.NewForbidden(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q",
+			node.Name, os))
 	}
 	if exceeding := exceedingResources(pod, node.Status.Allocatable); exceeding != "" {
 		return refusal(a, "node didn't have enough allocatable resources: "+exceeding)

@@ -1,7 +1,8 @@
 // Package podsecurity holds Pods to the Pod Security Standard that labels of their namespace name.
 //
-// Chapter 1, written. In: Pods, kinds that make Pods, namespaces being written. Out: a refusal, a warning, or a note for the audit log, as the
-// library k8s.io/pod-security-admission decides; without labels everything passes.
+// In: Pods, kinds that make Pods, namespaces being written. Out: a refusal, a warning, or a note
+// for the audit log, as the library k8s.io/pod-security-admission decides; without labels
+// everything passes.
 package podsecurity
 
 import (
@@ -48,7 +49,8 @@ func New() (*Plugin, error) {
 	return &Plugin{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		delegate: &podsecurity.Admission{
-			Configuration: config, Evaluator: evaluator, Metrics: metricsRecorder(), PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
+			Configuration: config, Evaluator: evaluator, Metrics: metricsRecorder(),
+			PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
 		},
 	}, nil
 }
@@ -67,7 +69,8 @@ func (p *Plugin) ValidateInitialization() error {
 	if p.client == nil || p.informers == nil {
 		return errors.New("pod security: no client or no informers")
 	}
-	p.delegate.NamespaceGetter = podsecurity.NamespaceGetterFromListerAndClient(p.informers.Core().V1().Namespaces().Lister(), p.client)
+	p.delegate.NamespaceGetter = podsecurity.NamespaceGetterFromListerAndClient(
+		p.informers.Core().V1().Namespaces().Lister(), p.client)
 	p.delegate.PodLister = podsecurity.PodListerFromClient(p.client)
 	if err := p.delegate.CompleteConfiguration(); err != nil {
 		return err
@@ -120,7 +123,8 @@ func refusal(a admission.Attributes, result *admissionv1.AdmissionResponse) erro
 	return status
 }
 
-// podSecurityAttributes gives the library what it asks about a write; our objects are external v1 objects already.
+// podSecurityAttributes gives the library what it asks about a write; our objects are external v1
+// objects already.
 type podSecurityAttributes struct{ admission.Attributes }
 
 // GetObject implements api.Attributes.

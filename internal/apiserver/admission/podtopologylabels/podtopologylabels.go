@@ -1,7 +1,8 @@
-// Package podtopologylabels puts its node's zone and region on a Pod that is made with its node already chosen (a static Pod's mirror). A Pod that is
-// bound later gets them from its binding, in registry/pods.
+// Package podtopologylabels puts its node's zone and region on a Pod that is made with its node
+// already chosen (a static Pod's mirror). A Pod that is bound later gets them from its binding, in
+// registry/pods.
 //
-// Chapter 1, written. In: a Pod being created, the Nodes. Out: labels of the Pod. KEP-4742.
+// In: a Pod being created, the Nodes. Out: labels of the Pod. KEP-4742.
 package podtopologylabels
 
 import (

@@ -1,6 +1,8 @@
-// Package priority turns a Pod's priorityClassName into its number, and lets one class at most be the default.
+// Package priority turns a Pod's priorityClassName into its number, and lets one class at most be
+// the default.
 //
-// Chapter 1, written. In: a Pod or PriorityClass being written, the PriorityClasses. Out: spec.priority and spec.preemptionPolicy, or a refusal.
+// In: a Pod or PriorityClass being written, the PriorityClasses. Out: spec.priority and
+// spec.preemptionPolicy, or a refusal.
 package priority
 
 import (
@@ -110,7 +112,8 @@ func (p *Plugin) getPriorityClass(a admission.Attributes, name string) (*schedul
 	return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", name))
 }
 
-// getDefaultPriorityClass is the class of Pods that name none: the lowest of those marked as default, should there be several.
+// getDefaultPriorityClass is the class of Pods that name none: the lowest of those marked as
+// default, should there be several.
 func (p *Plugin) getDefaultPriorityClass() (*schedulingv1.PriorityClass, error) {
 	list, err := p.classes.List(labels.Everything())
 	if err != nil {
@@ -125,11 +128,13 @@ func (p *Plugin) getDefaultPriorityClass() (*schedulingv1.PriorityClass, error) 
 	return out, nil
 }
 
-// setPriority writes what a class means into a Pod. A Pod may state its numbers itself only if they are the same.
+// setPriority writes what a class means into a Pod. A Pod may state its numbers itself only if they
+// are the same.
 func setPriority(pod *corev1.Pod, class *schedulingv1.PriorityClass) error {
 	pod.Spec.PriorityClassName = class.Name
 	if p := pod.Spec.Priority; p != nil && *p != class.Value {
-		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *p, class.Value)
+		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission "+
+			"controller computed %d from the given PriorityClass name", *p, class.Value)
 	}
 	value := class.Value
 	pod.Spec.Priority = &value
@@ -138,7 +143,8 @@ func setPriority(pod *corev1.Pod, class *schedulingv1.PriorityClass) error {
 		preempt = *class.PreemptionPolicy
 	}
 	if p := pod.Spec.PreemptionPolicy; p != nil && *p != preempt {
-		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *p, preempt)
+		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority "+
+			"admission controller computed %s from the given PriorityClass name", *p, preempt)
 	}
 	pod.Spec.PreemptionPolicy = &preempt
 	return nil
@@ -161,7 +167,8 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 		return fmt.Errorf("failed to get default priority class: %w", err)
 	}
 	if is != nil && (a.GetOperation() == admission.Create || is.Name != c.Name) {
-		return admission.NewForbidden(a, fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", is.Name))
+		return admission.NewForbidden(a,
+			fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", is.Name))
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package resourcequota refuses what would exceed a ResourceQuota of its namespace.
 //
-// Chapter 1, written. In: an object being created, a Service or claim being changed, a Pod being resized; the quotas of its namespace.
-// Out: a refusal, or the quota's status.used raised by what the object uses. What an object uses is known by
-// internal/quota. The library does the sums and the conflicts.
-// A quota counts from the time a controller has written status.hard.
+// In: an object being created, a Service or claim being changed, a Pod being resized; the quotas of
+// its namespace. Out: a refusal, or the quota's status.used raised by what the object uses. What an
+// object uses is known by internal/quota. The library does the sums and the conflicts. A quota
+// counts from the time a controller has written status.hard.
 package resourcequota

@@ -20,7 +20,8 @@ const evaluationWorkers = 5
 // plugin is the library's with our evaluators.
 type plugin struct{ *library.QuotaAdmission }
 
-// New makes the plugin ResourceQuota; config is a resourcequota.admission.k8s.io Configuration, nil for the default.
+// New makes the plugin ResourceQuota; config is a resourcequota.admission.k8s.io Configuration, nil
+// for the default.
 func New(config io.Reader) (admission.Interface, error) {
 	c, err := library.LoadConfiguration(config)
 	if err != nil {
@@ -43,10 +44,14 @@ func (p *plugin) SetDrainedNotification(stop <-chan struct{}) {
 func ignoredResources() map[schema.GroupResource]struct{} {
 	out := map[schema.GroupResource]struct{}{}
 	for _, gr := range []schema.GroupResource{
-		{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}, {Resource: "bindings"}, {Resource: "componentstatuses"},
-		{Group: "authentication.k8s.io", Resource: "tokenreviews"}, {Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
-		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, {Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
-		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}, {Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+		{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}, {Resource: "bindings"},
+		{Resource: "componentstatuses"},
+		{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
 	} {
 		out[gr] = struct{}{}
 	}

@@ -67,7 +67,8 @@ func (w quotaTest) write(t *testing.T, sub string, obj, old runtime.Object) erro
 	if old != nil {
 		op = admission.Update
 	}
-	a := admission.NewAttributesRecord(obj, old, corev1.SchemeGroupVersion.WithKind("Any"), "ns", "x", gvr, sub, op, nil, false, nil)
+	a := admission.NewAttributesRecord(obj, old, corev1.SchemeGroupVersion.WithKind("Any"), "ns", "x", gvr, sub, op,
+		nil, false, nil)
 	return w.plugin.Validate(t.Context(), a, nil)
 }
 
@@ -111,36 +112,54 @@ func TestQuotaRefuses(t *testing.T) {
 		s.Containers = []corev1.Container{{Name: "c"}}
 		s.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "500m")}
 	})
-	ported := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}}
+	ported := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort,
+		Ports: []corev1.ServicePort{{Port: 80}}}}
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		StorageClassName: new("gold"), Resources: corev1.VolumeResourceRequirements{Requests: list("storage", "1Gi")},
 	}}
 	urgent := pod(func(s *corev1.PodSpec) { s.PriorityClassName = "urgent" })
-	byClass := corev1.ResourceQuotaSpec{Hard: list("pods", "0"), ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
-		ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"urgent"},
-	}}}}
-	bestEffort := corev1.ResourceQuotaSpec{Hard: list("pods", "0"), Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}
+	byClass := corev1.ResourceQuotaSpec{Hard: list("pods", "0"),
+		ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
+			ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn,
+			Values: []string{"urgent"},
+		}}}}
+	bestEffort := corev1.ResourceQuotaSpec{Hard: list("pods", "0"),
+		Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}}
 	for name, c := range map[string]struct {
 		spec corev1.ResourceQuotaSpec
 		used corev1.ResourceList
 		obj  runtime.Object
 		want string
 	}{
-		"two resources": {hard("requests.cpu", "1", "requests.memory", "1Gi"), list("requests.cpu", "0", "requests.memory", "0"), two,
-			"exceeded quota: q, requested: requests.cpu=2,requests.memory=2Gi, used: requests.cpu=0,requests.memory=0, limited: requests.cpu=1,requests.memory=1Gi"},
-		"says nothing": {hard("requests.cpu", "1", "limits.memory", "1Gi"), list("requests.cpu", "0", "limits.memory", "0"), bare,
+		"two resources": {hard("requests.cpu", "1", "requests.memory", "1Gi"),
+			list("requests.cpu", "0", "requests.memory", "0"), two,
+			"exceeded quota: q, requested: requests.cpu=2,requests.memory=2Gi, used: " +
+				"requests.cpu=0,requests.memory=0, limited: requests.cpu=1,requests.memory=1Gi"},
+		"says nothing": {hard("requests.cpu", "1", "limits.memory", "1Gi"),
+			list("requests.cpu", "0", "limits.memory", "0"), bare,
 			"failed quota: q: must specify limits.memory for: a,c; requests.cpu for: a,c"},
-		"Pod-level requests speak for all":   {hard("requests.cpu", "1"), list("requests.cpu", "0"), whole, ""},
-		"Pod-level requests count":           {hard("requests.cpu", "1"), list("requests.cpu", "600m"), whole, "requested: requests.cpu=500m, used: requests.cpu=600m"},
-		"plain name means requests":          {hard("cpu", "1"), list("cpu", "0"), two, "exceeded quota: q, requested: cpu=2"},
-		"not counted yet":                    {hard("pods", "5"), nil, two, "status unknown for quota: q, resources: pods"},
-		"node ports":                         {hard("services.nodeports", "0"), list("services.nodeports", "0"), ported, "exceeded quota: q, requested: services.nodeports=1"},
-		"storage":                            {hard("requests.storage", "1Mi"), list("requests.storage", "0"), claim, "exceeded quota: q, requested: requests.storage=1Gi, used: requests.storage=0, limited: requests.storage=1Mi"},
-		"storage of a class":                 {hard("gold.storageclass.storage.k8s.io/requests.storage", "1Mi"), list("gold.storageclass.storage.k8s.io/requests.storage", "0"), claim, "exceeded quota"},
-		"storage of another class":           {hard("tin.storageclass.storage.k8s.io/requests.storage", "1Mi"), list("tin.storageclass.storage.k8s.io/requests.storage", "0"), claim, ""},
-		"any kind by number":                 {hard("count/configmaps", "0"), list("count/configmaps", "0"), &corev1.ConfigMap{}, "exceeded quota: q, requested: count/configmaps=1"},
-		"a kind by its old name":             {hard("configmaps", "0"), list("configmaps", "0"), &corev1.ConfigMap{}, "exceeded quota: q, requested: configmaps=1"},
-		"scope of a priority class":          {byClass, list("pods", "0"), urgent, "exceeded quota: q, requested: pods=1"},
+		"Pod-level requests speak for all": {hard("requests.cpu", "1"), list("requests.cpu", "0"), whole, ""},
+		"Pod-level requests count": {hard("requests.cpu", "1"), list("requests.cpu", "600m"), whole,
+			"requested: requests.cpu=500m, used: requests.cpu=600m"},
+		"plain name means requests": {hard("cpu", "1"), list("cpu", "0"), two,
+			"exceeded quota: q, requested: cpu=2"},
+		"not counted yet": {hard("pods", "5"), nil, two,
+			"status unknown for quota: q, resources: pods"},
+		"node ports": {hard("services.nodeports", "0"), list("services.nodeports", "0"), ported,
+			"exceeded quota: q, requested: services.nodeports=1"},
+		"storage": {hard("requests.storage", "1Mi"), list("requests.storage", "0"), claim,
+			"exceeded quota: q, requested: requests.storage=1Gi, used: requests.storage=0, limited: " +
+				"requests.storage=1Mi"},
+		"storage of a class": {hard("gold.storageclass.storage.k8s.io/requests.storage", "1Mi"),
+			list("gold.storageclass.storage.k8s.io/requests.storage", "0"), claim, "exceeded quota"},
+		"storage of another class": {hard("tin.storageclass.storage.k8s.io/requests.storage", "1Mi"),
+			list("tin.storageclass.storage.k8s.io/requests.storage", "0"), claim, ""},
+		"any kind by number": {hard("count/configmaps", "0"), list("count/configmaps", "0"),
+			&corev1.ConfigMap{}, "exceeded quota: q, requested: count/configmaps=1"},
+		"a kind by its old name": {hard("configmaps", "0"), list("configmaps", "0"), &corev1.ConfigMap{},
+			"exceeded quota: q, requested: configmaps=1"},
+		"scope of a priority class": {byClass, list("pods", "0"), urgent,
+			"exceeded quota: q, requested: pods=1"},
 		"scope of another priority class":    {byClass, list("pods", "0"), two, ""},
 		"scope of best effort, and it is":    {bestEffort, list("pods", "0"), bare, "exceeded quota"},
 		"scope of best effort, and it isn't": {bestEffort, list("pods", "0"), two, ""},
@@ -151,13 +170,16 @@ func TestQuotaRefuses(t *testing.T) {
 	}
 }
 
-// A Pod counts by its effective request: the larger of its init container's and the sum of the others'.
+// A Pod counts by its effective request: the larger of its init container's and the sum of the
+// others'.
 // row: API-45
 func TestQuotaCountsTheEffectiveRequest(t *testing.T) {
-	w := with(t, corev1.ResourceQuotaSpec{Hard: list("requests.cpu", "10", "limits.cpu", "10", "pods", "5")}, list("requests.cpu", "0", "limits.cpu", "0", "pods", "0"))
+	w := with(t, corev1.ResourceQuotaSpec{Hard: list("requests.cpu", "10", "limits.cpu", "10", "pods", "5")},
+		list("requests.cpu", "0", "limits.cpu", "0", "pods", "0"))
 	p := pod(func(s *corev1.PodSpec) {
 		s.InitContainers = []corev1.Container{container("i", list("cpu", "3"), list("cpu", "3"))}
-		s.Containers = []corev1.Container{container("a", list("cpu", "1"), list("cpu", "2")), container("b", list("cpu", "1"), list("cpu", "2"))}
+		s.Containers = []corev1.Container{container("a", list("cpu", "1"), list("cpu", "2")),
+			container("b", list("cpu", "1"), list("cpu", "2"))}
 	})
 	expect(t, w.write(t, "", p, nil), "")
 	for name, want := range map[corev1.ResourceName]string{"requests.cpu": "3", "limits.cpu": "4", "pods": "1"} {
@@ -174,7 +196,8 @@ func TestQuotaCountsWhatAResizeAdds(t *testing.T) {
 		p.ResourceVersion = "7"
 		return p
 	}
-	expect(t, w.write(t, "resize", asks("2"), asks("1")), "exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1500m")
+	expect(t, w.write(t, "resize", asks("2"), asks("1")),
+		"exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1500m")
 	expect(t, w.write(t, "resize", asks("1200m"), asks("1")), "")
 	expect(t, w.write(t, "", asks("9"), asks("1")), "")
 	if got := w.used(t, "requests.cpu"); got != "1200m" {

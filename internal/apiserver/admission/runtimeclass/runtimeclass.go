@@ -1,6 +1,7 @@
 // Package runtimeclass writes what a Pod's RuntimeClass costs and where it can run into the Pod.
 //
-// Chapter 1, written. In: a Pod being created, its RuntimeClass. Out: spec.overhead, node selector and tolerations, or a refusal.
+// In: a Pod being created, its RuntimeClass. Out: spec.overhead, node selector and tolerations, or
+// a refusal.
 package runtimeclass
 
 import (
@@ -48,7 +49,8 @@ func (p *Plugin) ValidateInitialization() error {
 }
 
 // getRuntimeClass returns the Pod's class, nil when it names none.
-func (p *Plugin) getRuntimeClass(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
+func (p *Plugin) getRuntimeClass(ctx context.Context, a admission.Attributes,
+	pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
 	if pod.Spec.RuntimeClassName == nil {
 		return nil, nil
 	}
@@ -114,7 +116,8 @@ func setScheduling(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 	}
 	for k, want := range c.Scheduling.NodeSelector {
 		if have, there := pod.Spec.NodeSelector[k]; there && have != want {
-			return fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", k, want, k, have)
+			return fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s",
+				k, want, k, have)
 		}
 		if pod.Spec.NodeSelector == nil {
 			pod.Spec.NodeSelector = map[string]string{}
@@ -153,7 +156,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return admission.NewForbidden(a, errOverhead)
 		}
 	case len(pod.Spec.Overhead) > 0:
-		return admission.NewForbidden(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+		return admission.NewForbidden(a,
+			errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
 	}
 	return nil
 }

@@ -120,7 +120,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// getServiceAccount finds the Pod's ServiceAccount. The one called default is made by a controller soon after its namespace: it is waited for a little.
+// getServiceAccount finds the Pod's ServiceAccount. The one called default is made by a controller
+// soon after its namespace: it is waited for a little.
 func (p *Plugin) getServiceAccount(ctx context.Context, a admission.Attributes) (*corev1.ServiceAccount, error) {
 	if !p.WaitForReady() {
 		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
@@ -152,5 +153,6 @@ func (p *Plugin) getServiceAccount(ctx context.Context, a admission.Attributes) 
 		}
 		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name) // upstream's words
 	}
-	return nil, admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, name, err))
+	return nil, admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, name,
+		err))
 }

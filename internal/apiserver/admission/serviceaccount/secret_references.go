@@ -15,7 +15,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// checkMirror refuses a mirror Pod that would make its node need anything: a node writes them itself.
+// checkMirror refuses a mirror Pod that would make its node need anything: a node writes them
+// itself.
 func checkMirror(pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return errors.New("a mirror pod may not reference service accounts")
@@ -78,7 +79,8 @@ func limitSecretReferences(account *corev1.ServiceAccount, pod *corev1.Pod) erro
 	}
 	for _, v := range pod.Spec.Volumes {
 		if v.Secret != nil && !listed[v.Secret.SecretName] {
-			return fmt.Errorf("volume with secret.secretName=%q is not allowed because service account %s does not reference that secret", v.Secret.SecretName, account.Name)
+			return fmt.Errorf("volume with secret.secretName=%q is not allowed because service account %s does not "+
+				"reference that secret", v.Secret.SecretName, account.Name)
 		}
 	}
 	for _, part := range []struct {
@@ -103,7 +105,8 @@ func limitSecretReferences(account *corev1.ServiceAccount, pod *corev1.Pod) erro
 	}
 	for i, s := range pod.Spec.ImagePullSecrets {
 		if !pullSecrets[s.Name] {
-			return fmt.Errorf("imagePullSecrets[%d].name=%q is not allowed because service account %s does not reference that imagePullSecret", i, s.Name, account.Name)
+			return fmt.Errorf("imagePullSecrets[%d].name=%q is not allowed because service account %s does not "+
+				"reference that imagePullSecret", i, s.Name, account.Name)
 		}
 	}
 	return nil
@@ -114,12 +117,14 @@ func checkEnv(kind string, c *corev1.Container, account string, listed map[strin
 		if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil || listed[e.ValueFrom.SecretKeyRef.Name] {
 			continue
 		}
-		return fmt.Errorf("%s %s with envVar %s referencing secret.secretName=%q is not allowed because service account %s does not reference that secret",
+		return fmt.Errorf("%s %s with envVar %s referencing secret.secretName=%q is not allowed because service "+
+			"account %s does not reference that secret",
 			kind, c.Name, e.Name, e.ValueFrom.SecretKeyRef.Name, account)
 	}
 	for _, f := range c.EnvFrom {
 		if f.SecretRef != nil && !listed[f.SecretRef.Name] {
-			return fmt.Errorf("%s %s with envFrom referencing secret.secretName=%q is not allowed because service account %s does not reference that secret",
+			return fmt.Errorf("%s %s with envFrom referencing secret.secretName=%q is not allowed because service "+
+				"account %s does not reference that secret",
 				kind, c.Name, f.SecretRef.Name, account)
 		}
 	}

@@ -27,7 +27,8 @@ func shouldAutomount(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return true
 }
 
-// mountServiceAccountToken adds the volume and mounts it in every container that has nothing at its path.
+// mountServiceAccountToken adds the volume and mounts it in every container that has nothing at its
+// path.
 func mountServiceAccountToken(pod *corev1.Pod, suffix func() string) {
 	name, there := "", false
 	for i := range pod.Spec.Volumes {
@@ -43,13 +44,15 @@ func mountServiceAccountToken(pod *corev1.Pod, suffix func() string) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if !hasMountAtTokenPath(&list[i]) {
-				list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: MountPath})
+				list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true,
+					MountPath: MountPath})
 				needed = true
 			}
 		}
 	}
 	if needed && !there {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: tokenVolumeSource()}})
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: tokenVolumeSource()}})
 	}
 }
 
@@ -69,10 +72,12 @@ func tokenVolumeSource() *corev1.ProjectedVolumeSource {
 		Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
 			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: RootCA}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+				LocalObjectReference: corev1.LocalObjectReference{Name: RootCA},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 			}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+					FieldPath: "metadata.namespace"}},
 			}}},
 		},
 	}

@@ -1,6 +1,8 @@
-// Package storageobjectinuseprotection keeps PersistentVolumes, claims and VolumeAttributesClasses from going while something uses them.
+// Package storageobjectinuseprotection keeps PersistentVolumes, claims and VolumeAttributesClasses
+// from going while something uses them.
 //
-// Chapter 1, written. In: one of them being created. Out: the finalizer that the protection controllers take off when nothing uses it.
+// In: one of them being created. Out: the finalizer that the protection controllers take off when
+// nothing uses it.
 package storageobjectinuseprotection
 
 import (

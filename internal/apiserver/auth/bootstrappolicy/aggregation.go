@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// AggregateRules returns the rules of an aggregated ClusterRole: those of the roles its selectors choose, selector by selector, by name, each rule once.
+// AggregateRules returns the rules of an aggregated ClusterRole: those of the roles its selectors
+// choose, selector by selector, by name, each rule once.
 func AggregateRules(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	byName := append([]*rbacv1.ClusterRole(nil), all...)
 	sort.Slice(byName, func(i, j int) bool { return byName[i].Name < byName[j].Name })

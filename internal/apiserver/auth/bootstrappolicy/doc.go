@@ -1,6 +1,7 @@
 // Package bootstrappolicy holds the roles and bindings every cluster starts with, and keeps them.
 //
-// Chapter 1, written. Names and rules are Kubernetes' (level v1.37); roles.txt and controllers.txt say them in a short notation (see parse.go).
-// In: what the cluster has now. Out: the roles and bindings that are missing or lack something; what an administrator added stays.
-// To add a role: a block in roles.txt.
+// Names and rules are Kubernetes' (level v1.37); roles.txt and controllers.txt say them in a short
+// notation (see parse.go). In: what the cluster has now. Out: the roles and bindings that are
+// missing or lack something; what an administrator added stays. To add a role: a block in
+// roles.txt.
 package bootstrappolicy

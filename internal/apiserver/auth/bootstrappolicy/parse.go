@@ -45,14 +45,17 @@ func (s *Policy) Rules(clusterRole string) []rbacv1.PolicyRule {
 	return nil
 }
 
-// parse reads blocks. A block opens with "clusterrole NAME", "role NAMESPACE NAME" or "controller NAME"; its lines are
+// parse reads blocks. A block opens with "clusterrole NAME", "role NAMESPACE NAME" or "controller
+// NAME"; its lines are
 //
-//	allow VERBS GROUPS RESOURCES [NAMES]   a rule; lists are joined by commas
-//	urls VERBS PATHS                       a rule about paths
-//	events                                 the rule by which components write Events
-//	label KEY                              the label KEY=true
-//	sum-of KEY                             the role is the sum of ClusterRoles with the label KEY=true
-//	to [BINDING] SUBJECT...                a binding, named as the role unless said; user:NAME, group:NAME, sa:NAMESPACE/NAME, or none
+//	allow VERBS GROUPS RESOURCES [NAMES]
+//	                          a rule; lists are joined by commas
+//	urls VERBS PATHS          a rule about paths
+//	events                    the rule by which components write Events
+//	label KEY                 the label KEY=true
+//	sum-of KEY                the role is the sum of ClusterRoles with the label KEY=true
+//	to [BINDING] SUBJECT...   a binding, named as the role unless said; a subject is user:NAME,
+//	                          group:NAME, sa:NAMESPACE/NAME, or none
 func (s *Policy) parse(file, text string) error {
 	b := &roleBlock{}
 	for n, line := range strings.Split(text, "\n") {
@@ -122,7 +125,8 @@ func (b *roleBlock) parseLine(s *Policy, words []string) bool {
 	case word == "label" && len(args) == 1:
 		b.meta.Labels[args[0]] = "true"
 	case word == "sum-of" && len(args) == 1 && b.aggregate != nil:
-		*b.aggregate = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{args[0]: "true"}}}}
+		*b.aggregate = &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{args[0]: "true"}}}}
 	case word == "to" && len(args) > 0:
 		name := b.meta.Name
 		if _, ok := parseSubject(args[0]); !ok && args[0] != "none" {
@@ -167,10 +171,12 @@ func (b *roleBlock) bindTo(s *Policy, name string, to []string) bool {
 	}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: b.kind, Name: b.meta.Name}
 	if b.kind == "Role" {
-		s.RoleBindings = append(s.RoleBindings, &rbacv1.RoleBinding{ObjectMeta: newObjectMeta(b.meta.Namespace, name), RoleRef: ref, Subjects: subjects})
+		s.RoleBindings = append(s.RoleBindings, &rbacv1.RoleBinding{ObjectMeta: newObjectMeta(b.meta.Namespace, name),
+			RoleRef: ref, Subjects: subjects})
 		return true
 	}
-	s.ClusterRoleBindings = append(s.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: newObjectMeta("", name), RoleRef: ref, Subjects: subjects})
+	s.ClusterRoleBindings = append(s.ClusterRoleBindings,
+		&rbacv1.ClusterRoleBinding{ObjectMeta: newObjectMeta("", name), RoleRef: ref, Subjects: subjects})
 	return true
 }
 

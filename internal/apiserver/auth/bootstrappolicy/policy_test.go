@@ -43,21 +43,26 @@ func (fakeRules) RoleBindings(ns string) ([]*rbacv1.RoleBinding, error) {
 
 func (fakeRules) Role(string, string) (*rbacv1.Role, error) {
 	s := &Policy{}
-	err := s.parse("alice", "role rec alice\n\tallow get,list,watch core pods\n\tallow create,get core configmaps\n\tallow get core secrets only\n"+
-		"\tallow create,update,patch rbac.authorization.k8s.io roles\n\tallow create rbac.authorization.k8s.io rolebindings")
+	err := s.parse("alice",
+		"role rec alice\n\tallow get,list,watch core pods\n\tallow create,get core configmaps\n\tallow get core "+
+			"secrets only\n"+
+			"\tallow create,update,patch rbac.authorization.k8s.io roles\n\tallow create rbac.authorization.k8s.io "+
+			"rolebindings")
 	if err != nil {
 		return nil, err
 	}
 	return s.Roles[0], nil
 }
 
-// What upstream v1.36.3 said alice lacked of the ClusterRole admin, word for word: it is the sum of what admin, edit and view may do.
+// What upstream v1.36.3 said alice lacked of the ClusterRole admin, word for word: it is the sum of
+// what admin, edit and view may do.
 func TestAdminIsTheSumUpstreamHas(t *testing.T) {
 	want, err := os.ReadFile("testdata/alice-binds-admin.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{"dev", "test", "system:authenticated"}})
+	ctx := request.WithUser(t.Context(),
+		&user.DefaultInfo{Name: "alice", Groups: []string{"dev", "test", "system:authenticated"}})
 	err = rbac.ConfirmNoEscalation(ctx, fakeRules{}, "rec", defaults(t).Rules("admin"))
 	if diff := cmp.Diff(string(want), fmt.Sprintln(err)); diff != "" {
 		t.Error(diff)
@@ -65,7 +70,8 @@ func TestAdminIsTheSumUpstreamHas(t *testing.T) {
 }
 
 func TestNotationRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, text := range []string{"clusterrole", "\tallow get core pods", "clusterrole a\n\tallow get core", "clusterrole a\n\tto user:a what", "role a b\n\tsum-of x", "clusterrole a\n\tgrant x"} {
+	for _, text := range []string{"clusterrole", "\tallow get core pods", "clusterrole a\n\tallow get core",
+		"clusterrole a\n\tto user:a what", "role a b\n\tsum-of x", "clusterrole a\n\tgrant x"} {
 		if err := (&Policy{}).parse("t", text); err == nil {
 			t.Errorf("accepted %q", text)
 		}
@@ -109,7 +115,8 @@ func TestEnsureWritesWhatIsMissingAndNothingElse(t *testing.T) {
 	if err := Reconcile(t.Context(), c, s); err != nil {
 		t.Fatal(err)
 	}
-	want := len(s.ClusterRoles) + len(s.ClusterRoleBindings) + len(s.Roles) + len(s.RoleBindings) + 2 // and two namespaces
+	// and two namespaces
+	want := len(s.ClusterRoles) + len(s.ClusterRoleBindings) + len(s.Roles) + len(s.RoleBindings) + 2
 	if n := len(writes(c)); n < want {
 		t.Fatalf("%d writes at first, want at least %d", n, want)
 	}
@@ -158,7 +165,8 @@ func TestSumFollowsLabels(t *testing.T) {
 		return rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{res}}
 	}
 	role := func(name, label string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}}, Rules: rules}
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}},
+			Rules: rules}
 	}
 	sum := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "sum", Labels: map[string]string{"x": "true"}},
@@ -166,7 +174,8 @@ func TestSumFollowsLabels(t *testing.T) {
 			{MatchLabels: map[string]string{"x": "true"}}, {MatchLabels: map[string]string{"y": "true"}},
 		}},
 	}
-	got, err := AggregateRules(sum, []*rbacv1.ClusterRole{sum, role("b", "x", rule("b")), role("a", "x", rule("a"), rule("b")), role("c", "y", rule("c"), rule("a")), role("d", "z", rule("d"))})
+	got, err := AggregateRules(sum, []*rbacv1.ClusterRole{sum, role("b", "x", rule("b")),
+		role("a", "x", rule("a"), rule("b")), role("c", "y", rule("c"), rule("a")), role("d", "z", rule("d"))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,9 @@ import (
 // maxParallelWrites is how many roles and bindings are written at once.
 const maxParallelWrites = 8
 
-// Reconcile writes what the cluster lacks of a set. It reads everything with four lists, so that a cluster that lacks nothing costs nothing more.
-// It needs a client that may do anything, and the namespaces kube-system and kube-public are made when they are not there.
+// Reconcile writes what the cluster lacks of a set. It reads everything with four lists, so that a
+// cluster that lacks nothing costs nothing more. It needs a client that may do anything, and the
+// namespaces kube-system and kube-public are made when they are not there.
 func Reconcile(ctx context.Context, c kubernetes.Interface, s *Policy) error {
 	have, err := listExisting(ctx, c)
 	if err != nil {
@@ -27,22 +28,29 @@ func Reconcile(ctx context.Context, c kubernetes.Interface, s *Policy) error {
 	var work []func() error
 	for _, r := range s.ClusterRoles {
 		work = append(work, func() error {
-			return ensureRole(reconciliation.ClusterRoleRuleOwner{ClusterRole: r.DeepCopy()}, clusterRoleModifier{have, reconciliation.ClusterRoleModifier{Client: c.RbacV1().ClusterRoles()}})
+			return ensureRole(reconciliation.ClusterRoleRuleOwner{ClusterRole: r.DeepCopy()},
+				clusterRoleModifier{have, reconciliation.ClusterRoleModifier{Client: c.RbacV1().ClusterRoles()}})
 		})
 	}
 	for _, b := range s.ClusterRoleBindings {
 		work = append(work, func() error {
-			return ensureBinding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: b.DeepCopy()}, clusterRoleBindingModifier{have, reconciliation.ClusterRoleBindingClientAdapter{Client: c.RbacV1().ClusterRoleBindings()}})
+			return ensureBinding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: b.DeepCopy()},
+				clusterRoleBindingModifier{have,
+					reconciliation.ClusterRoleBindingClientAdapter{Client: c.RbacV1().ClusterRoleBindings()}})
 		})
 	}
 	for _, r := range s.Roles {
 		work = append(work, func() error {
-			return ensureRole(reconciliation.RoleRuleOwner{Role: r.DeepCopy()}, roleModifier{have, reconciliation.RoleModifier{Client: c.RbacV1(), NamespaceClient: c.CoreV1().Namespaces()}})
+			return ensureRole(reconciliation.RoleRuleOwner{Role: r.DeepCopy()},
+				roleModifier{have, reconciliation.RoleModifier{Client: c.RbacV1(),
+					NamespaceClient: c.CoreV1().Namespaces()}})
 		})
 	}
 	for _, b := range s.RoleBindings {
 		work = append(work, func() error {
-			return ensureBinding(reconciliation.RoleBindingAdapter{RoleBinding: b.DeepCopy()}, roleBindingModifier{have, reconciliation.RoleBindingClientAdapter{Client: c.RbacV1(), NamespaceClient: c.CoreV1().Namespaces()}})
+			return ensureBinding(reconciliation.RoleBindingAdapter{RoleBinding: b.DeepCopy()},
+				roleBindingModifier{have, reconciliation.RoleBindingClientAdapter{Client: c.RbacV1(),
+					NamespaceClient: c.CoreV1().Namespaces()}})
 		})
 	}
 	return runParallel(ctx, work)
@@ -103,7 +111,8 @@ func ensureBinding(b reconciliation.RoleBinding, m reconciliation.RoleBindingMod
 	return nil
 }
 
-// existingObjects is what the cluster had when Reconcile began. Names looked up there are taken out, so that a second look (after a conflict) asks the server.
+// existingObjects is what the cluster had when Reconcile began. Names looked up there are taken
+// out, so that a second look (after a conflict) asks the server.
 type existingObjects struct {
 	mu      sync.Mutex
 	objects map[string]any

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// recordedForm is a role or a binding as the recording has it: without what differs from cluster to cluster.
+// recordedForm is a role or a binding as the recording has it: without what differs from cluster to
+// cluster.
 func recordedForm(t *testing.T, obj runtime.Object) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(obj)
@@ -31,23 +32,26 @@ func recordedForm(t *testing.T, obj runtime.Object) map[string]any {
 		}
 	}
 	for _, field := range []string{"rules", "roleRef", "subjects", "aggregationRule"} {
-		if v := all[field]; v != nil && !(field == "rules" && all["aggregationRule"] != nil) { // kube-apiserver leaves sums to a controller
+		// kube-apiserver leaves sums to a controller
+		if v := all[field]; v != nil && !(field == "rules" && all["aggregationRule"] != nil) {
 			out[field] = v
 		}
 	}
 	return out
 }
 
-// journalAPIGroup is the group of rules that Kubernetes has no need of: who speaks about Pods may write the journal.
+// journalAPIGroup is the group of rules that Kubernetes has no need of: who speaks about Pods may
+// write the journal.
 const journalAPIGroup = "journal.gantry.dev"
 
 // withoutJournalRules is a role without the rules about the journal.
 func withoutJournalRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return slices.Equal(r.APIGroups, []string{journalAPIGroup}) })
+	return slices.DeleteFunc(slices.Clone(rules),
+		func(r rbacv1.PolicyRule) bool { return slices.Equal(r.APIGroups, []string{journalAPIGroup}) })
 }
 
-// What a cluster starts with equals, rule by rule and subject by subject, what kube-apiserver v1.37.2 writes into an empty etcd
-// (testdata/roles-v1.37.2.json), beside rules about the journal.
+// What a cluster starts with equals, rule by rule and subject by subject, what kube-apiserver
+// v1.37.2 writes into an empty etcd (testdata/roles-v1.37.2.json), beside rules about the journal.
 func TestRolesAndBindingsAreThoseOfUpstream(t *testing.T) {
 	raw, err := os.ReadFile("testdata/roles-v1.37.2.json")
 	if err != nil {

@@ -16,9 +16,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
 )
 
-// NodeIdentity returns the node a user speaks for. A user named as a node but outside the group is no node.
+// NodeIdentity returns the node a user speaks for. A user named as a node but outside the group is
+// no node.
 func NodeIdentity(who user.Info) (name string, isNode bool) {
-	if who == nil || !strings.HasPrefix(who.GetName(), "system:node:") || !slices.Contains(who.GetGroups(), user.NodesGroup) {
+	if who == nil || !strings.HasPrefix(who.GetName(), "system:node:") || !slices.Contains(who.GetGroups(),
+		user.NodesGroup) {
 		return "", false
 	}
 	return strings.TrimPrefix(who.GetName(), "system:node:"), true
@@ -29,8 +31,8 @@ type Authorizer struct {
 	Graph  *Graph
 	Synced func() bool         // whether the index has seen all Pods
 	Rules  []rbacv1.PolicyRule // of the role system:node, for what the index says nothing about
-	// MaxWait is how long a node may be ahead of the index: it can hear of its new Pod first. A request that would be refused waits so long
-	// for the index to learn better.
+	// MaxWait is how long a node may be ahead of the index: it can hear of its new Pod first. A
+	// request that would be refused waits so long for the index to learn better.
 	MaxWait time.Duration
 }
 
@@ -61,18 +63,21 @@ func (z *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (au
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer: nodes know no conditions.
-func (z *Authorizer) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (z *Authorizer) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(z.Authorize(ctx, a))
 }
 
 // EvaluateConditions implements authorizer.Authorizer: there are none to evaluate.
-func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 type decisionFunc func(ctx context.Context, node string, a authorizer.Attributes) (bool, string)
 
-// decisionFor returns the rule for a resource that is not decided by the role alone; nil for others.
+// decisionFor returns the rule for a resource that is not decided by the role alone; nil for
+// others.
 func (z *Authorizer) decisionFor(group, resource string) decisionFunc {
 	switch group + "/" + resource {
 	case "/secrets", "/configmaps":
@@ -232,7 +237,8 @@ func hasFieldSelector(a authorizer.Attributes, field, value string) bool {
 		return false
 	}
 	for _, r := range reqs {
-		if r.Field == field && (r.Operator == selection.Equals || r.Operator == selection.DoubleEquals) && r.Value == value {
+		if r.Field == field && (r.Operator == selection.Equals || r.Operator == selection.DoubleEquals) &&
+			r.Value == value {
 			return true
 		}
 	}
@@ -284,7 +290,9 @@ func (z *Authorizer) authorizeResourceSlice(ctx context.Context, node string, a 
 		}
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
-	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+	return false,
+		"only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, " +
+			"delete, deletecollection"
 }
 
 func authorizeCertificate(_ context.Context, node string, a authorizer.Attributes) (bool, string) {

@@ -10,7 +10,8 @@ import (
 
 // Graph knows which node needs which object. The zero value is not usable; see NewGraph.
 //
-// A Pod leads straight to its node; a PersistentVolume leads to its claim, which Pods lead to nodes.
+// A Pod leads straight to its node; a PersistentVolume leads to its claim, which Pods lead to
+// nodes.
 type Graph struct {
 	mu              sync.RWMutex
 	changed         chan struct{} // closed, and made anew, when Pods change
@@ -110,7 +111,8 @@ func (x *Graph) ReplacePods(pods []*corev1.Pod) {
 	}
 }
 
-// Pod returns what the index knows of a Pod: its uid, deletion time and node, as a Pod with nothing else in it.
+// Pod returns what the index knows of a Pod: its uid, deletion time and node, as a Pod with nothing
+// else in it.
 func (x *Graph) Pod(namespace, name string) (*corev1.Pod, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -132,7 +134,8 @@ func (x *Graph) AddPV(pv *corev1.PersistentVolume) {
 	if pv.Spec.ClaimRef == nil {
 		return
 	}
-	e := pvEntry{claim: vertex{"persistentvolumeclaims", pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name}, secrets: volumeSecrets(pv)}
+	e := pvEntry{claim: vertex{"persistentvolumeclaims", pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name},
+		secrets: volumeSecrets(pv)}
 	x.pvs[pv.Name] = e
 	for _, s := range e.secrets {
 		if x.volumesBySecret[s] == nil {
@@ -159,7 +162,8 @@ func (x *Graph) deletePVLocked(name string) {
 	delete(x.pvs, name)
 }
 
-// SetObjectNode takes a VolumeAttachment or ResourceSlice (kind is the resource name) and the node it names; an empty node forgets it.
+// SetObjectNode takes a VolumeAttachment or ResourceSlice (kind is the resource name) and the node
+// it names; an empty node forgets it.
 func (x *Graph) SetObjectNode(kind, name, node string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

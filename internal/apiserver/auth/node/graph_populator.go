@@ -43,20 +43,23 @@ func (f *GraphPopulator) Run(ctx context.Context) {
 			return c.CoreV1().PersistentVolumes().Watch(ctx, o)
 		},
 	})
-	go runReflector(ctx, &storagev1.VolumeAttachment{}, objectNodeStore{f.Graph, "volumeattachments", volumeAttachmentNode, &f.attachmentsSynced, map[string]bool{}}, &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return c.StorageV1().VolumeAttachments().List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.StorageV1().VolumeAttachments().Watch(ctx, o)
-		},
-	})
+	go runReflector(ctx, &storagev1.VolumeAttachment{},
+		objectNodeStore{f.Graph, "volumeattachments", volumeAttachmentNode, &f.attachmentsSynced, map[string]bool{}},
+		&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return c.StorageV1().VolumeAttachments().List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return c.StorageV1().VolumeAttachments().Watch(ctx, o)
+			},
+		})
 }
 
 // RunSlices follows ResourceSlices too; for servers that serve them.
 func (f *GraphPopulator) RunSlices(ctx context.Context) {
 	c := f.Client
-	go runReflector(ctx, &resourcev1.ResourceSlice{}, objectNodeStore{f.Graph, "resourceslices", resourceSliceNode, &atomic.Bool{}, map[string]bool{}}, &cache.ListWatch{
+	go runReflector(ctx, &resourcev1.ResourceSlice{}, objectNodeStore{f.Graph, "resourceslices", resourceSliceNode,
+		&atomic.Bool{}, map[string]bool{}}, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return c.ResourceV1().ResourceSlices().List(ctx, o)
 		},
@@ -67,7 +70,8 @@ func (f *GraphPopulator) RunSlices(ctx context.Context) {
 }
 
 func runReflector(ctx context.Context, example runtime.Object, store cache.ReflectorStore, lw cache.ListerWatcher) {
-	cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{Name: fmt.Sprintf("auth/node %T", example)}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(lw, example, store,
+		cache.ReflectorOptions{Name: fmt.Sprintf("auth/node %T", example)}).RunWithContext(ctx)
 }
 
 type podStore struct{ *GraphPopulator }

@@ -26,16 +26,20 @@ func pod() *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"},
 		Spec: corev1.PodSpec{
 			NodeName: "n1", ServiceAccountName: "sa", ImagePullSecrets: []corev1.LocalObjectReference{ref("pull")},
-			InitContainers: []corev1.Container{{EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("env-from")}}}}},
+			InitContainers: []corev1.Container{
+				{EnvFrom: []corev1.EnvFromSource{
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("env-from")}}}}},
 			Containers: []corev1.Container{{Env: []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{
 				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("env-map")},
 			}}}}},
 			Volumes: []corev1.Volume{
 				{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "vol"}}},
-				{Name: "b", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: ref("kube-root-ca.crt")}},
-				}}}},
-				{Name: "c", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+				{Name: "b", VolumeSource: corev1.VolumeSource{
+					Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: ref("kube-root-ca.crt")}},
+					}}}},
+				{Name: "c", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
 				{Name: "d", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 			},
 		},
@@ -86,10 +90,12 @@ func (q authorizeCase) record() authorizer.AttributesRecord {
 		node = "n1"
 	}
 	r := authorizer.AttributesRecord{
-		User: agent(node), Verb: q.verb, Namespace: q.namespace, APIGroup: parts[0], Resource: parts[1], Subresource: parts[2], Name: q.name, ResourceRequest: true,
+		User: agent(node), Verb: q.verb, Namespace: q.namespace, APIGroup: parts[0], Resource: parts[1],
+		Subresource: parts[2], Name: q.name, ResourceRequest: true,
 	}
 	if q.selects != "" {
-		r.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: q.selects}}
+		r.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals,
+			Value: q.selects}}
 	}
 	return r
 }
@@ -99,8 +105,11 @@ func otherNode(node string) string {
 }
 
 func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
-	z := &Authorizer{Graph: filled(), Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"services"}}}}
-	const readOnly, individual = "can only read resources of this type", "can only get individual resources of this type"
+	z := &Authorizer{Graph: filled(),
+		Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""},
+			Resources: []string{"services"}}}}
+	const readOnly, individual = "can only read resources of this type",
+		"can only get individual resources of this type"
 	cases := []authorizeCase{
 		{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"},
 		{verb: "watch", resource: "/secrets", namespace: "ns", name: "pull"},
@@ -120,18 +129,21 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 		{verb: "get", resource: "/persistentvolumeclaims", namespace: "ns", name: "p-d"},
 		{verb: "list", resource: "/persistentvolumeclaims", namespace: "ns", want: individual},
 		{verb: "patch", resource: "/persistentvolumeclaims/status", namespace: "ns", name: "claim"},
-		{verb: "delete", resource: "/persistentvolumeclaims/status", namespace: "ns", name: "claim", want: "can only get/update/patch this type"},
+		{verb: "delete", resource: "/persistentvolumeclaims/status", namespace: "ns", name: "claim",
+			want: "can only get/update/patch this type"},
 		{verb: "get", resource: "/persistentvolumes", name: "pv"},
 		{verb: "get", resource: "/persistentvolumes", name: "pv", node: "n2", want: otherNode("n2")},
 		{verb: "get", resource: "storage.k8s.io/volumeattachments", name: "va"},
 		{verb: "get", resource: "storage.k8s.io/volumeattachments", name: "va", node: "n2", want: otherNode("n2")},
 		{verb: "create", resource: "/serviceaccounts/token", namespace: "ns", name: "sa"},
 		{verb: "create", resource: "/serviceaccounts/token", namespace: "ns", name: "other", want: otherNode("n1")},
-		{verb: "update", resource: "/serviceaccounts", namespace: "ns", name: "sa", want: "can only create tokens for individual service accounts"},
+		{verb: "update", resource: "/serviceaccounts", namespace: "ns", name: "sa",
+			want: "can only create tokens for individual service accounts"},
 		{verb: "get", resource: "/pods", namespace: "ns", name: "p"},
 		{verb: "get", resource: "/pods", namespace: "ns", name: "p", node: "n2", want: otherNode("n2")},
 		{verb: "list", resource: "/pods", selects: "n1"},
-		{verb: "watch", resource: "/pods", selects: "n2", want: "can only list/watch pods with spec.nodeName field selector"},
+		{verb: "watch", resource: "/pods", selects: "n2",
+			want: "can only list/watch pods with spec.nodeName field selector"},
 		{verb: "list", resource: "/pods", want: "can only list/watch pods with spec.nodeName field selector"},
 		{verb: "patch", resource: "/pods/status", namespace: "ns", name: "p"},
 		{verb: "create", resource: "/pods/eviction", namespace: "ns", name: "p"},
@@ -141,12 +153,17 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 		{verb: "list", resource: "/nodes", want: "node 'n1' cannot read all nodes, only its own Node object"},
 		{verb: "patch", resource: "/nodes/status", name: "n1"},
 		{verb: "update", resource: "coordination.k8s.io/leases", namespace: "kube-node-lease", name: "n1"},
-		{verb: "update", resource: "coordination.k8s.io/leases", namespace: "kube-node-lease", name: "n2", want: "can only access node lease with the same name as the requesting node"},
-		{verb: "get", resource: "coordination.k8s.io/leases", namespace: "ns", name: "n1", want: `can only access leases in the "kube-node-lease" system namespace`},
-		{verb: "list", resource: "coordination.k8s.io/leases", namespace: "kube-node-lease", want: "can only get, create, update, patch, or delete a node lease"},
-		{verb: "update", resource: "storage.k8s.io/csinodes", name: "n2", want: "can only access CSINode with the same name as the requesting node"},
+		{verb: "update", resource: "coordination.k8s.io/leases", namespace: "kube-node-lease", name: "n2",
+			want: "can only access node lease with the same name as the requesting node"},
+		{verb: "get", resource: "coordination.k8s.io/leases", namespace: "ns", name: "n1",
+			want: `can only access leases in the "kube-node-lease" system namespace`},
+		{verb: "list", resource: "coordination.k8s.io/leases", namespace: "kube-node-lease",
+			want: "can only get, create, update, patch, or delete a node lease"},
+		{verb: "update", resource: "storage.k8s.io/csinodes", name: "n2",
+			want: "can only access CSINode with the same name as the requesting node"},
 		{verb: "create", resource: "resource.k8s.io/resourceslices"},
-		{verb: "list", resource: "resource.k8s.io/resourceslices", want: "can only list/watch/deletecollection resourceslices with nodeName field selector"},
+		{verb: "list", resource: "resource.k8s.io/resourceslices",
+			want: "can only list/watch/deletecollection resourceslices with nodeName field selector"},
 		{verb: "list", resource: "/services"},
 	}
 	for _, c := range cases {
@@ -165,7 +182,8 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 func TestOthersAreNobodysNode(t *testing.T) {
 	z := &Authorizer{Graph: filled()}
 	for _, u := range []user.Info{
-		&user.DefaultInfo{Name: "system:node:n1"}, &user.DefaultInfo{Name: "bob", Groups: []string{user.NodesGroup}}, agent(""),
+		&user.DefaultInfo{Name: "system:node:n1"}, &user.DefaultInfo{Name: "bob", Groups: []string{user.NodesGroup}},
+		agent(""),
 	} {
 		r := authorizeCase{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
 		r.User = u
@@ -180,7 +198,8 @@ func TestTheIndexForgets(t *testing.T) {
 	moved := pod()
 	moved.Spec.Volumes = nil
 	x.AddPod(moved)
-	if x.HasPathFrom("n1", "secrets", "ns", "vol") || x.HasPathFrom("n1", "persistentvolumes", "", "pv") || x.HasPathFrom("n1", "secrets", "csi", "publish") {
+	if x.HasPathFrom("n1", "secrets", "ns", "vol") || x.HasPathFrom("n1", "persistentvolumes", "", "pv") ||
+		x.HasPathFrom("n1", "secrets", "csi", "publish") {
 		t.Error("a Pod that no longer refers to an object still vouches for it")
 	}
 	x.DeletePod(types.NamespacedName{Namespace: "ns", Name: "p"})
@@ -210,7 +229,8 @@ func TestANodeAheadOfTheIndexIsWaitedFor(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			x.AddPod(pod())
 		}()
-		if d, reason, _ := z.Authorize(t.Context(), q); d != authorizer.DecisionAllow || time.Since(begin) != 200*time.Millisecond {
+		if d, reason, _ := z.Authorize(t.Context(), q); d != authorizer.DecisionAllow ||
+			time.Since(begin) != 200*time.Millisecond {
 			t.Errorf("%v %q after %v", d, reason, time.Since(begin))
 		}
 		q.Name, begin = "never", time.Now()

@@ -11,7 +11,8 @@ type vertex struct {
 	name      string
 }
 
-// podReferences lists what a Pod refers to. A mirror Pod, which its node wrote itself, vouches for nothing but itself.
+// podReferences lists what a Pod refers to. A mirror Pod, which its node wrote itself, vouches for
+// nothing but itself.
 func podReferences(p *corev1.Pod) []vertex {
 	seen := map[vertex]bool{}
 	var out []vertex
@@ -127,7 +128,8 @@ func volumeRefs(p *corev1.Pod, v *corev1.Volume, add func(kind, name string)) {
 	}
 }
 
-// volumeSecrets lists the Secrets a node needs to mount a PersistentVolume. What only a controller needs is left out.
+// volumeSecrets lists the Secrets a node needs to mount a PersistentVolume. What only a controller
+// needs is left out.
 func volumeSecrets(pv *corev1.PersistentVolume) []vertex {
 	var out []vertex
 	home := ""

@@ -15,7 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// period is how often the file is looked at, and grace how long requests that began under the former one may take. Upstream's figures.
+// period is how often the file is looked at, and grace how long requests that began under the
+// former one may take. Upstream's figures.
 const (
 	reloadPeriod = time.Minute
 	drainPeriod  = time.Minute
@@ -35,7 +36,8 @@ type configuration struct {
 	cancel    context.CancelFunc
 }
 
-// New makes an authenticator, nil when the options trust nobody. Errors name the field of the file or the flag.
+// New makes an authenticator, nil when the options trust nobody. Errors name the field of the file
+// or the flag.
 func New(o Options) (*Authenticator, error) {
 	a := &Authenticator{options: o}
 	c, text, err := a.load()
@@ -59,7 +61,8 @@ func (a *Authenticator) load() (*apiserver.AuthenticationConfiguration, string, 
 		return flags, "", err
 	}
 	if flags != nil {
-		return nil, "", errors.New("--authentication-config and --oidc-* flags exclude each other: move the issuer into the file")
+		return nil, "",
+			errors.New("--authentication-config and --oidc-* flags exclude each other: move the issuer into the file")
 	}
 	return readFile(a.options.File)
 }
@@ -114,7 +117,8 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 // Anonymous is what the file says of requests without credentials; nil when it says nothing.
 func (a *Authenticator) Anonymous() *apiserver.AnonymousAuthConfig { return a.current.Load().anonymous }
 
-// Run reads the file again when it changes, until the context ends. A file that is wrong changes nothing and is logged.
+// Run reads the file again when it changes, until the context ends. A file that is wrong changes
+// nothing and is logged.
 func (a *Authenticator) Run(ctx context.Context) {
 	defer func() { a.current.Load().cancel() }()
 	if a.options.File == "" {
@@ -123,7 +127,8 @@ func (a *Authenticator) Run(ctx context.Context) {
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := a.reload(); err != nil {
-			klog.FromContext(ctx).Error(err, "The authentication configuration changed and cannot be used; the former one stays in force")
+			klog.FromContext(ctx).Error(err,
+				"The authentication configuration changed and cannot be used; the former one stays in force")
 		}
 	}, reloadPeriod)
 }

@@ -39,7 +39,9 @@ func readFile(path string) (*apiserver.AuthenticationConfiguration, string, erro
 		return nil, "", fmt.Errorf("authentication configuration: %w", err)
 	}
 	if len(raw) == 0 {
-		return nil, "", fmt.Errorf("authentication configuration %s is empty: write an AuthenticationConfiguration of apiserver.config.k8s.io/v1", path)
+		return nil, "",
+			fmt.Errorf("authentication configuration %s is empty: write an AuthenticationConfiguration of "+
+				"apiserver.config.k8s.io/v1", path)
 	}
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -49,7 +51,8 @@ func readFile(path string) (*apiserver.AuthenticationConfiguration, string, erro
 	}
 	c, ok := obj.(*apiserver.AuthenticationConfiguration)
 	if !ok {
-		return nil, "", fmt.Errorf("authentication configuration %s: expected AuthenticationConfiguration, got %T", path, obj)
+		return nil, "", fmt.Errorf("authentication configuration %s: expected AuthenticationConfiguration, got %T",
+			path, obj)
 	}
 	return c, string(raw), nil
 }
@@ -60,7 +63,9 @@ func configurationFromFlags(f Flags) (*apiserver.AuthenticationConfiguration, er
 		return nil, nil
 	}
 	if f.IssuerURL == "" || f.ClientID == "" {
-		return nil, errors.New("--oidc-issuer-url and --oidc-client-id must be specified together when any OIDC flags are set")
+		return nil, errors.New("--oidc-issuer-url and --oidc-client-id must be specified together when any OIDC " +
+			"flags " +
+			"are set")
 	}
 	j := apiserver.JWTAuthenticator{Issuer: apiserver.Issuer{URL: f.IssuerURL, Audiences: []string{f.ClientID}}}
 	if f.CAFile != "" {
@@ -85,11 +90,13 @@ func configurationFromFlags(f Flags) (*apiserver.AuthenticationConfiguration, er
 		j.ClaimMappings.Groups = apiserver.PrefixedClaimOrExpression{Claim: f.GroupsClaim, Prefix: &f.GroupsPrefix}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.RequiredClaims)) {
-		j.ClaimValidationRules = append(j.ClaimValidationRules, apiserver.ClaimValidationRule{Claim: name, RequiredValue: f.RequiredClaims[name]})
+		j.ClaimValidationRules = append(j.ClaimValidationRules,
+			apiserver.ClaimValidationRule{Claim: name, RequiredValue: f.RequiredClaims[name]})
 	}
 	return &apiserver.AuthenticationConfiguration{JWT: []apiserver.JWTAuthenticator{j}}, nil
 }
 
 func validate(c *apiserver.AuthenticationConfiguration, disallowed []string) error {
-	return validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), c, disallowed).ToAggregate()
+	return validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), c,
+		disallowed).ToAggregate()
 }

@@ -17,7 +17,8 @@ type Authorizer struct{ Rules PolicyReader }
 func (a Authorizer) Authorize(_ context.Context, req authorizer.Attributes) (authorizer.Decision, string, error) {
 	var errs []error
 	var by fmt.Stringer
-	visitRulesFor(a.Rules, req.GetUser(), req.GetNamespace(), func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool {
+	visitRulesFor(a.Rules, req.GetUser(), req.GetNamespace(), func(source fmt.Stringer, rule *rbacv1.PolicyRule,
+		err error) bool {
 		if rule != nil && RuleAllows(rule, req) {
 			by = source
 			return false
@@ -38,17 +39,20 @@ func (a Authorizer) Authorize(_ context.Context, req authorizer.Attributes) (aut
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer: RBAC knows no conditions.
-func (a Authorizer) ConditionsAwareAuthorize(ctx context.Context, req authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a Authorizer) ConditionsAwareAuthorize(ctx context.Context,
+	req authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, req))
 }
 
 // EvaluateConditions implements authorizer.Authorizer: there are none to evaluate.
-func (Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 // RulesFor implements authorizer.RuleResolver.
-func (a Authorizer) RulesFor(_ context.Context, userInfo user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (a Authorizer) RulesFor(_ context.Context, userInfo user.Info,
+	namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	rules, err := RulesForUser(a.Rules, userInfo, namespace)
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo
@@ -59,7 +63,8 @@ func (a Authorizer) RulesFor(_ context.Context, userInfo user.Info, namespace st
 			})
 		}
 		if len(r.NonResourceURLs) > 0 {
-			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
+			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs,
+				NonResourceURLs: r.NonResourceURLs})
 		}
 	}
 	return resources, paths, false, err

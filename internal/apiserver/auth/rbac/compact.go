@@ -9,7 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// CompactRules joins rules that name one group and one resource (and the same names) into one rule with all their verbs, and sorts the lot as printed.
+// CompactRules joins rules that name one group and one resource (and the same names) into one rule
+// with all their verbs, and sorts the lot as printed.
 func CompactRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	at := map[string]int{}
@@ -49,7 +50,8 @@ func CompactString(r rbacv1.PolicyRule) string {
 		name   string
 		values []string
 	}{
-		{"APIGroups", r.APIGroups}, {"Resources", r.Resources}, {"NonResourceURLs", r.NonResourceURLs}, {"ResourceNames", r.ResourceNames}, {"Verbs", r.Verbs},
+		{"APIGroups", r.APIGroups}, {"Resources", r.Resources}, {"NonResourceURLs", r.NonResourceURLs},
+		{"ResourceNames", r.ResourceNames}, {"Verbs", r.Verbs},
 	} {
 		if len(f.values) > 0 {
 			parts = append(parts, fmt.Sprintf("%s:%q", f.name, f.values))

@@ -1,6 +1,6 @@
 // Package rbac decides by Roles and bindings who may do what, and who may give rights away.
 //
-// Chapter 1, written. A request is allowed when one rule of one role bound to the user covers it; there is no deny.
-// In: roles and bindings (the PolicyReader interface), a user, a request. Out: an authorizer decision, a user's rules, or the rules a grant lacks.
-// To add a kind of subject: applies in subjects.go.
+// A request is allowed when one rule of one role bound to the user covers it; there is no deny. In:
+// roles and bindings (the PolicyReader interface), a user, a request. Out: an authorizer decision,
+// a user's rules, or the rules a grant lacks. To add a kind of subject: applies in subjects.go.
 package rbac

@@ -14,8 +14,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// ConfirmNoEscalation tells whether the request's user may hand out rules in a namespace ("" for everywhere): only who holds them, or system:masters.
-// The error is upstream's text.
+// ConfirmNoEscalation tells whether the request's user may hand out rules in a namespace ("" for
+// everywhere): only who holds them, or system:masters. The error is upstream's text.
 func ConfirmNoEscalation(ctx context.Context, p PolicyReader, namespace string, rules []rbacv1.PolicyRule) error {
 	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
@@ -33,7 +33,8 @@ func ConfirmNoEscalation(ctx context.Context, p PolicyReader, namespace string, 
 	for _, r := range CompactRules(missing) {
 		lines = append(lines, CompactString(r))
 	}
-	msg := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", userInfo.GetName(), userInfo.GetGroups(), strings.Join(lines, "\n"))
+	msg := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
+		userInfo.GetName(), userInfo.GetGroups(), strings.Join(lines, "\n"))
 	if lookupErr != nil {
 		msg += fmt.Sprintf("; resolution errors: %v", lookupErrors(lookupErr))
 	}
@@ -48,7 +49,8 @@ func lookupErrors(err error) []error {
 	return []error{err}
 }
 
-// HasVerb tells whether the request's user was given a verb (escalate, bind) on a role or on all roles.
+// HasVerb tells whether the request's user was given a verb (escalate, bind) on a role or on all
+// roles.
 func HasVerb(ctx context.Context, a authorizer.Authorizer, verb string, on authorizer.AttributesRecord) bool {
 	userInfo, ok := request.UserFrom(ctx)
 	if !ok {

@@ -18,7 +18,8 @@ func TestRulesMatch(t *testing.T) {
 	}
 	one := func(s string) []string { return []string{s} }
 	res := func(verb, group, resource, sub, name string) authorizer.AttributesRecord {
-		return authorizer.AttributesRecord{Verb: verb, APIGroup: group, Resource: resource, Subresource: sub, Name: name, ResourceRequest: true}
+		return authorizer.AttributesRecord{Verb: verb, APIGroup: group, Resource: resource, Subresource: sub,
+			Name: name, ResourceRequest: true}
 	}
 	path := func(verb, p string) authorizer.AttributesRecord {
 		return authorizer.AttributesRecord{Verb: verb, Path: p}
@@ -34,13 +35,18 @@ func TestRulesMatch(t *testing.T) {
 		{"verb", rule(one("get"), one(""), one("pods")), res("list", "", "pods", "", ""), false},
 		{"group", rule(one("get"), one("apps"), one("pods")), res("get", "", "pods", "", ""), false},
 		{"all", rule(one("*"), one("*"), one("*")), res("x", "y", "z", "w", "v"), true},
-		{"resource is not its subresource", rule(one("get"), one(""), one("pods")), res("get", "", "pods", "log", ""), false},
+		{"resource is not its subresource", rule(one("get"), one(""), one("pods")), res("get", "", "pods", "log", ""),
+			false},
 		{"subresource", rule(one("get"), one(""), one("pods/log")), res("get", "", "pods", "log", ""), true},
-		{"subresource of everything", rule(one("get"), one("*"), one("*/scale")), res("get", "apps", "deployments", "scale", ""), true},
-		{"suffix of a subresource", rule(one("get"), one("*"), one("*/cale")), res("get", "apps", "deployments", "scale", ""), false},
+		{"subresource of everything", rule(one("get"), one("*"), one("*/scale")),
+			res("get", "apps", "deployments", "scale", ""), true},
+		{"suffix of a subresource", rule(one("get"), one("*"), one("*/cale")),
+			res("get", "apps", "deployments", "scale", ""), false},
 		{"name", rule(one("get"), one(""), one("secrets"), "only"), res("get", "", "secrets", "", "only"), true},
-		{"other name", rule(one("get"), one(""), one("secrets"), "only"), res("get", "", "secrets", "", "other"), false},
-		{"name asked for none", rule(one("list"), one(""), one("secrets"), "only"), res("list", "", "secrets", "", ""), false},
+		{"other name", rule(one("get"), one(""), one("secrets"), "only"), res("get", "", "secrets", "", "other"),
+			false},
+		{"name asked for none", rule(one("list"), one(""), one("secrets"), "only"), res("list", "", "secrets", "", ""),
+			false},
 		{"path", urls("/healthz"), path("get", "/healthz"), true},
 		{"path below", urls("/api/*"), path("get", "/api/v1"), true},
 		{"path beside", urls("/api/*"), path("get", "/apis"), false},
@@ -98,15 +104,21 @@ func written() fakePolicy {
 	}
 	meta := func(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
 	return fakePolicy{
-		roles:        map[string]*rbacv1.Role{"ns/reader": {ObjectMeta: meta("ns", "reader"), Rules: rules("get", "pods")}},
-		clusterRoles: map[string]*rbacv1.ClusterRole{"nodes": {Rules: rules("get", "nodes")}, "maps": {Rules: rules("get", "configmaps")}},
+		roles: map[string]*rbacv1.Role{"ns/reader": {ObjectMeta: meta("ns", "reader"),
+			Rules: rules("get", "pods")}},
+		clusterRoles: map[string]*rbacv1.ClusterRole{"nodes": {Rules: rules("get", "nodes")},
+			"maps": {Rules: rules("get", "configmaps")}},
 		bindings: []*rbacv1.RoleBinding{
-			{ObjectMeta: meta("ns", "b"), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "reader"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}, {Kind: "ServiceAccount", Name: "sa"}}},
-			{ObjectMeta: meta("ns", "maps"), RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "maps"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "other", Name: "sa"}}},
-			{ObjectMeta: meta("ns", "dangling"), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "gone"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}}},
+			{ObjectMeta: meta("ns", "b"), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "reader"},
+				Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}, {Kind: "ServiceAccount", Name: "sa"}}},
+			{ObjectMeta: meta("ns", "maps"), RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "maps"},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "other", Name: "sa"}}},
+			{ObjectMeta: meta("ns", "dangling"), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "gone"},
+				Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}}},
 		},
 		cluster: []*rbacv1.ClusterRoleBinding{
-			{ObjectMeta: meta("", "c"), RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "nodes"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "dev"}}},
+			{ObjectMeta: meta("", "c"), RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "nodes"},
+				Subjects: []rbacv1.Subject{{Kind: "Group", Name: "dev"}}},
 		},
 	}
 }
@@ -118,17 +130,22 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 		{"alice", "", "get", "pods", "other", ""},
 		{"alice", "", "get", "pods", "", ""},
 		{"alice", "", "delete", "pods", "ns", `RBAC: roles.rbac.authorization.k8s.io "gone" not found`},
-		{"system:serviceaccount:ns:sa", "", "get", "pods", "ns", `RBAC: allowed by RoleBinding "b/ns" of Role "reader" to ServiceAccount "sa"`},
-		{"system:serviceaccount:other:sa", "", "get", "configmaps", "ns", `RBAC: allowed by RoleBinding "maps/ns" of ClusterRole "maps" to ServiceAccount "sa/other"`},
+		{"system:serviceaccount:ns:sa", "", "get", "pods", "ns",
+			`RBAC: allowed by RoleBinding "b/ns" of Role "reader" to ServiceAccount "sa"`},
+		{"system:serviceaccount:other:sa", "", "get", "configmaps", "ns",
+			`RBAC: allowed by RoleBinding "maps/ns" of ClusterRole "maps" to ServiceAccount "sa/other"`},
 		{"system:serviceaccount:other:sa", "", "get", "pods", "ns", ""},
-		{"bob", "dev", "get", "nodes", "", `RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "nodes" to Group "dev"`},
-		{"bob", "dev", "get", "nodes", "ns", `RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "nodes" to Group "dev"`},
+		{"bob", "dev", "get", "nodes", "",
+			`RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "nodes" to Group "dev"`},
+		{"bob", "dev", "get", "nodes", "ns",
+			`RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "nodes" to Group "dev"`},
 		{"dev", "", "get", "nodes", "", ""},
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			_, reason, err := a.Authorize(t.Context(), authorizer.AttributesRecord{
-				User: &user.DefaultInfo{Name: c.user, Groups: []string{c.group}}, Verb: c.verb, Resource: c.resource, Namespace: c.ns, ResourceRequest: true,
+				User: &user.DefaultInfo{Name: c.user, Groups: []string{c.group}}, Verb: c.verb, Resource: c.resource,
+				Namespace: c.ns, ResourceRequest: true,
 			})
 			if err != nil || reason != c.want {
 				t.Errorf("reason %q, error %v", reason, err)
@@ -138,22 +155,30 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 }
 
 func TestRulesForListsEverythingOneMayDo(t *testing.T) {
-	res, paths, incomplete, err := Authorizer{Rules: written()}.RulesFor(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
+	res, paths, incomplete, err := Authorizer{Rules: written()}.RulesFor(t.Context(),
+		&user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
 	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is told
 		t.Errorf("%d %d %v %v", len(res), len(paths), incomplete, err)
 	}
 }
 
 func TestNobodyGrantsWhatTheyLack(t *testing.T) {
-	rule := rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods", "nodes"}}
+	rule := rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""},
+		Resources: []string{"pods", "nodes"}}
 	for name, c := range map[string]struct {
 		who  *user.DefaultInfo
 		want string
 	}{
-		"part": {&user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, `user "alice" (groups=["dev"]) is attempting to grant RBAC permissions not currently held:` +
-			"\n" + `{APIGroups:[""], Resources:["nodes"], Verbs:["list"]}` + "\n" + `{APIGroups:[""], Resources:["pods"], Verbs:["list"]}` +
-			`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`},
-		"none":   {&user.DefaultInfo{Name: "eve"}, "user \"eve\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"part": {&user.DefaultInfo{Name: "alice", Groups: []string{"dev"}},
+			`user "alice" (groups=["dev"]) is attempting to grant RBAC permissions not currently held:` +
+				"\n" + `{APIGroups:[""], Resources:["nodes"], Verbs:["list"]}` + "\n" +
+				`{APIGroups:[""], Resources:["pods"], Verbs:["list"]}` +
+				`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`},
+		"none": {&user.DefaultInfo{Name: "eve"},
+			"user \"eve\" (groups=[]) is attempting to grant RBAC permissions not currently " +
+				"held:\n{APIGroups:[\"\"], " +
+				"Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}\n{APIGroups:[\"\"], Resources:[\"pods\"], " +
+				"Verbs:[\"get\" \"list\"]}"},
 		"master": {&user.DefaultInfo{Name: "root", Groups: []string{"system:masters"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,12 +194,15 @@ func BenchmarkAuthorize(b *testing.B) {
 	w := written()
 	for i := range 80 {
 		w.cluster = append(w.cluster, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("x", i)}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "nodes"},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system", Name: fmt.Sprint("controller-", i)}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("x", i)}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole",
+				Name: "nodes"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system",
+				Name: fmt.Sprint("controller-", i)}},
 		})
 	}
 	a := Authorizer{Rules: w}
-	r := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{"a", "b"}}, Verb: "get", Resource: "pods", Namespace: "ns", ResourceRequest: true}
+	r := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{"a", "b"}}, Verb: "get",
+		Resource: "pods", Namespace: "ns", ResourceRequest: true}
 	for b.Loop() {
 		if d, _, _ := a.Authorize(b.Context(), r); d != authorizer.DecisionAllow {
 			b.Fatal("refused")

@@ -16,7 +16,8 @@ func RuleAllows(r *rbacv1.PolicyRule, a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
 		return nonResourceURLMatches(r.NonResourceURLs, a.GetPath())
 	}
-	return contains(r.APIGroups, a.GetAPIGroup(), rbacv1.APIGroupAll) && resourceMatches(r.Resources, a.GetResource(), a.GetSubresource()) &&
+	return contains(r.APIGroups, a.GetAPIGroup(), rbacv1.APIGroupAll) && resourceMatches(r.Resources, a.GetResource(),
+		a.GetSubresource()) &&
 		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.GetName()))
 }
 
@@ -29,7 +30,8 @@ func contains(list []string, want, all string) bool {
 	return false
 }
 
-// resourceMatches matches "pods", "pods/log", "*" (everything) and "*/log" (that subresource of everything).
+// resourceMatches matches "pods", "pods/log", "*" (everything) and "*/log" (that subresource of
+// everything).
 func resourceMatches(list []string, resource, sub string) bool {
 	full := resource
 	if sub != "" {

@@ -46,7 +46,8 @@ func (l Listers) ClusterRoleBindings() ([]*rbacv1.ClusterRoleBinding, error) {
 	return l.ClusterRoleBindingLister.List(labels.Everything())
 }
 
-// ruleVisitor is told each rule that applies to a user, with what gives it, or an error in finding out. It returns false to stop.
+// ruleVisitor is told each rule that applies to a user, with what gives it, or an error in finding
+// out. It returns false to stop.
 type ruleVisitor func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool
 
 type clusterRoleBindingDescriber struct {
@@ -56,7 +57,8 @@ type clusterRoleBindingDescriber struct {
 
 // String prints what an allowed request is allowed by.
 func (s clusterRoleBindingDescriber) String() string {
-	return fmt.Sprintf("ClusterRoleBinding %q of %s %q to %s", s.binding.Name, s.binding.RoleRef.Kind, s.binding.RoleRef.Name, describeSubject(s.subject))
+	return fmt.Sprintf("ClusterRoleBinding %q of %s %q to %s", s.binding.Name, s.binding.RoleRef.Kind,
+		s.binding.RoleRef.Name, describeSubject(s.subject))
 }
 
 type roleBindingDescriber struct {
@@ -66,10 +68,12 @@ type roleBindingDescriber struct {
 
 // String prints what an allowed request is allowed by.
 func (s roleBindingDescriber) String() string {
-	return fmt.Sprintf("RoleBinding %q of %s %q to %s", s.binding.Name+"/"+s.binding.Namespace, s.binding.RoleRef.Kind, s.binding.RoleRef.Name, describeSubject(s.subject))
+	return fmt.Sprintf("RoleBinding %q of %s %q to %s", s.binding.Name+"/"+s.binding.Namespace, s.binding.RoleRef.Kind,
+		s.binding.RoleRef.Name, describeSubject(s.subject))
 }
 
-// visitRulesFor visits the rules of a user: those that hold everywhere, then those of the namespace, if one is given.
+// visitRulesFor visits the rules of a user: those that hold everywhere, then those of the
+// namespace, if one is given.
 func visitRulesFor(p PolicyReader, userInfo user.Info, namespace string, v ruleVisitor) {
 	everywhere, err := p.ClusterRoleBindings()
 	if err != nil && !v(nil, nil, err) {
@@ -142,8 +146,8 @@ func GetRoleReferenceRules(p PolicyReader, ref rbacv1.RoleRef, namespace string)
 	return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }
 
-// RulesForUser returns every rule of a user in a namespace ("" for the cluster scope), and what could not be found out. A binding to a role that
-// does not exist is no error.
+// RulesForUser returns every rule of a user in a namespace ("" for the cluster scope), and what
+// could not be found out. A binding to a role that does not exist is no error.
 func RulesForUser(p PolicyReader, userInfo user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var errs []error

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// appliesTo returns the first subject that means the user, nil when none does. A ServiceAccount without namespace is of the binding's.
+// appliesTo returns the first subject that means the user, nil when none does. A ServiceAccount
+// without namespace is of the binding's.
 func appliesTo(userInfo user.Info, subjects []rbacv1.Subject, namespace string) *rbacv1.Subject {
 	for i := range subjects {
 		s := &subjects[i]

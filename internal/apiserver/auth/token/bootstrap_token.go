@@ -13,14 +13,17 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// The words of bootstrap tokens. Source: kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens and cluster-bootstrap's token API.
+// The words of bootstrap tokens. Source:
+// kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens and cluster-bootstrap's token
+// API.
 const (
 	bootstrapPrefix = "bootstrap-token-"
 	bootstrapUser   = "system:bootstrap:"
 	bootstrapGroup  = "system:bootstrappers"
 )
 
-// BootstrapAuthenticator is an authenticator of bootstrap tokens: Secrets in kube-system by which new nodes come in.
+// BootstrapAuthenticator is an authenticator of bootstrap tokens: Secrets in kube-system by which
+// new nodes come in.
 type BootstrapAuthenticator struct {
 	Objects      TokenGetter
 	Now          func() time.Time // default time.Now
@@ -34,12 +37,15 @@ func NewBootstrapAuthenticator(o TokenGetter, now func() time.Time) *BootstrapAu
 		now = time.Now
 	}
 	return &BootstrapAuthenticator{Objects: o, Now: now,
-		tokenPattern: regexp.MustCompile(`\A([a-z0-9]{6})\.([a-z0-9]{16})\z`), groupPattern: regexp.MustCompile(`\A` + bootstrapGroup + `:[a-z0-9:-]{0,255}[a-z0-9]\z`),
+		tokenPattern: regexp.MustCompile(`\A([a-z0-9]{6})\.([a-z0-9]{16})\z`),
+		groupPattern: regexp.MustCompile(`\A` + bootstrapGroup + `:[a-z0-9:-]{0,255}[a-z0-9]\z`),
 	}
 }
 
-// AuthenticateToken implements authenticator.Token. What is not a good bootstrap token is not ours to judge, as upstream has it.
-func (b *BootstrapAuthenticator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
+// AuthenticateToken implements authenticator.Token. What is not a good bootstrap token is not ours
+// to judge, as upstream has it.
+func (b *BootstrapAuthenticator) AuthenticateToken(ctx context.Context,
+	raw string) (*authenticator.Response, bool, error) {
 	parts := b.tokenPattern.FindStringSubmatch(raw)
 	if parts == nil {
 		return nil, false, nil

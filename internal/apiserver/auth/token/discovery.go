@@ -20,7 +20,8 @@ const (
 // OpenIDMetadata are the discovery documents of an issuer.
 type OpenIDMetadata struct{ config, keys []byte }
 
-// NewOpenIDMetadata writes the documents. jwksURI is where JWKSPath can be reached from outside; empty means the issuer's own address.
+// NewOpenIDMetadata writes the documents. jwksURI is where JWKSPath can be reached from outside;
+// empty means the issuer's own address.
 func NewOpenIDMetadata(issuer, jwksURI string, pubs []crypto.PublicKey) (*OpenIDMetadata, error) {
 	if jwksURI == "" {
 		u, err := url.Parse(issuer)

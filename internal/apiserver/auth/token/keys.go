@@ -115,7 +115,8 @@ func newKey(pub crypto.PublicKey) (Key, error) {
 		case elliptic.P521():
 			k.Alg = jose.ES512
 		default:
-			return Key{}, fmt.Errorf("service-account key: curve %s: use P-256, P-384 or P-521", pub.Curve.Params().Name)
+			return Key{}, fmt.Errorf("service-account key: curve %s: use P-256, P-384 or P-521",
+				pub.Curve.Params().Name)
 		}
 	default:
 		return Key{}, fmt.Errorf("service-account key: type %T: use RSA or ECDSA", pub)

@@ -5,7 +5,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Uses of projected tokens, under upstream's names. They are the process's: several servers in it count together.
+// Uses of projected tokens, under upstream's names. They are the process's: several servers in it
+// count together.
 var (
 	staleTokens = metrics.NewCounter(&metrics.CounterOpts{Subsystem: "serviceaccount", Name: "stale_tokens_total",
 		Help: "Cumulative stale projected service account tokens used", StabilityLevel: metrics.BETA})

@@ -11,7 +11,8 @@ import (
 // Claims are what a service-account token says.
 type Claims struct {
 	jwt.Claims
-	Audience audienceList   `json:"aud,omitempty"` // in the place of the library's, which writes a single one as a string
+	// in the place of the library's, which writes a single one as a string
+	Audience audienceList   `json:"aud,omitempty"`
 	Private  *PrivateClaims `json:"kubernetes.io,omitempty"`
 }
 
@@ -44,7 +45,8 @@ type ObjectReference struct {
 	UID  string `json:"uid,omitempty"`
 }
 
-// TokenRequest is what a token is asked to say. At most one of Pod, Secret and Node binds it; a Node beside a Pod only informs.
+// TokenRequest is what a token is asked to say. At most one of Pod, Secret and Node binds it; a
+// Node beside a Pod only informs.
 type TokenRequest struct {
 	Account   *corev1.ServiceAccount
 	Pod       *corev1.Pod
@@ -62,8 +64,9 @@ func (w TokenRequest) Claims(issuer string, now time.Time) Claims {
 		Claims: jwt.Claims{
 			Issuer:   issuer,
 			Subject:  apiserverserviceaccount.MakeUsername(w.Account.Namespace, w.Account.Name),
-			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(w.Lifetime)),
-			ID: w.ID,
+			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
+			Expiry: jwt.NewNumericDate(now.Add(w.Lifetime)),
+			ID:     w.ID,
 		},
 		Audience: w.Audiences,
 		Private: &PrivateClaims{

@@ -42,7 +42,8 @@ func noError() *world {
 	}
 	return &world{
 		&corev1.ServiceAccount{ObjectMeta: m("sa", "sa-uid")}, &corev1.Pod{ObjectMeta: m("p", "p-uid")},
-		&corev1.Secret{ObjectMeta: m("s", "s-uid")}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}},
+		&corev1.Secret{ObjectMeta: m("s", "s-uid")},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}},
 	}
 }
 
@@ -91,7 +92,8 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	k, other := key(t), key(t)
 	bound := func(w *world) TokenRequest {
-		return TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer}, Lifetime: time.Hour, ID: "id-1"}
+		return TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer},
+			Lifetime: time.Hour, ID: "id-1"}
 	}
 	soon := metav1.NewTime(now.Add(30 * time.Second))
 	past := metav1.NewTime(now.Add(-2 * time.Minute))
@@ -110,12 +112,16 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 		{name: "another issuer", issuer: "https://elsewhere", want: "-"},
 		{name: "another key", by: other, want: "invalid signature"},
 		{name: "account gone", change: func(w *world) { w.account = nil }, want: "invalidated"},
-		{name: "account made anew", change: func(w *world) { w.account.UID = "2" }, want: "UID (2) does not match the claim (sa-uid)"},
-		{name: "account deleted long ago", change: func(w *world) { w.account.DeletionTimestamp = &past }, want: "has been deleted"},
+		{name: "account made anew", change: func(w *world) { w.account.UID = "2" },
+			want: "UID (2) does not match the claim (sa-uid)"},
+		{name: "account deleted long ago", change: func(w *world) { w.account.DeletionTimestamp = &past },
+			want: "has been deleted"},
 		{name: "pod gone", change: func(w *world) { w.pod = nil }, want: "invalidated"},
-		{name: "pod made anew", change: func(w *world) { w.pod.UID = "2" }, want: "does not match service account pod ref claim"},
+		{name: "pod made anew", change: func(w *world) { w.pod.UID = "2" },
+			want: "does not match service account pod ref claim"},
 		{name: "pod ending still vouches", change: func(w *world) { w.pod.DeletionTimestamp = &soon }},
-		{name: "pod ended a minute ago", change: func(w *world) { w.pod.DeletionTimestamp = &past }, want: "invalidated"},
+		{name: "pod ended a minute ago", change: func(w *world) { w.pod.DeletionTimestamp = &past },
+			want: "invalidated"},
 		{name: "node beside a pod only informs", change: func(w *world) { w.node = nil }},
 		{name: "node gone", wish: func(w *world) TokenRequest {
 			return TokenRequest{Account: w.account, Node: w.node, Audiences: []string{issuer}, Lifetime: time.Hour}
@@ -144,8 +150,9 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 				c.change(w)
 			}
 			v, err := NewValidator(ValidatorOptions{
-				Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w,
-				Now: func() time.Time { return now.Add(c.after) },
+				Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()},
+				Objects: w,
+				Now:     func() time.Time { return now.Add(c.after) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -172,7 +179,9 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 
 func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
 	w, k, now := noError(), key(t), time.Now()
-	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{"vault"}, Lifetime: time.Hour}, now), ".")[1])
+	payload, err := base64.RawURLEncoding.DecodeString(
+		strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{"vault"},
+			Lifetime: time.Hour}, now), ".")[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +190,8 @@ func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
 	}
 	for _, aud := range []string{`"vault"`, `["vault"]`} {
 		var c Claims
-		if err := json.Unmarshal([]byte(`{"aud":`+aud+`}`), &c); err != nil || len(c.Audience) != 1 || c.Audience[0] != "vault" {
+		if err := json.Unmarshal([]byte(`{"aud":`+aud+`}`), &c); err != nil || len(c.Audience) != 1 ||
+			c.Audience[0] != "vault" {
 			t.Errorf("%s read as %v (%v)", aud, c.Audience, err)
 		}
 	}
@@ -189,12 +199,15 @@ func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
 
 func TestATokenSaysWhoAndWhere(t *testing.T) {
 	w, k, now := noError(), key(t), time.Now()
-	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer, "vault"}, Lifetime: time.Hour, WarnAfter: time.Minute, ID: "id-1"}, now)
-	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Node: w.node,
+		Audiences: []string{issuer, "vault"}, Lifetime: time.Hour, WarnAfter: time.Minute, ID: "id-1"}, now)
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer},
+		Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, ok, err := v.AuthenticateToken(authenticator.WithAudiences(t.Context(), authenticator.Audiences{"vault"}), raw)
+	resp, ok, err := v.AuthenticateToken(authenticator.WithAudiences(t.Context(), authenticator.Audiences{"vault"}),
+		raw)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -218,8 +231,10 @@ func TestATokenSaysWhoAndWhere(t *testing.T) {
 
 func TestATamperedTokenIsRefused(t *testing.T) {
 	w, k := noError(), key(t)
-	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now())
-	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	raw := mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour},
+		time.Now())
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer},
+		Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,9 +242,11 @@ func TestATamperedTokenIsRefused(t *testing.T) {
 	none := "eyJhbGciOiJub25lIn0" // {"alg":"none"}
 	hmac := "eyJhbGciOiJIUzI1NiJ9"
 	for name, bad := range map[string]string{
-		"signature cut": parts[0] + "." + parts[1] + ".", "no algorithm": none + "." + parts[1] + ".", "none with signature": none + "." + parts[1] + "." + parts[2],
-		"symmetric": hmac + "." + parts[1] + "." + parts[2], "payload of another": parts[0] + "." + mintPayload(t, k, w) + "." + parts[2],
-		"two dots": "..", "empty": "", "long": strings.Repeat("a", 1<<20), "not base64": "a.!.c",
+		"signature cut": parts[0] + "." + parts[1] + ".", "no algorithm": none + "." + parts[1] + ".",
+		"none with signature": none + "." + parts[1] + "." + parts[2],
+		"symmetric":           hmac + "." + parts[1] + "." + parts[2],
+		"payload of another":  parts[0] + "." + mintPayload(t, k, w) + "." + parts[2],
+		"two dots":            "..", "empty": "", "long": strings.Repeat("a", 1<<20), "not base64": "a.!.c",
 	} {
 		if _, ok, _ := v.AuthenticateToken(t.Context(), bad); ok {
 			t.Errorf("%s: accepted", name)
@@ -240,16 +257,19 @@ func TestATamperedTokenIsRefused(t *testing.T) {
 func mintPayload(t *testing.T, k crypto.Signer, w *world) string {
 	w.account.Name = "admin"
 	defer func() { w.account.Name = "sa" }()
-	return strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now()), ".")[1]
+	return strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer},
+		Lifetime: time.Hour}, time.Now()), ".")[1]
 }
 
 func FuzzAuthenticateToken(f *testing.F) {
 	w, k := noError(), key(f)
-	raw := mint(f, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Audiences: []string{issuer}, Lifetime: time.Hour}, time.Now())
+	raw := mint(f, k, issuer, TokenRequest{Account: w.account, Pod: w.pod, Audiences: []string{issuer},
+		Lifetime: time.Hour}, time.Now())
 	for _, s := range []string{raw, "", "..", "a.b.c", "eyJhbGciOiJFUzI1NiJ9.e30.", raw[:len(raw)/2], raw + raw} {
 		f.Add(s)
 	}
-	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer}, Keys: []crypto.PublicKey{k.Public()}, Objects: w})
+	v, err := NewValidator(ValidatorOptions{Issuers: []string{issuer}, Audiences: []string{issuer},
+		Keys: []crypto.PublicKey{k.Public()}, Objects: w})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -285,7 +305,8 @@ func TestKeysAndDocuments(t *testing.T) {
 	if err != nil || len(pubs) != 1 {
 		t.Fatal(pubs, err)
 	}
-	for _, bad := range []string{write("cat", "CAT", []byte("x")), write("broken", "EC PRIVATE KEY", []byte("x")), filepath.Join(dir, "absent")} {
+	for _, bad := range []string{write("cat", "CAT", []byte("x")), write("broken", "EC PRIVATE KEY", []byte("x")),
+		filepath.Join(dir, "absent")} {
 		if _, err := ReadPrivate(bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: error %v must name the file", bad, err)
 		}
@@ -297,12 +318,14 @@ func TestKeysAndDocuments(t *testing.T) {
 	rec := httptest.NewRecorder()
 	d.Keys(rec, httptest.NewRequest("GET", JWKSPath, nil))
 	var set jose.JSONWebKeySet
-	if err := json.Unmarshal(rec.Body.Bytes(), &set); err != nil || len(set.Keys) != 2 || set.Keys[0].Algorithm != "ES256" || set.Keys[1].Algorithm != "RS256" {
+	if err := json.Unmarshal(rec.Body.Bytes(), &set); err != nil || len(set.Keys) != 2 ||
+		set.Keys[0].Algorithm != "ES256" || set.Keys[1].Algorithm != "RS256" {
 		t.Errorf("keys %s: %v", rec.Body, err)
 	}
 	rec = httptest.NewRecorder()
 	d.Config(rec, httptest.NewRequest("GET", ConfigPath, nil))
-	if !strings.Contains(rec.Body.String(), `"jwks_uri":"https://kubernetes.default.svc.cluster.local/openid/v1/jwks"`) {
+	if !strings.Contains(rec.Body.String(),
+		`"jwks_uri":"https://kubernetes.default.svc.cluster.local/openid/v1/jwks"`) {
 		t.Errorf("config %s", rec.Body)
 	}
 	rec = httptest.NewRecorder()

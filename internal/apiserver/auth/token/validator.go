@@ -40,7 +40,8 @@ type Validator struct {
 	now       func() time.Time
 }
 
-// deletionGracePeriod is how long after its deletion was due an object no longer vouches for tokens.
+// deletionGracePeriod is how long after its deletion was due an object no longer vouches for
+// tokens.
 const deletionGracePeriod = 60 * time.Second
 
 // maxTokenBytes bounds what is parsed at all; tokens here are about 1.2 kB.
@@ -77,7 +78,8 @@ func NewValidator(t ValidatorOptions) (*Validator, error) {
 	return v, nil
 }
 
-// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge; one of ours that is not good is an error.
+// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge;
+// one of ours that is not good is an error.
 func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
 	if !v.hasOwnIssuer(raw) {
 		return nil, false, nil
@@ -100,7 +102,8 @@ func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authent
 	}
 	shared := tokenAudiences.Intersect(wanted)
 	if len(shared) == 0 && len(v.audiences) > 0 {
-		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", tokenAudiences, wanted)
+		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", tokenAudiences,
+			wanted)
 	}
 	info, err := v.validate(ctx, claims)
 	if err != nil {
@@ -109,7 +112,8 @@ func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authent
 	return &authenticator.Response{User: info.UserInfo(), Audiences: shared}, true, nil
 }
 
-// hasOwnIssuer tells by the unverified issuer claim, without trusting anything, whether a token may be one of ours.
+// hasOwnIssuer tells by the unverified issuer claim, without trusting anything, whether a token may
+// be one of ours.
 func (v *Validator) hasOwnIssuer(raw string) bool {
 	if len(raw) > maxTokenBytes {
 		return false
@@ -152,7 +156,8 @@ func (v *Validator) verify(tok *jwt.JSONWebToken) (*Claims, error) {
 	return nil, fmt.Errorf("invalid signature: %s", strings.Join(failed, ", "))
 }
 
-// validate checks times and that everything the token is bound to is still there under the same uid.
+// validate checks times and that everything the token is bound to is still there under the same
+// uid.
 func (v *Validator) validate(ctx context.Context, c *Claims) (*serviceaccount.ServiceAccountInfo, error) {
 	now := v.now()
 	switch err := c.Claims.Validate(jwt.Expected{Time: now}); {
@@ -177,7 +182,8 @@ func (v *Validator) validate(ctx context.Context, c *Claims) (*serviceaccount.Se
 		return nil, fmt.Errorf("service account %s/%s has been deleted", p.Namespace, p.ServiceAccount.Name)
 	}
 	if string(sa.UID) != p.ServiceAccount.UID {
-		return nil, fmt.Errorf("the service account UID (%s) does not match the claim (%s)", sa.UID, p.ServiceAccount.UID)
+		return nil, fmt.Errorf("the service account UID (%s) does not match the claim (%s)", sa.UID,
+			p.ServiceAccount.UID)
 	}
 	info := &serviceaccount.ServiceAccountInfo{
 		Namespace: p.Namespace, Name: p.ServiceAccount.Name, UID: p.ServiceAccount.UID,
@@ -199,8 +205,10 @@ func (v *Validator) validate(ctx context.Context, c *Claims) (*serviceaccount.Se
 	return info, nil
 }
 
-// validateBoundObject checks the Pod, Secret or Node a token is bound to and adds what it says to info.
-func (v *Validator) validateBoundObject(ctx context.Context, p *PrivateClaims, info *serviceaccount.ServiceAccountInfo) error {
+// validateBoundObject checks the Pod, Secret or Node a token is bound to and adds what it says to
+// info.
+func (v *Validator) validateBoundObject(ctx context.Context, p *PrivateClaims,
+	info *serviceaccount.ServiceAccountInfo) error {
 	now := v.now()
 	if p.Secret != nil {
 		s, err := v.objects.Secret(ctx, p.Namespace, p.Secret.Name)
@@ -210,7 +218,8 @@ func (v *Validator) validateBoundObject(ctx context.Context, p *PrivateClaims, i
 		case deletionOverdue(s.DeletionTimestamp, now):
 			return errors.New("service account token has been invalidated")
 		case string(s.UID) != p.Secret.UID:
-			return fmt.Errorf("secret UID (%s) does not match service account secret ref claim (%s)", s.UID, p.Secret.UID)
+			return fmt.Errorf("secret UID (%s) does not match service account secret ref claim (%s)", s.UID,
+				p.Secret.UID)
 		}
 	}
 	if p.Pod != nil {

@@ -35,7 +35,8 @@ const reloadPeriod = time.Minute
 type AuthorizationOptions struct {
 	File  string   // AuthorizationConfiguration; instead of the rest
 	Modes []string // Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny
-	// WebhookFile is the kubeconfig of the mode Webhook, Version that of its SubjectAccessReviews: v1 or v1beta1, upstream's default.
+	// WebhookFile is the kubeconfig of the mode Webhook, Version that of its SubjectAccessReviews:
+	// v1 or v1beta1, upstream's default.
 	WebhookFile, Version string
 	// Allowed and Denied say how long answers are remembered: 5 minutes and 30 s when 0.
 	Allowed, Denied time.Duration
@@ -79,14 +80,18 @@ func (a *Authorizer) configuration() (*apiserver.AuthorizationConfiguration, str
 		return out, "", err
 	}
 	if len(c.Modes) > 0 || c.WebhookFile != "" {
-		return nil, "", errors.New("--authorization-config and --authorization-mode or --authorization-webhook-* flags exclude each other: keep the file")
+		return nil, "",
+			errors.New("--authorization-config and --authorization-mode or --authorization-webhook-* flags exclude " +
+				"each other: keep the file")
 	}
 	raw, err := os.ReadFile(c.File)
 	if err != nil {
 		return nil, "", fmt.Errorf("authorization configuration: %w", err)
 	}
 	if len(raw) == 0 {
-		return nil, "", fmt.Errorf("authorization configuration %s is empty: write an AuthorizationConfiguration of apiserver.config.k8s.io/v1", c.File)
+		return nil, "",
+			fmt.Errorf("authorization configuration %s is empty: write an AuthorizationConfiguration of "+
+				"apiserver.config.k8s.io/v1", c.File)
 	}
 	out, err := load.LoadFromData(raw)
 	if err != nil {
@@ -106,14 +111,17 @@ func (c AuthorizationOptions) configurationFromFlags() (*apiserver.Authorization
 		one := apiserver.AuthorizerConfiguration{Type: apiserver.AuthorizerType(m), Name: strings.ToLower(m)}
 		if m == string(apiserver.TypeWebhook) {
 			if c.WebhookFile == "" {
-				return nil, errors.New("--authorization-mode Webhook wants --authorization-webhook-config-file: name the kubeconfig of the server to ask")
+				return nil, errors.New("--authorization-mode Webhook wants --authorization-webhook-config-file: name " +
+					"the kubeconfig of the server to ask")
 			}
 			hook, one.Name, one.Webhook = true, "default", c.webhookConfiguration()
 		}
 		out.Authorizers = append(out.Authorizers, one)
 	}
 	if c.WebhookFile != "" && !hook {
-		return nil, errors.New("--authorization-webhook-config-file asks nobody without Webhook in --authorization-mode: add it, as in Node,RBAC,Webhook")
+		return nil, errors.New(
+			"--authorization-webhook-config-file asks nobody without Webhook in --authorization-mode: add it, as in " +
+				"Node,RBAC,Webhook")
 	}
 	return out, nil
 }
@@ -121,9 +129,11 @@ func (c AuthorizationOptions) configurationFromFlags() (*apiserver.Authorization
 func (c AuthorizationOptions) webhookConfiguration() *apiserver.WebhookConfiguration {
 	w := &apiserver.WebhookConfiguration{
 		AuthorizedTTL: metav1.Duration{Duration: c.Allowed}, UnauthorizedTTL: metav1.Duration{Duration: c.Denied},
-		CacheAuthorizedRequests: true, CacheUnauthorizedRequests: true, Timeout: metav1.Duration{Duration: 30 * time.Second}, FailurePolicy: apiserver.FailurePolicyNoOpinion,
+		CacheAuthorizedRequests: true, CacheUnauthorizedRequests: true,
+		Timeout: metav1.Duration{Duration: 30 * time.Second}, FailurePolicy: apiserver.FailurePolicyNoOpinion,
 		SubjectAccessReviewVersion: c.Version, MatchConditionSubjectAccessReviewVersion: "v1",
-		ConnectionInfo: apiserver.WebhookConnectionInfo{Type: apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile, KubeConfigFile: &c.WebhookFile},
+		ConnectionInfo: apiserver.WebhookConnectionInfo{
+			Type: apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile, KubeConfigFile: &c.WebhookFile},
 	}
 	if c.Version == "" {
 		w.SubjectAccessReviewVersion = "v1beta1"
@@ -151,8 +161,10 @@ func (a *Authorizer) build() (*currentChain, error) {
 		builtIns.Insert(string(t))
 	}
 	compiler := authorizationcel.NewDefaultCompiler()
-	if err := validation.ValidateAuthorizationConfiguration(compiler, nil, c, builtIns, sets.New(string(apiserver.TypeWebhook))).ToAggregate(); err != nil {
-		return nil, fmt.Errorf("%s: %w (known types: %s)", what, err, strings.Join(slices.Sorted(maps.Keys(builtIns)), ", "))
+	if err := validation.ValidateAuthorizationConfiguration(compiler, nil, c, builtIns,
+		sets.New(string(apiserver.TypeWebhook))).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("%s: %w (known types: %s)", what, err, strings.Join(slices.Sorted(maps.Keys(builtIns)),
+			", "))
 	}
 	var all []union.NamedAuthorizer
 	var rules []authorizer.RuleResolver
@@ -176,7 +188,8 @@ func (a *Authorizer) build() (*currentChain, error) {
 
 // withMetrics is an authorizer of the chain whose decisions are counted by its type and name.
 func withMetrics(one apiserver.AuthorizerConfiguration, a authorizer.Authorizer) union.NamedAuthorizer {
-	return union.NamedAuthorizer{AuthorizerName: one.Name, Authorizer: authorizationmetrics.InstrumentedAuthorizer(string(one.Type), one.Name, a)}
+	return union.NamedAuthorizer{AuthorizerName: one.Name,
+		Authorizer: authorizationmetrics.InstrumentedAuthorizer(string(one.Type), one.Name, a)}
 }
 
 // webhookMetrics counts what is asked of webhooks.
@@ -186,10 +199,13 @@ type webhookMetrics struct {
 	authorizationcel.MatcherMetrics
 }
 
-func newWebhookAuthorizer(one apiserver.AuthorizerConfiguration, compiler authorizationcel.Compiler) (*authzwebhook.WebhookAuthorizer, error) {
+func newWebhookAuthorizer(one apiserver.AuthorizerConfiguration,
+	compiler authorizationcel.Compiler) (*authzwebhook.WebhookAuthorizer, error) {
 	w := one.Webhook
-	if w.ConnectionInfo.Type != apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile || w.ConnectionInfo.KubeConfigFile == nil {
-		return nil, fmt.Errorf("webhook.connectionInfo.type: %s is not for an API server: use KubeConfigFile", w.ConnectionInfo.Type)
+	if w.ConnectionInfo.Type != apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile ||
+		w.ConnectionInfo.KubeConfigFile == nil {
+		return nil, fmt.Errorf("webhook.connectionInfo.type: %s is not for an API server: use KubeConfigFile",
+			w.ConnectionInfo.Type)
 	}
 	cfg, err := webhook.LoadKubeconfig(*w.ConnectionInfo.KubeConfigFile, nil)
 	if err != nil {
@@ -206,12 +222,15 @@ func newWebhookAuthorizer(one apiserver.AuthorizerConfiguration, compiler author
 		}
 		return d.Duration
 	}
-	return authzwebhook.New(cfg, w.SubjectAccessReviewVersion, ttl(w.CacheAuthorizedRequests, w.AuthorizedTTL), ttl(w.CacheUnauthorizedRequests, w.UnauthorizedTTL),
+	return authzwebhook.New(cfg, w.SubjectAccessReviewVersion, ttl(w.CacheAuthorizedRequests, w.AuthorizedTTL),
+		ttl(w.CacheUnauthorizedRequests, w.UnauthorizedTTL),
 		*authzwebhook.DefaultRetryBackoff(), decision, w.MatchConditions, one.Name,
-		webhookMetrics{WebhookMetrics: metrics.NewWebhookMetrics(), MatcherMetrics: authorizationcel.NewMatcherMetrics()}, compiler)
+		webhookMetrics{WebhookMetrics: metrics.NewWebhookMetrics(),
+			MatcherMetrics: authorizationcel.NewMatcherMetrics()}, compiler)
 }
 
-// Run builds the chain anew when its file changes, until the context ends. A file that is wrong changes nothing and is logged.
+// Run builds the chain anew when its file changes, until the context ends. A file that is wrong
+// changes nothing and is logged.
 func (a *Authorizer) Run(ctx context.Context) {
 	if a.options.File == "" {
 		return
@@ -223,7 +242,8 @@ func (a *Authorizer) Run(ctx context.Context) {
 		}
 		l, err := a.build()
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "The authorization configuration changed and cannot be used; the former one stays in force")
+			klog.FromContext(ctx).Error(err,
+				"The authorization configuration changed and cannot be used; the former one stays in force")
 			return
 		}
 		a.current.Store(l)
@@ -236,16 +256,19 @@ func (a *Authorizer) Authorize(ctx context.Context, r authorizer.Attributes) (au
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer.
-func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, r authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context,
+	r authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return a.current.Load().ConditionsAwareAuthorize(ctx, r)
 }
 
 // EvaluateConditions implements authorizer.Authorizer.
-func (a *Authorizer) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (a *Authorizer) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision,
+	data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return a.current.Load().EvaluateConditions(ctx, d, data)
 }
 
 // RulesFor implements authorizer.RuleResolver.
-func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (a *Authorizer) RulesFor(ctx context.Context, u user.Info,
+	namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return a.current.Load().RulesFor(ctx, u, namespace)
 }

@@ -1,5 +1,7 @@
-// Package webhook asks servers outside who somebody is and what they may do, by kubeconfig or AuthorizationConfiguration.
+// Package webhook asks servers outside who somebody is and what they may do, by kubeconfig or
+// AuthorizationConfiguration.
 //
-// Chapter 1, written. In: upstream's flags and files (apiserver.config.k8s.io), the authorizers inside this process. Out: an authenticator of tokens and
-// a chain of authorizers that is built anew when its file changes. To add a type of authorizer: an entry in the map handed to NewAuthorizer.
+// In: upstream's flags and files (apiserver.config.k8s.io), the authorizers inside this process.
+// Out: an authenticator of tokens and a chain of authorizers that is built anew when its file
+// changes. To add a type of authorizer: an entry in the map handed to NewAuthorizer.
 package webhook

@@ -18,8 +18,11 @@ import (
 func bindingTable(parts func(runtime.Object) (string, *admissionv1.ParamRef)) resourcedef.Table {
 	return resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-			printers.StringColumn("ParamRef", "ParamRef indicates the param resource which sets the configuration param"), printers.AgeColumn(),
+			printers.NameColumn(),
+			printers.StringColumn("PolicyName",
+				"PolicyName indicates the policy definition which the policy binding binded to"),
+			printers.StringColumn("ParamRef",
+				"ParamRef indicates the param resource which sets the configuration param"), printers.AgeColumn(),
 		},
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 			policy, ref := parts(o)
@@ -35,14 +38,16 @@ func bindingTable(parts func(runtime.Object) (string, *admissionv1.ParamRef)) re
 
 func validatingBindings() resourcedef.Kind {
 	type binding = admissionv1.ValidatingAdmissionPolicyBinding
-	k := newKind("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", typed.NewTypes[binding, admissionv1.ValidatingAdmissionPolicyBindingList]())
+	k := newKind("validatingadmissionpolicybindings",
+		"ValidatingAdmissionPolicyBinding", typed.NewTypes[binding, admissionv1.ValidatingAdmissionPolicyBindingList]())
 	k.Rules = typed.Rules[binding]{
 		Default: func(b *binding) {
 			defaultResources(b.Spec.MatchResources)
 		},
 		Validate: func(b, _ *binding) field.ErrorList {
 			var f typed.Errors
-			// That the name is required is declared at v1.37.2's type, and so judged last, before the actions.
+			// That the name is required is declared at v1.37.2's type, and so judged last, before
+			// the actions.
 			checkBinding(&f, b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
 			checkActions(&f, b.Spec.ValidationActions)
 			if b.Spec.PolicyName == "" {
@@ -63,7 +68,8 @@ func validatingBindings() resourcedef.Kind {
 
 func mutatingBindings() resourcedef.Kind {
 	type binding = admissionv1.MutatingAdmissionPolicyBinding
-	k := newKind("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", typed.NewTypes[binding, admissionv1.MutatingAdmissionPolicyBindingList]())
+	k := newKind("mutatingadmissionpolicybindings",
+		"MutatingAdmissionPolicyBinding", typed.NewTypes[binding, admissionv1.MutatingAdmissionPolicyBindingList]())
 	k.Rules = typed.Rules[binding]{
 		Default: func(b *binding) {
 			defaultResources(b.Spec.MatchResources)
@@ -75,7 +81,8 @@ func mutatingBindings() resourcedef.Kind {
 			}
 			checkBinding(&f, b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
 			if m := b.Spec.MatchResources; m != nil {
-				checkMutatedOperations(&f, m.ResourceRules, spec().Child("matchResources", "resourceRules", "operations"))
+				checkMutatedOperations(&f, m.ResourceRules, spec().Child("matchResources", "resourceRules",
+					"operations"))
 			}
 			return f.List()
 		},
@@ -132,6 +139,8 @@ func checkActions(f *typed.Errors, list []admissionv1.ValidationAction) {
 		seen.Insert(a)
 	}
 	if seen.Has(admissionv1.Deny) && seen.Has(admissionv1.Warn) {
-		f.Invalid(at, list, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)")
+		f.Invalid(at, list,
+			"must not contain both Deny and Warn (repeating the same validation failure information in the API "+
+				"response and headers serves no purpose)")
 	}
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// celCompilers make the compilers of expressions when they are first needed: their environments take a while to build.
+// celCompilers make the compilers of expressions when they are first needed: their environments
+// take a while to build.
 type celCompilers struct{ simple func() plugincel.Compiler }
 
 func newCompilers() celCompilers {
-	return celCompilers{simple: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(baseEnvironment()) })}
+	return celCompilers{
+		simple: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(baseEnvironment()) })}
 }
 
 func baseEnvironment() *environment.EnvSet {
@@ -86,7 +88,8 @@ func (x *expressionValidator) conditions(list []admissionv1.MatchCondition, path
 	}
 }
 
-// variables declares a policy's variables, each able to use the ones before it. From here on the compiler knows them.
+// variables declares a policy's variables, each able to use the ones before it. From here on the
+// compiler knows them.
 func (x *expressionValidator) variables(list []admissionv1.Variable, path *field.Path) {
 	if len(list) == 0 {
 		return
@@ -114,7 +117,8 @@ func (x *expressionValidator) variables(list []admissionv1.Variable, path *field
 			continue
 		}
 		e := &validating.Variable{Name: v.Name, Expression: v.Expression}
-		x.addError(e, composed.CompileAndStoreVariable(e, x.declared, x.mode(v.Expression)).Error, at.Child("expression"))
+		x.addError(e, composed.CompileAndStoreVariable(e, x.declared, x.mode(v.Expression)).Error,
+			at.Child("expression"))
 	}
 }
 

@@ -1,8 +1,9 @@
-// Package admissionregistration holds the rows of admissionregistration.k8s.io/v1: webhook configurations, admission policies and their bindings.
+// Package admissionregistration holds the rows of admissionregistration.k8s.io/v1: webhook
+// configurations, admission policies and their bindings.
 //
-// Chapter 1, written. The admission library takes defaults for granted (a missing selector matches nothing), and runs expressions that were
-// compiled before: both are seen to here, when such an object is written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
+// The admission library takes defaults for granted (a missing selector matches nothing), and runs
+// expressions that were compiled before: both are seen to here, when such an object is written. In:
+// nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
 package admissionregistration
 
 import (
@@ -19,12 +20,14 @@ import (
 // Kinds are the rows of this package.
 func Kinds() []resourcedef.Kind {
 	x := newCompilers()
-	return []resourcedef.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(), mutatingPolicies(x), mutatingBindings()}
+	return []resourcedef.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(),
+		mutatingPolicies(x), mutatingBindings()}
 }
 
 func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
 	return resourcedef.Kind{
-		Group: admissionv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
+		Group: admissionv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind:  kindName,
 		Names: resourcedef.Names{Categories: []string{"api-extensions"}}, Types: t,
 	}
 }

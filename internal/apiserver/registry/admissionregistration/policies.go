@@ -11,7 +11,8 @@ import (
 
 func validatingPolicies(x celCompilers) resourcedef.Kind {
 	type policy = admissionv1.ValidatingAdmissionPolicy
-	k := newKind("validatingadmissionpolicies", "ValidatingAdmissionPolicy", typed.NewTypes[policy, admissionv1.ValidatingAdmissionPolicyList]())
+	k := newKind("validatingadmissionpolicies",
+		"ValidatingAdmissionPolicy", typed.NewTypes[policy, admissionv1.ValidatingAdmissionPolicyList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[policy]{
 		Default: func(p *policy) {
@@ -22,9 +23,11 @@ func validatingPolicies(x celCompilers) resourcedef.Kind {
 		ValidateStatus: checkPolicyStatus,
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: policyColumns(printers.IntColumn("Validations", "Validations indicates the number of validation rules defined in this configuration")),
+		Columns: policyColumns(printers.IntColumn("Validations",
+			"Validations indicates the number of validation rules defined in this configuration")),
 		Row: typed.RowFunc(func(p *policy, o resourcedef.RowOptions) []any {
-			return []any{p.Name, int64(len(p.Spec.Validations)), paramKind(p.Spec.ParamKind), printers.TimestampSince(p.CreationTimestamp, o.Now)}
+			return []any{p.Name, int64(len(p.Spec.Validations)), paramKind(p.Spec.ParamKind),
+				printers.TimestampSince(p.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -32,7 +35,8 @@ func validatingPolicies(x celCompilers) resourcedef.Kind {
 
 func mutatingPolicies(x celCompilers) resourcedef.Kind {
 	type policy = admissionv1.MutatingAdmissionPolicy
-	k := newKind("mutatingadmissionpolicies", "MutatingAdmissionPolicy", typed.NewTypes[policy, admissionv1.MutatingAdmissionPolicyList]())
+	k := newKind("mutatingadmissionpolicies",
+		"MutatingAdmissionPolicy", typed.NewTypes[policy, admissionv1.MutatingAdmissionPolicyList]())
 	k.Rules = typed.Rules[policy]{
 		Default: func(p *policy) {
 			typed.SetDefault(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -41,9 +45,11 @@ func mutatingPolicies(x celCompilers) resourcedef.Kind {
 		Validate: checker(x, mutatingParts, checkMutations),
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: policyColumns(printers.IntColumn("Mutations", "Mutation indicates the number of mutations rules defined in this configuration")),
+		Columns: policyColumns(printers.IntColumn("Mutations",
+			"Mutation indicates the number of mutations rules defined in this configuration")),
 		Row: typed.RowFunc(func(p *policy, o resourcedef.RowOptions) []any {
-			return []any{p.Name, int64(len(p.Spec.Mutations)), paramKind(p.Spec.ParamKind), printers.TimestampSince(p.CreationTimestamp, o.Now)}
+			return []any{p.Name, int64(len(p.Spec.Mutations)), paramKind(p.Spec.ParamKind),
+				printers.TimestampSince(p.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -51,7 +57,9 @@ func mutatingPolicies(x celCompilers) resourcedef.Kind {
 
 func policyColumns(count metav1.TableColumnDefinition) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
-		printers.NameColumn(), count, printers.StringColumn("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), printers.AgeColumn(),
+		printers.NameColumn(), count,
+		printers.StringColumn("ParamKind",
+			"ParamKind specifies the kind of resources used to parameterize this policy"), printers.AgeColumn(),
 	}
 }
 

@@ -30,7 +30,8 @@ type policyParts struct {
 
 func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) policyParts {
 	s := &p.Spec
-	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables}
+	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints,
+		conditions: s.MatchConditions, variables: s.Variables}
 	for _, v := range s.Validations {
 		out.texts = append(out.texts, v.Expression, v.MessageExpression)
 	}
@@ -42,7 +43,8 @@ func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) policyParts {
 
 func mutatingParts(p *admissionv1.MutatingAdmissionPolicy) policyParts {
 	s := &p.Spec
-	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables, patches: true}
+	out := policyParts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints,
+		conditions: s.MatchConditions, variables: s.Variables, patches: true}
 	for _, m := range s.Mutations {
 		if m.ApplyConfiguration != nil {
 			out.texts = append(out.texts, m.ApplyConfiguration.Expression)
@@ -66,7 +68,8 @@ func (p policyParts) stored() sets.Set[string] {
 }
 
 // checker judges a kind of policy: what both kinds have, then what own says.
-func checker[T any](x celCompilers, split func(*T) policyParts, own func(*expressionValidator, *T)) func(o, previous *T) field.ErrorList {
+func checker[T any](x celCompilers, split func(*T) policyParts,
+	own func(*expressionValidator, *T)) func(o, previous *T) field.ErrorList {
 	return func(o, previous *T) field.ErrorList {
 		var f typed.Errors
 		p := split(o)
@@ -142,13 +145,15 @@ func checkValidation(x *expressionValidator, v *admissionv1.Validation, at *fiel
 	if expression == "" {
 		x.Required(at.Child("expression"), "expression is not specified")
 	} else {
-		x.compile(&validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}, at.Child("expression"))
+		x.compile(&validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason},
+			at.Child("expression"))
 	}
 	if v.MessageExpression != "" {
 		if strings.TrimSpace(v.MessageExpression) == "" {
 			x.Invalid(at.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified")
 		} else {
-			x.compile(&validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}, at.Child("messageExpression"))
+			x.compile(&validating.MessageExpressionCondition{MessageExpression: v.MessageExpression},
+				at.Child("messageExpression"))
 		}
 	}
 	switch {
@@ -210,14 +215,16 @@ func checkAnnotations(x *expressionValidator, p *admissionv1.ValidatingAdmission
 		case len(text) > maxAuditAnnotationLength:
 			x.Required(at.Child("valueExpression"), "must not exceed 5kb in length")
 		default:
-			x.compile(&validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}, at.Child("valueExpression"))
+			x.compile(&validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression},
+				at.Child("valueExpression"))
 		}
 	}
 }
 
 func checkMutations(x *expressionValidator, p *admissionv1.MutatingAdmissionPolicy) {
 	if m := p.Spec.MatchConstraints; m != nil {
-		checkMutatedOperations(x.Errors, m.ResourceRules, spec().Child("matchConstraints", "resourceRules", "operations"))
+		checkMutatedOperations(x.Errors, m.ResourceRules, spec().Child("matchConstraints", "resourceRules",
+			"operations"))
 	}
 	path := spec().Child("mutations")
 	if len(p.Spec.Mutations) == 0 {
@@ -229,13 +236,15 @@ func checkMutations(x *expressionValidator, p *admissionv1.MutatingAdmissionPoli
 	if again := spec().Child("reinvocationPolicy"); p.Spec.ReinvocationPolicy == "" {
 		x.Required(again, "")
 	} else {
-		typed.Supported(x.Errors, again, p.Spec.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		typed.Supported(x.Errors, again, p.Spec.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy,
+			admissionv1.NeverReinvocationPolicy)
 	}
 }
 
 // checkMutatedOperations refuses operations that leave nothing to change.
 func checkMutatedOperations(f *typed.Errors, rules []admissionv1.NamedRuleWithOperations, at *field.Path) {
-	known := []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}
+	known := []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create,
+		admissionv1.Update}
 	bad := sets.New[admissionv1.OperationType]()
 	for i := range rules {
 		bad.Insert(rules[i].Operations...)
@@ -275,6 +284,7 @@ func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Pa
 			x.Invalid(apply, "{applyConfiguration}", "must not be specified when patchType is JSONPatch")
 		}
 	default:
-		x.Add(field.NotSupported(at.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch}))
+		x.Add(field.NotSupported(at.Child("patchType"), m.PatchType,
+			[]admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch}))
 	}
 }

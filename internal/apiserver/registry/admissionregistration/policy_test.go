@@ -19,12 +19,15 @@ func errorTexts(errs field.ErrorList) string {
 }
 
 func match() *admissionv1.MatchResources {
-	return &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{"CREATE"}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-	}}}}
+	return &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+		{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{"CREATE"}, Rule: admissionv1.Rule{APIGroups: []string{""},
+				APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}}}}
 }
 
-// TestVariablesAreKnownToWhatComesAfter: each variable may use the ones before it, validations all of them.
+// TestVariablesAreKnownToWhatComesAfter: each variable may use the ones before it, validations all
+// of them.
 func TestVariablesAreKnownToWhatComesAfter(t *testing.T) {
 	x := newCompilers()
 	k := validatingPolicies(x)
@@ -38,7 +41,8 @@ func TestVariablesAreKnownToWhatComesAfter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &admissionv1.ValidatingAdmissionPolicy{Spec: admissionv1.ValidatingAdmissionPolicySpec{
 				MatchConstraints: match(), Validations: []admissionv1.Validation{{Expression: c.use}},
-				Variables: []admissionv1.Variable{{Name: "first", Expression: c.first}, {Name: "second", Expression: c.second}},
+				Variables: []admissionv1.Variable{{Name: "first", Expression: c.first},
+					{Name: "second", Expression: c.second}},
 			}}
 			k.Rules.Default(p)
 			got := errorTexts(k.Rules.Validate(t.Context(), p))
@@ -53,7 +57,8 @@ func TestMutations(t *testing.T) {
 	x := newCompilers()
 	k := mutatingPolicies(x)
 	apply := func(e string) admissionv1.Mutation {
-		return admissionv1.Mutation{PatchType: admissionv1.PatchTypeApplyConfiguration, ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: e}}
+		return admissionv1.Mutation{PatchType: admissionv1.PatchTypeApplyConfiguration,
+			ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: e}}
 	}
 	for _, c := range []struct {
 		name string
@@ -61,14 +66,20 @@ func TestMutations(t *testing.T) {
 		want string
 	}{
 		{"apply", apply(`Object{metadata: Object.metadata{labels: {"a": "b"}}}`), ""},
-		{"patch", admissionv1.Mutation{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/x", value: 1}]`}}, ""},
-		{"apply a number", apply("1"), "spec.mutations[0].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got int"},
-		{"apply nothing", apply(" "), "spec.mutations[0].applyConfiguration.expression: Required value: expression is not specified"},
-		{"unknown", admissionv1.Mutation{PatchType: "X"}, `spec.mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"`},
+		{"patch", admissionv1.Mutation{PatchType: admissionv1.PatchTypeJSONPatch,
+			JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/x", value: 1}]`}}, ""},
+		{"apply a number", apply("1"),
+			"spec.mutations[0].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got " +
+				"int"},
+		{"apply nothing", apply(" "),
+			"spec.mutations[0].applyConfiguration.expression: Required value: expression is not specified"},
+		{"unknown", admissionv1.Mutation{PatchType: "X"},
+			`spec.mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &admissionv1.MutatingAdmissionPolicy{Spec: admissionv1.MutatingAdmissionPolicySpec{
-				MatchConstraints: match(), Mutations: []admissionv1.Mutation{c.m}, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+				MatchConstraints: match(), Mutations: []admissionv1.Mutation{c.m},
+				ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
 			}}
 			k.Rules.Default(p)
 			if got := errorTexts(k.Rules.Validate(t.Context(), p)); got != c.want {
@@ -85,12 +96,14 @@ func TestBindings(t *testing.T) {
 		ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn},
 	}}
 	k.Rules.Default(b)
-	if b.Spec.ParamRef.ParameterNotFoundAction != nil || *b.Spec.MatchResources.MatchPolicy != admissionv1.Equivalent || b.Spec.MatchResources.NamespaceSelector == nil {
+	if b.Spec.ParamRef.ParameterNotFoundAction != nil || *b.Spec.MatchResources.MatchPolicy != admissionv1.Equivalent ||
+		b.Spec.MatchResources.NamespaceSelector == nil {
 		t.Error(b.Spec)
 	}
 	want := "spec.paramRef: Required value: one of name or selector must be specified\n" +
 		"spec.paramRef.parameterNotFoundAction: Required value\n" +
-		`spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`
+		`spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the ` +
+		`same validation failure information in the API response and headers serves no purpose)`
 	if got := errorTexts(k.Rules.Validate(t.Context(), b)); got != want {
 		t.Error(got)
 	}
@@ -103,9 +116,12 @@ func TestStarsOfSubresources(t *testing.T) {
 	}{
 		{[]string{"pods", "pods/status"}, ""},
 		{[]string{"*", "*/scale"}, ""},
-		{[]string{"pods/*", "pods/log"}, "r[1]: Invalid value: \"pods/log\": if 'pods/*' is present, must not specify pods/log"},
-		{[]string{"*/scale", "pods/scale"}, "r[1]: Invalid value: \"pods/scale\": if '*/scale' is present, must not specify pods/scale"},
-		{[]string{"*/*", "pods"}, "r: Invalid value: [\"*/*\",\"pods\"]: if '*/*' is present, must not specify other resources"},
+		{[]string{"pods/*", "pods/log"},
+			"r[1]: Invalid value: \"pods/log\": if 'pods/*' is present, must not specify pods/log"},
+		{[]string{"*/scale", "pods/scale"},
+			"r[1]: Invalid value: \"pods/scale\": if '*/scale' is present, must not specify pods/scale"},
+		{[]string{"*/*", "pods"},
+			"r: Invalid value: [\"*/*\",\"pods\"]: if '*/*' is present, must not specify other resources"},
 	} {
 		var f typed.Errors
 		checkResources(&f, c.list, field.NewPath("r"))

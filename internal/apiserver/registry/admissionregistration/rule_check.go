@@ -19,7 +19,8 @@ func checkRule(f *typed.Errors, r *admissionv1.RuleWithOperations, at *field.Pat
 	operations := at.Child("operations")
 	validateWildcard(f, operations, r.Operations, "operations")
 	for i, o := range r.Operations {
-		typed.Supported(f, operations.Index(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
+		typed.Supported(f, operations.Index(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create,
+			admissionv1.Delete, admissionv1.Update)
 	}
 	validateWildcard(f, at.Child("apiGroups"), r.APIGroups, "API groups")
 	validateWildcard(f, at.Child("apiVersions"), r.APIVersions, "API versions")
@@ -33,7 +34,8 @@ func checkRule(f *typed.Errors, r *admissionv1.RuleWithOperations, at *field.Pat
 	}
 	checkResources(f, r.Resources, at.Child("resources"))
 	if s := r.Scope; s != nil {
-		typed.Supported(f, at.Child("scope"), *s, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+		typed.Supported(f, at.Child("scope"), *s, admissionv1.AllScopes, admissionv1.ClusterScope,
+			admissionv1.NamespacedScope)
 	}
 }
 
@@ -49,7 +51,8 @@ func validateWildcard[T ~string](f *typed.Errors, at *field.Path, list []T, noun
 
 // checkResources refuses what a star in the list says already.
 func checkResources(f *typed.Errors, list []string, at *field.Path) {
-	allOf, inAll := sets.New[string](), sets.New[string]() // resources with all subresources, subresources of all resources
+	// resources with all subresources, subresources of all resources
+	allOf, inAll := sets.New[string](), sets.New[string]()
 	everything, single, plain := false, false, false
 	for i, name := range list {
 		if name == "" {

@@ -24,7 +24,8 @@ func checkWebhooks(x celCompilers, list, previous []webhookFields) field.ErrorLi
 			stored.Insert(c.Expression)
 		}
 	}
-	e := &expressionValidator{Errors: &f, stored: stored, declared: plugincel.OptionalVariableDeclarations{HasAuthorizer: true}}
+	e := &expressionValidator{Errors: &f, stored: stored,
+		declared: plugincel.OptionalVariableDeclarations{HasAuthorizer: true}}
 	path, seen := field.NewPath("webhooks"), sets.New[string]()
 	for i := range list {
 		h, at := &list[i], path.Index(i)
@@ -44,7 +45,8 @@ func checkWebhooks(x celCompilers, list, previous []webhookFields) field.ErrorLi
 
 // hasUnknownVersions says that a stored configuration gets by without a version of reviews we know.
 func hasUnknownVersions(previous []webhookFields) bool {
-	return slices.ContainsFunc(previous, func(h webhookFields) bool { return !slices.ContainsFunc(h.AdmissionReviewVersions, isKnownVersion) })
+	return slices.ContainsFunc(previous,
+		func(h webhookFields) bool { return !slices.ContainsFunc(h.AdmissionReviewVersions, isKnownVersion) })
 }
 
 func duplicates(previous []webhookFields) bool {
@@ -71,13 +73,15 @@ func checkWebhook(f *typed.Errors, h *webhookFields, at *field.Path) {
 	if p := h.SideEffects; p == nil {
 		f.Required(at.Child("sideEffects"), "must specify one of None, NoneOnDryRun")
 	} else {
-		typed.Supported(f, at.Child("sideEffects"), *p, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
+		typed.Supported(f, at.Child("sideEffects"), *p, admissionv1.SideEffectClassNone,
+			admissionv1.SideEffectClassNoneOnDryRun)
 	}
 	if n := h.TimeoutSeconds; n != nil && (*n < 1 || *n > maxTimeoutSeconds) {
 		f.Invalid(at.Child("timeoutSeconds"), *n, "the timeout value must be between 1 and 30 seconds")
 	}
 	if p := h.reinvocationPolicy; p != nil {
-		typed.Supported(f, at.Child("reinvocationPolicy"), *p, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		typed.Supported(f, at.Child("reinvocationPolicy"), *p, admissionv1.IfNeededReinvocationPolicy,
+			admissionv1.NeverReinvocationPolicy)
 	}
 	f.LabelSelector(at.Child("namespaceSelector"), h.NamespaceSelector)
 	f.LabelSelector(at.Child("objectSelector"), h.ObjectSelector)
@@ -87,7 +91,8 @@ func checkWebhook(f *typed.Errors, h *webhookFields, at *field.Path) {
 	case c.URL != nil:
 		f.Add(webhook.ValidateWebhookURL(path.Child("url"), *c.URL, true)...)
 	default:
-		f.Add(webhook.ValidateWebhookService(path.Child("service"), c.Service.Namespace, c.Service.Name, c.Service.Path, typed.Deref(c.Service.Port))...)
+		f.Add(webhook.ValidateWebhookService(path.Child("service"), c.Service.Namespace, c.Service.Name, c.Service.Path,
+			typed.Deref(c.Service.Port))...)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 func webhookTable(count func(runtime.Object) int) resourcedef.Table {
 	return resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.IntColumn("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), printers.AgeColumn(),
+			printers.NameColumn(),
+			printers.IntColumn("Webhooks",
+				"Webhooks indicates the number of webhooks registered in this configuration"), printers.AgeColumn(),
 		},
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 			m := o.(metav1.Object)
@@ -28,7 +30,8 @@ const defaultTimeoutSeconds = 10
 
 func mutatingWebhooks(x celCompilers) resourcedef.Kind {
 	type configuration = admissionv1.MutatingWebhookConfiguration
-	k := newKind("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", typed.NewTypes[configuration, admissionv1.MutatingWebhookConfigurationList]())
+	k := newKind("mutatingwebhookconfigurations",
+		"MutatingWebhookConfiguration", typed.NewTypes[configuration, admissionv1.MutatingWebhookConfigurationList]())
 	k.Rules = typed.Rules[configuration]{
 		Default: func(c *configuration) {
 			for i := range c.Webhooks {
@@ -53,7 +56,9 @@ func mutatingWebhooks(x celCompilers) resourcedef.Kind {
 
 func validatingWebhooks(x celCompilers) resourcedef.Kind {
 	type configuration = admissionv1.ValidatingWebhookConfiguration
-	k := newKind("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", typed.NewTypes[configuration, admissionv1.ValidatingWebhookConfigurationList]())
+	k := newKind("validatingwebhookconfigurations",
+		"ValidatingWebhookConfiguration", typed.NewTypes[configuration,
+			admissionv1.ValidatingWebhookConfigurationList]())
 	k.Rules = typed.Rules[configuration]{
 		Default: func(c *configuration) {
 			for i := range c.Webhooks {
@@ -85,7 +90,8 @@ func defaultWebhook(rules []admissionv1.RuleWithOperations, c *admissionv1.Webho
 	}
 }
 
-// webhookFields is what mutating and validating webhooks have in common; a mutating one may be asked again.
+// webhookFields is what mutating and validating webhooks have in common; a mutating one may be
+// asked again.
 type webhookFields struct {
 	admissionv1.ValidatingWebhook
 	reinvocationPolicy *admissionv1.ReinvocationPolicyType
@@ -102,11 +108,14 @@ func validatingAsWebhooks(list []admissionv1.ValidatingWebhook) []webhookFields 
 func mutatingAsWebhooks(list []admissionv1.MutatingWebhook) []webhookFields {
 	var out []webhookFields
 	for _, h := range list {
-		out = append(out, webhookFields{reinvocationPolicy: h.ReinvocationPolicy, ValidatingWebhook: admissionv1.ValidatingWebhook{
-			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
-			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: h.SideEffects, TimeoutSeconds: h.TimeoutSeconds,
-			AdmissionReviewVersions: h.AdmissionReviewVersions, MatchConditions: h.MatchConditions,
-		}})
+		out = append(out, webhookFields{reinvocationPolicy: h.ReinvocationPolicy,
+			ValidatingWebhook: admissionv1.ValidatingWebhook{
+				Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy,
+				MatchPolicy:       h.MatchPolicy,
+				NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: h.SideEffects,
+				TimeoutSeconds:          h.TimeoutSeconds,
+				AdmissionReviewVersions: h.AdmissionReviewVersions, MatchConditions: h.MatchConditions,
+			}})
 	}
 	return out
 }

@@ -34,7 +34,8 @@ func selector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 }
 
-// TestClaimTemplatesAreVolumes: Pods of a StatefulSet may mount what its claim templates make, and nothing that nobody makes.
+// TestClaimTemplatesAreVolumes: Pods of a StatefulSet may mount what its claim templates make, and
+// nothing that nobody makes.
 //
 // row: API-44
 func TestClaimTemplatesAreVolumes(t *testing.T) {
@@ -44,26 +45,31 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 		s.Spec.Template = podTemplate(func(p *corev1.PodSpec) {
 			p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: mount, MountPath: "/data"}}
 		})
-		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: claim}, Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		}}}
+		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: claim},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}}}
 		defaultStatefulSet(s)
 		return s
 	}
 	if got := errorTexts(checkStatefulSet(set("data", "data"), nil)); got != "" {
 		t.Error(got)
 	}
-	if got := errorTexts(checkStatefulSet(set("data", "other"), nil)); got != `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
+	if got := errorTexts(checkStatefulSet(set("data", "other"), nil)); got !=
+		`spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
 		t.Error(got)
 	}
 	s := set("data", "data")
-	if c := s.Spec.VolumeClaimTemplates[0]; c.Kind != "PersistentVolumeClaim" || c.APIVersion != "v1" || c.Status.Phase != corev1.ClaimPending {
+	if c := s.Spec.VolumeClaimTemplates[0]; c.Kind != "PersistentVolumeClaim" || c.APIVersion != "v1" ||
+		c.Status.Phase != corev1.ClaimPending {
 		t.Error(c)
 	}
 	previous := s.DeepCopy()
 	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
-	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got, "spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
+	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got,
+		"spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
 		t.Error(got)
 	}
 }
@@ -76,7 +82,8 @@ func TestStatefulSetMaxUnavailable(t *testing.T) {
 		{intstr.FromInt32(2), ""},
 		{intstr.FromString("50%"), ""},
 		{intstr.FromInt32(0), "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: cannot be 0"},
-		{intstr.FromString("101%"), "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%"},
+		{intstr.FromString("101%"),
+			"spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%"},
 	} {
 		s := &appsv1.StatefulSet{}
 		s.Spec.Selector, s.Spec.Template = selector(), podTemplate()
@@ -88,7 +95,8 @@ func TestStatefulSetMaxUnavailable(t *testing.T) {
 	}
 }
 
-// TestAnnotationsOfADeploymentCount: they are copied to ReplicaSets, so changing them is a new generation.
+// TestAnnotationsOfADeploymentCount: they are copied to ReplicaSets, so changing them is a new
+// generation.
 func TestAnnotationsOfADeploymentCount(t *testing.T) {
 	rules := deployments().Rules
 	previous := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
@@ -108,10 +116,12 @@ func TestAnnotationsOfADeploymentCount(t *testing.T) {
 	}
 }
 
-// TestTemplateGenerationFollowsTheTemplate: clients cannot set the annotation, a changed template counts it up.
+// TestTemplateGenerationFollowsTheTemplate: clients cannot set the annotation, a changed template
+// counts it up.
 func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 	rules := daemonSets().Rules
-	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "9"}}}
+	d := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "9"}}}
 	rules.PrepareCreate(context.Background(), d)
 	for _, step := range []struct {
 		edit func(*appsv1.DaemonSet)
@@ -132,8 +142,11 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 
 func TestCollisionsNeverDecrease(t *testing.T) {
 	previous := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(2))}}
-	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3, ReadyReplicas: 1, AvailableReplicas: 2}}
-	want := "status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas\nstatus.collisionCount: Invalid value: 1: cannot be decremented"
+	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3,
+		ReadyReplicas: 1, AvailableReplicas: 2}}
+	want := "status.availableReplicas: Invalid value: 2: cannot be greater than " +
+		"readyReplicas\nstatus.collisionCount: " +
+		"Invalid value: 1: cannot be decremented"
 	if got := errorTexts(checkDeploymentStatus(now, previous)); got != want {
 		t.Error(got)
 	}

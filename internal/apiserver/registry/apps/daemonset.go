@@ -38,17 +38,21 @@ func daemonSets() resourcedef.Kind {
 			}
 			setTemplateGeneration(d, n)
 		},
-		Validate:                 checkDaemonSet,
-		PrepareForStatusUpdate:   func(d, previous *appsv1.DaemonSet) { setTemplateGeneration(d, templateGeneration(previous)) },
+		Validate: checkDaemonSet,
+		PrepareForStatusUpdate: func(d, previous *appsv1.DaemonSet) {
+			setTemplateGeneration(d, templateGeneration(previous))
+		},
 		ValidateStatus:           checkDaemonSetStatus,
 		Warn:                     func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
-	k.Table = resourcedef.Table{Columns: daemonSetColumns(), Row: typed.RowFunc(daemonSetRow), RowObject: withoutTemplateGeneration}
+	k.Table = resourcedef.Table{Columns: daemonSetColumns(), Row: typed.RowFunc(daemonSetRow),
+		RowObject: withoutTemplateGeneration}
 	return k
 }
 
-// withoutTemplateGeneration is a DaemonSet as tables carry it: upstream's has the generation in a field there, not in an annotation.
+// withoutTemplateGeneration is a DaemonSet as tables carry it: upstream's has the generation in a
+// field there, not in an annotation.
 func withoutTemplateGeneration(o runtime.Object) runtime.Object {
 	d, ok := o.(*appsv1.DaemonSet)
 	if !ok {
@@ -62,7 +66,8 @@ func withoutTemplateGeneration(o runtime.Object) runtime.Object {
 	return &out
 }
 
-// templateGeneration counts changes of the template. It was a field once and is an annotation that clients cannot change now.
+// templateGeneration counts changes of the template. It was a field once and is an annotation that
+// clients cannot change now.
 func templateGeneration(d *appsv1.DaemonSet) int64 {
 	n, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
 	if err != nil || n < 1 {
@@ -93,9 +98,12 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 func daemonSetColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.IntColumn("Desired", status["desiredNumberScheduled"]), printers.IntColumn("Current", status["currentNumberScheduled"]),
-		printers.IntColumn("Ready", status["numberReady"]), printers.IntColumn("Up-to-date", status["updatedNumberScheduled"]),
-		printers.IntColumn("Available", status["numberAvailable"]), printers.StringColumn("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]), printers.AgeColumn(),
+		printers.NameColumn(), printers.IntColumn("Desired", status["desiredNumberScheduled"]),
+		printers.IntColumn("Current", status["currentNumberScheduled"]),
+		printers.IntColumn("Ready", status["numberReady"]),
+		printers.IntColumn("Up-to-date", status["updatedNumberScheduled"]),
+		printers.IntColumn("Available", status["numberAvailable"]),
+		printers.StringColumn("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
@@ -103,8 +111,10 @@ func daemonSetRow(d *appsv1.DaemonSet, o resourcedef.RowOptions) []any {
 	names, images := printers.LayoutContainerCells(d.Spec.Template.Spec.Containers)
 	s := &d.Status
 	return []any{
-		d.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady), int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable),
-		labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), printers.TimestampSince(d.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(d.Spec.Selector),
+		d.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady),
+		int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable),
+		labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), printers.TimestampSince(d.CreationTimestamp, o.Now),
+		names, images, printers.FormatLabelSelector(d.Spec.Selector),
 	}
 }
 
@@ -133,7 +143,9 @@ func checkDaemonStrategy(f *typed.Errors, s *appsv1.DaemonSetUpdateStrategy) {
 	switch r := s.RollingUpdate; {
 	case s.Type == appsv1.OnDeleteDaemonSetStrategyType:
 	case s.Type != appsv1.RollingUpdateDaemonSetStrategyType:
-		f.Add(field.NotSupported(path, typed.GoFields(s), []appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType}))
+		f.Add(field.NotSupported(path, typed.GoFields(s),
+			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType,
+				appsv1.OnDeleteDaemonSetStrategyType}))
 	case r == nil:
 		f.Required(rolling, "")
 	default:
@@ -162,7 +174,8 @@ func checkDaemonSetStatus(d, previous *appsv1.DaemonSet) field.ErrorList {
 	}
 	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
 	for _, p := range []part{
-		{"updatedNumberScheduled", s.UpdatedNumberScheduled}, {"numberAvailable", s.NumberAvailable}, {"numberUnavailable", s.NumberUnavailable},
+		{"updatedNumberScheduled", s.UpdatedNumberScheduled}, {"numberAvailable", s.NumberAvailable},
+		{"numberUnavailable", s.NumberUnavailable},
 	} {
 		f.NotNegative(status().Child(p.name), int64(p.count))
 	}

@@ -24,14 +24,17 @@ func deployments() resourcedef.Kind {
 		PrepareForUpdate: func(d, previous *appsv1.Deployment) {
 			podspec.DropDisabledTemplate(&d.Spec.Template, &previous.Spec.Template)
 			// Annotations are copied to ReplicaSets, so a change of them counts.
-			if !apiequality.Semantic.DeepEqual(d.Spec, previous.Spec) || !apiequality.Semantic.DeepEqual(d.Annotations, previous.Annotations) {
+			if !apiequality.Semantic.DeepEqual(d.Spec, previous.Spec) || !apiequality.Semantic.DeepEqual(d.Annotations,
+				previous.Annotations) {
 				d.Generation = previous.Generation + 1
 			}
 		},
-		Validate:                 checkDeployment,
-		PrepareForStatusUpdate:   func(d, previous *appsv1.Deployment) { d.Labels = previous.Labels },
-		ValidateStatus:           checkDeploymentStatus,
-		Warn:                     func(d *appsv1.Deployment) []string { return append(warnName(d.Name), warn(&d.Spec.Template)...) },
+		Validate:               checkDeployment,
+		PrepareForStatusUpdate: func(d, previous *appsv1.Deployment) { d.Labels = previous.Labels },
+		ValidateStatus:         checkDeploymentStatus,
+		Warn: func(d *appsv1.Deployment) []string {
+			return append(warnName(d.Name), warn(&d.Spec.Template)...)
+		},
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{Columns: deploymentColumns(), Row: typed.RowFunc(deploymentRow)}
@@ -56,14 +59,17 @@ func deploymentColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.DeploymentSpec{}.SwaggerDoc(), appsv1.DeploymentStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
 		printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"),
-		printers.StringColumn("Up-to-date", status["updatedReplicas"]), printers.StringColumn("Available", status["availableReplicas"]), printers.AgeColumn(),
+		printers.StringColumn("Up-to-date", status["updatedReplicas"]),
+		printers.StringColumn("Available", status["availableReplicas"]), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
 func deploymentRow(d *appsv1.Deployment, o resourcedef.RowOptions) []any {
 	names, images := printers.LayoutContainerCells(d.Spec.Template.Spec.Containers)
 	return []any{
-		d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, typed.Deref(d.Spec.Replicas)), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
-		printers.TimestampSince(d.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(d.Spec.Selector),
+		d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, typed.Deref(d.Spec.Replicas)),
+		int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
+		printers.TimestampSince(d.CreationTimestamp, o.Now), names, images,
+		printers.FormatLabelSelector(d.Spec.Selector),
 	}
 }

@@ -43,7 +43,9 @@ func checkStrategy(f *typed.Errors, s *appsv1.DeploymentStrategy) {
 			f.Forbidden(rolling, "may not be specified when strategy `type` is 'Recreate'")
 		}
 	case s.Type != appsv1.RollingUpdateDeploymentStrategyType:
-		f.Add(field.NotSupported(path, typed.GoFields(s), []appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType}))
+		f.Add(field.NotSupported(path, typed.GoFields(s),
+			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType,
+				appsv1.RollingUpdateDeploymentStrategyType}))
 	case r == nil:
 		f.Required(rolling, "this should be defaulted and never be nil")
 	default:
@@ -61,13 +63,15 @@ func checkDeploymentStatus(d, previous *appsv1.Deployment) field.ErrorList {
 	var f typed.Errors
 	s := &d.Status
 	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
-	counts := replicaCounts{s.Replicas, []part{{"updatedReplicas", s.UpdatedReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
+	counts := replicaCounts{s.Replicas, []part{{"updatedReplicas", s.UpdatedReplicas},
+		{"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
 	counts.notNegative(&f)
 	f.NotNegative(status().Child("unavailableReplicas"), int64(s.UnavailableReplicas))
 	f.NotNegativeIf(status().Child("terminatingReplicas"), s.TerminatingReplicas)
 	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
 	counts.atMostReplicas(&f)
-	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than readyReplicas")
+	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas,
+		"cannot be greater than readyReplicas")
 	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, previous.Status.CollisionCount)
 	return f.List()
 }

@@ -24,13 +24,17 @@ func replicaSets() resourcedef.Kind {
 			podspec.DefaultPodTemplate(&r.Spec.Template)
 			typed.SetDefault(&r.Spec.Replicas, 1)
 		},
-		PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) { podspec.DropDisabledTemplate(&r.Spec.Template, nil) },
+		PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) {
+			podspec.DropDisabledTemplate(&r.Spec.Template, nil)
+		},
 		PrepareForUpdate: func(r, previous *appsv1.ReplicaSet) {
 			podspec.DropDisabledTemplate(&r.Spec.Template, &previous.Spec.Template)
 		},
 		Validate:       checkReplicaSet,
 		ValidateStatus: checkReplicaSetStatus,
-		Warn:           func(r *appsv1.ReplicaSet) []string { return append(warnName(r.Name), warn(&r.Spec.Template)...) },
+		Warn: func(r *appsv1.ReplicaSet) []string {
+			return append(warnName(r.Name), warn(&r.Spec.Template)...)
+		},
 		SelectableFields: func(r *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
 		},
@@ -43,14 +47,17 @@ func replicaSets() resourcedef.Kind {
 func replicaSetColumns() []metav1.TableColumnDefinition {
 	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]), printers.AgeColumn(),
+		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]),
+		printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]),
+		printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
 
 func replicaSetRow(r *appsv1.ReplicaSet, o resourcedef.RowOptions) []any {
 	names, images := printers.LayoutContainerCells(r.Spec.Template.Spec.Containers)
 	return []any{
-		r.Name, int64(typed.Deref(r.Spec.Replicas)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), printers.TimestampSince(r.CreationTimestamp, o.Now),
+		r.Name, int64(typed.Deref(r.Spec.Replicas)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas),
+		printers.TimestampSince(r.CreationTimestamp, o.Now),
 		names, images, printers.FormatLabelSelector(r.Spec.Selector),
 	}
 }
@@ -70,11 +77,13 @@ func checkReplicaSet(r, previous *appsv1.ReplicaSet) field.ErrorList {
 func checkReplicaSetStatus(r, _ *appsv1.ReplicaSet) field.ErrorList {
 	var f typed.Errors
 	s := &r.Status
-	counts := replicaCounts{s.Replicas, []part{{"fullyLabeledReplicas", s.FullyLabeledReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
+	counts := replicaCounts{s.Replicas, []part{{"fullyLabeledReplicas", s.FullyLabeledReplicas},
+		{"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}}}
 	counts.notNegative(&f)
 	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
 	f.NotNegativeIf(status().Child("terminatingReplicas"), s.TerminatingReplicas)
 	counts.atMostReplicas(&f)
-	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than readyReplicas")
+	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas,
+		"cannot be greater than readyReplicas")
 	return f.List()
 }

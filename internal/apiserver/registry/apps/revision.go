@@ -21,7 +21,8 @@ func controllerRevisions() resourcedef.Kind {
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
 			printers.NameColumn(), printers.StringColumn("Controller", "Controller of the object"),
-			printers.StringColumn("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]), printers.AgeColumn(),
+			printers.StringColumn("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
+			printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(c *appsv1.ControllerRevision, o resourcedef.RowOptions) []any {
 			owner := "<none>"

@@ -21,9 +21,11 @@ func statefulSets() resourcedef.Kind {
 	k.Types = typed.NewNamespacedTypes[appsv1.StatefulSet, appsv1.StatefulSetList]()
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[appsv1.StatefulSet]{
-		ValidateName:     apivalidation.NameIsDNSLabel,
-		Default:          defaultStatefulSet,
-		PrepareForCreate: func(_ context.Context, s *appsv1.StatefulSet) { podspec.DropDisabledTemplate(&s.Spec.Template, nil) },
+		ValidateName: apivalidation.NameIsDNSLabel,
+		Default:      defaultStatefulSet,
+		PrepareForCreate: func(_ context.Context, s *appsv1.StatefulSet) {
+			podspec.DropDisabledTemplate(&s.Spec.Template, nil)
+		},
 		PrepareForUpdate: func(s, previous *appsv1.StatefulSet) {
 			podspec.DropDisabledTemplate(&s.Spec.Template, &previous.Spec.Template)
 		},
@@ -34,7 +36,8 @@ func statefulSets() resourcedef.Kind {
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: append([]metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"), printers.AgeColumn(),
+			printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"),
+			printers.AgeColumn(),
 		}, templateColumns("")[:2]...),
 		Row: typed.RowFunc(statefulSetRow),
 	}
@@ -58,8 +61,10 @@ func defaultStatefulSet(o *appsv1.StatefulSet) {
 		typed.SetDefault(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 	}
 	typed.SetDefault(&s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	typed.SetDefaultString(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	typed.SetDefaultString(&s.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	typed.SetDefaultString(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	typed.SetDefaultString(&s.PersistentVolumeClaimRetentionPolicy.WhenScaled,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	typed.SetDefault(&s.Replicas, 1)
 	typed.SetDefault(&s.RevisionHistoryLimit, 10)
 }
@@ -67,12 +72,14 @@ func defaultStatefulSet(o *appsv1.StatefulSet) {
 func warnStatefulSet(s *appsv1.StatefulSet) []string {
 	out := warn(&s.Spec.Template)
 	if typed.Deref(s.Spec.RevisionHistoryLimit) < 0 {
-		out = append(out, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+		out = append(out,
+			"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
 	}
 	return out
 }
 
 func statefulSetRow(s *appsv1.StatefulSet, o resourcedef.RowOptions) []any {
 	names, images := printers.LayoutContainerCells(s.Spec.Template.Spec.Containers)
-	return []any{s.Name, fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, typed.Deref(s.Spec.Replicas)), printers.TimestampSince(s.CreationTimestamp, o.Now), names, images}
+	return []any{s.Name, fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, typed.Deref(s.Spec.Replicas)),
+		printers.TimestampSince(s.CreationTimestamp, o.Now), names, images}
 }

@@ -15,8 +15,10 @@ func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
 	var f typed.Errors
 	s := &o.Spec
 	checkStatefulStrategy(&f, s)
-	if r, path := s.PersistentVolumeClaimRetentionPolicy, spec().Child("persistentVolumeClaimRetentionPolicy"); r != nil {
-		const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	if r, path := s.PersistentVolumeClaimRetentionPolicy, spec().Child("persistentVolumeClaimRetentionPolicy"); r !=
+		nil {
+		const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		typed.Supported(&f, path.Child("whenDeleted"), r.WhenDeleted, keep, remove)
 		typed.Supported(&f, path.Child("whenScaled"), r.WhenScaled, keep, remove)
 	}
@@ -30,7 +32,8 @@ func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
 	}
 	if previous == nil || !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, previous.Spec.VolumeClaimTemplates) {
 		for i := range s.VolumeClaimTemplates {
-			f.Add(podspec.ValidateClaim(&s.VolumeClaimTemplates[i].Spec, spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+			f.Add(podspec.ValidateClaim(&s.VolumeClaimTemplates[i].Spec,
+				spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)
 		}
 	}
 	workloadRules{s.Selector, withClaims(s), "statefulset", "StatefulSet", ""}.check(&f)
@@ -38,7 +41,8 @@ func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
 		w := &previous.Spec
 		f.Immutable(spec().Child("selector"), s.Selector, w.Selector)
 		if !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, w.VolumeClaimTemplates) {
-			f.Invalid(spec().Child("volumeClaimTemplates"), typed.GoFields(s.VolumeClaimTemplates), apivalidation.FieldImmutableErrorMsg)
+			f.Invalid(spec().Child("volumeClaimTemplates"), typed.GoFields(s.VolumeClaimTemplates),
+				apivalidation.FieldImmutableErrorMsg)
 		}
 		f.Immutable(spec().Child("serviceName"), s.ServiceName, w.ServiceName)
 		f.Immutable(spec().Child("podManagementPolicy"), s.PodManagementPolicy, w.PodManagementPolicy)
@@ -46,7 +50,8 @@ func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
 	return f.List()
 }
 
-// withClaims is the template as its Pods will be: first a volume for each claim template, in place of one of that name, then the others.
+// withClaims is the template as its Pods will be: first a volume for each claim template, in place
+// of one of that name, then the others.
 func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	t := s.Template.DeepCopy()
 	claimed := map[string]bool{}
@@ -58,7 +63,8 @@ func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 		}
 		claimed[name] = true
 		volumes = append(volumes, corev1.Volume{
-			Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}},
+			Name: name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}},
 		})
 	}
 	for _, v := range t.Spec.Volumes {
@@ -108,13 +114,15 @@ func checkStatefulSetStatus(o, previous *appsv1.StatefulSet) field.ErrorList {
 	var f typed.Errors
 	s := &o.Status
 	counts := replicaCounts{s.Replicas, []part{
-		{"readyReplicas", s.ReadyReplicas}, {"currentReplicas", s.CurrentReplicas}, {"updatedReplicas", s.UpdatedReplicas}, {"availableReplicas", s.AvailableReplicas},
+		{"readyReplicas", s.ReadyReplicas}, {"currentReplicas", s.CurrentReplicas},
+		{"updatedReplicas", s.UpdatedReplicas}, {"availableReplicas", s.AvailableReplicas},
 	}}
 	counts.notNegative(&f)
 	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
 	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
 	counts.atMostReplicas(&f)
-	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than status.readyReplicas")
+	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas,
+		"cannot be greater than status.readyReplicas")
 	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, previous.Status.CollisionCount)
 	return f.List()
 }

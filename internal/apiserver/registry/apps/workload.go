@@ -62,7 +62,8 @@ func (w workloadRules) notEmpty(f *typed.Errors) {
 
 func (w workloadRules) matches(f *typed.Errors, s labels.Selector) {
 	if !s.Matches(labels.Set(w.template.Labels)) {
-		f.Invalid(spec().Child("template", "metadata", "labels"), w.template.Labels, "`selector` does not match template `labels`")
+		f.Invalid(spec().Child("template", "metadata", "labels"), w.template.Labels,
+			"`selector` does not match template `labels`")
 	}
 }
 
@@ -71,7 +72,8 @@ func (w workloadRules) checkTemplate(f *typed.Errors) {
 	path := spec().Child("template")
 	f.Add(podspec.ValidatePodTemplateSpec(w.template, path)...)
 	if p := w.template.Spec.RestartPolicy; p != corev1.RestartPolicyAlways {
-		f.Add(field.NotSupported(path.Child("spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+		f.Add(field.NotSupported(path.Child("spec", "restartPolicy"), p,
+			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
 	if w.template.Spec.ActiveDeadlineSeconds != nil {
 		f.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in "+w.noun+" is not Supported")
@@ -86,7 +88,9 @@ func warn(t *corev1.PodTemplateSpec) []string {
 // warnName tells of names that make poor Pod names.
 func warnName(name string) []string {
 	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-		return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad)}
+		return []string{
+			fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising "+
+				"behavior; a DNS label is recommended: %v", bad)}
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func unexpected(obj runtime.Object) error {
 }
 
 // tokenReview answers whose a token is.
-func (d Deps) tokenReview(ctx context.Context, in *authenticationv1.TokenReview, admit func() error) (runtime.Object, error) {
+func (d Deps) tokenReview(ctx context.Context, in *authenticationv1.TokenReview,
+	admit func() error) (runtime.Object, error) {
 	if in.Spec.Token == "" {
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
@@ -56,7 +57,8 @@ func (d Deps) tokenReview(ctx context.Context, in *authenticationv1.TokenReview,
 }
 
 // selfSubjectReview answers who is asking.
-func (d Deps) selfSubjectReview(ctx context.Context, _ *authenticationv1.SelfSubjectReview, admit func() error) (runtime.Object, error) {
+func (d Deps) selfSubjectReview(ctx context.Context, _ *authenticationv1.SelfSubjectReview,
+	admit func() error) (runtime.Object, error) {
 	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
@@ -78,5 +80,6 @@ func info(userInfo user.Info) authenticationv1.UserInfo {
 		}
 		extra[k] = v
 	}
-	return authenticationv1.UserInfo{Username: userInfo.GetName(), UID: userInfo.GetUID(), Groups: userInfo.GetGroups(), Extra: extra}
+	return authenticationv1.UserInfo{Username: userInfo.GetName(), UID: userInfo.GetUID(), Groups: userInfo.GetGroups(),
+		Extra: extra}
 }

@@ -19,7 +19,8 @@ func invalid(errs field.ErrorList) error {
 }
 
 // subjectAccessReview answers whether somebody may do something.
-func (d Deps) subjectAccessReview(ctx context.Context, in *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (d Deps) subjectAccessReview(ctx context.Context, in *authorizationv1.SubjectAccessReview,
+	admit func() error) (runtime.Object, error) {
 	if errs := validateSubject(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
@@ -27,12 +28,14 @@ func (d Deps) subjectAccessReview(ctx context.Context, in *authorizationv1.Subje
 		return nil, err
 	}
 	out := in.DeepCopy()
-	out.Status = d.authorize(ctx, subject(&in.Spec), accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
+	out.Status = d.authorize(ctx, subject(&in.Spec),
+		accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
 	return out, nil
 }
 
 // selfSubjectAccessReview answers whether who asks may do something.
-func (d Deps) selfSubjectAccessReview(ctx context.Context, in *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (d Deps) selfSubjectAccessReview(ctx context.Context, in *authorizationv1.SelfSubjectAccessReview,
+	admit func() error) (runtime.Object, error) {
 	if errs := validateSelf(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
@@ -49,7 +52,8 @@ func (d Deps) selfSubjectAccessReview(ctx context.Context, in *authorizationv1.S
 }
 
 // localSubjectAccessReview answers whether somebody may do something in one namespace.
-func (d Deps) localSubjectAccessReview(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (d Deps) localSubjectAccessReview(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview,
+	admit func() error) (runtime.Object, error) {
 	if errs := validateLocal(in); len(errs) > 0 {
 		return nil, invalid(errs)
 	}
@@ -58,18 +62,21 @@ func (d Deps) localSubjectAccessReview(ctx context.Context, in *authorizationv1.
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("namespace is required on this type: %v", namespace))
 	}
 	if namespace != in.Namespace {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.resourceAttributes.namespace must match namespace: %v", namespace))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.resourceAttributes.namespace must match namespace: %v",
+			namespace))
 	}
 	if err := admit(); err != nil {
 		return nil, err
 	}
 	out := in.DeepCopy()
-	out.Status = d.authorize(ctx, subject(&in.Spec), accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
+	out.Status = d.authorize(ctx, subject(&in.Spec),
+		accessQuestion{in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes})
 	return out, nil
 }
 
 // selfSubjectRulesReview answers everything that who asks may do in a namespace.
-func (d Deps) selfSubjectRulesReview(ctx context.Context, in *authorizationv1.SelfSubjectRulesReview, admit func() error) (runtime.Object, error) {
+func (d Deps) selfSubjectRulesReview(ctx context.Context, in *authorizationv1.SelfSubjectRulesReview,
+	admit func() error) (runtime.Object, error) {
 	userInfo, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
@@ -82,15 +89,18 @@ func (d Deps) selfSubjectRulesReview(ctx context.Context, in *authorizationv1.Se
 	}
 	resources, paths, incomplete, err := d.Resolver.RulesFor(ctx, userInfo, in.Spec.Namespace)
 	out := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{}, Incomplete: incomplete,
+		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
+		Incomplete: incomplete,
 	}}
 	for _, r := range resources {
 		out.Status.ResourceRules = append(out.Status.ResourceRules, authorizationv1.ResourceRule{
-			Verbs: r.GetVerbs(), APIGroups: r.GetAPIGroups(), Resources: r.GetResources(), ResourceNames: r.GetResourceNames(),
+			Verbs: r.GetVerbs(), APIGroups: r.GetAPIGroups(), Resources: r.GetResources(),
+			ResourceNames: r.GetResourceNames(),
 		})
 	}
 	for _, p := range paths {
-		out.Status.NonResourceRules = append(out.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: p.GetVerbs(), NonResourceURLs: p.GetNonResourceURLs()})
+		out.Status.NonResourceRules = append(out.Status.NonResourceRules,
+			authorizationv1.NonResourceRule{Verbs: p.GetVerbs(), NonResourceURLs: p.GetNonResourceURLs()})
 	}
 	if err != nil {
 		out.Status.EvaluationError = err.Error()
@@ -115,7 +125,8 @@ type accessQuestion struct {
 	path     *authorizationv1.NonResourceAttributes
 }
 
-func (d Deps) authorize(ctx context.Context, userInfo user.Info, q accessQuestion) authorizationv1.SubjectAccessReviewStatus {
+func (d Deps) authorize(ctx context.Context, userInfo user.Info,
+	q accessQuestion) authorizationv1.SubjectAccessReviewStatus {
 	record := authorizer.AttributesRecord{User: userInfo}
 	if q.resource != nil {
 		record = resourceRecord(userInfo, q.resource)

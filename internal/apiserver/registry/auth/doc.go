@@ -1,5 +1,7 @@
-// Package auth serves the reviews: questions about who somebody is and what they may do, answered and not stored.
+// Package auth serves the reviews: questions about who somebody is and what they may do, answered
+// and not stored.
 //
-// Chapter 1, written. In: the authenticator, authorizer and rule resolver of the server. Out: create-only endpoints of authentication.k8s.io
-// and authorization.k8s.io. To add a review: a type here and a line in Storages.
+// In: the authenticator, authorizer and rule resolver of the server. Out: create-only endpoints of
+// authentication.k8s.io and authorization.k8s.io. To add a review: a type here and a line in
+// Storages.
 package auth

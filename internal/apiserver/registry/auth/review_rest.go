@@ -26,22 +26,35 @@ func Storages(d Deps) map[schema.GroupVersionResource]rest.Storage {
 	authn, authz := authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion
 	return map[schema.GroupVersionResource]rest.Storage{
 		authn.WithResource("tokenreviews"): &reviewREST[*authenticationv1.TokenReview]{
-			singular: "tokenreview", newObject: func() *authenticationv1.TokenReview { return &authenticationv1.TokenReview{} }, evaluate: d.tokenReview,
+			singular:  "tokenreview",
+			newObject: func() *authenticationv1.TokenReview { return &authenticationv1.TokenReview{} },
+			evaluate:  d.tokenReview,
 		},
 		authn.WithResource("selfsubjectreviews"): &reviewREST[*authenticationv1.SelfSubjectReview]{
-			singular: "selfsubjectreview", newObject: func() *authenticationv1.SelfSubjectReview { return &authenticationv1.SelfSubjectReview{} }, evaluate: d.selfSubjectReview,
+			singular:  "selfsubjectreview",
+			newObject: func() *authenticationv1.SelfSubjectReview { return &authenticationv1.SelfSubjectReview{} },
+			evaluate:  d.selfSubjectReview,
 		},
 		authz.WithResource("subjectaccessreviews"): &reviewREST[*authorizationv1.SubjectAccessReview]{
-			singular: "subjectaccessreview", newObject: func() *authorizationv1.SubjectAccessReview { return &authorizationv1.SubjectAccessReview{} }, evaluate: d.subjectAccessReview,
+			singular: "subjectaccessreview", newObject: func() *authorizationv1.SubjectAccessReview {
+				return &authorizationv1.SubjectAccessReview{}
+			}, evaluate: d.subjectAccessReview,
 		},
 		authz.WithResource("selfsubjectaccessreviews"): &reviewREST[*authorizationv1.SelfSubjectAccessReview]{
-			singular: "selfsubjectaccessreview", newObject: func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} }, evaluate: d.selfSubjectAccessReview,
+			singular: "selfsubjectaccessreview", newObject: func() *authorizationv1.SelfSubjectAccessReview {
+				return &authorizationv1.SelfSubjectAccessReview{}
+			}, evaluate: d.selfSubjectAccessReview,
 		},
 		authz.WithResource("localsubjectaccessreviews"): &reviewREST[*authorizationv1.LocalSubjectAccessReview]{
-			singular: "localsubjectaccessreview", namespaced: true, newObject: func() *authorizationv1.LocalSubjectAccessReview { return &authorizationv1.LocalSubjectAccessReview{} }, evaluate: d.localSubjectAccessReview,
+			singular: "localsubjectaccessreview", namespaced: true,
+			newObject: func() *authorizationv1.LocalSubjectAccessReview {
+				return &authorizationv1.LocalSubjectAccessReview{}
+			}, evaluate: d.localSubjectAccessReview,
 		},
 		authz.WithResource("selfsubjectrulesreviews"): &reviewREST[*authorizationv1.SelfSubjectRulesReview]{
-			singular: "selfsubjectrulesreview", newObject: func() *authorizationv1.SelfSubjectRulesReview { return &authorizationv1.SelfSubjectRulesReview{} }, evaluate: d.selfSubjectRulesReview,
+			singular: "selfsubjectrulesreview", newObject: func() *authorizationv1.SelfSubjectRulesReview {
+				return &authorizationv1.SelfSubjectRulesReview{}
+			}, evaluate: d.selfSubjectRulesReview,
 		},
 	}
 }
@@ -51,7 +64,8 @@ type reviewREST[T runtime.Object] struct {
 	singular   string
 	namespaced bool
 	newObject  func() T
-	// evaluate checks the question, calls admit once it is well formed, and returns the object with its status.
+	// evaluate checks the question, calls admit once it is well formed, and returns the object with
+	// its status.
 	evaluate func(ctx context.Context, in T, admit func() error) (runtime.Object, error)
 }
 
@@ -68,7 +82,8 @@ func (r *reviewREST[T]) NamespaceScoped() bool { return r.namespaced }
 func (r *reviewREST[T]) GetSingularName() string { return r.singular }
 
 // Create implements rest.Creater.
-func (r *reviewREST[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *reviewREST[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	in, ok := obj.(T)
 	if !ok {
 		return nil, unexpected(obj)

@@ -16,7 +16,8 @@ import (
 
 func resourceRecord(userInfo user.Info, in *authorizationv1.ResourceAttributes) authorizer.AttributesRecord {
 	r := authorizer.AttributesRecord{
-		User: userInfo, Verb: in.Verb, Namespace: in.Namespace, APIGroup: in.Group, APIVersion: in.Version, Resource: in.Resource,
+		User: userInfo, Verb: in.Verb, Namespace: in.Namespace, APIGroup: in.Group, APIVersion: in.Version,
+		Resource:    in.Resource,
 		Subresource: in.Subresource, Name: in.Name, ResourceRequest: true,
 	}
 	if r.APIVersion == "" {
@@ -31,7 +32,8 @@ func resourceRecord(userInfo user.Info, in *authorizationv1.ResourceAttributes) 
 	return r
 }
 
-// fieldRequirements reads what can be read; what cannot only widens the question, which is safe, and is reported.
+// fieldRequirements reads what can be read; what cannot only widens the question, which is safe,
+// and is reported.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s.RawSelector != "" {
 		sel, err := fields.ParseSelector(s.RawSelector)

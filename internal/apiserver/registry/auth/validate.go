@@ -24,10 +24,12 @@ func validateLocal(r *authorizationv1.LocalSubjectAccessReview) field.ErrorList 
 	errs := validateSubjectSpec(&r.Spec)
 	errs = append(errs, emptyMeta(r.ObjectMeta, " except for namespace")...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace,
+			"must match metadata.namespace"))
 	}
 	if r.Spec.NonResourceAttributes != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shownResourceAttributes(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"),
+			shownResourceAttributes(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
 	}
 	return errs
 }
@@ -35,7 +37,8 @@ func validateLocal(r *authorizationv1.LocalSubjectAccessReview) field.ErrorList 
 func validateSubjectSpec(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := validateQuestion(accessQuestion{s.ResourceAttributes, s.NonResourceAttributes})
 	if s.User == "" && len(s.Groups) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), s.User, "at least one of user or group must be specified"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), s.User,
+			"at least one of user or group must be specified"))
 	}
 	return append(errs, validateSelectors(s.ResourceAttributes)...)
 }
@@ -53,9 +56,11 @@ func shownResourceAttributes(a *authorizationv1.NonResourceAttributes) any {
 func validateQuestion(q accessQuestion) field.ErrorList {
 	switch {
 	case q.resource != nil && q.path != nil:
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"), shownResourceAttributes(q.path), "cannot be specified in combination with resourceAttributes")}
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"),
+			shownResourceAttributes(q.path), "cannot be specified in combination with resourceAttributes")}
 	case q.resource == nil && q.path == nil:
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "resourceAttributes"), nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "resourceAttributes"), nil,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
 	return nil
 }
@@ -81,14 +86,18 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
 		at := field.NewPath("spec", "resourceAttributes", "fieldSelector")
 		errs = append(errs, validateSelectorForm(s.RawSelector, len(s.Requirements), at)...)
 		for i, r := range s.Requirements {
-			errs = append(errs, metavalidation.ValidateFieldSelectorRequirement(r, metavalidation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
+			errs = append(errs, metavalidation.ValidateFieldSelectorRequirement(r,
+				metavalidation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true},
+				at.Child("requirements").Index(i))...)
 		}
 	}
 	if s := a.LabelSelector; s != nil {
 		at := field.NewPath("spec", "resourceAttributes", "labelSelector")
 		errs = append(errs, validateSelectorForm(s.RawSelector, len(s.Requirements), at)...)
 		for i, r := range s.Requirements {
-			errs = append(errs, metavalidation.ValidateLabelSelectorRequirement(r, metavalidation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
+			errs = append(errs, metavalidation.ValidateLabelSelectorRequirement(r,
+				metavalidation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true},
+				at.Child("requirements").Index(i))...)
 		}
 	}
 	return errs
@@ -97,9 +106,11 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
 func validateSelectorForm(raw string, requirements int, at *field.Path) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
-		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
+		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw,
+			"may not specified at the same time as requirements")}
 	case raw == "" && requirements == 0:
-		return field.ErrorList{field.Required(at.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", at))}
+		return field.ErrorList{field.Required(at.Child("requirements"),
+			fmt.Sprintf("when %s is specified, requirements or rawSelector is required", at))}
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 		checkMetric(&f, &s.Metrics[i], spec.Child("metrics").Index(i))
 	}
 	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, validateRange) {
-		f.Forbidden(spec.Child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas")
+		f.Forbidden(spec.Child("metrics"),
+			"must specify at least one Object or External metric to support scaling to zero replicas")
 	}
 	if s.Behavior != nil {
 		checkRules(&f, s.Behavior.ScaleUp, spec.Child("behavior", "scaleUp"))
@@ -105,9 +106,11 @@ func sources(f *typed.Errors, m *autoscalingv2.MetricSpec) []source {
 		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(p *field.Path) {
 			checkIdentifier(f, &m.External.Metric, p.Child("metric"))
 			checkTarget(f, &m.External.Target, p.Child("target"))
-			checkEither(f, &m.External.Target, p.Child("target"), "must set either a target value for metric or a per-pod target")
+			checkEither(f, &m.External.Target, p.Child("target"),
+				"must set either a target value for metric or a per-pod target")
 			if m.External.Target.Value != nil && m.External.Target.AverageValue != nil {
-				f.Forbidden(p.Child("target", "value"), "may not set both a target value for metric and a per-pod target")
+				f.Forbidden(p.Child("target", "value"),
+					"may not set both a target value for metric and a per-pod target")
 			}
 		}},
 		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(p *field.Path) {
@@ -123,20 +126,21 @@ func sources(f *typed.Errors, m *autoscalingv2.MetricSpec) []source {
 			}
 			checkUse(f, &m.Resource.Target, p.Child("target"))
 		}},
-		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(p *field.Path) {
-			c := m.ContainerResource
-			if c.Name == "" {
-				f.Required(p.Child("name"), "must specify a resource name")
-			} else {
-				f.Add(podspec.ValidateContainerResourceName(string(c.Name), p.Child("name"))...)
-			}
-			if c.Container == "" {
-				f.Required(p.Child("container"), "must specify a container")
-			} else {
-				f.DNSLabel(p.Child("container"), c.Container)
-			}
-			checkUse(f, &c.Target, p.Child("target"))
-		}},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil,
+			func(p *field.Path) {
+				c := m.ContainerResource
+				if c.Name == "" {
+					f.Required(p.Child("name"), "must specify a resource name")
+				} else {
+					f.Add(podspec.ValidateContainerResourceName(string(c.Name), p.Child("name"))...)
+				}
+				if c.Container == "" {
+					f.Required(p.Child("container"), "must specify a container")
+				} else {
+					f.DNSLabel(p.Child("container"), c.Container)
+				}
+				checkUse(f, &c.Target, p.Child("target"))
+			}},
 	}
 }
 
@@ -237,7 +241,8 @@ func checkRules(f *typed.Errors, r *autoscalingv2.HPAScalingRules, at *field.Pat
 		f.Invalid(window, *n, "must be less than or equal to 3600")
 	}
 	if p := r.SelectPolicy; p != nil {
-		typed.Supported(f, at.Child("selectPolicy"), *p, autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
+		typed.Supported(f, at.Child("selectPolicy"), *p, autoscalingv2.DisabledPolicySelect,
+			autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
 	}
 	if q := r.Tolerance; q != nil && q.Sign() < 0 {
 		f.Invalid(at.Child("tolerance"), q.String(), "must be greater than or equal to 0")
@@ -248,7 +253,8 @@ func checkRules(f *typed.Errors, r *autoscalingv2.HPAScalingRules, at *field.Pat
 	}
 	for i, p := range r.Policies {
 		path := policies.Index(i)
-		typed.Supported(f, path.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
+		typed.Supported(f, path.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy,
+			autoscalingv2.PodsScalingPolicy)
 		if p.Value <= 0 {
 			f.Invalid(path.Child("value"), p.Value, "must be greater than zero")
 		}

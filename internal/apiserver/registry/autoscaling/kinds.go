@@ -1,6 +1,6 @@
 // Package autoscaling holds the rows of HorizontalPodAutoscaler.
 //
-// Chapter 1, written. v2 is what is kept; the older v1 is a view of it.
+// V2 is what is kept; the older v1 is a view of it.
 // In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
 package autoscaling
 
@@ -26,9 +26,11 @@ func Kinds() []resourcedef.Kind {
 
 func autoscalers() resourcedef.Kind {
 	k := resourcedef.Kind{
-		Group: autoscalingv2.GroupName, Version: "v2", Resource: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", Kind: "HorizontalPodAutoscaler",
+		Group: autoscalingv2.GroupName, Version: "v2", Resource: "horizontalpodautoscalers",
+		Singular: "horizontalpodautoscaler", Kind: "HorizontalPodAutoscaler",
 		Names: resourcedef.Names{Short: []string{"hpa"}, Categories: []string{"all"}},
-		Types: typed.NewNamespacedTypes[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](),
+		Types: typed.NewNamespacedTypes[autoscalingv2.HorizontalPodAutoscaler,
+			autoscalingv2.HorizontalPodAutoscalerList](),
 		Rules: typed.Rules[autoscalingv2.HorizontalPodAutoscaler]{
 			Default:                  func(h *autoscalingv2.HorizontalPodAutoscaler) { defaultAutoscaler(&h.Spec) },
 			Validate:                 check,
@@ -37,11 +39,14 @@ func autoscalers() resourcedef.Kind {
 		}.Untyped(),
 	}
 	k.Types.HasStatus = true
-	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
+	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(),
+		autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Reference", spec["scaleTargetRef"]), printers.StringColumn("Targets", spec["metrics"]), printers.StringColumn("MinPods", spec["minReplicas"]),
-			printers.StringColumn("MaxPods", spec["maxReplicas"]), printers.StringColumn("Replicas", status["currentReplicas"]), printers.AgeColumn(),
+			printers.NameColumn(), printers.StringColumn("Reference", spec["scaleTargetRef"]),
+			printers.StringColumn("Targets", spec["metrics"]), printers.StringColumn("MinPods", spec["minReplicas"]),
+			printers.StringColumn("MaxPods", spec["maxReplicas"]),
+			printers.StringColumn("Replicas", status["currentReplicas"]), printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(h *autoscalingv2.HorizontalPodAutoscaler, o resourcedef.RowOptions) []any {
 			least := "<unset>"
@@ -49,15 +54,18 @@ func autoscalers() resourcedef.Kind {
 				least = strconv.Itoa(int(*h.Spec.MinReplicas))
 			}
 			return []any{
-				h.Name, h.Spec.ScaleTargetRef.Kind + "/" + h.Spec.ScaleTargetRef.Name, targets(h.Spec.Metrics, h.Status.CurrentMetrics),
-				least, int64(h.Spec.MaxReplicas), int64(h.Status.CurrentReplicas), printers.TimestampSince(h.CreationTimestamp, o.Now),
+				h.Name, h.Spec.ScaleTargetRef.Kind + "/" + h.Spec.ScaleTargetRef.Name,
+				targets(h.Spec.Metrics, h.Status.CurrentMetrics),
+				least, int64(h.Spec.MaxReplicas), int64(h.Status.CurrentReplicas),
+				printers.TimestampSince(h.CreationTimestamp, o.Now),
 			}
 		}),
 	}
 	return k
 }
 
-// defaultUtilization is the CPU use, in percent of the request, that is aimed at when nothing is said.
+// defaultUtilization is the CPU use, in percent of the request, that is aimed at when nothing is
+// said.
 const defaultUtilization = 80
 
 func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
@@ -66,7 +74,8 @@ func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
 		s.Metrics = []autoscalingv2.MetricSpec{{
 			Type: autoscalingv2.ResourceMetricSourceType,
 			Resource: &autoscalingv2.ResourceMetricSource{
-				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(defaultUtilization))},
+				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+					AverageUtilization: new(int32(defaultUtilization))},
 			},
 		}}
 	}
@@ -74,7 +83,8 @@ func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
 		all := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
 		b.ScaleUp = defaultScalingRules(b.ScaleUp, autoscalingv2.HPAScalingRules{
 			StabilizationWindowSeconds: new(int32(0)), SelectPolicy: new(autoscalingv2.MaxChangePolicySelect),
-			Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}, all},
+			Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 4,
+				PeriodSeconds: 15}, all},
 		})
 		b.ScaleDown = defaultScalingRules(b.ScaleDown, autoscalingv2.HPAScalingRules{
 			SelectPolicy: new(autoscalingv2.MaxChangePolicySelect), Policies: []autoscalingv2.HPAScalingPolicy{all},
@@ -83,7 +93,8 @@ func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
 }
 
 // defaultScalingRules fills in what one direction of a behaviour leaves open.
-func defaultScalingRules(r *autoscalingv2.HPAScalingRules, unset autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
+func defaultScalingRules(r *autoscalingv2.HPAScalingRules,
+	unset autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
 	if r == nil {
 		return &unset
 	}
@@ -159,7 +170,8 @@ func target(m *autoscalingv2.MetricSpec, now *autoscalingv2.MetricStatus) string
 	return "<unknown type>"
 }
 
-// measured prints a value against its target; average marks averages of metrics that may also be whole values.
+// measured prints a value against its target; average marks averages of metrics that may also be
+// whole values.
 func measured(t *autoscalingv2.MetricTarget, have *autoscalingv2.MetricValueStatus, average string) string {
 	now := "<unknown>"
 	switch {

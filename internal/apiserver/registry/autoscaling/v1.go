@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// v1 has one target, the use of CPU. What else v2 can say travels in these annotations of v1 objects.
+// v1 has one target, the use of CPU. What else v2 can say travels in these annotations of v1
+// objects.
 const (
 	metricsNote    = "autoscaling.alpha.kubernetes.io/metrics"
 	currentNote    = "autoscaling.alpha.kubernetes.io/current-metrics"
@@ -83,7 +84,8 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	*out = autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: in.ObjectMeta,
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(spec.ScaleTargetRef), MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(spec.ScaleTargetRef),
+			MinReplicas:    spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
 		},
 		Status: autoscalingv2.HorizontalPodAutoscalerStatus{
 			ObservedGeneration: status.ObservedGeneration, LastScaleTime: status.LastScaleTime,
@@ -102,7 +104,8 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	}
 	if use := spec.TargetCPUUtilizationPercentage; use != nil {
 		out.Spec.Metrics = append(out.Spec.Metrics, autoscalingv2.MetricSpec{
-			Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: metricsInUse(use, nil)},
+			Type:     autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: metricsInUse(use, nil)},
 		})
 	}
 	for i := range current {
@@ -110,8 +113,9 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	}
 	if use := status.CurrentCPUUtilizationPercentage; use != nil && len(current) == 0 {
 		out.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{
-			Type:     autoscalingv2.ResourceMetricSourceType,
-			Resource: &autoscalingv2.ResourceMetricStatus{Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: use}},
+			Type: autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricStatus{Name: corev1.ResourceCPU,
+				Current: autoscalingv2.MetricValueStatus{AverageUtilization: use}},
 		}}
 	}
 	out.Annotations = n.rest()
@@ -123,7 +127,8 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 	*out = autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: in.ObjectMeta,
 		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(spec.ScaleTargetRef), MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(spec.ScaleTargetRef),
+			MinReplicas:    spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
 		},
 		Status: autoscalingv1.HorizontalPodAutoscalerStatus{
 			ObservedGeneration: status.ObservedGeneration, LastScaleTime: status.LastScaleTime,
@@ -133,7 +138,8 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 	var others []autoscalingv1.MetricSpec
 	for i := range spec.Metrics {
 		m := &spec.Metrics[i]
-		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil {
+		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil &&
+			m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil {
 			out.Spec.TargetCPUUtilizationPercentage = m.Resource.Target.AverageUtilization
 			continue
 		}
@@ -142,7 +148,8 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 	var current []autoscalingv1.MetricStatus
 	for i := range status.CurrentMetrics {
 		m := &status.CurrentMetrics[i]
-		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU {
+		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil &&
+			m.Resource.Name == corev1.ResourceCPU {
 			out.Status.CurrentCPUUtilizationPercentage = m.Resource.Current.AverageUtilization
 		}
 		current = append(current, statusToV1(m))

@@ -33,22 +33,28 @@ func specFromV1(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv2.ObjectMetricSource{
-			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target), Metric: named(o.MetricName, o.Selector), Target: currentMetricValues(&o.TargetValue, o.AverageValue),
+			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target),
+			Metric:          named(o.MetricName, o.Selector),
+			Target:          currentMetricValues(&o.TargetValue, o.AverageValue),
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv2.PodsMetricSource{Metric: named(p.MetricName, p.Selector), Target: currentMetricValues(nil, &p.TargetAverageValue)}
+		out.Pods = &autoscalingv2.PodsMetricSource{Metric: named(p.MetricName, p.Selector),
+			Target: currentMetricValues(nil, &p.TargetAverageValue)}
 	}
 	if r := m.Resource; r != nil {
-		out.Resource = &autoscalingv2.ResourceMetricSource{Name: r.Name, Target: metricsInUse(r.TargetAverageUtilization, r.TargetAverageValue)}
+		out.Resource = &autoscalingv2.ResourceMetricSource{Name: r.Name,
+			Target: metricsInUse(r.TargetAverageUtilization, r.TargetAverageValue)}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{
-			Name: r.Name, Container: r.Container, Target: metricsInUse(r.TargetAverageUtilization, r.TargetAverageValue),
+			Name: r.Name, Container: r.Container, Target: metricsInUse(r.TargetAverageUtilization,
+				r.TargetAverageValue),
 		}
 	}
 	if e := m.External; e != nil {
-		out.External = &autoscalingv2.ExternalMetricSource{Metric: named(e.MetricName, e.MetricSelector), Target: currentMetricValues(e.TargetValue, e.TargetAverageValue)}
+		out.External = &autoscalingv2.ExternalMetricSource{Metric: named(e.MetricName, e.MetricSelector),
+			Target: currentMetricValues(e.TargetValue, e.TargetAverageValue)}
 	}
 	return out
 }
@@ -57,24 +63,29 @@ func specToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv1.ObjectMetricSource{
-			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name, Selector: o.Metric.Selector,
+			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name,
+			Selector:    o.Metric.Selector,
 			TargetValue: typed.Deref(o.Target.Value), AverageValue: o.Target.AverageValue,
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv1.PodsMetricSource{MetricName: p.Metric.Name, Selector: p.Metric.Selector, TargetAverageValue: typed.Deref(p.Target.AverageValue)}
+		out.Pods = &autoscalingv1.PodsMetricSource{MetricName: p.Metric.Name, Selector: p.Metric.Selector,
+			TargetAverageValue: typed.Deref(p.Target.AverageValue)}
 	}
 	if r := m.Resource; r != nil {
-		out.Resource = &autoscalingv1.ResourceMetricSource{Name: r.Name, TargetAverageUtilization: r.Target.AverageUtilization, TargetAverageValue: r.Target.AverageValue}
+		out.Resource = &autoscalingv1.ResourceMetricSource{Name: r.Name,
+			TargetAverageUtilization: r.Target.AverageUtilization, TargetAverageValue: r.Target.AverageValue}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv1.ContainerResourceMetricSource{
-			Name: r.Name, Container: r.Container, TargetAverageUtilization: r.Target.AverageUtilization, TargetAverageValue: r.Target.AverageValue,
+			Name: r.Name, Container: r.Container, TargetAverageUtilization: r.Target.AverageUtilization,
+			TargetAverageValue: r.Target.AverageValue,
 		}
 	}
 	if e := m.External; e != nil {
 		out.External = &autoscalingv1.ExternalMetricSource{
-			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, TargetValue: e.Target.Value, TargetAverageValue: e.Target.AverageValue,
+			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, TargetValue: e.Target.Value,
+			TargetAverageValue: e.Target.AverageValue,
 		}
 	}
 	return out
@@ -87,17 +98,20 @@ func statusFromV1(m *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 	}
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv2.ObjectMetricStatus{
-			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target), Metric: named(o.MetricName, o.Selector),
-			Current: autoscalingv2.MetricValueStatus{Value: &o.CurrentValue, AverageValue: o.AverageValue},
+			DescribedObject: autoscalingv2.CrossVersionObjectReference(o.Target),
+			Metric:          named(o.MetricName, o.Selector),
+			Current:         autoscalingv2.MetricValueStatus{Value: &o.CurrentValue, AverageValue: o.AverageValue},
 		}
 	}
 	if p := m.Pods; p != nil {
 		out.Pods = &autoscalingv2.PodsMetricStatus{
-			Metric: named(p.MetricName, p.Selector), Current: autoscalingv2.MetricValueStatus{AverageValue: &p.CurrentAverageValue},
+			Metric:  named(p.MetricName, p.Selector),
+			Current: autoscalingv2.MetricValueStatus{AverageValue: &p.CurrentAverageValue},
 		}
 	}
 	if r := m.Resource; r != nil {
-		out.Resource = &autoscalingv2.ResourceMetricStatus{Name: r.Name, Current: use(r.CurrentAverageUtilization, r.CurrentAverageValue)}
+		out.Resource = &autoscalingv2.ResourceMetricStatus{Name: r.Name,
+			Current: use(r.CurrentAverageUtilization, r.CurrentAverageValue)}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv2.ContainerResourceMetricStatus{
@@ -117,26 +131,31 @@ func statusToV1(m *autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
 	out := autoscalingv1.MetricStatus{Type: autoscalingv1.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {
 		out.Object = &autoscalingv1.ObjectMetricStatus{
-			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name, Selector: o.Metric.Selector,
+			Target: autoscalingv1.CrossVersionObjectReference(o.DescribedObject), MetricName: o.Metric.Name,
+			Selector:     o.Metric.Selector,
 			CurrentValue: typed.Deref(o.Current.Value), AverageValue: o.Current.AverageValue,
 		}
 	}
 	if p := m.Pods; p != nil {
-		out.Pods = &autoscalingv1.PodsMetricStatus{MetricName: p.Metric.Name, Selector: p.Metric.Selector, CurrentAverageValue: typed.Deref(p.Current.AverageValue)}
+		out.Pods = &autoscalingv1.PodsMetricStatus{MetricName: p.Metric.Name, Selector: p.Metric.Selector,
+			CurrentAverageValue: typed.Deref(p.Current.AverageValue)}
 	}
 	if r := m.Resource; r != nil {
 		out.Resource = &autoscalingv1.ResourceMetricStatus{
-			Name: r.Name, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: typed.Deref(r.Current.AverageValue),
+			Name: r.Name, CurrentAverageUtilization: r.Current.AverageUtilization,
+			CurrentAverageValue: typed.Deref(r.Current.AverageValue),
 		}
 	}
 	if r := m.ContainerResource; r != nil {
 		out.ContainerResource = &autoscalingv1.ContainerResourceMetricStatus{
-			Name: r.Name, Container: r.Container, CurrentAverageUtilization: r.Current.AverageUtilization, CurrentAverageValue: typed.Deref(r.Current.AverageValue),
+			Name: r.Name, Container: r.Container, CurrentAverageUtilization: r.Current.AverageUtilization,
+			CurrentAverageValue: typed.Deref(r.Current.AverageValue),
 		}
 	}
 	if e := m.External; e != nil {
 		out.External = &autoscalingv1.ExternalMetricStatus{
-			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, CurrentValue: typed.Deref(e.Current.Value), CurrentAverageValue: e.Current.AverageValue,
+			MetricName: e.Metric.Name, MetricSelector: e.Metric.Selector, CurrentValue: typed.Deref(e.Current.Value),
+			CurrentAverageValue: e.Current.AverageValue,
 		}
 	}
 	return out

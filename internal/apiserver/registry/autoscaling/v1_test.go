@@ -15,44 +15,59 @@ func quantity(s string) *resource.Quantity { q := resource.MustParse(s); return 
 
 // TestV1CarriesAllOfV2: an object seen through v1 and written back is what it was.
 func TestV1CarriesAllOfV2(t *testing.T) {
-	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{"mine": "kept"}}}
+	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "x",
+		Annotations: map[string]string{"mine": "kept"}}}
 	h.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "d", APIVersion: "apps/v1"},
 		MinReplicas:    new(int32(2)), MaxReplicas: 9,
 		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{},
 		Metrics: []autoscalingv2.MetricSpec{
 			{Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "m"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: quantity("5")},
+				Metric: autoscalingv2.MetricIdentifier{Name: "m"},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType,
+					AverageValue: quantity("5")},
 			}},
 			{Type: autoscalingv2.ObjectMetricSourceType, Object: &autoscalingv2.ObjectMetricSource{
-				DescribedObject: autoscalingv2.CrossVersionObjectReference{Kind: "Service", Name: "s", APIVersion: "v1"},
-				Metric:          autoscalingv2.MetricIdentifier{Name: "m"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: quantity("7")},
+				DescribedObject: autoscalingv2.CrossVersionObjectReference{Kind: "Service", Name: "s",
+					APIVersion: "v1"},
+				Metric: autoscalingv2.MetricIdentifier{Name: "m"},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: quantity("7")},
 			}},
 			{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "q", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: quantity("3")},
+				Metric: autoscalingv2.MetricIdentifier{Name: "q",
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType,
+					AverageValue: quantity("3")},
 			}},
-			{Type: autoscalingv2.ContainerResourceMetricSourceType, ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
-				Name: corev1.ResourceMemory, Container: "c", Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(60))},
-			}},
+			{Type: autoscalingv2.ContainerResourceMetricSourceType,
+				ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
+					Name: corev1.ResourceMemory, Container: "c",
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+						AverageUtilization: new(int32(60))},
+				}},
 			{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
+				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+					AverageUtilization: new(int32(50))},
 			}},
 		},
 	}
 	defaultAutoscaler(&h.Spec)
 	h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{
 		CurrentReplicas: 3, DesiredReplicas: 4,
-		Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.AbleToScale, Status: corev1.ConditionTrue}},
-		CurrentMetrics: []autoscalingv2.MetricStatus{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricStatus{
-			Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: new(int32(40)), AverageValue: quantity("400m")},
-		}}},
+		Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.AbleToScale,
+			Status: corev1.ConditionTrue}},
+		CurrentMetrics: []autoscalingv2.MetricStatus{{Type: autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricStatus{
+				Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: new(int32(40)),
+					AverageValue: quantity("400m")},
+			}}},
 	}
 	var old autoscalingv1.HorizontalPodAutoscaler
 	if err := toV1(h.DeepCopy(), &old); err != nil {
 		t.Fatal(err)
 	}
-	if *old.Spec.TargetCPUUtilizationPercentage != 50 || *old.Status.CurrentCPUUtilizationPercentage != 40 || len(old.Annotations) != 5 {
+	if *old.Spec.TargetCPUUtilizationPercentage != 50 || *old.Status.CurrentCPUUtilizationPercentage != 40 ||
+		len(old.Annotations) != 5 {
 		t.Error(old)
 	}
 	var back autoscalingv2.HorizontalPodAutoscaler
@@ -65,7 +80,8 @@ func TestV1CarriesAllOfV2(t *testing.T) {
 }
 
 func TestBrokenAnnotationIsNamed(t *testing.T) {
-	old := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metricsNote: "{"}}}
+	old := &autoscalingv1.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metricsNote: "{"}}}
 	err := fromV1(old, &autoscalingv2.HorizontalPodAutoscaler{})
 	if err == nil || err.Error() != "annotation "+metricsNote+": unexpected end of JSON input" {
 		t.Error(err)

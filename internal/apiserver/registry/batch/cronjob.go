@@ -23,7 +23,8 @@ func cronJobs() resourcedef.Kind {
 				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, nil)
 			},
 			PrepareForUpdate: func(c, previous *batchv1.CronJob) {
-				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, &previous.Spec.JobTemplate.Spec.Template)
+				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template,
+					&previous.Spec.JobTemplate.Spec.Template)
 			},
 			Validate:                 checkCronJob,
 			Warn:                     warnCronJob,
@@ -47,14 +48,17 @@ func defaultCronJob(c *batchv1.CronJob) {
 
 func warnCronJob(c *batchv1.CronJob) []string {
 	t := &c.Spec.JobTemplate.Spec.Template
-	return append(warnName(c.Name), podspec.Warnings(&t.Spec, t.Annotations, spec().Child("jobTemplate", "spec", "template"))...)
+	return append(warnName(c.Name),
+		podspec.Warnings(&t.Spec, t.Annotations, spec().Child("jobTemplate", "spec", "template"))...)
 }
 
 func cronJobColumns() []metav1.TableColumnDefinition {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.StringColumn("Schedule", spec["schedule"]), printers.StringColumn("Timezone", spec["timeZone"]),
-		{Name: "Suspend", Type: "boolean", Description: spec["suspend"]}, printers.IntColumn("Active", status["active"]),
+		printers.NameColumn(), printers.StringColumn("Schedule", spec["schedule"]),
+		printers.StringColumn("Timezone", spec["timeZone"]),
+		{Name: "Suspend", Type: "boolean", Description: spec["suspend"]},
+		printers.IntColumn("Active", status["active"]),
 		printers.StringColumn("Last Schedule", status["lastScheduleTime"]), printers.AgeColumn(),
 	}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...)
 }
@@ -72,7 +76,8 @@ func cronJobRow(c *batchv1.CronJob, o resourcedef.RowOptions) []any {
 		suspended = "True"
 	}
 	return []any{
-		c.Name, c.Spec.Schedule, zone, suspended, int64(len(c.Status.Active)), last, printers.TimestampSince(c.CreationTimestamp, o.Now),
+		c.Name, c.Spec.Schedule, zone, suspended, int64(len(c.Status.Active)), last,
+		printers.TimestampSince(c.CreationTimestamp, o.Now),
 		names, images, printers.FormatLabelSelector(c.Spec.JobTemplate.Spec.Selector),
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// cronJobNameSuffix is what the name of a Job adds to its CronJob's: a dash and ten digits of minutes.
+// cronJobNameSuffix is what the name of a Job adds to its CronJob's: a dash and ten digits of
+// minutes.
 const cronJobNameSuffix = 11
 
 func checkCronJob(c, previous *batchv1.CronJob) field.ErrorList {
@@ -24,13 +25,15 @@ func checkCronJob(c, previous *batchv1.CronJob) field.ErrorList {
 	if s.StartingDeadlineSeconds != nil {
 		f.NotNegative(spec().Child("startingDeadlineSeconds"), *s.StartingDeadlineSeconds)
 	}
-	if previous == nil || typed.Deref(previous.Spec.TimeZone) != typed.Deref(s.TimeZone) || (previous.Spec.TimeZone == nil) != (s.TimeZone == nil) {
+	if previous == nil || typed.Deref(previous.Spec.TimeZone) != typed.Deref(s.TimeZone) ||
+		(previous.Spec.TimeZone == nil) != (s.TimeZone == nil) {
 		checkZone(&f, s.TimeZone)
 	}
 	if s.ConcurrencyPolicy == "" {
 		f.Required(spec().Child("concurrencyPolicy"), "")
 	} else {
-		typed.Supported(&f, spec().Child("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+		typed.Supported(&f, spec().Child("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent,
+			batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
 	}
 	path, work := spec().Child("jobTemplate", "spec"), &s.JobTemplate.Spec
 	checkWork(&f, work, path)
@@ -71,7 +74,8 @@ func checkSchedule(f *typed.Errors, s *batchv1.CronJobSpec, previous *batchv1.Cr
 	}
 }
 
-// zonePart is what a part of a zone's name may look like: https://data.iana.org/time-zones/theory.html#naming, older names tolerated.
+// zonePart is what a part of a zone's name may look like:
+// https://data.iana.org/time-zones/theory.html#naming, older names tolerated.
 var zonePart = regexp.MustCompile(`^[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}$`)
 
 func checkZone(f *typed.Errors, zone *string) {

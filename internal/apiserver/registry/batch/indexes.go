@@ -31,7 +31,9 @@ func parseIndexes(list string, completions int32) ([]indexSpan, error) {
 func parseSpan(part string, completions int32) (indexSpan, error) {
 	ends := strings.Split(part, "-")
 	if len(ends) > 2 {
-		return indexSpan{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", part)
+		return indexSpan{},
+			fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts "+
+				"separated by '-'", part)
 	}
 	first, err := parseIndex(ends[0], completions)
 	if err != nil || len(ends) == 1 {

@@ -34,7 +34,8 @@ func jobs() resourcedef.Kind {
 			Validate:       checkJob,
 			ValidateStatus: checkJobStatus,
 			Warn: func(j *batchv1.Job) []string {
-				return append(warnName(j.Name), podspec.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations, spec().Child("template"))...)
+				return append(warnName(j.Name), podspec.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations,
+					spec().Child("template"))...)
 			},
 			SelectableFields: func(j *batchv1.Job) fields.Set {
 				return fields.Set{"status.successful": fmt.Sprint(j.Status.Succeeded)}
@@ -50,7 +51,9 @@ func jobs() resourcedef.Kind {
 // warnName tells of names that make poor Pod names.
 func warnName(name string) []string {
 	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-		return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad)}
+		return []string{
+			fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising "+
+				"behavior; a DNS label is recommended: %v", bad)}
 	}
 	return nil
 }
@@ -91,12 +94,13 @@ const (
 // generatedLabels are what the template of a Job gets, in the order they are checked.
 func generatedLabels(j *batchv1.Job) [][2]string {
 	return [][2]string{
-		{legacyUIDLabel, string(j.UID)}, {legacyNameLabel, j.Name}, {batchv1.ControllerUidLabel, string(j.UID)}, {batchv1.JobNameLabel, j.Name},
+		{legacyUIDLabel, string(j.UID)}, {legacyNameLabel, j.Name}, {batchv1.ControllerUidLabel, string(j.UID)},
+		{batchv1.JobNameLabel, j.Name},
 	}
 }
 
-// generateSelector gives a Job that does not choose its Pods itself labels that nobody else has. What a client set itself stays: checkSelector
-// refuses what does not fit.
+// generateSelector gives a Job that does not choose its Pods itself labels that nobody else has.
+// What a client set itself stays: checkSelector refuses what does not fit.
 func generateSelector(j *batchv1.Job) {
 	s := &j.Spec
 	if typed.Deref(s.ManualSelector) {
@@ -105,8 +109,9 @@ func generateSelector(j *batchv1.Job) {
 	if s.Template.Labels == nil {
 		s.Template.Labels = map[string]string{}
 	}
-	// A Job without labels of its own has its template's, the generated ones among them. Where the template has none either, it gets them when it
-	// is read from the store: they are not checked twice.
+	// A Job without labels of its own has its template's, the generated ones among them. Where the
+	// template has none either, it gets them when it is read from the store: they are not checked
+	// twice.
 	alike := len(j.Labels) > 0 && maps.Equal(j.Labels, s.Template.Labels)
 	for _, kv := range generatedLabels(j) {
 		setIfAbsent(s.Template.Labels, kv[0], kv[1])
@@ -129,7 +134,8 @@ func setIfAbsent(m map[string]string, key, value string) {
 	}
 }
 
-// defaultFailurePolicy has a condition of a Pod be true; also in the template of a CronJob, which has no other of a Job's defaults.
+// defaultFailurePolicy has a condition of a Pod be true; also in the template of a CronJob, which
+// has no other of a Job's defaults.
 func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 	if p == nil {
 		return

@@ -31,7 +31,8 @@ func checkJob(j, previous *batchv1.Job) field.ErrorList {
 	if n := j.Spec.Completions; indexed(&j.Spec) && n != nil && *n > 0 {
 		last := fmt.Sprintf("%s-%d", j.Name, *n-1)
 		if len(utilvalidation.IsDNS1123Label(last)) > 0 {
-			f.Invalid(field.NewPath("metadata", "name"), j.Name, "will not able to create pod with invalid DNS label: "+last)
+			f.Invalid(field.NewPath("metadata", "name"), j.Name,
+				"will not able to create pod with invalid DNS label: "+last)
 		}
 	}
 	if previous == nil {
@@ -54,7 +55,8 @@ func indexed(s *batchv1.JobSpec) bool {
 	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
 }
 
-// checkGenerated wants the labels and the selector that generateSelector makes, unless a client chose others by hand.
+// checkGenerated wants the labels and the selector that generateSelector makes, unless a client
+// chose others by hand.
 func checkGenerated(f *typed.Errors, j *batchv1.Job) {
 	if typed.Deref(j.Spec.ManualSelector) || j.Spec.Selector == nil {
 		return
@@ -86,8 +88,10 @@ func checkSpec(f *typed.Errors, s *batchv1.JobSpec) {
 	} else {
 		f.LabelSelector(spec().Child("selector"), s.Selector)
 	}
-	if sel, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil && !sel.Matches(labels.Set(s.Template.Labels)) {
-		f.Invalid(spec().Child("template", "metadata", "labels"), s.Template.Labels, "`selector` does not match template `labels`")
+	if sel, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil &&
+		!sel.Matches(labels.Set(s.Template.Labels)) {
+		f.Invalid(spec().Child("template", "metadata", "labels"), s.Template.Labels,
+			"`selector` does not match template `labels`")
 	}
 }
 
@@ -128,7 +132,8 @@ func checkWork(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	case p == corev1.RestartPolicyAlways || p == "":
 		f.Required(at, `valid values: "OnFailure", "Never"`)
 	case p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever:
-		f.Add(field.NotSupported(at, p, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
+		f.Add(field.NotSupported(at, p, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure,
+			corev1.RestartPolicyNever}))
 	case s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever:
 		f.Invalid(at, p, `only "Never" is supported when podFailurePolicy is specified`)
 	}
@@ -137,7 +142,8 @@ func checkWork(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 // checkMode judges what indexed Jobs alone may have, and how much of it.
 func checkMode(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && *m != batchv1.IndexedCompletion {
-		f.Add(field.NotSupported(path.Child("completionMode"), *m, []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
+		f.Add(field.NotSupported(path.Child("completionMode"), *m,
+			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
 		return
 	}
 	if !indexed(s) {
@@ -157,18 +163,22 @@ func checkMode(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 			f.Invalid(path.Child(child), *n, detail)
 		}
 	}
-	atMost("parallelism", s.Parallelism, maxParallelism, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxParallelism))
+	atMost("parallelism", s.Parallelism, maxParallelism,
+		fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxParallelism))
 	if s.Completions != nil {
 		atMost("maxFailedIndexes", s.MaxFailedIndexes, *s.Completions, "must be less than or equal to completions")
 	}
-	atMost("maxFailedIndexes", s.MaxFailedIndexes, maxParallelism, fmt.Sprintf("must be less than or equal to %d", maxParallelism))
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, maxParallelism, fmt.Sprintf("must be less than or equal to %d",
+		maxParallelism))
 	if s.Completions == nil || *s.Completions <= highCompletions || s.BackoffLimitPerIndex == nil {
 		return
 	}
 	if s.MaxFailedIndexes == nil {
-		f.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", highCompletions))
+		f.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d",
+			highCompletions))
 	}
-	tight := fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", maxParallelismForHighCompletions, highCompletions)
+	tight := fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit "+
+		"per index", maxParallelismForHighCompletions, highCompletions)
 	atMost("parallelism", s.Parallelism, maxParallelismForHighCompletions, tight)
 	atMost("maxFailedIndexes", s.MaxFailedIndexes, maxParallelismForHighCompletions, tight)
 }
@@ -195,7 +205,8 @@ func checkCompletions(f *typed.Errors, s, previous *batchv1.JobSpec) {
 	}
 }
 
-// checkTemplateChange keeps the template, but for what a queue may decide while the Job waits suspended: where its Pods go and how much they get.
+// checkTemplateChange keeps the template, but for what a queue may decide while the Job waits
+// suspended: where its Pods go and how much they get.
 func checkTemplateChange(f *typed.Errors, j, previous *batchv1.Job) {
 	allowed, now := previous.Spec.Template.DeepCopy(), &j.Spec.Template
 	if isSuspendedNotStarted(previous) {
@@ -209,9 +220,11 @@ func checkTemplateChange(f *typed.Errors, j, previous *batchv1.Job) {
 	}
 }
 
-// isSuspendedNotStarted says that a Job is suspended and has no Pods to disagree with a changed template.
+// isSuspendedNotStarted says that a Job is suspended and has no Pods to disagree with a changed
+// template.
 func isSuspendedNotStarted(j *batchv1.Job) bool {
-	return typed.Deref(j.Spec.Suspend) && (j.Status.StartTime == nil || hasCondition(j, batchv1.JobSuspended) && j.Status.Active == 0)
+	return typed.Deref(j.Spec.Suspend) &&
+		(j.Status.StartTime == nil || hasCondition(j, batchv1.JobSuspended) && j.Status.Active == 0)
 }
 
 func allowScheduling(allowed, now *corev1.PodSpec) {
@@ -226,7 +239,8 @@ func allowScheduling(allowed, now *corev1.PodSpec) {
 	case now.Affinity != nil:
 		allowed.Affinity.NodeAffinity = now.Affinity.NodeAffinity
 	}
-	allowed.NodeSelector, allowed.Tolerations, allowed.SchedulingGates = now.NodeSelector, now.Tolerations, now.SchedulingGates
+	allowed.NodeSelector, allowed.Tolerations, allowed.SchedulingGates = now.NodeSelector, now.Tolerations,
+		now.SchedulingGates
 }
 
 func allowResources(allowed, now []corev1.Container) {

@@ -38,7 +38,8 @@ func checkFailurePolicy(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 
 func checkFailureRule(f *typed.Errors, s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, path *field.Path) {
 	known := []batchv1.PodFailurePolicyAction{
-		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
+		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
 	}
 	action := path.Child("action")
 	switch r.Action {
@@ -53,15 +54,18 @@ func checkFailureRule(f *typed.Errors, s *batchv1.JobSpec, r *batchv1.PodFailure
 	}
 }
 
-func checkExitCodes(f *typed.Errors, c *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path, names sets.Set[string]) {
-	known := []batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn}
+func checkExitCodes(f *typed.Errors, c *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path,
+	names sets.Set[string]) {
+	known := []batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn,
+		batchv1.PodFailurePolicyOnExitCodesOpNotIn}
 	if c.Operator == "" {
 		f.Required(path.Child("operator"), fmt.Sprintf("valid values: %q", known))
 	} else {
 		typed.Supported(f, path.Child("operator"), c.Operator, known...)
 	}
 	if n := c.ContainerName; n != nil && !names.Has(*n) {
-		f.Invalid(path.Child("containerName"), *n, "must be one of the container or initContainer names in the pod template")
+		f.Invalid(path.Child("containerName"), *n,
+			"must be one of the container or initContainer names in the pod template")
 	}
 	values := path.Child("values")
 	switch n := len(c.Values); {
@@ -142,9 +146,12 @@ func checkSuccessRule(f *typed.Errors, r *batchv1.SuccessPolicyRule, path *field
 	}
 	f.NotNegative(at, int64(*n))
 	if *n > completions {
-		f.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", completions))
+		f.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d (the number of specified completions)",
+			completions))
 	}
 	if r.SucceededIndexes != nil && *n > total {
-		f.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total))
+		f.Invalid(at, *n,
+			fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes "+
+				"field)", total))
 	}
 }

@@ -15,11 +15,13 @@ import (
 )
 
 func hasCondition(j *batchv1.Job, t batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == t && c.Status == corev1.ConditionTrue })
+	return slices.ContainsFunc(j.Status.Conditions,
+		func(c batchv1.JobCondition) bool { return c.Type == t && c.Status == corev1.ConditionTrue })
 }
 
-// statusCheck is one judgement of a Job's status. What an update leaves as it was is not judged: a Job whose spec has just changed may hold
-// a status that no longer fits, until its controller has seen it.
+// statusCheck is one judgement of a Job's status. What an update leaves as it was is not judged: a
+// Job whose spec has just changed may hold a status that no longer fits, until its controller has
+// seen it.
 type statusCheck struct {
 	typed.Errors
 	j, was *batchv1.Job
@@ -39,7 +41,8 @@ func checkJobStatus(j, previous *batchv1.Job) field.ErrorList {
 
 // conditionAdded says that one of the conditions has come or gone.
 func (c *statusCheck) conditionAdded(list ...batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(list, func(t batchv1.JobConditionType) bool { return hasCondition(c.j, t) != hasCondition(c.was, t) })
+	return slices.ContainsFunc(list,
+		func(t batchv1.JobConditionType) bool { return hasCondition(c.j, t) != hasCondition(c.was, t) })
 }
 
 func (c *statusCheck) changed(pick func(*batchv1.JobStatus) any) bool {
@@ -84,7 +87,8 @@ func (c *statusCheck) outcome() {
 	if complete && failed && c.conditionAdded(batchv1.JobComplete, batchv1.JobFailed) {
 		c.conditions("cannot set Complete=True and Failed=true conditions")
 	}
-	if complete && hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobComplete, batchv1.JobFailureTarget) {
+	if complete && hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobComplete,
+		batchv1.JobFailureTarget) {
 		c.conditions("cannot set Complete=True and FailureTarget=true conditions")
 	}
 	at := status().Child("completionTime")
@@ -99,10 +103,12 @@ func (c *statusCheck) outcome() {
 	if (completion || start) && s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
 		c.Invalid(at, s.CompletionTime, "completionTime cannot be set before startTime")
 	}
-	if failed && !hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobFailed, batchv1.JobFailureTarget) {
+	if failed && !hasCondition(c.j, batchv1.JobFailureTarget) && c.conditionAdded(batchv1.JobFailed,
+		batchv1.JobFailureTarget) {
 		c.conditions("cannot set Failed=True condition without the FailureTarget=true condition")
 	}
-	if complete && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) && c.conditionAdded(batchv1.JobComplete, batchv1.JobSuccessCriteriaMet) {
+	if complete && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) && c.conditionAdded(batchv1.JobComplete,
+		batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 	}
 }
@@ -125,14 +131,17 @@ func (c *statusCheck) checkFinishedConditions() {
 		c.Required(status().Child("startTime"), "startTime is required for finished job")
 	}
 	u := s.UncountedTerminatedPods
-	if u != nil && len(u.Failed)+len(u.Succeeded) > 0 && (now || c.changed(func(s *batchv1.JobStatus) any { return s.UncountedTerminatedPods })) {
-		c.Invalid(status().Child("uncountedTerminatedPods"), u, "uncountedTerminatedPods needs to be empty for finished job")
+	if u != nil && len(u.Failed)+len(u.Succeeded) > 0 &&
+		(now || c.changed(func(s *batchv1.JobStatus) any { return s.UncountedTerminatedPods })) {
+		c.Invalid(status().Child("uncountedTerminatedPods"), u,
+			"uncountedTerminatedPods needs to be empty for finished job")
 	}
 }
 
 func (c *statusCheck) indexes() {
 	s, n := &c.j.Status, c.j.Spec.Completions
-	completedNew, failedNew := s.CompletedIndexes != c.was.Status.CompletedIndexes, c.changed(func(s *batchv1.JobStatus) any { return s.FailedIndexes })
+	completedNew, failedNew := s.CompletedIndexes != c.was.Status.CompletedIndexes,
+		c.changed(func(s *batchv1.JobStatus) any { return s.FailedIndexes })
 	completedAt, failedAt := status().Child("completedIndexes"), status().Child("failedIndexes")
 	var done, bad []indexSpan
 	var doneErr, badErr error
@@ -147,7 +156,8 @@ func (c *statusCheck) indexes() {
 		c.Invalid(failedAt, s.FailedIndexes, "error parsing failedIndexes: "+badErr.Error())
 	}
 	if completedNew && s.CompletedIndexes != "" && !indexed(&c.j.Spec) {
-		c.Invalid(completedAt, s.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")
+		c.Invalid(completedAt, s.CompletedIndexes,
+			"cannot set non-empty completedIndexes when non-indexed completion mode")
 	}
 	if failedNew && s.FailedIndexes != nil && c.j.Spec.BackoffLimitPerIndex == nil {
 		c.Invalid(failedAt, *s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
@@ -160,7 +170,8 @@ func (c *statusCheck) indexes() {
 // criteria judges the Pods that are left, and the condition that comes before Complete.
 func (c *statusCheck) criteria() {
 	s := &c.j.Status
-	if typed.Deref(s.Terminating) > 0 && finished(c.j) && (!finished(c.was) || !apiequality.Semantic.DeepEqual(s.Terminating, c.was.Status.Terminating)) {
+	if typed.Deref(s.Terminating) > 0 && finished(c.j) &&
+		(!finished(c.was) || !apiequality.Semantic.DeepEqual(s.Terminating, c.was.Status.Terminating)) {
 		c.Invalid(status().Child("terminating"), *s.Terminating, "terminating>0 is invalid for finished job")
 	}
 	moved := s.Active != c.was.Status.Active || !apiequality.Semantic.DeepEqual(s.Ready, c.was.Status.Ready)
@@ -204,7 +215,8 @@ func (c *statusCheck) checkMonotonic() {
 	if hasCondition(c.was, batchv1.JobSuccessCriteriaMet) && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot disable the SuccessCriteriaMet=True condition")
 	}
-	if hasCondition(c.was, batchv1.JobComplete) && c.conditionAdded(batchv1.JobSuccessCriteriaMet) && hasCondition(c.j, batchv1.JobSuccessCriteriaMet) {
+	if hasCondition(c.was, batchv1.JobComplete) && c.conditionAdded(batchv1.JobSuccessCriteriaMet) && hasCondition(c.j,
+		batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
 	}
 }

@@ -15,7 +15,8 @@ import (
 func jobColumns() []metav1.TableColumnDefinition {
 	spec, status := batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.StringColumn("Status", "Status of the job."), printers.StringColumn("Completions", status["succeeded"]),
+		printers.NameColumn(), printers.StringColumn("Status", "Status of the job."),
+		printers.StringColumn("Completions", status["succeeded"]),
 		printers.StringColumn("Duration", "Time required to complete the job."), printers.AgeColumn(),
 	}, templateColumns(spec["selector"])...)
 }
@@ -37,7 +38,8 @@ func jobRow(j *batchv1.Job, o resourcedef.RowOptions) []any {
 		took = duration.HumanDuration(s.CompletionTime.Sub(s.StartTime.Time))
 	}
 	names, images := printers.LayoutContainerCells(j.Spec.Template.Spec.Containers)
-	return []any{j.Name, jobState(j), completions, took, printers.TimestampSince(j.CreationTimestamp, o.Now), names, images, printers.FormatLabelSelector(j.Spec.Selector)}
+	return []any{j.Name, jobState(j), completions, took, printers.TimestampSince(j.CreationTimestamp, o.Now), names,
+		images, printers.FormatLabelSelector(j.Spec.Selector)}
 }
 
 func jobState(j *batchv1.Job) string {

@@ -42,11 +42,14 @@ func (a *approvals) Get(ctx context.Context, name string, o *metav1.GetOptions) 
 }
 
 // Update takes the conditions of the object sent and keeps everything else of the one stored.
-func (a *approvals) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (a *approvals) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
+	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, err := a.status.UpdatePart(ctx, resourcedef.PartUpdate{
 		Name: name, Info: info, Create: create, Update: update, Options: o,
 		Prepare: func(obj, old runtime.Object) {
-			c, previous := obj.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest)
+			c, previous := obj.(*certificatesv1.CertificateSigningRequest),
+				old.(*certificatesv1.CertificateSigningRequest)
 			conditions := c.Status.Conditions
 			c.Spec, c.Status = previous.Spec, *previous.Status.DeepCopy()
 			c.Status.Conditions = conditions

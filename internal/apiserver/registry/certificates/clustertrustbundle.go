@@ -25,7 +25,8 @@ import (
 func bundles() resourcedef.Kind {
 	signer := func(o runtime.Object) string { return o.(*certificatesv1.ClusterTrustBundle).Spec.SignerName }
 	k := resourcedef.Kind{
-		Group: certificatesv1.GroupName, Version: "v1", Resource: "clustertrustbundles", Singular: "clustertrustbundle", Kind: "ClusterTrustBundle",
+		Group: certificatesv1.GroupName, Version: "v1", Resource: "clustertrustbundles", Singular: "clustertrustbundle",
+		Kind:  "ClusterTrustBundle",
 		Types: newTypes[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](),
 		Rules: resourcedef.Rules{
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
@@ -39,7 +40,8 @@ func bundles() resourcedef.Kind {
 	}
 	k.Types.NoGenerate, k.Types.ValidateMeta = true, bundleMeta
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"])},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.StringColumn("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"])},
 		Row: rowFunc(func(b *certificatesv1.ClusterTrustBundle, _ resourcedef.RowOptions) []any {
 			name := b.Spec.SignerName
 			orText(&name, "<none>")
@@ -49,7 +51,8 @@ func bundles() resourcedef.Kind {
 	return k
 }
 
-// validateBundle checks a bundle. Certificates that an update leaves as they are were checked before.
+// validateBundle checks a bundle. Certificates that an update leaves as they are were checked
+// before.
 func validateBundle(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
@@ -63,12 +66,14 @@ func validateBundle(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 		errs = append(errs, validateTrustAnchors(b.Spec.TrustBundle, spec.Child("trustBundle"))...)
 	}
 	if old != nil {
-		errs = append(errs, validation.ValidateImmutableField(b.Spec.SignerName, old.Spec.SignerName, spec.Child("signerName"))...)
+		errs = append(errs, validation.ValidateImmutableField(b.Spec.SignerName, old.Spec.SignerName,
+			spec.Child("signerName"))...)
 	}
 	return errs
 }
 
-// bundleMeta judges metadata. A name has the signer's in front, with colons for slashes; without a signer it has no colon.
+// bundleMeta judges metadata. A name has the signer's in front, with colons for slashes; without a
+// signer it has no colon.
 func bundleMeta(o runtime.Object) field.ErrorList {
 	b, path := o.(*certificatesv1.ClusterTrustBundle), field.NewPath("metadata")
 	errs := validation.ValidateObjectMeta(&b.ObjectMeta, false, func(name string, prefix bool) []string {

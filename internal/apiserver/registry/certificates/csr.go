@@ -17,9 +17,11 @@ import (
 
 // csrTable are the rows of certificates.k8s.io/v1.
 func csrTable() []resourcedef.Kind {
-	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // upstream's columns are described by the older type
+	// upstream's columns are described by the older type
+	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc()
 	k := resourcedef.Kind{
-		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests", Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
+		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests",
+		Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
 		Names: resourcedef.Names{Short: []string{"csr"}},
 		Types: newTypes[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](),
 		Rules: resourcedef.Rules{
@@ -27,10 +29,12 @@ func csrTable() []resourcedef.Kind {
 				certificateSigningRequests(ctx, o.(*certificatesv1.CertificateSigningRequest))
 			},
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				o.(*certificatesv1.CertificateSigningRequest).Spec = old.(*certificatesv1.CertificateSigningRequest).Spec
+				o.(*certificatesv1.CertificateSigningRequest).Spec =
+					old.(*certificatesv1.CertificateSigningRequest).Spec
 			},
 			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
-				keepApprovalConditions(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
+				keepApprovalConditions(o.(*certificatesv1.CertificateSigningRequest),
+					old.(*certificatesv1.CertificateSigningRequest))
 			},
 			Fields: func(o runtime.Object) fields.Set {
 				return fields.Set{"spec.signerName": o.(*certificatesv1.CertificateSigningRequest).Spec.SignerName}
@@ -42,15 +46,19 @@ func csrTable() []resourcedef.Kind {
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.AgeColumn(), printers.StringColumn("SignerName", spec["signerName"]), printers.StringColumn("Requestor", spec["request"]),
-			printers.StringColumn("RequestedDuration", spec["expirationSeconds"]), printers.StringColumn("Condition", certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+			printers.NameColumn(), printers.AgeColumn(), printers.StringColumn("SignerName", spec["signerName"]),
+			printers.StringColumn("Requestor", spec["request"]),
+			printers.StringColumn("RequestedDuration", spec["expirationSeconds"]),
+			printers.StringColumn("Condition",
+				certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
 		},
 		Row: rowFunc(func(c *certificatesv1.CertificateSigningRequest, o resourcedef.RowOptions) []any {
 			life := "<none>"
 			if s := c.Spec.ExpirationSeconds; s != nil {
 				life = printers.TimestampUntil(seconds(*s))
 			}
-			return []any{c.Name, printers.TimestampSince(c.CreationTimestamp, o.Now), c.Spec.SignerName, c.Spec.Username, life, requestState(&c.Status)}
+			return []any{c.Name, printers.TimestampSince(c.CreationTimestamp, o.Now), c.Spec.SignerName,
+				c.Spec.Username, life, requestState(&c.Status)}
 		}),
 	}
 	return []resourcedef.Kind{k}
@@ -73,9 +81,11 @@ func certificateSigningRequests(ctx context.Context, c *certificatesv1.Certifica
 	}
 }
 
-// keepApprovalConditions leaves approvals and denials as they are stored, whatever a signer sent of them. One added or left out is refused: validateConditionsKept.
+// keepApprovalConditions leaves approvals and denials as they are stored, whatever a signer sent of
+// them. One added or left out is refused: validateConditionsKept.
 func keepApprovalConditions(c, old *certificatesv1.CertificateSigningRequest) {
-	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied} {
+	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved,
+		certificatesv1.CertificateDenied} {
 		previous := conditions(old, t)
 		for i := range c.Status.Conditions {
 			if x := &c.Status.Conditions[i]; x.Type == t && len(previous) > 0 {

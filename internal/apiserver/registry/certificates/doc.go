@@ -1,5 +1,5 @@
 // Package certificates serves CertificateSigningRequests with upstream's checks.
 //
-// Chapter 1, written. In: a request for a certificate. Out: a row that takes the place of the plain one. Who may approve and sign, admission says;
-// who signs, auth/signing. To add a check: validate.go.
+// In: a request for a certificate. Out: a row that takes the place of the plain one. Who may
+// approve and sign, admission says; who signs, auth/signing. To add a check: validate.go.
 package certificates

@@ -26,7 +26,8 @@ func Kinds() []resourcedef.Kind {
 		r.ValidateStatus = func(ctx context.Context, o, old runtime.Object) field.ErrorList {
 			info, ok := request.RequestInfoFrom(ctx)
 			approving := ok && info.Subresource == "approval"
-			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest), approving)
+			return validateStatus(o.(*certificatesv1.CertificateSigningRequest),
+				old.(*certificatesv1.CertificateSigningRequest), approving)
 		}
 	}
 	return append(rows, bundles(), podCertificateRequests())

@@ -14,13 +14,15 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// podCertificateRequests is the row of PodCertificateRequests: a kubelet asks a signer for a Pod's certificate (KEP-4317).
+// podCertificateRequests is the row of PodCertificateRequests: a kubelet asks a signer for a Pod's
+// certificate (KEP-4317).
 func podCertificateRequests() resourcedef.Kind {
 	as := func(o runtime.Object) *certificatesv1.PodCertificateRequest {
 		return o.(*certificatesv1.PodCertificateRequest)
 	}
 	k := resourcedef.Kind{
-		Group: certificatesv1.GroupName, Version: "v1", Resource: "podcertificaterequests", Singular: "podcertificaterequest", Kind: "PodCertificateRequest",
+		Group: certificatesv1.GroupName, Version: "v1", Resource: "podcertificaterequests",
+		Singular: "podcertificaterequest", Kind: "PodCertificateRequest",
 		Types: newTypes[certificatesv1.PodCertificateRequest, certificatesv1.PodCertificateRequestList](),
 		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) {
@@ -28,8 +30,10 @@ func podCertificateRequests() resourcedef.Kind {
 					s.MaxExpirationSeconds = ptr.To[int32](86400)
 				}
 			},
-			PrepareStatus: func(_ context.Context, o, old runtime.Object) { stampPodCertificateRequest(as(o), as(old)) },
-			Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return validatePodRequest(as(o)) },
+			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
+				stampPodCertificateRequest(as(o), as(old))
+			},
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validatePodRequest(as(o)) },
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validatePodRequestUpdate(as(o), as(old))
 			},
@@ -38,7 +42,8 @@ func podCertificateRequests() resourcedef.Kind {
 			},
 			Fields: func(o runtime.Object) fields.Set {
 				s := &as(o).Spec
-				return fields.Set{"spec.signerName": s.SignerName, "spec.podName": s.PodName, "spec.nodeName": string(s.NodeName)}
+				return fields.Set{"spec.signerName": s.SignerName, "spec.podName": s.PodName,
+					"spec.nodeName": string(s.NodeName)}
 			},
 		},
 	}
@@ -46,14 +51,17 @@ func podCertificateRequests() resourcedef.Kind {
 	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("PodName", spec["podName"]), printers.StringColumn("ServiceAccountName", spec["serviceAccountName"]),
-			printers.StringColumn("NodeName", spec["nodeName"]), printers.StringColumn("SignerName", spec["signerName"]),
+			printers.NameColumn(), printers.StringColumn("PodName", spec["podName"]),
+			printers.StringColumn("ServiceAccountName", spec["serviceAccountName"]),
+			printers.StringColumn("NodeName", spec["nodeName"]),
+			printers.StringColumn("SignerName", spec["signerName"]),
 			printers.StringColumn("State", "Is the request Pending, Issued, Denied, or Failed?"),
 			printers.StringColumn("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
 		},
 		Row: rowFunc(func(r *certificatesv1.PodCertificateRequest, _ resourcedef.RowOptions) []any {
 			s := &r.Spec
-			return []any{r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName, podCertificateRequestState(r), printers.FormatLabels(s.UnverifiedUserAnnotations)}
+			return []any{r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName,
+				podCertificateRequestState(r), printers.FormatLabels(s.UnverifiedUserAnnotations)}
 		}),
 	}
 	return k
@@ -72,7 +80,9 @@ func podCertificateRequestState(r *certificatesv1.PodCertificateRequest) string 
 // isFinal tells whether a condition of the type is the signer's last word.
 func isFinal(t string) bool {
 	switch t {
-	case certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed:
+	case certificatesv1.PodCertificateRequestConditionTypeIssued,
+		certificatesv1.PodCertificateRequestConditionTypeDenied,
+		certificatesv1.PodCertificateRequestConditionTypeFailed:
 		return true
 	}
 	return false

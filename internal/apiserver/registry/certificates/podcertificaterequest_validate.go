@@ -29,7 +29,8 @@ const (
 	maxStubCSR = 10 << 10  // bytes of a request that holds a key and a signature alone
 	maxChain   = 100 << 10 // bytes of a chain
 
-	// What a Pod's certificate may live, in seconds: asked of signers of kubernetes.io and of others.
+	// What a Pod's certificate may live, in seconds: asked of signers of kubernetes.io and of
+	// others.
 	minLife           = 3600
 	maxLifeKubernetes = 86400
 	maxLife           = 91 * 86400
@@ -42,7 +43,8 @@ const (
 func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList {
 	s, at := &r.Spec, field.NewPath("spec")
 	errs := resourcedef.ValidateSignerName(s.SignerName, at.Child("signerName"))
-	errs = append(errs, resourcedef.ValidateSignerAnnotations(s.UnverifiedUserAnnotations, at.Child("unverifiedUserAnnotations"))...)
+	errs = append(errs, resourcedef.ValidateSignerAnnotations(s.UnverifiedUserAnnotations,
+		at.Child("unverifiedUserAnnotations"))...)
 	named := func(name any, child string, messages []string) {
 		for _, msg := range messages {
 			errs = append(errs, field.Invalid(at.Child(child), name, msg))
@@ -58,7 +60,8 @@ func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList
 	}
 	named(s.PodName, "podName", validation.NameIsDNSSubdomain(s.PodName, false))
 	known(s.PodUID, "podUID")
-	named(s.ServiceAccountName, "serviceAccountName", validation.ValidateServiceAccountName(s.ServiceAccountName, false))
+	named(s.ServiceAccountName, "serviceAccountName", validation.ValidateServiceAccountName(s.ServiceAccountName,
+		false))
 	known(s.ServiceAccountUID, "serviceAccountUID")
 	named(s.NodeName, "nodeName", validation.NameIsDNSSubdomain(string(s.NodeName), false))
 	known(s.NodeUID, "nodeUID")
@@ -83,7 +86,8 @@ func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList
 	return errs
 }
 
-// stubKey is the public key of a request whose signature is good and whose key is of a kind that is served.
+// stubKey is the public key of a request whose signature is good and whose key is of a kind that is
+// served.
 func stubKey(der []byte, at *field.Path) (crypto.PublicKey, *field.Error) {
 	if len(der) > maxStubCSR {
 		return nil, field.TooLong(at, "" /*unused*/, maxStubCSR)
@@ -97,7 +101,8 @@ func stubKey(der []byte, at *field.Path) (crypto.PublicKey, *field.Error) {
 	case ed25519.PublicKey:
 	case *rsa.PublicKey:
 		if n := key.Size() * 8; n != 3072 && n != 4096 {
-			return nil, field.Invalid(at, fmt.Sprintf("%d-bit modulus", n), "RSA keys must have modulus size 3072 or 4096")
+			return nil, field.Invalid(at, fmt.Sprintf("%d-bit modulus", n),
+				"RSA keys must have modulus size 3072 or 4096")
 		}
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() && key.Curve != elliptic.P521() {
@@ -117,8 +122,8 @@ func validatePodRequestUpdate(r, old *certificatesv1.PodCertificateRequest) fiel
 	return validation.ValidateImmutableField(r.Spec, old.Spec, field.NewPath("spec"))
 }
 
-// validatePodRequestStatus checks a signer's answer: one of Issued, Denied and Failed, of which the first alone brings
-// a certificate, and none of it changes later.
+// validatePodRequestStatus checks a signer's answer: one of Issued, Denied and Failed, of which the
+// first alone brings a certificate, and none of it changes later.
 func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest, now time.Time) field.ErrorList {
 	at := field.NewPath("status")
 	if errs := podRequestConditions(r); len(errs) > 0 {
@@ -168,10 +173,12 @@ func podRequestConditions(r *certificatesv1.PodCertificateRequest) field.ErrorLi
 			errs = append(errs, field.NotSupported(at.Child("status"), c.Status, want))
 		}
 	}
-	return append(errs, metav1validation.ValidateConditions(r.Status.Conditions, field.NewPath("status", "conditions"))...)
+	return append(errs, metav1validation.ValidateConditions(r.Status.Conditions,
+		field.NewPath("status", "conditions"))...)
 }
 
-// validateIssued checks a chain against the request and the times that stand beside it; what is wrong first is said.
+// validateIssued checks a chain against the request and the times that stand beside it; what is
+// wrong first is said.
 func validateIssued(r *certificatesv1.PodCertificateRequest, now time.Time) field.ErrorList {
 	s, at := &r.Status, field.NewPath("status", "certificateChain")
 	if len(s.CertificateChain) > maxChain {
@@ -182,7 +189,8 @@ func validateIssued(r *certificatesv1.PodCertificateRequest, now time.Time) fiel
 		return refused(at, s.CertificateChain, "issued certificate chain must contain at least one certificate")
 	}
 	if block.Type != "CERTIFICATE" {
-		return refused(at, s.CertificateChain, "issued certificate chain must consist entirely of CERTIFICATE PEM blocks")
+		return refused(at, s.CertificateChain,
+			"issued certificate chain must consist entirely of CERTIFICATE PEM blocks")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -191,7 +199,8 @@ func validateIssued(r *certificatesv1.PodCertificateRequest, now time.Time) fiel
 	errs := validateLeafNames(leaf, at)
 	csr, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
 	if err != nil {
-		return append(errs, field.Invalid(field.NewPath("spec", "stubPKCS10Request"), field.OmitValueType{}, "must be a valid PKCS#10 CSR"))
+		return append(errs, field.Invalid(field.NewPath("spec", "stubPKCS10Request"), field.OmitValueType{},
+			"must be a valid PKCS#10 CSR"))
 	}
 	if have, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !have.Equal(csr.PublicKey) {
 		const other = "leaf certificate was not issued to the requested public key"

@@ -21,7 +21,8 @@ func newTypes[T, L any, PT object[T], PL object[L]]() resourcedef.Types {
 }
 
 // rowFunc adapts a typed row function.
-func rowFunc[T any, PT object[T]](f func(PT, resourcedef.RowOptions) []any) func(runtime.Object, resourcedef.RowOptions) []any {
+func rowFunc[T any, PT object[T]](
+	f func(PT, resourcedef.RowOptions) []any) func(runtime.Object, resourcedef.RowOptions) []any {
 	return func(o runtime.Object, opt resourcedef.RowOptions) []any { return f(o.(PT), opt) }
 }
 

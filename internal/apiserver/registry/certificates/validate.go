@@ -19,8 +19,10 @@ import (
 
 // usages are all there are.
 var usages = []string{
-	"any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment", "decipher only", "digital signature",
-	"email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc",
+	"any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
+	"decipher only", "digital signature",
+	"email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement",
+	"key encipherment", "microsoft sgc",
 	"netscape sgc", "ocsp signing", "s/mime", "server auth", "signing", "timestamping",
 }
 
@@ -44,7 +46,8 @@ func validate(c *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	}
 	errs = append(errs, resourcedef.ValidateSignerName(c.Spec.SignerName, spec.Child("signerName"))...)
 	if s := c.Spec.ExpirationSeconds; s != nil && *s < 600 {
-		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), *s, "may not specify a duration less than 600 seconds (10 minutes)"))
+		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), *s,
+			"may not specify a duration less than 600 seconds (10 minutes)"))
 	}
 	return errs
 }
@@ -61,7 +64,8 @@ func parse(raw []byte) error {
 	return r.CheckSignature()
 }
 
-// validateStatus checks what an approver or a signer wrote: who approves may set the conditions for that, who signs the certificate, once.
+// validateStatus checks what an approver or a signer wrote: who approves may set the conditions for
+// that, who signs the certificate, once.
 func validateStatus(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
 	at := field.NewPath("status")
 	errs := validateConditions(c.Status.Conditions, at.Child("conditions"))
@@ -76,7 +80,8 @@ func validateStatus(c, old *certificatesv1.CertificateSigningRequest, approving 
 	case changed && approving:
 		errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not set certificate content"))
 	case changed && len(old.Status.Certificate) > 0:
-		errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not modify existing certificate content"))
+		errs = append(errs,
+			field.Forbidden(at.Child("certificate"), "updates may not modify existing certificate content"))
 	}
 	return errs
 }
@@ -90,7 +95,8 @@ func validateConditions(list []certificatesv1.CertificateSigningRequestCondition
 		if x.Type == "" {
 			errs = append(errs, field.Required(kind, ""))
 		}
-		allowed := []string{string(corev1.ConditionFalse), string(corev1.ConditionTrue), string(corev1.ConditionUnknown)}
+		allowed := []string{string(corev1.ConditionFalse), string(corev1.ConditionTrue),
+			string(corev1.ConditionUnknown)}
 		if isKnown(x.Type) {
 			allowed = []string{string(corev1.ConditionTrue)}
 		}
@@ -112,11 +118,13 @@ func validateConditions(list []certificatesv1.CertificateSigningRequestCondition
 	return errs
 }
 
-// validateConditionsKept: approval, denial and failure stay once they are there; the first two come by the approval endpoint alone.
+// validateConditionsKept: approval, denial and failure stay once they are there; the first two come
+// by the approval endpoint alone.
 func validateConditionsKept(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("status", "conditions")
-	types := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
+	types := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied,
+		certificatesv1.CertificateFailed}
 	for _, t := range types {
 		if len(conditions(c, t)) < len(conditions(old, t)) {
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", t)))
@@ -131,13 +139,16 @@ func validateConditionsKept(c, old *certificatesv1.CertificateSigningRequest, ap
 		case len(now) > len(previous):
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not add a condition of type %q", t)))
 		case !apiequality.Semantic.DeepEqual(previous, now):
-			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q\n%v", t, diff.Diff(previous, now))))
+			errs = append(errs,
+				field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q\n%v", t,
+					diff.Diff(previous, now))))
 		}
 	}
 	return errs
 }
 
-func conditions(c *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
+func conditions(c *certificatesv1.CertificateSigningRequest,
+	t certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
 	var out []certificatesv1.CertificateSigningRequestCondition
 	for _, x := range c.Status.Conditions {
 		if x.Type == t {
@@ -148,7 +159,8 @@ func conditions(c *certificatesv1.CertificateSigningRequest, t certificatesv1.Re
 }
 
 func isKnown(t certificatesv1.RequestConditionType) bool {
-	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied || t == certificatesv1.CertificateFailed
+	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied ||
+		t == certificatesv1.CertificateFailed
 }
 
 func parseChain(raw []byte) error {

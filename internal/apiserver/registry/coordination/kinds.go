@@ -1,8 +1,6 @@
-// Package coordination holds the row of coordination.k8s.io/v1: Lease.
-//
-// Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's checks and columns. Fields of coordinated leader election are dropped: v1.37 has them
-// behind a gate that is off by default.
+// Package coordination holds the row of coordination.k8s.io/v1: Lease. In: nothing. Out: rows for
+// apiserver.Kinds, with v1.37's checks and columns. Fields of coordinated leader election are
+// dropped: v1.37 has them behind a gate that is off by default.
 package coordination
 
 import (
@@ -25,7 +23,9 @@ func leases() resourcedef.Kind {
 		Group: coordinationv1.GroupName, Version: "v1", Resource: "leases", Singular: "lease", Kind: "Lease",
 		Types: typed.NewNamespacedTypes[coordinationv1.Lease, coordinationv1.LeaseList](),
 		Rules: typed.Rules[coordinationv1.Lease]{
-			PrepareForCreate: func(_ context.Context, l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil },
+			PrepareForCreate: func(_ context.Context, l *coordinationv1.Lease) {
+				l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
+			},
 			PrepareForUpdate: func(l, previous *coordinationv1.Lease) {
 				if previous.Spec.Strategy == nil && previous.Spec.PreferredHolder == nil {
 					l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
@@ -35,9 +35,12 @@ func leases() resourcedef.Kind {
 			AllowCreateOnUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+				printers.StringColumn("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]),
+				printers.AgeColumn()},
 			Row: typed.RowFunc(func(l *coordinationv1.Lease, o resourcedef.RowOptions) []any {
-				return []any{l.Name, typed.Deref(l.Spec.HolderIdentity), printers.TimestampSince(l.CreationTimestamp, o.Now)}
+				return []any{l.Name, typed.Deref(l.Spec.HolderIdentity), printers.TimestampSince(l.CreationTimestamp,
+					o.Now)}
 			}),
 		},
 	}

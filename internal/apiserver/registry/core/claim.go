@@ -18,7 +18,8 @@ func persistentVolumeClaims() resourcedef.Kind {
 	t := newTypes[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
 	t.HasStatus, t.NoGenerate = true, true
 	return resourcedef.Kind{
-		Version: "v1", Resource: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
+		Version: "v1", Resource: "persistentvolumeclaims", Singular: "persistentvolumeclaim",
+		Kind:  "PersistentVolumeClaim",
 		Names: resourcedef.Names{Short: []string{"pvc"}},
 		Types: t,
 		Rules: resourcedef.Rules{
@@ -47,8 +48,12 @@ func persistentVolumeClaims() resourcedef.Kind {
 			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateClaimStatus(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
 			},
-			Warn:                     func(_ context.Context, o runtime.Object) []string { return warnClaim(o.(*v1.PersistentVolumeClaim)) },
-			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolumeClaim).Name} },
+			Warn: func(_ context.Context, o runtime.Object) []string {
+				return warnClaim(o.(*v1.PersistentVolumeClaim))
+			},
+			Fields: func(o runtime.Object) fields.Set {
+				return fields.Set{"name": o.(*v1.PersistentVolumeClaim).Name}
+			},
 			AllowUnconditionalUpdate: true,
 		},
 		Table: resourcedef.Table{Columns: claimColumns(), Row: rowFunc(claimRow)},
@@ -62,7 +67,8 @@ func defaultClaim(c *v1.PersistentVolumeClaim) {
 	podspec.DefaultClaimSpec(&c.Spec)
 }
 
-// dropCrossNamespace removes a data source in another namespace (alpha, off), with the reference that carries it.
+// dropCrossNamespace removes a data source in another namespace (alpha, off), with the reference
+// that carries it.
 func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
 	r := c.Spec.DataSourceRef
 	if r == nil || r.Namespace == nil || *r.Namespace == "" {
@@ -74,7 +80,8 @@ func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
 	c.Spec.DataSourceRef = nil
 }
 
-// dropCrossNamespaceSource removes a data source that is neither a claim nor a snapshot: only dataSourceRef may name anything else.
+// dropCrossNamespaceSource removes a data source that is neither a claim nor a snapshot: only
+// dataSourceRef may name anything else.
 func dropCrossNamespaceSource(s *v1.PersistentVolumeClaimSpec) {
 	d := s.DataSource
 	if d == nil || s.DataSourceRef != nil {
@@ -84,7 +91,8 @@ func dropCrossNamespaceSource(s *v1.PersistentVolumeClaimSpec) {
 	if d.APIGroup != nil {
 		group = *d.APIGroup
 	}
-	if claim, snapshot := group == "" && d.Kind == "PersistentVolumeClaim", group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot"; !claim && !snapshot {
+	if claim, snapshot := group == "" && d.Kind == "PersistentVolumeClaim",
+		group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot"; !claim && !snapshot {
 		s.DataSource = nil
 	}
 }
@@ -92,8 +100,10 @@ func dropCrossNamespaceSource(s *v1.PersistentVolumeClaimSpec) {
 func claimColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.PersistentVolumeClaimSpec{}.SwaggerDoc(), v1.PersistentVolumeClaimStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.StringColumn("Status", status["phase"]), printers.StringColumn("Volume", spec["volumeName"]), printers.StringColumn("Capacity", status["capacity"]),
-		printers.StringColumn("Access Modes", status["accessModes"]), printers.StringColumn("StorageClass", "StorageClass of the pvc"),
+		printers.NameColumn(), printers.StringColumn("Status", status["phase"]),
+		printers.StringColumn("Volume", spec["volumeName"]), printers.StringColumn("Capacity", status["capacity"]),
+		printers.StringColumn("Access Modes", status["accessModes"]),
+		printers.StringColumn("StorageClass", "StorageClass of the pvc"),
 		printers.StringColumn("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), printers.AgeColumn(),
 	}, printers.WideColumns(printers.StringColumn("VolumeMode", spec["volumeMode"]))...)
 }

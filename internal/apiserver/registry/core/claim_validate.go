@@ -16,8 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-// validateClaimUpdate keeps a claim as it was made, but for the volume's name once, a class where there was none, and of a bound claim its size
-// and the class of its attributes.
+// validateClaimUpdate keeps a claim as it was made, but for the volume's name once, a class where
+// there was none, and of a bound claim its size and the class of its attributes.
 func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	errs := podspec.ValidateClaim(&c.Spec, field.NewPath("spec"))
 	now, previous := c.DeepCopy(), old.DeepCopy()
@@ -36,12 +36,15 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	}
 	if !apiequality.Semantic.DeepEqual(now.Spec, previous.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"),
-			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(previous.Spec, now.Spec))))
+			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName for "+
+				"bound claims\n%v", diff.Diff(previous.Spec, now.Spec))))
 	}
 	if has := old.Status.Capacity[v1.ResourceStorage]; newSize.Cmp(oldSize) < 0 && newSize.Cmp(has) <= 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"), "field can not be less than status.capacity"))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"),
+			"field can not be less than status.capacity"))
 	}
-	errs = append(errs, validation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	errs = append(errs, validation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode,
+		field.NewPath("volumeMode"))...)
 	if old.Spec.VolumeAttributesClassName == nil {
 		return errs
 	}
@@ -55,8 +58,8 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	return errs
 }
 
-// claimClass lets the class move from the old annotation to its field, and be named where there was none; both sides are made to agree where that
-// is so. The annotation itself stays as it is.
+// claimClass lets the class move from the old annotation to its field, and be named where there was
+// none; both sides are made to agree where that is so. The annotation itself stays as it is.
 func claimClass(now, previous *v1.PersistentVolumeClaim) field.ErrorList {
 	const key = v1.BetaStorageClassAnnotation
 	old, annotated := previous.Annotations[key]
@@ -68,7 +71,8 @@ func claimClass(now, previous *v1.PersistentVolumeClaim) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if noted != old {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations", key), noted, validation.FieldImmutableErrorMsg))
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations", key), noted,
+			validation.FieldImmutableErrorMsg))
 	}
 	if named && (!annotated || *now.Spec.StorageClassName == old) {
 		now.Spec.StorageClassName = nil
@@ -90,12 +94,14 @@ func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 	for _, k := range slices.Sorted(maps.Keys(c.Status.AllocatedResourceStatuses)) {
 		errs = append(errs, claimResource(k, resizing)...)
 		switch c.Status.AllocatedResourceStatuses[k] {
-		case v1.PersistentVolumeClaimControllerResizeInProgress, v1.PersistentVolumeClaimControllerResizeInfeasible, v1.PersistentVolumeClaimNodeResizePending,
+		case v1.PersistentVolumeClaimControllerResizeInProgress, v1.PersistentVolumeClaimControllerResizeInfeasible,
+			v1.PersistentVolumeClaimNodeResizePending,
 			v1.PersistentVolumeClaimNodeResizeInProgress, v1.PersistentVolumeClaimNodeResizeInfeasible:
 		default:
 			errs = append(errs, field.NotSupported(resizing, k, []v1.ClaimResourceStatus{
 				v1.PersistentVolumeClaimControllerResizeInProgress, v1.PersistentVolumeClaimControllerResizeInfeasible,
-				v1.PersistentVolumeClaimNodeResizeInProgress, v1.PersistentVolumeClaimNodeResizeInfeasible, v1.PersistentVolumeClaimNodeResizePending,
+				v1.PersistentVolumeClaimNodeResizeInProgress, v1.PersistentVolumeClaimNodeResizeInfeasible,
+				v1.PersistentVolumeClaimNodeResizePending,
 			}))
 		}
 	}
@@ -126,7 +132,9 @@ func claimResource(k v1.ResourceName, at *field.Path) field.ErrorList {
 func warnClaim(c *v1.PersistentVolumeClaim) []string {
 	out := betaClass(c.Annotations)
 	if q, ok := c.Spec.Resources.Requests[v1.ResourceStorage]; ok && q.MilliValue()%1000 != 0 {
-		out = append(out, fmt.Sprintf("spec.resources.requests[storage]: fractional byte value %q is invalid, must be an integer", q.String()))
+		out = append(out,
+			fmt.Sprintf("spec.resources.requests[storage]: fractional byte value %q is invalid, must be an integer",
+				q.String()))
 	}
 	return out
 }

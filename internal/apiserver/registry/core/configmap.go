@@ -24,16 +24,20 @@ func configMaps() resourcedef.Kind {
 		Names: resourcedef.Names{Short: []string{"cm"}},
 		Types: t,
 		Rules: resourcedef.Rules{
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateConfigMap(o.(*v1.ConfigMap)) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateConfigMap(o.(*v1.ConfigMap))
+			},
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateConfigMapUpdate(o.(*v1.ConfigMap), old.(*v1.ConfigMap))
 			},
 			AllowUnconditionalUpdate: true,
 		},
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+				printers.StringColumn("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), printers.AgeColumn()},
 			Row: rowFunc(func(c *v1.ConfigMap, opt resourcedef.RowOptions) []any {
-				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)), printers.TimestampSince(c.CreationTimestamp, opt.Now)}
+				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)),
+					printers.TimestampSince(c.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}
@@ -45,7 +49,8 @@ func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 	for _, k := range sortedKeys(c.Data) {
 		errs = append(errs, dataKey(k, field.NewPath("data"))...)
 		if _, both := c.BinaryData[k]; both {
-			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k,
+				"duplicate of key present in binaryData"))
 		}
 		size += len(c.Data[k])
 	}

@@ -29,8 +29,10 @@ func endpoints() resourcedef.Kind {
 		Names: resourcedef.Names{Short: []string{"ep"}},
 		Types: t,
 		Rules: resourcedef.Rules{
-			Default:  func(o runtime.Object) { defaultEndpoints(o.(*endpointsV1)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateEndpoints(o.(*endpointsV1)) },
+			Default: func(o runtime.Object) { defaultEndpoints(o.(*endpointsV1)) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateEndpoints(o.(*endpointsV1))
+			},
 			ValidateUpdate: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
 				return validateEndpoints(o.(*endpointsV1))
 			},
@@ -38,10 +40,12 @@ func endpoints() resourcedef.Kind {
 			AllowUnconditionalUpdate: true,
 		},
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Endpoints", endpointsV1{}.SwaggerDoc()["subsets"]), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+				printers.StringColumn("Endpoints", endpointsV1{}.SwaggerDoc()["subsets"]), printers.AgeColumn()},
 			Row: rowFunc(func(e *endpointsV1, opt resourcedef.RowOptions) []any {
 				const shown = 3
-				return []any{e.Name, printers.JoinLimited(endpointsCell(e), shown), printers.TimestampSince(e.CreationTimestamp, opt.Now)}
+				return []any{e.Name, printers.JoinLimited(endpointsCell(e), shown),
+					printers.TimestampSince(e.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}

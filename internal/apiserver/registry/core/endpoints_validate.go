@@ -65,7 +65,8 @@ func endpointPort(p *v1.EndpointPort, needName bool, path *field.Path) field.Err
 		errs = append(errs, field.NotSupported(path.Child("protocol"), p.Protocol, []string{"SCTP", "TCP", "UDP"}))
 	}
 	if p.AppProtocol != nil {
-		errs = append(errs, each(path.Child("appProtocol"), *p.AppProtocol, validation.IsQualifiedName(*p.AppProtocol))...)
+		errs = append(errs, each(path.Child("appProtocol"), *p.AppProtocol,
+			validation.IsQualifiedName(*p.AppProtocol))...)
 	}
 	return errs
 }

@@ -79,8 +79,8 @@ func eventFields(e *v1.Event) fields.Set {
 	}
 }
 
-// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form; events.k8s.io asks for the new form, and
-// lets only the series and metadata change.
+// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form;
+// events.k8s.io asks for the new form, and lets only the series and metadata change.
 func validateEvent(ctx context.Context, e, old *v1.Event) field.ErrorList {
 	group := ""
 	if info, ok := request.RequestInfoFrom(ctx); ok {
@@ -108,7 +108,8 @@ func validateAnyEvent(e *v1.Event, group string) field.ErrorList {
 			errs = append(errs, mismatch)
 		}
 	} else {
-		if e.InvolvedObject.Namespace == "" && e.Namespace != metav1.NamespaceDefault && e.Namespace != metav1.NamespaceSystem {
+		if e.InvolvedObject.Namespace == "" && e.Namespace != metav1.NamespaceDefault &&
+			e.Namespace != metav1.NamespaceSystem {
 			errs = append(errs, mismatch)
 		}
 		controller := field.NewPath("reportingController")
@@ -125,7 +126,9 @@ func validateAnyEvent(e *v1.Event, group string) field.ErrorList {
 		errs = append(errs, validateLength("action", e.Action)...)
 		errs = append(errs, validateLength("reason", e.Reason)...)
 		if len(e.Message) > eventNoteLimit {
-			errs = append(errs, field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %v characters", eventNoteLimit)))
+			errs = append(errs,
+				field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %v characters",
+					eventNoteLimit)))
 		}
 	}
 	for _, msg := range validation.IsDNS1123Subdomain(e.Namespace) {
@@ -193,10 +196,14 @@ func validateEventUpdate(e, old *v1.Event) field.ErrorList {
 		name     string
 		now, was any
 	}{
-		{"involvedObject", e.InvolvedObject, old.InvolvedObject}, {"reason", e.Reason, old.Reason}, {"message", e.Message, old.Message},
-		{"source", e.Source, old.Source}, {"firstTimestamp", e.FirstTimestamp, old.FirstTimestamp}, {"lastTimestamp", e.LastTimestamp, old.LastTimestamp},
-		{"count", e.Count, old.Count}, {"reason", e.Reason, old.Reason}, {"type", e.Type, old.Type}, {"eventTime", e.EventTime, old.EventTime},
-		{"action", e.Action, old.Action}, {"related", e.Related, old.Related}, {"reportingController", e.ReportingController, old.ReportingController},
+		{"involvedObject", e.InvolvedObject, old.InvolvedObject}, {"reason", e.Reason, old.Reason},
+		{"message", e.Message, old.Message},
+		{"source", e.Source, old.Source}, {"firstTimestamp", e.FirstTimestamp, old.FirstTimestamp},
+		{"lastTimestamp", e.LastTimestamp, old.LastTimestamp},
+		{"count", e.Count, old.Count}, {"reason", e.Reason, old.Reason}, {"type", e.Type, old.Type},
+		{"eventTime", e.EventTime, old.EventTime},
+		{"action", e.Action, old.Action}, {"related", e.Related, old.Related},
+		{"reportingController", e.ReportingController, old.ReportingController},
 		{"reportingInstance", e.ReportingInstance, old.ReportingInstance},
 	} {
 		errs = append(errs, apivalidation.ValidateImmutableField(f.now, f.was, field.NewPath(f.name))...)
@@ -207,12 +214,16 @@ func validateEventUpdate(e, old *v1.Event) field.ErrorList {
 func eventColumns() []metav1.TableColumnDefinition {
 	doc := v1.Event{}.SwaggerDoc()
 	out := []metav1.TableColumnDefinition{
-		printers.StringColumn("Last Seen", doc["lastTimestamp"]), printers.StringColumn("Type", doc["type"]), printers.StringColumn("Reason", doc["reason"]),
+		printers.StringColumn("Last Seen", doc["lastTimestamp"]), printers.StringColumn("Type", doc["type"]),
+		printers.StringColumn("Reason", doc["reason"]),
 		printers.StringColumn("Object", doc["involvedObject"]),
 	}
-	out = append(out, printers.WideColumns(printers.StringColumn("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]), printers.StringColumn("Source", doc["source"]))...)
+	out = append(out,
+		printers.WideColumns(printers.StringColumn("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]),
+			printers.StringColumn("Source", doc["source"]))...)
 	out = append(out, printers.StringColumn("Message", doc["message"]))
-	return append(out, printers.WideColumns(printers.StringColumn("First Seen", doc["firstTimestamp"]), printers.StringColumn("Count", doc["count"]), printers.NameColumn())...)
+	return append(out, printers.WideColumns(printers.StringColumn("First Seen", doc["firstTimestamp"]),
+		printers.StringColumn("Count", doc["count"]), printers.NameColumn())...)
 }
 
 func eventRow(e *v1.Event, opt resourcedef.RowOptions) []any {
@@ -235,7 +246,8 @@ func eventRow(e *v1.Event, opt resourcedef.RowOptions) []any {
 		target += "/" + e.InvolvedObject.Name
 	}
 	return []any{
-		printers.TimestampSince(last, opt.Now), e.Type, e.Reason, target, e.InvolvedObject.FieldPath, sourceCell(e), strings.TrimSpace(e.Message),
+		printers.TimestampSince(last, opt.Now), e.Type, e.Reason, target, e.InvolvedObject.FieldPath, sourceCell(e),
+		strings.TrimSpace(e.Message),
 		printers.TimestampSince(first, opt.Now), int64(count), e.Name,
 	}
 }

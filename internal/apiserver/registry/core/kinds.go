@@ -6,6 +6,7 @@ import "github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef
 func Kinds() []resourcedef.Kind {
 	return []resourcedef.Kind{
 		namespaces(), configMaps(), secrets(), serviceAccounts(), events(), endpoints(),
-		persistentVolumes(), persistentVolumeClaims(), replicationControllers(), limitRanges(), resourceQuotas(), podTemplates(),
+		persistentVolumes(), persistentVolumeClaims(), replicationControllers(), limitRanges(), resourceQuotas(),
+		podTemplates(),
 	}
 }

@@ -23,7 +23,8 @@ func TestNamespace(t *testing.T) {
 	now := metav1.NewTime(time.Unix(5, 0))
 	foreground := metav1.DeletePropagationForeground
 	terminate(ns, &metav1.DeleteOptions{PropagationPolicy: &foreground}, now)
-	if ns.Status.Phase != v1.NamespaceTerminating || ns.DeletionTimestamp == nil || len(ns.Finalizers) != 1 || ns.Finalizers[0] != metav1.FinalizerDeleteDependents {
+	if ns.Status.Phase != v1.NamespaceTerminating || ns.DeletionTimestamp == nil || len(ns.Finalizers) != 1 ||
+		ns.Finalizers[0] != metav1.FinalizerDeleteDependents {
 		t.Errorf("%+v", ns)
 	}
 	if namespaceIsEmpty(context.Background(), "", ns, ns) {
@@ -44,7 +45,9 @@ func TestSecret(t *testing.T) {
 	s.Immutable = new(true)
 	now := s.DeepCopy()
 	now.Data["c"], now.Type = nil, "x"
-	if got := fmt.Sprint(validateSecretUpdate(now, s)); got != `[type: Invalid value: "x": field is immutable data: Forbidden: field is immutable when `+"`immutable`"+` is set]` {
+	if got := fmt.Sprint(validateSecretUpdate(now, s)); got !=
+		`[type: Invalid value: "x": field is immutable data: Forbidden: field is immutable when `+"`immutable`"+
+			` is set]` {
 		t.Error(got)
 	}
 }
@@ -54,18 +57,25 @@ func TestRows(t *testing.T) {
 	opt := resourcedef.RowOptions{Now: metav1.NewTime(time.Unix(100, 0))}
 	at := func(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
 	e := &v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "e"}, Type: "Normal", Reason: "R", Message: " m\n", FirstTimestamp: at(40), LastTimestamp: at(95), Count: 3,
-		InvolvedObject: v1.ObjectReference{Kind: "Pod", Name: "p", FieldPath: "spec.containers{c}"}, Source: v1.EventSource{Component: "kubelet", Host: "n"},
+		ObjectMeta: metav1.ObjectMeta{Name: "e"}, Type: "Normal", Reason: "R", Message: " m\n", FirstTimestamp: at(40),
+		LastTimestamp: at(95), Count: 3,
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Name: "p", FieldPath: "spec.containers{c}"},
+		Source:         v1.EventSource{Component: "kubelet", Host: "n"},
 	}
 	q := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Status: v1.ResourceQuotaStatus{
-		Hard: v1.ResourceList{"pods": resource.MustParse("5"), "limits.cpu": resource.MustParse("2")}, Used: v1.ResourceList{"pods": resource.MustParse("1")},
+		Hard: v1.ResourceList{"pods": resource.MustParse("5"), "limits.cpu": resource.MustParse("2")},
+		Used: v1.ResourceList{"pods": resource.MustParse("1")},
 	}}
 	ep := &endpointsV1{ObjectMeta: metav1.ObjectMeta{Name: "ep"}, Subsets: []endpointSubset{{
-		Addresses: []v1.EndpointAddress{{IP: "1.1.1.1"}, {IP: "1.1.1.2"}}, Ports: []v1.EndpointPort{{Port: 80}, {Port: 443}},
+		Addresses: []v1.EndpointAddress{{IP: "1.1.1.1"}, {IP: "1.1.1.2"}},
+		Ports:     []v1.EndpointPort{{Port: 80}, {Port: 443}},
 	}}}
 	c := &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: new("fast")},
-		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, Capacity: v1.ResourceList{"storage": resource.MustParse("1Gi")}, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}},
+		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: "v",
+			StorageClassName: new("fast")},
+		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound,
+			Capacity:    v1.ResourceList{"storage": resource.MustParse("1Gi")},
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}},
 	}
 	for _, x := range []struct {
 		got  []any

@@ -27,7 +27,9 @@ func validateLimitRange(l *v1.LimitRange) field.ErrorList {
 		errs = append(errs, limitNames(it, path)...)
 		if _, min := it.Min[v1.ResourceStorage]; it.Type == v1.LimitTypePersistentVolumeClaim && !min {
 			if _, max := it.Max[v1.ResourceStorage]; !max {
-				errs = append(errs, field.Required(path.Child("limits"), "either minimum or maximum storage value is required, but neither was provided"))
+				errs = append(errs,
+					field.Required(path.Child("limits"),
+						"either minimum or maximum storage value is required, but neither was provided"))
 			}
 		}
 		all := map[v1.ResourceName]bool{}
@@ -97,11 +99,13 @@ func limitOrder(it *v1.LimitRangeItem, k v1.ResourceName, path *field.Path) fiel
 		}
 		return nil
 	}
-	min, max, request, limit, ratio := get(it.Min), get(it.Max), get(it.DefaultRequest), get(it.Default), get(it.MaxLimitRequestRatio)
+	min, max, request, limit, ratio := get(it.Min), get(it.Max), get(it.DefaultRequest), get(it.Default),
+		get(it.MaxLimitRequestRatio)
 	// over refuses a above b, naming the list at fault and the value shown.
 	over := func(a, b *resource.Quantity, child string, shown *resource.Quantity, format string) {
 		if a != nil && b != nil && a.Cmp(*b) > 0 {
-			errs = append(errs, field.Invalid(path.Child(child).Key(string(k)), shown, fmt.Sprintf(format, a.String(), b.String())))
+			errs = append(errs, field.Invalid(path.Child(child).Key(string(k)), shown,
+				fmt.Sprintf(format, a.String(), b.String())))
 		}
 	}
 	over(min, max, "min", min, "min value %s is greater than max value %s")
@@ -113,7 +117,8 @@ func limitOrder(it *v1.LimitRangeItem, k v1.ResourceName, path *field.Path) fiel
 	errs = append(errs, limitRatio(min, max, ratio, path.Child("maxLimitRequestRatio").Key(string(k)))...)
 	if request != nil && limit != nil && limit.Cmp(*request) != 0 && !podspec.IsOvercommitAllowed(k) {
 		errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(k)), request,
-			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), k)))
+			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(),
+				request.String(), k)))
 	}
 	return errs
 }
@@ -129,7 +134,8 @@ func limitRatio(min, max, ratio *resource.Quantity, at *field.Path) field.ErrorL
 	}
 	if min != nil && max != nil {
 		if most := max.AsApproximateFloat64() / min.AsApproximateFloat64(); ratio.AsApproximateFloat64() > most {
-			errs = append(errs, field.Invalid(at, ratio, fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), most)))
+			errs = append(errs,
+				field.Invalid(at, ratio, fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), most)))
 		}
 	}
 	return errs

@@ -33,8 +33,10 @@ func namespaces() resourcedef.Kind {
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return validateFinalizers(o.(*v1.Namespace), false)
 			},
-			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList { return validatePhase(o.(*v1.Namespace)) },
-			ValidateName:   validation.ValidateNamespaceName,
+			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
+				return validatePhase(o.(*v1.Namespace))
+			},
+			ValidateName: validation.ValidateNamespaceName,
 			Fields: func(o runtime.Object) fields.Set {
 				ns := o.(*v1.Namespace)
 				return fields.Set{"status.phase": string(ns.Status.Phase), "name": ns.Name}
@@ -43,7 +45,8 @@ func namespaces() resourcedef.Kind {
 		},
 		Stored: resourcedef.Stored{DeleteDuringUpdate: namespaceIsEmpty},
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Status", "The status of the namespace"), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+				printers.StringColumn("Status", "The status of the namespace"), printers.AgeColumn()},
 			Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
 				ns := o.(*v1.Namespace)
 				return []any{ns.Name, string(ns.Status.Phase), printers.TimestampSince(ns.CreationTimestamp, opt.Now)}

@@ -26,13 +26,15 @@ func namespaceSubresources(d resourcedef.Deps) map[string]rest.Storage {
 	return map[string]rest.Storage{"finalize": &finalizeREST{store: pods.Generic(d.Store)}}
 }
 
-// namespaceIsEmpty lets an update remove a namespace that is being deleted once nothing holds it, neither spec.finalizers nor metadata's.
+// namespaceIsEmpty lets an update remove a namespace that is being deleted once nothing holds it,
+// neither spec.finalizers nor metadata's.
 func namespaceIsEmpty(ctx context.Context, key string, obj, existing runtime.Object) bool {
 	ns, ok := obj.(*v1.Namespace)
 	return ok && len(ns.Spec.Finalizers) == 0 && genericregistry.ShouldDeleteDuringUpdate(ctx, key, obj, existing)
 }
 
-// finalizeREST is namespaces/finalize: who has cleaned a namespace takes its name off spec.finalizers there.
+// finalizeREST is namespaces/finalize: who has cleaned a namespace takes its name off
+// spec.finalizers there.
 type finalizeREST struct{ store *genericregistry.Store }
 
 var (
@@ -44,7 +46,9 @@ func (r *finalizeREST) New() runtime.Object { return &v1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}
 
 // Update writes spec.finalizers of the namespace.
-func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	s := *r.store
 	s.UpdateStrategy = finalizeStrategy{r.store.UpdateStrategy}
 	return s.Update(ctx, name, info, validateCreate, validateUpdate, false, options)
@@ -69,8 +73,9 @@ func (finalizeStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtim
 	return nil
 }
 
-// WrapNamespaces makes the deletion of a namespace two steps. The first marks it Terminating and keeps it while spec.finalizers names
-// anybody; the namespace controller empties it and takes its name off through /finalize. Deleting many namespaces by one call is not offered.
+// WrapNamespaces makes the deletion of a namespace two steps. The first marks it Terminating and
+// keeps it while spec.finalizers names anybody; the namespace controller empties it and takes its
+// name off through /finalize. Deleting many namespaces by one call is not offered.
 func WrapNamespaces(s rest.StandardStorage) rest.Storage {
 	full := pods.Generic(s)
 	return &namespaceREST{Store: full, delegate: s}
@@ -82,28 +87,34 @@ type namespaceREST struct {
 	delegate rest.StandardStorage
 }
 
-// DeleteCollection is not what rest.CollectionDeleter asks for: the library then offers no deletecollection.
+// DeleteCollection is not what rest.CollectionDeleter asks for: the library then offers no
+// deletecollection.
 func (r *namespaceREST) DeleteCollection() {}
 
 // Create goes through the rules around the store.
-func (r *namespaceREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *namespaceREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
 	return r.delegate.Create(ctx, obj, validate, options)
 }
 
 // Update goes through the rules around the store.
-func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, force bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.delegate.Update(ctx, name, info, validateCreate, validateUpdate, force, options)
 }
 
 // Delete marks the namespace, or removes it when it is marked and nothing holds it.
-func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	o, err := r.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
 	ns, ok := o.(*v1.Namespace)
 	if !ok {
-		return nil, false, errors.NewInternalError(fmt.Errorf("unexpected object type %T in the store of namespaces", o))
+		return nil, false,
+			errors.NewInternalError(fmt.Errorf("unexpected object type %T in the store of namespaces", o))
 	}
 	options, err = withPrecondition(ns, options)
 	if err != nil {
@@ -119,7 +130,8 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.V
 	return r.delegate.Delete(ctx, name, validate, options)
 }
 
-// withPrecondition is options with the namespace's UID as precondition, or a conflict when the caller means another one.
+// withPrecondition is options with the namespace's UID as precondition, or a conflict when the
+// caller means another one.
 func withPrecondition(ns *v1.Namespace, options *metav1.DeleteOptions) (*metav1.DeleteOptions, error) {
 	if options == nil {
 		options = metav1.NewDeleteOptions(0)
@@ -130,7 +142,8 @@ func withPrecondition(ns *v1.Namespace, options *metav1.DeleteOptions) (*metav1.
 	}
 	pre := options.Preconditions
 	conflict := func(what string, want, have any) error {
-		return errors.NewConflict(schema.GroupResource{Resource: "namespaces"}, ns.Name, fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, have))
+		return errors.NewConflict(schema.GroupResource{Resource: "namespaces"}, ns.Name,
+			fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, have))
 	}
 	switch {
 	case pre.UID == nil:
@@ -144,24 +157,27 @@ func withPrecondition(ns *v1.Namespace, options *metav1.DeleteOptions) (*metav1.
 	return options, nil
 }
 
-func (r *namespaceREST) markTerminating(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, error) {
+func (r *namespaceREST) markTerminating(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, error) {
 	key, err := r.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	pre := &storage.Preconditions{UID: options.Preconditions.UID, ResourceVersion: options.Preconditions.ResourceVersion}
+	pre := &storage.Preconditions{UID: options.Preconditions.UID,
+		ResourceVersion: options.Preconditions.ResourceVersion}
 	out := &v1.Namespace{}
-	err = r.Storage.GuaranteedUpdate(ctx, key, out, false, pre, storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) {
-		ns, ok := o.(*v1.Namespace)
-		if !ok {
-			return nil, fmt.Errorf("expected *v1.Namespace, got %T", o)
-		}
-		if err := validate(ctx, ns); err != nil {
-			return nil, err
-		}
-		terminate(ns, options, metav1.Now())
-		return ns, nil
-	}), dryrun.IsDryRun(options.DryRun), nil)
+	err = r.Storage.GuaranteedUpdate(ctx, key, out, false, pre,
+		storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) {
+			ns, ok := o.(*v1.Namespace)
+			if !ok {
+				return nil, fmt.Errorf("expected *v1.Namespace, got %T", o)
+			}
+			if err := validate(ctx, ns); err != nil {
+				return nil, err
+			}
+			terminate(ns, options, metav1.Now())
+			return ns, nil
+		}), dryrun.IsDryRun(options.DryRun), nil)
 	if err == nil {
 		return out, nil
 	}
@@ -195,6 +211,7 @@ func terminate(ns *v1.Namespace, options *metav1.DeleteOptions, now metav1.Time)
 			ns.Finalizers = slices.DeleteFunc(ns.Finalizers, func(f string) bool { return f == finalizer })
 		}
 	}
-	required(metav1.FinalizerOrphanDependents, metav1.DeletePropagationOrphan, options.OrphanDependents) //nolint:staticcheck // clients still send it
+	required(metav1.FinalizerOrphanDependents, metav1.DeletePropagationOrphan,
+		options.OrphanDependents) //nolint:staticcheck // clients still send it
 	required(metav1.FinalizerDeleteDependents, metav1.DeletePropagationForeground, nil)
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateFinalizers judges the names in spec.finalizers: qualified, and with a domain unless it is the standard one.
-// On finalize the path names the entry; at creation it names the list.
+// validateFinalizers judges the names in spec.finalizers: qualified, and with a domain unless it is
+// the standard one. On finalize the path names the entry; at creation it names the list.
 func validateFinalizers(ns *v1.Namespace, indexed bool) field.ErrorList {
 	var errs field.ErrorList
 	base := field.NewPath("spec", "finalizers")
@@ -22,7 +22,8 @@ func validateFinalizers(ns *v1.Namespace, indexed bool) field.ErrorList {
 			errs = append(errs, field.Invalid(path, name, msg))
 		}
 		if !strings.Contains(name, "/") && f != v1.FinalizerKubernetes {
-			errs = append(errs, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+			errs = append(errs,
+				field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return errs
@@ -33,9 +34,11 @@ func validatePhase(ns *v1.Namespace) field.ErrorList {
 	phase := field.NewPath("status", "Phase")
 	switch {
 	case ns.DeletionTimestamp.IsZero() && ns.Status.Phase != v1.NamespaceActive:
-		return field.ErrorList{field.Invalid(phase, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")}
+		return field.ErrorList{field.Invalid(phase, ns.Status.Phase,
+			"may only be 'Active' if `deletionTimestamp` is empty")}
 	case !ns.DeletionTimestamp.IsZero() && ns.Status.Phase != v1.NamespaceTerminating:
-		return field.ErrorList{field.Invalid(phase, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+		return field.ErrorList{field.Invalid(phase, ns.Status.Phase,
+			"may only be 'Terminating' if `deletionTimestamp` is not empty")}
 	}
 	return nil
 }

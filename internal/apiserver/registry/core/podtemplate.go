@@ -47,7 +47,8 @@ func podTemplates() resourcedef.Kind {
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
 				printers.NameColumn(), printers.StringColumn("Containers", "Names of each container in the template."),
-				printers.StringColumn("Images", "Images referenced by each container in the template."), printers.StringColumn("Pod Labels", "The labels for the pod template."),
+				printers.StringColumn("Images", "Images referenced by each container in the template."),
+				printers.StringColumn("Pod Labels", "The labels for the pod template."),
 			},
 			Row: rowFunc(func(p *v1.PodTemplate, _ resourcedef.RowOptions) []any {
 				names, images := printers.LayoutContainerCells(p.Template.Spec.Containers)

@@ -34,8 +34,10 @@ func limitRanges() resourcedef.Kind {
 					l.Name = string(uuid.NewUUID()) // the one kind that needs no name
 				}
 			},
-			Validate:                 validate,
-			ValidateUpdate:           func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
+			Validate: validate,
+			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList {
+				return validate(ctx, o)
+			},
 			AllowUnconditionalUpdate: true,
 			AllowCreateOnUpdate:      true,
 		},
@@ -48,7 +50,8 @@ func limitRanges() resourcedef.Kind {
 	}
 }
 
-// defaultLimitRange derives a container's default limit from the maximum, its default request from that or the minimum.
+// defaultLimitRange derives a container's default limit from the maximum, its default request from
+// that or the minimum.
 func defaultLimitRange(l *v1.LimitRange) {
 	for i := range l.Spec.Limits {
 		it := &l.Spec.Limits[i]
@@ -91,7 +94,9 @@ func resourceQuotas() resourcedef.Kind {
 					podspec.RoundResources(list)
 				}
 			},
-			PrepareCreate: func(_ context.Context, o runtime.Object) { o.(*v1.ResourceQuota).Status = v1.ResourceQuotaStatus{} },
+			PrepareCreate: func(_ context.Context, o runtime.Object) {
+				o.(*v1.ResourceQuota).Status = v1.ResourceQuotaStatus{}
+			},
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return validateQuota(o.(*v1.ResourceQuota), nil)
 			},
@@ -105,8 +110,12 @@ func resourceQuotas() resourcedef.Kind {
 		},
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				printers.NameColumn(), printers.StringColumn("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
-				printers.StringColumn("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."), printers.AgeColumn(),
+				printers.NameColumn(),
+				printers.StringColumn("Request",
+					"Request represents a minimum amount of cpu/memory that a container may consume."),
+				printers.StringColumn("Limit",
+					"Limits control the maximum amount of cpu/memory that a container may use independent of "+
+						"contention on the node."), printers.AgeColumn(),
 			},
 			Row: rowFunc(quotaRow),
 		},
@@ -129,5 +138,6 @@ func quotaRow(q *v1.ResourceQuota, opt resourcedef.RowOptions) []any {
 			requests = append(requests, text)
 		}
 	}
-	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), printers.TimestampSince(q.CreationTimestamp, opt.Now)}
+	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "),
+		printers.TimestampSince(q.CreationTimestamp, opt.Now)}
 }

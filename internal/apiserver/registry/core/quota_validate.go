@@ -55,17 +55,22 @@ func podResource(k string) bool {
 
 func quotaResource(k string) bool {
 	switch k {
-	case "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage", "requests.storage", "pods", "resourcequotas", "services",
-		"replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps", "services.nodeports", "services.loadbalancers":
+	case "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage", "requests.storage", "pods",
+		"resourcequotas", "services",
+		"replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps", "services.nodeports",
+		"services.loadbalancers":
 		return true
 	}
-	return podResource(k) || strings.HasPrefix(k, v1.ResourceHugePagesPrefix) || strings.HasPrefix(k, v1.ResourceRequestsHugePagesPrefix)
+	return podResource(k) || strings.HasPrefix(k, v1.ResourceHugePagesPrefix) || strings.HasPrefix(k,
+		v1.ResourceRequestsHugePagesPrefix)
 }
 
 func knownScope(s v1.ResourceQuotaScope) bool {
 	switch s {
-	case v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating, v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort,
-		v1.ResourceQuotaScopePriorityClass, v1.ResourceQuotaScopeCrossNamespacePodAffinity, v1.ResourceQuotaScopeVolumeAttributesClass:
+	case v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating, v1.ResourceQuotaScopeBestEffort,
+		v1.ResourceQuotaScopeNotBestEffort,
+		v1.ResourceQuotaScopePriorityClass, v1.ResourceQuotaScopeCrossNamespacePodAffinity,
+		v1.ResourceQuotaScopeVolumeAttributesClass:
 		return true
 	}
 	return false
@@ -112,19 +117,26 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 			}
 		}
 		switch r.ScopeName {
-		case v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort, v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating, v1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		case v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort, v1.ResourceQuotaScopeTerminating,
+			v1.ResourceQuotaScopeNotTerminating, v1.ResourceQuotaScopeCrossNamespacePodAffinity:
 			if r.Operator != v1.ScopeSelectorOpExists {
-				errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+				errs = append(errs, field.Invalid(path.Child("operator"), r.Operator,
+					"must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "+
+						"ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "+
+						"ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
 			}
 		}
 		switch r.Operator {
 		case v1.ScopeSelectorOpIn, v1.ScopeSelectorOpNotIn:
 			if len(r.Values) == 0 {
-				errs = append(errs, field.Required(path.Child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+				errs = append(errs,
+					field.Required(path.Child("values"),
+						"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
 			}
 		case v1.ScopeSelectorOpExists, v1.ScopeSelectorOpDoesNotExist:
 			if len(r.Values) != 0 {
-				errs = append(errs, field.Invalid(path.Child("values"), r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+				errs = append(errs, field.Invalid(path.Child("values"), r.Values,
+					"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
 			}
 		default:
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
@@ -135,10 +147,12 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 }
 
 // conflictingScopes refuses a scope beside its opposite.
-func conflictingScopes(has map[v1.ResourceQuotaScope]bool, shown []v1.ResourceQuotaScope, path *field.Path) field.ErrorList {
+func conflictingScopes(has map[v1.ResourceQuotaScope]bool, shown []v1.ResourceQuotaScope,
+	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, pair := range [][2]v1.ResourceQuotaScope{
-		{v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort}, {v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating},
+		{v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort},
+		{v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating},
 	} {
 		if has[pair[0]] && has[pair[1]] {
 			errs = append(errs, field.Invalid(path, shown, "conflicting scopes"))

@@ -28,7 +28,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 )
 
-// recordings is where upstream's answers are kept: the project's copy, or the folder the environment names.
+// recordings is where upstream's answers are kept: the project's copy, or the folder the
+// environment names.
 func recordings(t *testing.T) string {
 	dir := os.Getenv("GANTRY_RECORDINGS")
 	if dir == "" {
@@ -41,9 +42,10 @@ func recordings(t *testing.T) string {
 }
 
 func rows(t *testing.T) map[string]resourcedef.Kind {
-	a, err := services.New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, 30000, 32767, func(context.Context) ([]v1.Service, error) {
-		return []v1.Service{{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}}}}, nil
-	})
+	a, err := services.New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, 30000, 32767,
+		func(context.Context) ([]v1.Service, error) {
+			return []v1.Service{{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}}}}, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +156,13 @@ func elsewhere() map[string]string {
 }
 
 // admittedByPlugins are cases that upstream's admission decides, not the rules of a kind.
-var admittedByPlugins = regexp.MustCompile(`no PriorityClass|PreemptionPolicy|RuntimeClass|service account|pod-security.kubernetes.io|resourceVersion should not|does not match the namespace|cannot be handled|exceeded|not served`)
+var admittedByPlugins = regexp.MustCompile(
+	`no PriorityClass|PreemptionPolicy|RuntimeClass|service account|pod-security.kubernetes.io|resourceVersion ` +
+		`should ` +
+		`not|does not match the namespace|cannot be handled|exceeded|not served`)
 
-// TestValidationRecordings compares causes, by field and message, with what upstream answered to the same objects.
+// TestValidationRecordings compares causes, by field and message, with what upstream answered to
+// the same objects.
 func TestValidationRecordings(t *testing.T) {
 	dir := recordings(t)
 	all := rows(t)
@@ -230,7 +236,8 @@ func wanted(c recorded) string {
 	add := func(s string) {
 		s = strings.TrimPrefix(s, "299 - ")
 		var text string
-		if json.Unmarshal([]byte(s), &text) == nil && !strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, "v1 Endpoints is deprecated") {
+		if json.Unmarshal([]byte(s), &text) == nil && !strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(
+			text, "v1 Endpoints is deprecated") {
 			warn = append(warn, text)
 		}
 	}
@@ -254,8 +261,8 @@ func wanted(c recorded) string {
 	return strings.Join(causes, "\n     ") + warnings(warn)
 }
 
-// TestDefaultingRecordings compares what a created object looks like with what upstream returned for the same request, leaving out what
-// admission and the store add.
+// TestDefaultingRecordings compares what a created object looks like with what upstream returned
+// for the same request, leaving out what admission and the store add.
 //
 // row: API-05
 // row: API-36
@@ -267,7 +274,8 @@ func TestDefaultingRecordings(t *testing.T) {
 	for _, file := range files {
 		for _, c := range load(t, file) {
 			k, ok := all[c.Kind]
-			if !ok || c.Request.Method != "POST" || c.Response.Code != 201 || elsewhere()[filepath.Base(file)+"/"+c.Name] != "" {
+			if !ok || c.Request.Method != "POST" || c.Response.Code != 201 ||
+				elsewhere()[filepath.Base(file)+"/"+c.Name] != "" {
 				continue
 			}
 			t.Run(filepath.Base(file)+"/"+c.Name, func(t *testing.T) {
@@ -291,7 +299,8 @@ func TestDefaultingRecordings(t *testing.T) {
 	}
 }
 
-var masked = regexp.MustCompile(`"10\.96\.\d+\.\d+"|"nodePort":3\d{4}|"healthCheckNodePort":3\d{4}|"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
+var masked = regexp.MustCompile(
+	`"10\.96\.\d+\.\d+"|"nodePort":3\d{4}|"healthCheckNodePort":3\d{4}|"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
 // decodeMasked is a JSON value without what differs from run to run or comes from admission.
 func decodeMasked(t *testing.T, raw []byte) map[string]any {
@@ -315,7 +324,8 @@ func decodeMasked(t *testing.T, raw []byte) map[string]any {
 		delete(m, k)
 	}
 	if meta, ok := m["metadata"].(map[string]any); ok {
-		for _, k := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace", "finalizers", "generation"} {
+		for _, k := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace",
+			"finalizers", "generation"} {
 			delete(meta, k)
 		}
 	}
@@ -323,7 +333,8 @@ func decodeMasked(t *testing.T, raw []byte) map[string]any {
 	if !ok {
 		return m
 	}
-	for _, k := range []string{"tolerations", "priority", "preemptionPolicy", "priorityClassName", "serviceAccount", "serviceAccountName", "imagePullSecrets", "taints", "overhead", "storageClassName"} {
+	for _, k := range []string{"tolerations", "priority", "preemptionPolicy", "priorityClassName", "serviceAccount",
+		"serviceAccountName", "imagePullSecrets", "taints", "overhead", "storageClassName"} {
 		delete(spec, k)
 	}
 	if len(spec) == 0 {

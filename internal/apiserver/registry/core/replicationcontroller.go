@@ -20,7 +20,8 @@ func replicationControllers() resourcedef.Kind {
 	t := newTypes[v1.ReplicationController, v1.ReplicationControllerList]()
 	t.HasStatus = true
 	return resourcedef.Kind{
-		Version: "v1", Resource: "replicationcontrollers", Singular: "replicationcontroller", Kind: "ReplicationController",
+		Version: "v1", Resource: "replicationcontrollers", Singular: "replicationcontroller",
+		Kind:  "ReplicationController",
 		Names: resourcedef.Names{Short: []string{"rc"}, Categories: []string{"all"}},
 		Types: t,
 		Rules: resourcedef.Rules{
@@ -85,9 +86,12 @@ func defaultController(rc *v1.ReplicationController) {
 func controllerColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.ReplicationControllerSpec{}.SwaggerDoc(), v1.ReplicationControllerStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]), printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]), printers.AgeColumn(),
+		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]),
+		printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]),
+		printers.AgeColumn(),
 	}, printers.WideColumns(
-		printers.StringColumn("Containers", "Names of each container in the template."), printers.StringColumn("Images", "Images referenced by each container in the template."),
+		printers.StringColumn("Containers", "Names of each container in the template."),
+		printers.StringColumn("Images", "Images referenced by each container in the template."),
 		printers.StringColumn("Selector", spec["selector"]),
 	)...)
 }
@@ -102,7 +106,8 @@ func controllerRow(rc *v1.ReplicationController, opt resourcedef.RowOptions) []a
 		names, images = printers.LayoutContainerCells(rc.Spec.Template.Spec.Containers)
 	}
 	return []any{
-		rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas), printers.TimestampSince(rc.CreationTimestamp, opt.Now),
+		rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas),
+		printers.TimestampSince(rc.CreationTimestamp, opt.Now),
 		names, images, printers.FormatLabels(rc.Spec.Selector),
 	}
 }

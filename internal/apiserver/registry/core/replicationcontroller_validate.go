@@ -30,14 +30,17 @@ func validateController(rc, _ *v1.ReplicationController) field.ErrorList {
 		return append(errs, field.Required(path, ""))
 	}
 	if sel := labels.SelectorFromSet(s.Selector); !sel.Empty() && !sel.Matches(labels.Set(t.Labels)) {
-		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`"))
+		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), t.Labels,
+			"`selector` does not match template `labels`"))
 	}
 	errs = append(errs, podspec.ValidatePodTemplateSpec(t, path)...)
 	if t.Spec.RestartPolicy != v1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), t.Spec.RestartPolicy, []v1.RestartPolicy{v1.RestartPolicyAlways}))
+		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), t.Spec.RestartPolicy,
+			[]v1.RestartPolicy{v1.RestartPolicyAlways}))
 	}
 	if t.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicationController is not Supported"))
+		errs = append(errs, field.Forbidden(path.Child("spec", "activeDeadlineSeconds"),
+			"activeDeadlineSeconds in ReplicationController is not Supported"))
 	}
 	return errs
 }
@@ -48,7 +51,8 @@ func validateControllerStatus(rc, _ *v1.ReplicationController) field.ErrorList {
 	for _, n := range []struct {
 		child string
 		value int32
-	}{{"replicas", s.Replicas}, {"fullyLabeledReplicas", s.FullyLabeledReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas}} {
+	}{{"replicas", s.Replicas}, {"fullyLabeledReplicas", s.FullyLabeledReplicas}, {"readyReplicas", s.ReadyReplicas},
+		{"availableReplicas", s.AvailableReplicas}} {
 		if n.value < 0 {
 			errs = append(errs, field.Invalid(path.Child(n.child), n.value, notNegative))
 		}
@@ -60,7 +64,8 @@ func validateControllerStatus(rc, _ *v1.ReplicationController) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("observedGeneration"), s.ObservedGeneration, notNegative))
 	}
 	if s.AvailableReplicas > s.ReadyReplicas {
-		errs = append(errs, field.Invalid(path.Child("availableReplicas"), s.AvailableReplicas, "cannot be greater than readyReplicas"))
+		errs = append(errs, field.Invalid(path.Child("availableReplicas"), s.AvailableReplicas,
+			"cannot be greater than readyReplicas"))
 	}
 	return errs
 }

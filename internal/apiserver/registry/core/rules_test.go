@@ -23,8 +23,10 @@ func errorText(list field.ErrorList) string {
 
 func volumeOf(change func(*v1.PersistentVolume)) *v1.PersistentVolume {
 	p := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1.PersistentVolumeSpec{
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Capacity: v1.ResourceList{"storage": resource.MustParse("1Gi")},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Capacity:    v1.ResourceList{"storage": resource.MustParse("1Gi")},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d",
+			VolumeHandle: "h"}},
 	}}
 	change(p)
 	defaultVolume(p)
@@ -34,21 +36,27 @@ func volumeOf(change func(*v1.PersistentVolume)) *v1.PersistentVolume {
 func TestVolumeRules(t *testing.T) {
 	zone := func(key string) *v1.VolumeNodeAffinity {
 		e := []v1.NodeSelectorRequirement{{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{"a"}}}
-		return &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: e}}}}
+		return &v1.VolumeNodeAffinity{
+			Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: e}}}}
 	}
 	for name, c := range map[string]struct {
 		change func(*v1.PersistentVolume)
 		want   string
 	}{
-		"plain":                {func(*v1.PersistentVolume) {}, ""},
-		"negative":             {func(p *v1.PersistentVolume) { p.Spec.Capacity["storage"] = resource.MustParse("-1") }, "spec.capacity[storage]: Invalid value: -1: must be a valid resource quantity\nspec.capacity[storage]: Invalid value: \"-1\": must be greater than zero"},
-		"class without a name": {func(p *v1.PersistentVolume) { p.Spec.VolumeAttributesClassName = new("") }, "spec.volumeAttributesClassName: Required value: an empty string is disallowed"},
+		"plain": {func(*v1.PersistentVolume) {}, ""},
+		"negative": {func(p *v1.PersistentVolume) { p.Spec.Capacity["storage"] = resource.MustParse("-1") },
+			"spec.capacity[storage]: Invalid value: -1: must be a valid resource quantity\nspec.capacity[storage]: " +
+				"Invalid value: \"-1\": must be greater than zero"},
+		"class without a name": {func(p *v1.PersistentVolume) { p.Spec.VolumeAttributesClassName = new("") },
+			"spec.volumeAttributesClassName: Required value: an empty string is disallowed"},
 		"class without a driver": {func(p *v1.PersistentVolume) {
-			p.Spec.VolumeAttributesClassName, p.Spec.CSI, p.Spec.HostPath = new("a"), nil, &v1.HostPathVolumeSource{Path: "/a"}
+			p.Spec.VolumeAttributesClassName, p.Spec.CSI, p.Spec.HostPath = new("a"), nil,
+				&v1.HostPathVolumeSource{Path: "/a"}
 		}, "spec.csi: Required value: has to be specified when using volumeAttributesClassName"},
 		"two modes, one unknown": {func(p *v1.PersistentVolume) {
 			p.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, "X"}
-		}, `spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"`},
+		}, `spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany",` +
+			` "ReadWriteOnce", "ReadWriteOncePod"`},
 	} {
 		if got := errorText(validateVolume(volumeOf(c.change))); got != c.want {
 			t.Errorf("%s: got  %s\nwant %s", name, got, c.want)
@@ -58,17 +66,21 @@ func TestVolumeRules(t *testing.T) {
 		p.Spec.NodeAffinity, p.Spec.VolumeAttributesClassName = zone(v1.LabelFailureDomainBetaZone), new("a")
 	})
 	now := old.DeepCopy()
-	now.Spec.NodeAffinity, now.Spec.CSI.ControllerExpandSecretRef = zone(v1.LabelTopologyZone), &v1.SecretReference{Name: "a", Namespace: "b"}
+	now.Spec.NodeAffinity, now.Spec.CSI.ControllerExpandSecretRef = zone(v1.LabelTopologyZone),
+		&v1.SecretReference{Name: "a", Namespace: "b"}
 	if got := errorText(validateVolumeUpdate(now, old)); got != "" {
 		t.Error(got)
 	}
 	now.Spec.NodeAffinity, now.Spec.VolumeAttributesClassName = zone(v1.LabelTopologyRegion), nil
-	if got := errorText(validateVolumeUpdate(now, old)); !strings.Contains(got, "nodeAffinity: Invalid value: ") || !strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
-		!strings.Contains(got, "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden") {
+	if got := errorText(validateVolumeUpdate(now, old)); !strings.Contains(got, "nodeAffinity: Invalid value: ") ||
+		!strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
+		!strings.Contains(got,
+			"spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden") {
 		t.Error(got)
 	}
 	inline := errorText(ValidateInlineVolume(&old.Spec, field.NewPath("spec")))
-	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline volumes\nspec.nodeAffinity: Forbidden: may not be specified in the context of inline volumes" {
+	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline volumes\nspec.nodeAffinity: "+
+		"Forbidden: may not be specified in the context of inline volumes" {
 		t.Error(inline)
 	}
 }
@@ -76,7 +88,8 @@ func TestVolumeRules(t *testing.T) {
 func TestClaimRules(t *testing.T) {
 	claim := func(change func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim {
 		c := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{"storage": resource.MustParse("1Gi")}},
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{"storage": resource.MustParse("1Gi")}},
 		}}
 		change(c)
 		defaultClaim(c)
@@ -89,7 +102,8 @@ func TestClaimRules(t *testing.T) {
 		t.Error(got)
 	}
 	other := claim(func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{key: "slow"} })
-	if got := errorText(validateClaimUpdate(other, annotated)); got != `metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is immutable` {
+	if got := errorText(validateClaimUpdate(other, annotated)); got !=
+		`metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is immutable` {
 		t.Error(got)
 	}
 	bound := claim(func(c *v1.PersistentVolumeClaim) {
@@ -101,26 +115,33 @@ func TestClaimRules(t *testing.T) {
 		t.Error(got)
 	}
 	now.Spec.VolumeAttributesClassName = new("")
-	if got := errorText(validateClaimUpdate(now, bound)); got != "spec.volumeAttributesClassName: Forbidden: update from non-nil value to an empty string is forbidden" {
+	if got := errorText(validateClaimUpdate(now, bound)); got != "spec.volumeAttributesClassName: Forbidden: update "+
+		"from non-nil value to an empty string is forbidden" {
 		t.Error(got)
 	}
 	now = bound.DeepCopy()
 	now.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{"cpu": "Odd"}
 	now.Status.AllocatedResources = v1.ResourceList{"storage": resource.MustParse("-1")}
-	if got := errorText(validateClaimStatus(now, bound)); !strings.HasPrefix(got, `status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
-		!strings.HasSuffix(got, "status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
+	if got := errorText(validateClaimStatus(now, bound)); !strings.HasPrefix(got,
+		`status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
+		!strings.HasSuffix(got,
+			"status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
 		t.Error(got)
 	}
 }
 
 func TestLimitsAndQuotas(t *testing.T) {
 	l := &v1.LimitRange{Spec: v1.LimitRangeSpec{Limits: []v1.LimitRangeItem{{
-		Type: v1.LimitTypeContainer, Default: v1.ResourceList{"example.com/gpu": resource.MustParse("2")}, DefaultRequest: v1.ResourceList{"example.com/gpu": resource.MustParse("1")},
+		Type: v1.LimitTypeContainer, Default: v1.ResourceList{"example.com/gpu": resource.MustParse("2")},
+		DefaultRequest: v1.ResourceList{"example.com/gpu": resource.MustParse("1")},
 	}}}}
-	if got := errorText(validateLimitRange(l)); got != `spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to defaultRequest value 1 in example.com/gpu` {
+	if got := errorText(validateLimitRange(l)); got !=
+		`spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to `+
+			`defaultRequest value 1 in example.com/gpu` {
 		t.Error(got)
 	}
-	q := &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{Scopes: []v1.ResourceQuotaScope{v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeTerminating}}}
+	q := &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{Scopes: []v1.ResourceQuotaScope{v1.ResourceQuotaScopeBestEffort,
+		v1.ResourceQuotaScopeTerminating}}}
 	now := q.DeepCopy()
 	now.Spec.Scopes[0], now.Spec.Scopes[1] = now.Spec.Scopes[1], now.Spec.Scopes[0]
 	if got := errorText(validateQuota(now, q)); got != "" {
@@ -129,32 +150,39 @@ func TestLimitsAndQuotas(t *testing.T) {
 	exists := func(s v1.ResourceQuotaScope) v1.ScopedResourceSelectorRequirement {
 		return v1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: v1.ScopeSelectorOpExists}
 	}
-	now = &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{ScopeSelector: &v1.ScopeSelector{MatchExpressions: []v1.ScopedResourceSelectorRequirement{
-		exists(v1.ResourceQuotaScopeTerminating), exists(v1.ResourceQuotaScopeNotTerminating),
-	}}}}
+	now = &v1.ResourceQuota{
+		Spec: v1.ResourceQuotaSpec{
+			ScopeSelector: &v1.ScopeSelector{MatchExpressions: []v1.ScopedResourceSelectorRequirement{
+				exists(v1.ResourceQuotaScopeTerminating), exists(v1.ResourceQuotaScopeNotTerminating),
+			}}}}
 	if got := errorText(validateQuota(now, nil)); !strings.HasSuffix(got, "conflicting scopes") {
 		t.Error(got)
 	}
 }
 
-// TestEventsStay: through events.k8s.io only the series of an Event may change; the core group lets all of it change.
+// TestEventsStay: through events.k8s.io only the series of an Event may change; the core group lets
+// all of it change.
 func TestEventsStay(t *testing.T) {
 	at := metav1.NewMicroTime(time.Unix(1, 0))
 	old := &v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, EventTime: at, Type: "Normal", Reason: "R", Action: "A",
+		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, EventTime: at, Type: "Normal", Reason: "R",
+		Action:              "A",
 		ReportingController: "example.com/c", ReportingInstance: "i",
 	}
 	now := old.DeepCopy()
 	now.Series, now.Reason = &v1.EventSeries{Count: 2, LastObservedTime: at}, "Other"
 	fresh := request.WithRequestInfo(context.Background(), &request.RequestInfo{APIGroup: "events.k8s.io"})
-	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got, `reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
+	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got,
+		`reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
 		t.Error(got)
 	}
-	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now, old)); got != "" {
+	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now,
+		old)); got != "" {
 		t.Error(got)
 	}
 	now.Reason, now.Series.Count = "R", 1
-	if got := errorText(validateEvent(fresh, now, old)); got != `series.count: Invalid value: "": should be at least 2` {
+	if got := errorText(validateEvent(fresh, now, old)); got !=
+		`series.count: Invalid value: "": should be at least 2` {
 		t.Error(got)
 	}
 }

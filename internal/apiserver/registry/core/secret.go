@@ -26,25 +26,34 @@ func secrets() resourcedef.Kind {
 		Version: "v1", Resource: "secrets", Singular: "secret", Kind: "Secret",
 		Types: t,
 		Rules: resourcedef.Rules{
-			Default:  func(o runtime.Object) { defaultSecret(o.(*v1.Secret)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateSecret(o.(*v1.Secret)) },
+			Default: func(o runtime.Object) { defaultSecret(o.(*v1.Secret)) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateSecret(o.(*v1.Secret))
+			},
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateSecretUpdate(o.(*v1.Secret), old.(*v1.Secret))
 			},
-			Warn:                     func(_ context.Context, o runtime.Object) []string { return warnSecret(o.(*v1.Secret)) },
-			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"type": string(o.(*v1.Secret).Type)} },
+			Warn: func(_ context.Context, o runtime.Object) []string {
+				return warnSecret(o.(*v1.Secret))
+			},
+			Fields: func(o runtime.Object) fields.Set {
+				return fields.Set{"type": string(o.(*v1.Secret).Type)}
+			},
 			AllowUnconditionalUpdate: true,
 		},
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Type", doc["type"]), printers.StringColumn("Data", doc["data"]), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Type", doc["type"]),
+				printers.StringColumn("Data", doc["data"]), printers.AgeColumn()},
 			Row: rowFunc(func(s *v1.Secret, opt resourcedef.RowOptions) []any {
-				return []any{s.Name, string(s.Type), int64(len(s.Data)), printers.TimestampSince(s.CreationTimestamp, opt.Now)}
+				return []any{s.Name, string(s.Type), int64(len(s.Data)), printers.TimestampSince(s.CreationTimestamp,
+					opt.Now)}
 			}),
 		},
 	}
 }
 
-// defaultSecret folds the write-only stringData into data, where it wins, and names the type of a plain secret.
+// defaultSecret folds the write-only stringData into data, where it wins, and names the type of a
+// plain secret.
 func defaultSecret(s *v1.Secret) {
 	for k, v := range s.StringData {
 		if s.Data == nil {
@@ -78,7 +87,8 @@ func validateSecret(s *v1.Secret) field.ErrorList {
 	switch s.Type {
 	case v1.SecretTypeServiceAccountToken:
 		if s.Annotations[v1.ServiceAccountNameKey] == "" {
-			errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey), ""))
+			errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey),
+				""))
 		}
 	case v1.SecretTypeDockercfg:
 		errs = append(errs, jsonKey(s, v1.DockerConfigKey)...)

@@ -22,10 +22,13 @@ func serviceAccounts() resourcedef.Kind {
 		Types: t,
 		Rules: resourcedef.Rules{
 			PrepareCreate: func(_ context.Context, o runtime.Object) { cleanSecretReferences(o.(*v1.ServiceAccount)) },
-			PrepareUpdate: func(_ context.Context, o, _ runtime.Object) { cleanSecretReferences(o.(*v1.ServiceAccount)) },
+			PrepareUpdate: func(_ context.Context, o, _ runtime.Object) {
+				cleanSecretReferences(o.(*v1.ServiceAccount))
+			},
 			Warn: func(_ context.Context, o runtime.Object) []string {
 				if _, ok := o.(*v1.ServiceAccount).Annotations[mountableAnnotation]; ok {
-					return []string{"metadata.annotations[" + mountableAnnotation + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+					return []string{"metadata.annotations[" + mountableAnnotation +
+						"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 				}
 				return nil
 			},
@@ -40,7 +43,8 @@ func serviceAccounts() resourcedef.Kind {
 	}
 }
 
-// cleanSecretReferences keeps the names of secrets only: they are always of the account's namespace.
+// cleanSecretReferences keeps the names of secrets only: they are always of the account's
+// namespace.
 func cleanSecretReferences(s *v1.ServiceAccount) {
 	for i := range s.Secrets {
 		s.Secrets[i] = v1.ObjectReference{Name: s.Secrets[i].Name}

@@ -16,7 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// TestAnyObject sends objects filled at random through every rule of every row: none may panic, and defaults applied twice change nothing.
+// TestAnyObject sends objects filled at random through every rule of every row: none may panic, and
+// defaults applied twice change nothing.
 func TestAnyObject(t *testing.T) {
 	for name, k := range rows(t) {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func throughRules(k resourcedef.Kind, a, b runtime.Object) error {
 	if f := r.PrepareStatus; f != nil {
 		f(ctx, b.DeepCopyObject(), a.DeepCopyObject())
 	}
-	for _, f := range []func(context.Context, runtime.Object, runtime.Object) field.ErrorList{r.ValidateUpdate, r.ValidateStatus} {
+	for _, f := range []func(context.Context, runtime.Object, runtime.Object) field.ErrorList{r.ValidateUpdate,
+		r.ValidateStatus} {
 		if f != nil {
 			f(ctx, b, a)
 			f(ctx, a.DeepCopyObject(), a)

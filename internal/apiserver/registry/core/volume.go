@@ -26,14 +26,16 @@ func persistentVolumes() resourcedef.Kind {
 			Default: func(o runtime.Object) { defaultVolume(o.(*v1.PersistentVolume)) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
 				now := metav1.Now()
-				o.(*v1.PersistentVolume).Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: &now}
+				o.(*v1.PersistentVolume).Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending,
+					LastPhaseTransitionTime: &now}
 			},
 			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
 				s, previous := &o.(*v1.PersistentVolume).Status, &old.(*v1.PersistentVolume).Status
 				switch {
 				case s.Phase == previous.Phase && s.LastPhaseTransitionTime == nil:
 					s.LastPhaseTransitionTime = previous.LastPhaseTransitionTime
-				case s.Phase != previous.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(previous.LastPhaseTransitionTime)):
+				case s.Phase != previous.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(
+					previous.LastPhaseTransitionTime)):
 					now := metav1.Now()
 					s.LastPhaseTransitionTime = &now
 				}
@@ -44,8 +46,12 @@ func persistentVolumes() resourcedef.Kind {
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return validateVolumeUpdate(o.(*v1.PersistentVolume), old.(*v1.PersistentVolume))
 			},
-			Warn:                     func(_ context.Context, o runtime.Object) []string { return warnVolume(o.(*v1.PersistentVolume)) },
-			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolume).Name} },
+			Warn: func(_ context.Context, o runtime.Object) []string {
+				return warnVolume(o.(*v1.PersistentVolume))
+			},
+			Fields: func(o runtime.Object) fields.Set {
+				return fields.Set{"name": o.(*v1.PersistentVolume).Name}
+			},
 			AllowUnconditionalUpdate: true,
 		},
 		Table: resourcedef.Table{Columns: volumeColumns(), Row: rowFunc(volumeRow)},
@@ -69,8 +75,10 @@ func defaultVolume(p *v1.PersistentVolume) {
 func volumeColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.PersistentVolumeSpec{}.SwaggerDoc(), v1.PersistentVolumeStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.StringColumn("Capacity", spec["capacity"]), printers.StringColumn("Access Modes", spec["accessModes"]),
-		printers.StringColumn("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]), printers.StringColumn("Status", status["phase"]), printers.StringColumn("Claim", spec["claimRef"]),
+		printers.NameColumn(), printers.StringColumn("Capacity", spec["capacity"]),
+		printers.StringColumn("Access Modes", spec["accessModes"]),
+		printers.StringColumn("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]),
+		printers.StringColumn("Status", status["phase"]), printers.StringColumn("Claim", spec["claimRef"]),
 		printers.StringColumn("StorageClass", "StorageClass of the pv"),
 		printers.StringColumn("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
 		printers.StringColumn("Reason", status["reason"]), printers.AgeColumn(),
@@ -92,8 +100,10 @@ func volumeRow(p *v1.PersistentVolume, opt resourcedef.RowOptions) []any {
 		class = c
 	}
 	return []any{
-		p.Name, size.String(), modesCell(p.Spec.AccessModes), string(p.Spec.PersistentVolumeReclaimPolicy), phase, claim, class,
-		orUnset(p.Spec.VolumeAttributesClassName), p.Status.Reason, printers.TimestampSince(p.CreationTimestamp, opt.Now), modeCell(p.Spec.VolumeMode),
+		p.Name, size.String(), modesCell(p.Spec.AccessModes), string(p.Spec.PersistentVolumeReclaimPolicy), phase,
+		claim, class,
+		orUnset(p.Spec.VolumeAttributesClassName), p.Status.Reason,
+		printers.TimestampSince(p.CreationTimestamp, opt.Now), modeCell(p.Spec.VolumeMode),
 	}
 }
 

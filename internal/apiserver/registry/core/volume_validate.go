@@ -22,14 +22,18 @@ func validateVolume(p *v1.PersistentVolume) field.ErrorList {
 	s := &p.Spec
 	errs := volumeBasics(s, spec)
 	errs = append(errs, volumeSource(p, spec)...)
-	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" && s.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimRecycle {
-		errs = append(errs, field.Forbidden(spec.Child("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'"))
+	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" &&
+		s.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimRecycle {
+		errs = append(errs, field.Forbidden(spec.Child("persistentVolumeReclaimPolicy"),
+			"may not be 'recycle' for a hostPath mount of '/'"))
 	}
 	if s.StorageClassName != "" {
-		errs = append(errs, each(spec.Child("storageClassName"), s.StorageClassName, utilvalidation.IsDNS1123Subdomain(s.StorageClassName))...)
+		errs = append(errs, each(spec.Child("storageClassName"), s.StorageClassName,
+			utilvalidation.IsDNS1123Subdomain(s.StorageClassName))...)
 	}
 	if m := s.VolumeMode; m != nil && *m != v1.PersistentVolumeBlock && *m != v1.PersistentVolumeFilesystem {
-		errs = append(errs, field.NotSupported(spec.Child("volumeMode"), *m, []v1.PersistentVolumeMode{v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem}))
+		errs = append(errs, field.NotSupported(spec.Child("volumeMode"), *m,
+			[]v1.PersistentVolumeMode{v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem}))
 	}
 	return append(errs, volumeAttributes(s, spec)...)
 }
@@ -45,7 +49,8 @@ func volumeBasics(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList 
 		errs = append(errs, field.Required(spec.Child("capacity"), ""))
 	}
 	if _, ok := s.Capacity[v1.ResourceStorage]; !ok || len(s.Capacity) > 1 {
-		errs = append(errs, field.NotSupported(spec.Child("capacity"), s.Capacity, []v1.ResourceName{v1.ResourceStorage}))
+		errs = append(errs, field.NotSupported(spec.Child("capacity"), s.Capacity,
+			[]v1.ResourceName{v1.ResourceStorage}))
 	}
 	for _, k := range podspec.SortedResources(s.Capacity) {
 		q, at := s.Capacity[k], spec.Child("capacity").Key(string(k))
@@ -57,12 +62,15 @@ func volumeBasics(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList 
 	switch s.PersistentVolumeReclaimPolicy {
 	case "", v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle, v1.PersistentVolumeReclaimRetain:
 	default:
-		errs = append(errs, field.NotSupported(spec.Child("persistentVolumeReclaimPolicy"), s.PersistentVolumeReclaimPolicy,
-			[]v1.PersistentVolumeReclaimPolicy{v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle, v1.PersistentVolumeReclaimRetain}))
+		errs = append(errs, field.NotSupported(spec.Child("persistentVolumeReclaimPolicy"),
+			s.PersistentVolumeReclaimPolicy,
+			[]v1.PersistentVolumeReclaimPolicy{v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle,
+				v1.PersistentVolumeReclaimRetain}))
 	}
 	if a := s.NodeAffinity; a != nil {
 		if a.Required == nil {
-			errs = append(errs, field.Required(spec.Child("nodeAffinity", "required"), "must specify required node constraints"))
+			errs = append(errs, field.Required(spec.Child("nodeAffinity", "required"),
+				"must specify required node constraints"))
 		} else {
 			errs = append(errs, podspec.ValidateNodeSelector(a.Required, spec.Child("nodeAffinity", "required"))...)
 		}
@@ -78,10 +86,12 @@ func notNegativeQuantity(q resource.Quantity, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// sourceOrder is the order in which upstream looks at the sources, under the names by which it refuses a second one.
+// sourceOrder is the order in which upstream looks at the sources, under the names by which it
+// refuses a second one.
 func sourceOrder() []string {
 	return []string{
-		"hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephFS", "iscsi", "cinder", "fc", "flexVolume", "azureFile",
+		"hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte",
+		"cephFS", "iscsi", "cinder", "fc", "flexVolume", "azureFile",
 		"vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
 	}
 }
@@ -113,7 +123,8 @@ func volumeSource(p *v1.PersistentVolume, spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// volumeAttributes wants the class of a volume's attributes to have a name, and a driver that knows such classes.
+// volumeAttributes wants the class of a volume's attributes to have a name, and a driver that knows
+// such classes.
 func volumeAttributes(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList {
 	c, at := s.VolumeAttributesClassName, spec.Child("volumeAttributesClassName")
 	if c == nil {
@@ -126,12 +137,14 @@ func volumeAttributes(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorL
 		errs = each(at, *c, utilvalidation.IsDNS1123Subdomain(*c))
 	}
 	if s.CSI == nil {
-		errs = append(errs, field.Required(spec.Child("csi"), "has to be specified when using volumeAttributesClassName"))
+		errs = append(errs,
+			field.Required(spec.Child("csi"), "has to be specified when using volumeAttributesClassName"))
 	}
 	return errs
 }
 
-// ValidateInlineVolume judges a volume that stands inside a VolumeAttachment: one of a driver, without what only an object of its own has.
+// ValidateInlineVolume judges a volume that stands inside a VolumeAttachment: one of a driver,
+// without what only an object of its own has.
 func ValidateInlineVolume(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList {
 	const inline = "in the context of inline volumes"
 	var errs field.ErrorList
@@ -156,7 +169,8 @@ func ValidateInlineVolume(s *v1.PersistentVolumeSpec, spec *field.Path) field.Er
 	errs = append(errs, volumeSource(&v1.PersistentVolume{Spec: *s}, spec)...)
 	forbid("storageClassName", s.StorageClassName != "")
 	if m := s.VolumeMode; m != nil && *m != v1.PersistentVolumeFilesystem {
-		errs = append(errs, field.Forbidden(spec.Child("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
+		errs = append(errs,
+			field.Forbidden(spec.Child("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
 	}
 	return append(errs, volumeAttributes(s, spec)...)
 }
@@ -169,26 +183,33 @@ func validateVolumeUpdate(p, old *v1.PersistentVolume) field.ErrorList {
 		now.CSI.ControllerExpandSecretRef = nil
 	}
 	if !apiequality.Semantic.DeepEqual(now, previous) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"), fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(previous, now))))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"),
+			fmt.Sprintf("spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(previous, now))))
 	}
-	errs = append(errs, validation.ValidateImmutableField(p.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	errs = append(errs, validation.ValidateImmutableField(p.Spec.VolumeMode, old.Spec.VolumeMode,
+		field.NewPath("volumeMode"))...)
 	if old.Spec.NodeAffinity != nil && !renamedLabels(p.Spec.NodeAffinity, old.Spec.NodeAffinity) {
-		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), p.Spec.NodeAffinity, validation.FieldImmutableErrorMsg+", except for updating from beta label to GA"))
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), p.Spec.NodeAffinity,
+			validation.FieldImmutableErrorMsg+", except for updating from beta label to GA"))
 	}
 	if old.Spec.VolumeAttributesClassName != nil && p.Spec.VolumeAttributesClassName == nil {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"),
+			"update from non-nil value to nil is forbidden"))
 	}
 	return errs
 }
 
-// renamedLabels says that an affinity differs from the stored one at most by labels of Nodes that go by their new names.
+// renamedLabels says that an affinity differs from the stored one at most by labels of Nodes that
+// go by their new names.
 func renamedLabels(now, previous *v1.VolumeNodeAffinity) bool {
-	if now == nil || now.Required == nil || previous.Required == nil || len(now.Required.NodeSelectorTerms) != len(previous.Required.NodeSelectorTerms) {
+	if now == nil || now.Required == nil || previous.Required == nil ||
+		len(now.Required.NodeSelectorTerms) != len(previous.Required.NodeSelectorTerms) {
 		return false
 	}
 	previous = previous.DeepCopy()
 	for i := range previous.Required.NodeSelectorTerms {
-		list, fresh := previous.Required.NodeSelectorTerms[i].MatchExpressions, now.Required.NodeSelectorTerms[i].MatchExpressions
+		list, fresh := previous.Required.NodeSelectorTerms[i].MatchExpressions,
+			now.Required.NodeSelectorTerms[i].MatchExpressions
 		for k := range list {
 			name := newLabel(list[k].Key)
 			if name != "" && k < len(fresh) && fresh[k].Key == name {
@@ -226,10 +247,13 @@ func warnVolume(p *v1.PersistentVolume) []string {
 	}
 	out = append(out, deprecatedSources(&p.Spec.PersistentVolumeSource)...)
 	if p.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimRecycle {
-		out = append(out, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.")
+		out = append(out,
+			"spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "+
+				"approach is to use dynamic provisioning.")
 	}
 	if q, ok := p.Spec.Capacity[v1.ResourceStorage]; ok && q.MilliValue()%1000 != 0 {
-		out = append(out, fmt.Sprintf("spec.capacity[storage]: fractional byte value %q is invalid, must be an integer", q.String()))
+		out = append(out, fmt.Sprintf("spec.capacity[storage]: fractional byte value %q is invalid, must be an integer",
+			q.String()))
 	}
 	return out
 }
@@ -239,7 +263,9 @@ func betaClass(a map[string]string) []string {
 	if _, ok := a[v1.BetaStorageClassAnnotation]; !ok {
 		return nil
 	}
-	return []string{fmt.Sprintf("metadata.annotations[%s]: deprecated since v1.8; use \"storageClassName\" attribute instead", v1.BetaStorageClassAnnotation)}
+	return []string{
+		fmt.Sprintf("metadata.annotations[%s]: deprecated since v1.8; use \"storageClassName\" attribute instead",
+			v1.BetaStorageClassAnnotation)}
 }
 
 // deprecatedSources tells of sources that are gone or going.

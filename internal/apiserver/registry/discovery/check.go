@@ -30,7 +30,8 @@ func check(s, previous *discoveryv1.EndpointSlice) field.ErrorList {
 	if s.AddressType == "" {
 		f.Required(path, "")
 	} else {
-		typed.Supported(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+		typed.Supported(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4,
+			discoveryv1.AddressTypeIPv6)
 	}
 	if previous != nil {
 		f.ImmutableWithoutValue(path, s.AddressType, previous.AddressType)
@@ -68,7 +69,8 @@ func countAddresses(f *typed.Errors, s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// endpointAt is where an endpoint stands, and the addresses stored already, which stay fine whatever they look like.
+// endpointAt is where an endpoint stands, and the addresses stored already, which stay fine
+// whatever they look like.
 type endpointAt struct {
 	path   *field.Path
 	list   *field.Path // of an address: the list it is in
@@ -158,7 +160,8 @@ func checkPorts(f *typed.Errors, ports []discoveryv1.EndpointPort) {
 		if p.Protocol == nil {
 			f.Required(at.Child("protocol"), "")
 		} else {
-			typed.Supported(f, at.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+			typed.Supported(f, at.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP,
+				corev1.ProtocolUDP)
 		}
 		if p.AppProtocol != nil {
 			f.QualifiedName(at.Child("appProtocol"), *p.AppProtocol)

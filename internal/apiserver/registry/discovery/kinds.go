@@ -1,6 +1,4 @@
 // Package discovery holds the row of discovery.k8s.io/v1: EndpointSlice.
-//
-// Chapter 1, written.
 // In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
 package discovery
 
@@ -29,7 +27,8 @@ func Kinds() []resourcedef.Kind { return []resourcedef.Kind{endpointSlices()} }
 func endpointSlices() resourcedef.Kind {
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
 	return resourcedef.Kind{
-		Group: discoveryv1.GroupName, Version: "v1", Resource: "endpointslices", Singular: "endpointslice", Kind: "EndpointSlice",
+		Group: discoveryv1.GroupName, Version: "v1", Resource: "endpointslices", Singular: "endpointslice",
+		Kind:  "EndpointSlice",
 		Types: typed.NewNamespacedTypes[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](),
 		Rules: typed.Rules[discoveryv1.EndpointSlice]{
 			Default:                  defaultSlice,
@@ -41,10 +40,13 @@ func endpointSlices() resourcedef.Kind {
 		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				printers.NameColumn(), printers.StringColumn("AddressType", doc["addressType"]), printers.StringColumn("Ports", doc["ports"]), printers.StringColumn("Endpoints", doc["endpoints"]), printers.AgeColumn(),
+				printers.NameColumn(), printers.StringColumn("AddressType", doc["addressType"]),
+				printers.StringColumn("Ports", doc["ports"]), printers.StringColumn("Endpoints", doc["endpoints"]),
+				printers.AgeColumn(),
 			},
 			Row: typed.RowFunc(func(s *discoveryv1.EndpointSlice, o resourcedef.RowOptions) []any {
-				return []any{s.Name, string(s.AddressType), portCell(s.Ports), addressCell(s.Endpoints), printers.TimestampSince(s.CreationTimestamp, o.Now)}
+				return []any{s.Name, string(s.AddressType), portCell(s.Ports), addressCell(s.Endpoints),
+					printers.TimestampSince(s.CreationTimestamp, o.Now)}
 			}),
 		},
 	}
@@ -57,8 +59,8 @@ func defaultSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// dropTopology takes out deprecatedTopology, which nobody writes by v1, unless no endpoint is changed. A node that was
-// named by it there stays the endpoint's node. old is nil at creation.
+// dropTopology takes out deprecatedTopology, which nobody writes by v1, unless no endpoint is
+// changed. A node that was named by it there stays the endpoint's node. old is nil at creation.
 func dropTopology(s, old *discoveryv1.EndpointSlice) {
 	nodes := sets.New[string]()
 	if old != nil {
@@ -86,7 +88,8 @@ func warn(s *discoveryv1.EndpointSlice) []string {
 	}
 	for i, e := range s.Endpoints {
 		for k, a := range e.Addresses {
-			out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(k), a)...)
+			out = append(out,
+				validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(k), a)...)
 		}
 	}
 	return out

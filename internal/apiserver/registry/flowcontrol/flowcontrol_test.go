@@ -16,14 +16,16 @@ func TestBootstrapObjects(t *testing.T) {
 			t.Error(s.Name, errs)
 		}
 	}
-	for _, l := range append(bootstrap.SuggestedPriorityLevelConfigurations, bootstrap.MandatoryPriorityLevelConfigurations...) {
+	for _, l := range append(bootstrap.SuggestedPriorityLevelConfigurations,
+		bootstrap.MandatoryPriorityLevelConfigurations...) {
 		if errs := checkLevel(l, nil); len(errs) > 0 {
 			t.Error(l.Name, errs)
 		}
 	}
 	other := bootstrap.MandatoryPriorityLevelConfigurationCatchAll.DeepCopy()
 	other.Spec.Limited.NominalConcurrencyShares = new(int32)
-	if errs := checkLevel(other, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(), "spec of 'catch-all' must equal the fixed value") {
+	if errs := checkLevel(other, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(),
+		"spec of 'catch-all' must equal the fixed value") {
 		t.Error(errs)
 	}
 }
@@ -31,10 +33,13 @@ func TestBootstrapObjects(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	good := func(change func(*flowcontrolv1.FlowSchema)) *flowcontrolv1.FlowSchema {
 		s := &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: flowcontrolv1.FlowSchemaSpec{
-			MatchingPrecedence: 100, PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "p"},
+			MatchingPrecedence: 100, PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{
+				Name: "p"},
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
-				Subjects:      []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "u"}}},
-				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true}},
+				Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser,
+					User: &flowcontrolv1.UserSubject{Name: "u"}}},
+				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"},
+					Resources: []string{"*"}, ClusterScope: true}},
 			}},
 		}}
 		if change != nil {
@@ -44,12 +49,24 @@ func TestSchemas(t *testing.T) {
 	}
 	for want, s := range map[string]*flowcontrolv1.FlowSchema{
 		"": good(nil),
-		"only the schema named 'exempt' may have matchingPrecedence 1": good(func(s *flowcontrolv1.FlowSchema) { s.Spec.MatchingPrecedence = 1 }),
-		"must not be greater than 10000":                               good(func(s *flowcontrolv1.FlowSchema) { s.Spec.MatchingPrecedence = 10001 }),
-		"spec.priorityLevelConfiguration.name: Required value":         good(func(s *flowcontrolv1.FlowSchema) { s.Spec.PriorityLevelConfiguration.Name = "" }),
-		"user is required when subject kind is 'User'":                 good(func(s *flowcontrolv1.FlowSchema) { s.Spec.Rules[0].Subjects[0].User = nil }),
-		"if '*' is present, must not specify other verbs":              good(func(s *flowcontrolv1.FlowSchema) { s.Spec.Rules[0].ResourceRules[0].Verbs = []string{"*", "get"} }),
-		"at least one of resourceRules and nonResourceRules":           good(func(s *flowcontrolv1.FlowSchema) { s.Spec.Rules[0].ResourceRules = nil }),
+		"only the schema named 'exempt' may have matchingPrecedence 1": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.MatchingPrecedence = 1
+		}),
+		"must not be greater than 10000": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.MatchingPrecedence = 10001
+		}),
+		"spec.priorityLevelConfiguration.name: Required value": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.PriorityLevelConfiguration.Name = ""
+		}),
+		"user is required when subject kind is 'User'": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.Rules[0].Subjects[0].User = nil
+		}),
+		"if '*' is present, must not specify other verbs": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.Rules[0].ResourceRules[0].Verbs = []string{"*", "get"}
+		}),
+		"at least one of resourceRules and nonResourceRules": good(func(s *flowcontrolv1.FlowSchema) {
+			s.Spec.Rules[0].ResourceRules = nil
+		}),
 	} {
 		got := ""
 		if err := checkSchema(s, nil).ToAggregate(); err != nil {
@@ -62,12 +79,16 @@ func TestSchemas(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	level := func(change func(*flowcontrolv1.PriorityLevelConfigurationSpec)) *flowcontrolv1.PriorityLevelConfiguration {
-		l := &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "l"}, Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
-			Type: flowcontrolv1.PriorityLevelEnablementLimited, Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
-				LimitResponse: flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: &flowcontrolv1.QueuingConfiguration{}},
-			},
-		}}
+	level := func(
+		change func(*flowcontrolv1.PriorityLevelConfigurationSpec)) *flowcontrolv1.PriorityLevelConfiguration {
+		l := &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "l"},
+			Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+				Type: flowcontrolv1.PriorityLevelEnablementLimited,
+				Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+					LimitResponse: flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeQueue,
+						Queuing: &flowcontrolv1.QueuingConfiguration{}},
+				},
+			}}
 		defaultLevel(l)
 		if change != nil {
 			change(&l.Spec)
@@ -76,13 +97,24 @@ func TestLevels(t *testing.T) {
 	}
 	for want, l := range map[string]*flowcontrolv1.PriorityLevelConfiguration{
 		"": level(nil),
-		"type must be 'Exempt' if and only if `name` is 'exempt'": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
-			*s = flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementExempt, Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{}}
+		"type must be 'Exempt' if and only if `name` is 'exempt'": level(
+			func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+				*s = flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementExempt,
+					Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{}}
+			}),
+		"spec.limited: Required value": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+			s.Limited = nil
 		}),
-		"spec.limited: Required value":      level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) { s.Limited = nil }),
-		"should not be greater than queues": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) { s.Limited.LimitResponse.Queuing.HandSize = 65 }),
-		"required entropy bits of deckSize": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) { s.Limited.LimitResponse.Queuing.HandSize = 30 }),
-		"must be between 0 and 100":         level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) { n := int32(101); s.Limited.LendablePercent = &n }),
+		"should not be greater than queues": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+			s.Limited.LimitResponse.Queuing.HandSize = 65
+		}),
+		"required entropy bits of deckSize": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+			s.Limited.LimitResponse.Queuing.HandSize = 30
+		}),
+		"must be between 0 and 100": level(func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+			n := int32(101)
+			s.Limited.LendablePercent = &n
+		}),
 	} {
 		got := ""
 		if err := checkLevel(l, nil).ToAggregate(); err != nil {

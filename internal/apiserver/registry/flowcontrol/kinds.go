@@ -1,8 +1,7 @@
-// Package flowcontrol holds the rows of flowcontrol.apiserver.k8s.io/v1: FlowSchema and PriorityLevelConfiguration.
-//
-// Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns, and the objects every cluster has (the library's). The
-// library's controller reads them when priority and fairness is switched on.
+// Package flowcontrol holds the rows of flowcontrol.apiserver.k8s.io/v1: FlowSchema and
+// PriorityLevelConfiguration. In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults,
+// checks and columns, and the objects every cluster has (the library's). The library's controller
+// reads them when priority and fairness is switched on.
 package flowcontrol
 
 import (
@@ -25,7 +24,8 @@ func Kinds() []resourcedef.Kind {
 func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
 	t.HasStatus = true
 	return resourcedef.Kind{
-		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
+		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind: kindName, Types: t,
 	}
 }
 
@@ -47,9 +47,13 @@ func flowSchemas() resourcedef.Kind {
 	doc := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
-			printers.StringColumn("MatchingPrecedence", doc["matchingPrecedence"]), printers.StringColumn("DistinguisherMethod", doc["distinguisherMethod"]),
-			printers.AgeColumn(), printers.StringColumn("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
+			printers.NameColumn(),
+			printers.StringColumn("PriorityLevel",
+				flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
+			printers.StringColumn("MatchingPrecedence", doc["matchingPrecedence"]),
+			printers.StringColumn("DistinguisherMethod", doc["distinguisherMethod"]),
+			printers.AgeColumn(),
+			printers.StringColumn("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
 		},
 		Row: typed.RowFunc(func(s *flowcontrolv1.FlowSchema, o resourcedef.RowOptions) []any {
 			method, missing := "<none>", "?"
@@ -61,21 +65,29 @@ func flowSchemas() resourcedef.Kind {
 					missing = string(c.Status)
 				}
 			}
-			return []any{s.Name, s.Spec.PriorityLevelConfiguration.Name, int64(s.Spec.MatchingPrecedence), method, printers.TimestampSince(s.CreationTimestamp, o.Now), missing}
+			return []any{s.Name, s.Spec.PriorityLevelConfiguration.Name, int64(s.Spec.MatchingPrecedence), method,
+				printers.TimestampSince(s.CreationTimestamp, o.Now), missing}
 		}),
 	}
 	return k
 }
 
 func priorityLevelConfigurations() resourcedef.Kind {
-	k := newKind("prioritylevelconfigurations", "PriorityLevelConfiguration", typed.NewTypes[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList]())
-	k.Rules = typed.Rules[flowcontrolv1.PriorityLevelConfiguration]{Default: defaultLevel, Validate: checkLevel, ValidateStatus: checkLevelStatus, AllowUnconditionalUpdate: true}.Untyped()
-	limited, queuing := flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc(), flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
+	k := newKind("prioritylevelconfigurations",
+		"PriorityLevelConfiguration", typed.NewTypes[flowcontrolv1.PriorityLevelConfiguration,
+			flowcontrolv1.PriorityLevelConfigurationList]())
+	k.Rules = typed.Rules[flowcontrolv1.PriorityLevelConfiguration]{Default: defaultLevel, Validate: checkLevel,
+		ValidateStatus: checkLevelStatus, AllowUnconditionalUpdate: true}.Untyped()
+	limited, queuing := flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc(),
+		flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
-			printers.StringColumn("NominalConcurrencyShares", limited["nominalConcurrencyShares"]), printers.StringColumn("Queues", queuing["queues"]),
-			printers.StringColumn("HandSize", queuing["handSize"]), printers.StringColumn("QueueLengthLimit", queuing["queueLengthLimit"]), printers.AgeColumn(),
+			printers.NameColumn(),
+			printers.StringColumn("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
+			printers.StringColumn("NominalConcurrencyShares", limited["nominalConcurrencyShares"]),
+			printers.StringColumn("Queues", queuing["queues"]),
+			printers.StringColumn("HandSize", queuing["handSize"]),
+			printers.StringColumn("QueueLengthLimit", queuing["queueLengthLimit"]), printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(levelRow),
 	}
@@ -90,7 +102,8 @@ func levelRow(l *flowcontrolv1.PriorityLevelConfiguration, o resourcedef.RowOpti
 			queues, hand, length = q.Queues, q.HandSize, q.QueueLengthLimit
 		}
 	}
-	return []any{l.Name, string(l.Spec.Type), shares, queues, hand, length, printers.TimestampSince(l.CreationTimestamp, o.Now)}
+	return []any{l.Name, string(l.Spec.Type), shares, queues, hand, length,
+		printers.TimestampSince(l.CreationTimestamp, o.Now)}
 }
 
 func defaultLevel(l *flowcontrolv1.PriorityLevelConfiguration) {

@@ -17,7 +17,8 @@ const maxQueues = 10 * 1000 * 1000
 func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	var f typed.Errors
 	s := &l.Spec
-	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
+	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) !=
+		(s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
 		f.Invalid(spec().Child("type"), s.Type, "type must be 'Exempt' if and only if `name` is 'exempt'")
 	}
 	switch s.Type {
@@ -31,7 +32,8 @@ func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList 
 		}
 	case "":
 	default:
-		typed.Supported(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
+		typed.Supported(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt,
+			flowcontrolv1.PriorityLevelEnablementLimited)
 	}
 	checkMandatory(&f, l)
 	checkParts(&f, s)
@@ -61,7 +63,8 @@ func checkParts(f *typed.Errors, s *flowcontrolv1.PriorityLevelConfigurationSpec
 	part(at.Child("type"), r.Type != "", true, true)
 }
 
-// checkMandatory keeps the two levels that requests fall back on as they are; how much the exempt one lends may change.
+// checkMandatory keeps the two levels that requests fall back on as they are; how much the exempt
+// one lends may change.
 func checkMandatory(f *typed.Errors, l *flowcontrolv1.PriorityLevelConfiguration) {
 	for _, m := range bootstrap.MandatoryPriorityLevelConfigurations {
 		if m.Name != l.Name {
@@ -69,7 +72,8 @@ func checkMandatory(f *typed.Errors, l *flowcontrolv1.PriorityLevelConfiguration
 		}
 		want, text := m.Spec.DeepCopy(), "spec of '%s' must equal the fixed value"
 		if l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
-			want.Exempt, text = l.Spec.Exempt, "spec of '%s' except the 'spec.exempt.*' fields must equal the fixed value"
+			want.Exempt, text = l.Spec.Exempt,
+				"spec of '%s' except the 'spec.exempt.*' fields must equal the fixed value"
 		}
 		if !apiequality.Semantic.DeepEqual(*want, l.Spec) {
 			f.Invalid(spec(), typed.GoFields(l.Spec), fmt.Sprintf(text, l.Name))
@@ -93,7 +97,8 @@ func checkLimited(f *typed.Errors, l *flowcontrolv1.LimitedPriorityLevelConfigur
 	case r.Type == flowcontrolv1.LimitResponseTypeQueue && r.Queuing != nil:
 		checkQueuing(f, r.Queuing, at.Child("queuing"))
 	case r.Type != "":
-		typed.Supported(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
+		typed.Supported(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue,
+			flowcontrolv1.LimitResponseTypeReject)
 	}
 	checkShares(f, nil, l.LendablePercent, p)
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
@@ -114,8 +119,11 @@ func checkQueuing(f *typed.Errors, q *flowcontrolv1.QueuingConfiguration, p *fie
 	if q.HandSize > q.Queues {
 		f.Invalid(p.Child("handSize"), q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
 	} else if q.HandSize > 0 {
-		if bits := shufflesharding.RequiredEntropyBits(int(q.Queues), int(q.HandSize)); bits > shufflesharding.MaxHashBits {
-			f.Invalid(p.Child("handSize"), q.HandSize, fmt.Sprintf("required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, shufflesharding.MaxHashBits))
+		if bits := shufflesharding.RequiredEntropyBits(int(q.Queues), int(q.HandSize)); bits >
+			shufflesharding.MaxHashBits {
+			f.Invalid(p.Child("handSize"), q.HandSize,
+				fmt.Sprintf("required entropy bits of deckSize %d and handSize %d should not be greater than %d",
+					q.Queues, q.HandSize, shufflesharding.MaxHashBits))
 		}
 	}
 }

@@ -13,10 +13,11 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/flowcontrol/v1"
 )
 
-// Ensure makes the schemas and levels every cluster has. One whose annotation apf.kubernetes.io/autoupdate-spec is not "true" stays as an
-// administrator left it.
+// Ensure makes the schemas and levels every cluster has. One whose annotation
+// apf.kubernetes.io/autoupdate-spec is not "true" stays as an administrator left it.
 func Ensure(ctx context.Context, c client.FlowcontrolV1Interface) error {
-	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations) {
+	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations,
+		bootstrap.SuggestedPriorityLevelConfigurations) {
 		if err := ensureLevel(ctx, c.PriorityLevelConfigurations(), hasAutoUpdate(l.DeepCopy())); err != nil {
 			return fmt.Errorf("priority level %s: %w", l.Name, err)
 		}
@@ -44,7 +45,8 @@ func managedByAPIServer(o metav1.Object) bool {
 	return o.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey] == "true"
 }
 
-func ensureLevel(ctx context.Context, c client.PriorityLevelConfigurationInterface, want *flowcontrolv1.PriorityLevelConfiguration) error {
+func ensureLevel(ctx context.Context, c client.PriorityLevelConfigurationInterface,
+	want *flowcontrolv1.PriorityLevelConfiguration) error {
 	have, err := c.Get(ctx, want.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

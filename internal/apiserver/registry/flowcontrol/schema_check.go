@@ -22,9 +22,11 @@ func checkSchema(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 		switch m.Type {
 		case flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType:
 		default: // the whole method is shown
-			f.Add(field.NotSupported(spec().Child("distinguisherMethod", "type"), typed.GoFields(m), []flowcontrolv1.FlowDistinguisherMethodType{
-				flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType,
-			}))
+			f.Add(field.NotSupported(spec().Child("distinguisherMethod", "type"), typed.GoFields(m),
+				[]flowcontrolv1.FlowDistinguisherMethodType{
+					flowcontrolv1.FlowDistinguisherMethodByNamespaceType,
+					flowcontrolv1.FlowDistinguisherMethodByUserType,
+				}))
 		}
 	}
 	at := spec().Child("priorityLevelConfiguration", "name")
@@ -49,7 +51,8 @@ func checkPrecedence(f *typed.Errors, s *flowcontrolv1.FlowSchema) {
 	if n <= 0 {
 		f.Invalid(at, n, "must be a positive value")
 	}
-	f.NotGreater(at, n, flowcontrolv1.FlowSchemaMaxMatchingPrecedence, fmt.Sprintf("must not be greater than %v", flowcontrolv1.FlowSchemaMaxMatchingPrecedence))
+	f.NotGreater(at, n, flowcontrolv1.FlowSchemaMaxMatchingPrecedence,
+		fmt.Sprintf("must not be greater than %v", flowcontrolv1.FlowSchemaMaxMatchingPrecedence))
 	if n == 1 && s.Name != flowcontrolv1.FlowSchemaNameExempt {
 		f.Invalid(at, n, "only the schema named 'exempt' may have matchingPrecedence 1")
 	}
@@ -71,7 +74,9 @@ func checkRule(f *typed.Errors, r *flowcontrolv1.PolicyRulesWithSubjects, p *fie
 	for i := range r.NonResourceRules {
 		x, at := &r.NonResourceRules[i], p.Child("nonResourceRules").Index(i)
 		checkVerbs(f, x.Verbs, at.Child("verbs"))
-		validateWildcardAlone(f, x.NonResourceURLs, at.Child("nonResourceURLs"), listMessages{"nonResourceURLs must contain at least one value", "if '*' is present, must not specify other non-resource URLs"})
+		validateWildcardAlone(f, x.NonResourceURLs, at.Child("nonResourceURLs"),
+			listMessages{"nonResourceURLs must contain at least one value",
+				"if '*' is present, must not specify other non-resource URLs"})
 		for k, url := range x.NonResourceURLs {
 			checkURL(f, url, at.Child("nonResourceURLs").Index(k))
 		}
@@ -86,9 +91,11 @@ func checkSubject(f *typed.Errors, s *flowcontrolv1.Subject, p *field.Path) {
 		set   bool
 	}{
 		{flowcontrolv1.SubjectKindServiceAccount, "serviceAccount", s.ServiceAccount != nil},
-		{flowcontrolv1.SubjectKindUser, "user", s.User != nil}, {flowcontrolv1.SubjectKindGroup, "group", s.Group != nil},
+		{flowcontrolv1.SubjectKindUser, "user", s.User != nil},
+		{flowcontrolv1.SubjectKindGroup, "group", s.Group != nil},
 	}
-	kinds := []flowcontrolv1.SubjectKind{flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser}
+	kinds := []flowcontrolv1.SubjectKind{flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount,
+		flowcontrolv1.SubjectKindUser}
 	if !slices.Contains(kinds, s.Kind) {
 		typed.Supported(f, p.Child("kind"), s.Kind, kinds...)
 		return
@@ -123,8 +130,12 @@ func checkSubject(f *typed.Errors, s *flowcontrolv1.Subject, p *field.Path) {
 
 func checkResourceRule(f *typed.Errors, r *flowcontrolv1.ResourcePolicyRule, p *field.Path) {
 	checkVerbs(f, r.Verbs, p.Child("verbs"))
-	validateWildcardAlone(f, r.APIGroups, p.Child("apiGroups"), listMessages{"resource rules must supply at least one api group", "if '*' is present, must not specify other api groups"})
-	validateWildcardAlone(f, r.Resources, p.Child("resources"), listMessages{"resource rules must supply at least one resource", "if '*' is present, must not specify other resources"})
+	validateWildcardAlone(f, r.APIGroups, p.Child("apiGroups"),
+		listMessages{"resource rules must supply at least one api group",
+			"if '*' is present, must not specify other api groups"})
+	validateWildcardAlone(f, r.Resources, p.Child("resources"),
+		listMessages{"resource rules must supply at least one resource",
+			"if '*' is present, must not specify other resources"})
 	at := p.Child("namespaces")
 	if len(r.Namespaces) == 0 {
 		if !r.ClusterScope {
@@ -133,7 +144,8 @@ func checkResourceRule(f *typed.Errors, r *flowcontrolv1.ResourcePolicyRule, p *
 		return
 	}
 	if slices.Contains(r.Namespaces, flowcontrolv1.NamespaceEvery) {
-		validateWildcardAlone(f, r.Namespaces, at, listMessages{"", "if '*' is present, must not specify other namespaces"})
+		validateWildcardAlone(f, r.Namespaces, at,
+			listMessages{"", "if '*' is present, must not specify other namespaces"})
 		return
 	}
 	for i, n := range r.Namespaces {
@@ -148,13 +160,15 @@ func verbs() []string {
 }
 
 func checkVerbs(f *typed.Errors, list []string, p *field.Path) {
-	validateWildcardAlone(f, list, p, listMessages{"verbs must contain at least one value", "if '*' is present, must not specify other verbs"})
+	validateWildcardAlone(f, list, p, listMessages{"verbs must contain at least one value",
+		"if '*' is present, must not specify other verbs"})
 	if !slices.Contains(list, "*") && !sets.New(verbs()...).HasAll(list...) {
 		f.Add(field.NotSupported(p, list, verbs()))
 	}
 }
 
-// listMessages are the two things that can be wrong with a list: that it is empty, and that everything is not alone in it.
+// listMessages are the two things that can be wrong with a list: that it is empty, and that
+// everything is not alone in it.
 type listMessages struct{ empty, others string }
 
 func validateWildcardAlone(f *typed.Errors, list []string, p *field.Path, t listMessages) {

@@ -17,15 +17,17 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	return map[string]common.OpenAPIDefinition{
 		PodJournal{}.OpenAPIModelName(): {
 			Schema: spec.Schema{SchemaProps: spec.SchemaProps{
-				Description: "PodJournal is what is known about one Pod: facts with their time and speaker, oldest first.",
-				Type:        []string{"object"},
+				Description: "PodJournal is what is known about one Pod: facts with their time and speaker, oldest " +
+					"first.",
+				Type: []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind":       text("Kind is PodJournal."),
 					"apiVersion": text("APIVersion is journal.gantry.dev/v1alpha1."),
 					"metadata":   {SchemaProps: spec.SchemaProps{Default: map[string]any{}, Ref: ref(meta)}},
 					"entries": {SchemaProps: spec.SchemaProps{
-						Description: "Entries are facts with their time and speaker, oldest first.", Type: []string{"array"},
-						Items: &spec.SchemaOrArray{Schema: &entry},
+						Description: "Entries are facts with their time and speaker, oldest first.",
+						Type:        []string{"array"},
+						Items:       &spec.SchemaOrArray{Schema: &entry},
 					}},
 				},
 				Required: []string{"entries"},

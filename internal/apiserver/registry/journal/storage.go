@@ -67,7 +67,8 @@ func (s *Storage) Get(ctx context.Context, name string, options runtime.Object) 
 }
 
 // Create appends a batch of entries about objects of the request's namespace.
-func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	in, ok := obj.(*PodJournal)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("object of type %T is not a PodJournal", obj))
@@ -76,7 +77,8 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 		return nil, apierrors.NewMethodNotSupported(GroupVersion.WithResource(Resource).GroupResource(), "create")
 	}
 	if len(in.Entries) > maxBatch {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("entries: %d, at most %d: send several batches", len(in.Entries), maxBatch))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("entries: %d, at most %d: send several batches",
+			len(in.Entries), maxBatch))
 	}
 	ns := request.NamespaceValue(ctx)
 	for i := range in.Entries {
@@ -85,7 +87,8 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 		case e.Fact == nil:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("entries[%d].fact: required", i))
 		case e.Ref.Namespace != ns:
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("entries[%d].ref.namespace: %q is not the request's namespace %q", i, e.Ref.Namespace, ns))
+			return nil, apierrors.NewBadRequest(
+				fmt.Sprintf("entries[%d].ref.namespace: %q is not the request's namespace %q", i, e.Ref.Namespace, ns))
 		case e.Ref.Name == "":
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("entries[%d].ref.name: required", i))
 		}
@@ -108,7 +111,8 @@ func (s *Storage) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*met
 		return nil, apierrors.NewBadRequest("a table is made of a PodJournal only")
 	}
 	t := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		printers.NameColumn(), printers.StringColumn("At", "When the fact became true."), printers.StringColumn("By", "Component that states it."), printers.StringColumn("Fact", "What became true."),
+		printers.NameColumn(), printers.StringColumn("At", "When the fact became true."),
+		printers.StringColumn("By", "Component that states it."), printers.StringColumn("Fact", "What became true."),
 	}}
 	for _, e := range p.Entries {
 		t.Rows = append(t.Rows, metav1.TableRow{

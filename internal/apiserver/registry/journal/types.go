@@ -1,6 +1,7 @@
-// Package journal serves what the journal holds about an object: journal.gantry.dev/v1alpha1 podjournals, under RBAC like any resource.
+// Package journal serves what the journal holds about an object: journal.gantry.dev/v1alpha1
+// podjournals, under RBAC like any resource.
 //
-// Chapter: every chapter's facts are read here. GET by the Pod's name answers with its entries, oldest first, also after the Pod is gone;
+// GET by the Pod's name answers with its entries, oldest first, also after the Pod is gone;
 // POST takes entries of remote components. JSON only: nothing here is kept in etcd.
 // In: the journal's Reader and Appender. Out: a storage for the API server.
 package journal

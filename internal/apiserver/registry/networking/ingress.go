@@ -18,14 +18,17 @@ import (
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
 func ingresses() resourcedef.Kind {
-	k := newKind("ingresses", "Ingress", typed.NewNamespacedTypes[networkingv1.Ingress, networkingv1.IngressList](), "ing")
+	k := newKind("ingresses", "Ingress", typed.NewNamespacedTypes[networkingv1.Ingress, networkingv1.IngressList](),
+		"ing")
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[networkingv1.Ingress]{
 		Validate:       checkIngress,
 		ValidateStatus: checkIngressStatus,
 		Warn: func(i *networkingv1.Ingress) []string {
 			if _, ok := i.Annotations[ingressClassAnnotation]; ok {
-				return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
+				return []string{
+					`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' ` +
+						`instead`}
 			}
 			return nil
 		},
@@ -33,7 +36,9 @@ func ingresses() resourcedef.Kind {
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Class", "The name of the IngressClass resource that should be used for additional configuration"),
+			printers.NameColumn(),
+			printers.StringColumn("Class",
+				"The name of the IngressClass resource that should be used for additional configuration"),
 			printers.StringColumn("Hosts", "Hosts that incoming requests are matched against before the ingress rule"),
 			printers.StringColumn("Address", "Address is a list containing ingress points for the load-balancer"),
 			printers.StringColumn("Ports", "Ports of TLS configurations that open"), printers.AgeColumn(),
@@ -71,11 +76,13 @@ func ingressRow(i *networkingv1.Ingress, o resourcedef.RowOptions) []any {
 			points.Insert(p.Hostname)
 		}
 	}
-	return []any{i.Name, class, list, strings.Join(sets.List(points), ","), ports, printers.TimestampSince(i.CreationTimestamp, o.Now)}
+	return []any{i.Name, class, list, strings.Join(sets.List(points), ","), ports,
+		printers.TimestampSince(i.CreationTimestamp, o.Now)}
 }
 
 func ingressClasses() resourcedef.Kind {
-	k := newKind("ingressclasses", "IngressClass", typed.NewTypes[networkingv1.IngressClass, networkingv1.IngressClassList]())
+	k := newKind("ingressclasses",
+		"IngressClass", typed.NewTypes[networkingv1.IngressClass, networkingv1.IngressClassList]())
 	k.Rules = typed.Rules[networkingv1.IngressClass]{
 		Default: func(c *networkingv1.IngressClass) {
 			if p := c.Spec.Parameters; p != nil {
@@ -87,8 +94,10 @@ func ingressClasses() resourcedef.Kind {
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Controller", "Controller that is responsible for handling this class"),
-			printers.StringColumn("Parameters", "A reference to a resource with additional parameters"), printers.AgeColumn(),
+			printers.NameColumn(),
+			printers.StringColumn("Controller", "Controller that is responsible for handling this class"),
+			printers.StringColumn("Parameters", "A reference to a resource with additional parameters"),
+			printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(c *networkingv1.IngressClass, o resourcedef.RowOptions) []any {
 			params := "<none>"
@@ -128,7 +137,8 @@ func checkClass(c, previous *networkingv1.IngressClass) field.ErrorList {
 		f.Required(path.Child("scope"), "")
 		return f.List()
 	}
-	typed.Supported(&f, path.Child("scope"), scope, networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)
+	typed.Supported(&f, path.Child("scope"), scope, networkingv1.IngressClassParametersReferenceScopeCluster,
+		networkingv1.IngressClassParametersReferenceScopeNamespace)
 	switch {
 	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace && typed.Deref(p.Namespace) == "":
 		f.Required(namespace, "`parameters.scope` is set to 'Namespace'")

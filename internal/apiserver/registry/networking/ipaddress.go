@@ -30,7 +30,8 @@ func addresses() resourcedef.Kind {
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"])},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.StringColumn("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"])},
 		Row: typed.RowFunc(func(a *networkingv1.IPAddress, o resourcedef.RowOptions) []any {
 			parent := "<none>"
 			if r := a.Spec.ParentRef; r != nil {
@@ -43,7 +44,8 @@ func addresses() resourcedef.Kind {
 				}
 				parent += "/" + r.Name
 			}
-			return []any{a.Name, parent, printers.TimestampSince(a.CreationTimestamp, o.Now)} // one cell more than columns, as upstream
+			// one cell more than columns, as upstream
+			return []any{a.Name, parent, printers.TimestampSince(a.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -78,14 +80,18 @@ func checkAddress(a, previous *networkingv1.IPAddress) field.ErrorList {
 }
 
 func serviceCIDRs() resourcedef.Kind {
-	k := newKind("servicecidrs", "ServiceCIDR", typed.NewTypes[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList]())
+	k := newKind("servicecidrs",
+		"ServiceCIDR", typed.NewTypes[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList]())
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
-	k.Rules = typed.Rules[networkingv1.ServiceCIDR]{Validate: checkServiceCIDR, AllowUnconditionalUpdate: true}.Untyped()
+	k.Rules = typed.Rules[networkingv1.ServiceCIDR]{Validate: checkServiceCIDR,
+		AllowUnconditionalUpdate: true}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]), printers.AgeColumn()},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.StringColumn("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]), printers.AgeColumn()},
 		Row: typed.RowFunc(func(c *networkingv1.ServiceCIDR, o resourcedef.RowOptions) []any {
 			const shown = 2
-			return []any{c.Name, printers.JoinLimited(c.Spec.CIDRs, shown), printers.TimestampSince(c.CreationTimestamp, o.Now)}
+			return []any{c.Name, printers.JoinLimited(c.Spec.CIDRs, shown),
+				printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -115,7 +121,8 @@ func checkServiceCIDR(c, previous *networkingv1.ServiceCIDR) field.ErrorList {
 			continue
 		}
 		if families[prefix.Addr().Is4()] {
-			f.Invalid(p, c.Spec.CIDRs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96")
+			f.Invalid(p, c.Spec.CIDRs,
+				"may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96")
 		}
 		families[prefix.Addr().Is4()] = true
 		if prefix.Masked() != prefix {

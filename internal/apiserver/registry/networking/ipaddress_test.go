@@ -10,21 +10,25 @@ import (
 
 func TestServiceCIDRs(t *testing.T) {
 	cidr := func(list ...string) *networkingv1.ServiceCIDR {
-		return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: list}}
+		return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "c"},
+			Spec: networkingv1.ServiceCIDRSpec{CIDRs: list}}
 	}
 	for name, c := range map[string]struct {
 		now, was *networkingv1.ServiceCIDR
 		want     string
 	}{
-		"one":             {cidr("10.0.0.0/16"), nil, ""},
-		"both families":   {cidr("10.0.0.0/16", "fd00::/112"), nil, ""},
-		"none":            {cidr(), nil, "spec.cidrs: Required value: at least one CIDR required"},
-		"three":           {cidr("10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16"), nil, "spec.cidrs: Too many: 3: must have at most 2 items"},
-		"same family":     {cidr("10.0.0.0/16", "10.1.0.0/16"), nil, "may specify no more than one IP for each IP family"},
-		"no range":        {cidr("ten"), nil, "spec.cidrs[0]: Invalid value: \"ten\""},
-		"host bits":       {cidr("10.0.0.1/16"), nil, "spec.cidrs[0]: Invalid value: \"10.0.0.1/16\""},
-		"second family":   {cidr("10.0.0.0/16", "fd00::/112"), cidr("10.0.0.0/16"), ""},
-		"another range":   {cidr("10.1.0.0/16"), cidr("10.0.0.0/16"), "spec.cidrs[0]: Invalid value: \"10.1.0.0/16\": field is immutable"},
+		"one":           {cidr("10.0.0.0/16"), nil, ""},
+		"both families": {cidr("10.0.0.0/16", "fd00::/112"), nil, ""},
+		"none":          {cidr(), nil, "spec.cidrs: Required value: at least one CIDR required"},
+		"three": {cidr("10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16"), nil,
+			"spec.cidrs: Too many: 3: must have at most 2 items"},
+		"same family": {cidr("10.0.0.0/16", "10.1.0.0/16"), nil,
+			"may specify no more than one IP for each IP family"},
+		"no range":      {cidr("ten"), nil, "spec.cidrs[0]: Invalid value: \"ten\""},
+		"host bits":     {cidr("10.0.0.1/16"), nil, "spec.cidrs[0]: Invalid value: \"10.0.0.1/16\""},
+		"second family": {cidr("10.0.0.0/16", "fd00::/112"), cidr("10.0.0.0/16"), ""},
+		"another range": {cidr("10.1.0.0/16"), cidr("10.0.0.0/16"),
+			"spec.cidrs[0]: Invalid value: \"10.1.0.0/16\": field is immutable"},
 		"one family less": {cidr("10.0.0.0/16"), cidr("10.0.0.0/16", "fd00::/112"), "field is immutable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +45,8 @@ func TestServiceCIDRs(t *testing.T) {
 
 func TestIPAddresses(t *testing.T) {
 	rules := addresses().Rules
-	for name, good := range map[string]bool{"10.0.0.1": true, "fd00::1": true, "10.0.0.01": false, "FD00::1": false, "x": false} {
+	for name, good := range map[string]bool{"10.0.0.1": true, "fd00::1": true, "10.0.0.01": false, "FD00::1": false,
+		"x": false} {
 		if got := rules.ValidateName(name, false); (len(got) == 0) != good {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -1,7 +1,6 @@
-// Package networking holds the rows of networking.k8s.io/v1: NetworkPolicy, Ingress, IngressClass, IPAddress, ServiceCIDR.
-//
-// Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks, immutable fields and columns.
+// Package networking holds the rows of networking.k8s.io/v1: NetworkPolicy, Ingress, IngressClass,
+// IPAddress, ServiceCIDR. In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults,
+// checks, immutable fields and columns.
 package networking
 
 import (
@@ -20,7 +19,8 @@ func Kinds() []resourcedef.Kind {
 
 func newKind(resource, kindName string, t resourcedef.Types, short ...string) resourcedef.Kind {
 	return resourcedef.Kind{
-		Group: networkingv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
+		Group: networkingv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind:  kindName,
 		Names: resourcedef.Names{Short: short}, Types: t,
 	}
 }

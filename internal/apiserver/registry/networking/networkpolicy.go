@@ -16,7 +16,8 @@ import (
 )
 
 func networkPolicies() resourcedef.Kind {
-	k := newKind("networkpolicies", "NetworkPolicy", typed.NewNamespacedTypes[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](), "netpol")
+	k := newKind("networkpolicies", "NetworkPolicy", typed.NewNamespacedTypes[networkingv1.NetworkPolicy,
+		networkingv1.NetworkPolicyList](), "netpol")
 	k.Rules = typed.Rules[networkingv1.NetworkPolicy]{
 		Default:                  defaultPolicy,
 		Validate:                 checkPolicy,
@@ -24,9 +25,12 @@ func networkPolicies() resourcedef.Kind {
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]), printers.AgeColumn()},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.StringColumn("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),
+			printers.AgeColumn()},
 		Row: typed.RowFunc(func(p *networkingv1.NetworkPolicy, o resourcedef.RowOptions) []any {
-			return []any{p.Name, printers.FormatLabelSelector(&p.Spec.PodSelector), printers.TimestampSince(p.CreationTimestamp, o.Now)}
+			return []any{p.Name, printers.FormatLabelSelector(&p.Spec.PodSelector),
+				printers.TimestampSince(p.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -105,7 +109,8 @@ func checkPolicy(p, previous *networkingv1.NetworkPolicy) field.ErrorList {
 	return f.List()
 }
 
-// storedBlocks are the address ranges of the stored policy, which stay fine whatever they look like.
+// storedBlocks are the address ranges of the stored policy, which stay fine whatever they look
+// like.
 func storedBlocks(previous *networkingv1.NetworkPolicy) []string {
 	if previous == nil {
 		return nil
@@ -121,7 +126,8 @@ func storedBlocks(previous *networkingv1.NetworkPolicy) []string {
 
 func checkPort(f *typed.Errors, p *networkingv1.NetworkPolicyPort, path *field.Path) {
 	if p.Protocol != nil {
-		typed.Supported(f, path.Child("protocol"), *p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+		typed.Supported(f, path.Child("protocol"), *p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP,
+			corev1.ProtocolSCTP)
 	}
 	port, end := path.Child("port"), path.Child("endPort")
 	switch n := p.Port; {

@@ -1,6 +1,6 @@
 // Package node holds the row of node.k8s.io/v1: RuntimeClass.
 //
-// Chapter 1, written. Node itself is a core kind and lives in registry/nodes.
+// Node itself is a core kind and lives in registry/nodes.
 // In: nothing. Out: rows for apiserver.Kinds, with v1.37's checks and columns.
 package node
 
@@ -25,7 +25,8 @@ func Kinds() []resourcedef.Kind { return []resourcedef.Kind{runtimeClasses()} }
 
 func runtimeClasses() resourcedef.Kind {
 	k := resourcedef.Kind{
-		Group: nodev1.GroupName, Version: "v1", Resource: "runtimeclasses", Singular: "runtimeclass", Kind: "RuntimeClass",
+		Group: nodev1.GroupName, Version: "v1", Resource: "runtimeclasses", Singular: "runtimeclass",
+		Kind:  "RuntimeClass",
 		Types: typed.NewTypes[nodev1.RuntimeClass, nodev1.RuntimeClassList](),
 		Rules: typed.Rules[nodev1.RuntimeClass]{
 			Default: func(r *nodev1.RuntimeClass) {
@@ -37,7 +38,8 @@ func runtimeClasses() resourcedef.Kind {
 			AllowCreateOnUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{
-			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Handler", ""), printers.AgeColumn()},
+			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Handler", ""),
+				printers.AgeColumn()},
 			Row: typed.RowFunc(func(r *nodev1.RuntimeClass, o resourcedef.RowOptions) []any {
 				return []any{r.Name, r.Handler, printers.TimestampSince(r.CreationTimestamp, o.Now)}
 			}),

@@ -49,7 +49,8 @@ func Kinds(c pods.Connections) []resourcedef.Kind {
 	}}
 }
 
-// Default fills in what a Node leaves open: allocatable is the capacity until the kubelet says less.
+// Default fills in what a Node leaves open: allocatable is the capacity until the kubelet says
+// less.
 func Default(n *v1.Node) {
 	podspec.RoundResources(n.Status.Capacity)
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {

@@ -13,9 +13,11 @@ import (
 
 func TestRow(t *testing.T) {
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(time.Unix(0, 0)), Labels: map[string]string{
-			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/control-plane": "", "kubernetes.io/role": "x",
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(time.Unix(0, 0)),
+			Labels: map[string]string{
+				"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/control-plane": "",
+				"kubernetes.io/role": "x",
+			}},
 		Spec: v1.NodeSpec{Unschedulable: true},
 		Status: v1.NodeStatus{
 			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}},
@@ -23,14 +25,16 @@ func TestRow(t *testing.T) {
 			NodeInfo:   v1.NodeSystemInfo{KubeletVersion: "v1.37.2", ContainerRuntimeVersion: "containerd://2.4.2"},
 		},
 	}
-	want := "[n Ready,SchedulingDisabled control-plane,worker,x 3h v1.37.2 10.0.0.1 <none> <unknown> <unknown> containerd://2.4.2]"
+	want := "[n Ready,SchedulingDisabled control-plane,worker,x 3h v1.37.2 10.0.0.1 <none> <unknown> <unknown> " +
+		"containerd://2.4.2]"
 	if got := fmt.Sprint(Row(n, metav1.NewTime(time.Unix(3*60*60, 0)))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 func TestUpdateRules(t *testing.T) {
-	old := &v1.Node{Spec: v1.NodeSpec{PodCIDR: "10.1.0.0/24", ProviderID: "a://b"}, Status: v1.NodeStatus{Capacity: v1.ResourceList{"cpu": resource.MustParse("2")}}}
+	old := &v1.Node{Spec: v1.NodeSpec{PodCIDR: "10.1.0.0/24", ProviderID: "a://b"},
+		Status: v1.NodeStatus{Capacity: v1.ResourceList{"cpu": resource.MustParse("2")}}}
 	Default(old)
 	if len(old.Spec.PodCIDRs) != 1 || old.Status.Allocatable.Cpu().String() != "2" {
 		t.Errorf("defaults: %+v", old)

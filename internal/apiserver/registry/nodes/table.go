@@ -40,8 +40,10 @@ func Row(n *v1.Node, now metav1.Time) []any {
 		kernel += " (" + i.Architecture + ")"
 	}
 	return []any{
-		n.Name, statusCell(n), printers.ValueOrNone(strings.Join(roles(n), ",")), printers.TimestampSince(n.CreationTimestamp, now), i.KubeletVersion,
-		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), kernel, orUnknown(i.ContainerRuntimeVersion),
+		n.Name, statusCell(n), printers.ValueOrNone(strings.Join(roles(n), ",")),
+		printers.TimestampSince(n.CreationTimestamp, now), i.KubeletVersion,
+		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), kernel,
+		orUnknown(i.ContainerRuntimeVersion),
 	}
 }
 

@@ -23,7 +23,8 @@ func Validate(n *v1.Node) field.ErrorList {
 	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	errs = append(errs, resources(n)...)
 	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity, "must be greater than zero"))
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity,
+			"must be greater than zero"))
 	}
 	errs = append(errs, features(n.Status.DeclaredFeatures)...)
 	return append(errs, podCIDRs(n, nil)...)
@@ -44,16 +45,24 @@ func features(list []string) field.ErrorList {
 		}
 		switch {
 		case len(f) > validation.DNS1123SubdomainMaxLength:
-			errs = append(errs, field.Invalid(path.Index(i), f, fmt.Sprintf("invalid feature name %q: must be no more than %d characters", f, validation.DNS1123SubdomainMaxLength)))
+			errs = append(errs,
+				field.Invalid(path.Index(i), f,
+					fmt.Sprintf("invalid feature name %q: must be no more than %d characters", f,
+						validation.DNS1123SubdomainMaxLength)))
 		case !featureName.MatchString(f):
-			errs = append(errs, field.Invalid(path.Index(i), f, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent segments separated by '/' "+
-				"(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", f)))
+			errs = append(errs,
+				field.Invalid(path.Index(i), f,
+					fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent "+
+						"segments separated by '/' "+
+						"(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and "+
+						"slashes", f)))
 		}
 	}
 	return errs
 }
 
-// podCIDRs wants address ranges, one of each family; those stored already stay fine whatever they look like.
+// podCIDRs wants address ranges, one of each family; those stored already stay fine whatever they
+// look like.
 func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "podCIDRs")
@@ -65,12 +74,14 @@ func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
 		}
 	}
 	if families[true] > 1 || families[false] > 1 {
-		errs = append(errs, field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+		errs = append(errs,
+			field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
 	}
 	return errs
 }
 
-// annotations judges those that carried taints, and Pods to avoid, before there were fields for them.
+// annotations judges those that carried taints, and Pods to avoid, before there were fields for
+// them.
 func annotations(a map[string]string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if text := a[v1.TaintsAnnotationKey]; text != "" {
@@ -94,7 +105,8 @@ func annotations(a map[string]string, path *field.Path) field.ErrorList {
 		case c == nil:
 			errs = append(errs, field.Required(at, ""))
 		case c.Controller == nil || !*c.Controller:
-			errs = append(errs, field.Invalid(at.Child("PodController").Child("Controller"), false, "must point to a controller"))
+			errs = append(errs, field.Invalid(at.Child("PodController").Child("Controller"), false,
+				"must point to a controller"))
 		}
 	}
 	return errs
@@ -118,7 +130,8 @@ func taints(list []v1.Taint, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Required(at.Child("effect"), ""))
 		case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 		default:
-			errs = append(errs, field.NotSupported(at.Child("effect"), t.Effect, []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}))
+			errs = append(errs, field.NotSupported(at.Child("effect"), t.Effect,
+				[]v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}))
 		}
 		k := pair{t.Effect, t.Key}
 		if seen[k] {
@@ -138,7 +151,8 @@ func resources(n *v1.Node) field.ErrorList {
 		of    v1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
 		for _, k := range podspec.SortedResources(list.of) {
-			errs = append(errs, podspec.ValidateQuantity(k, list.of[k], field.NewPath("status", list.child, string(k)))...)
+			errs = append(errs,
+				podspec.ValidateQuantity(k, list.of[k], field.NewPath("status", list.child, string(k)))...)
 		}
 	}
 	return errs
@@ -158,10 +172,12 @@ func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 	}
 	spec := field.NewPath("spec")
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(old.Spec.PodCIDRs, n.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(spec.Child("podCIDRs"), `node updates may not change podCIDR except from "" to valid`))
+		errs = append(errs,
+			field.Forbidden(spec.Child("podCIDRs"), `node updates may not change podCIDR except from "" to valid`))
 	}
 	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`))
+		errs = append(errs,
+			field.Forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`))
 	}
 	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {

@@ -31,11 +31,13 @@ var (
 
 func (r *bindingREST) New() runtime.Object { return &v1.Binding{} }
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps UID and resource version of the request: they are preconditions on the Pod.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps UID and resource version of the
+// request: they are preconditions on the Pod.
 func (r *bindingREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Create binds the named Pod.
-func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
 	b, ok := obj.(*v1.Binding)
 	if !ok {
 		return nil, errors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
@@ -60,7 +62,8 @@ func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Objec
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
 }
 
-// topology puts the node's zone and region on the Pod, so that its containers can read them. A node that is not there has none.
+// topology puts the node's zone and region on the Pod, so that its containers can read them. A node
+// that is not there has none.
 func (r *bindingREST) topology(ctx context.Context, b *v1.Binding) error {
 	store := r.lookup("", "nodes")
 	if store == nil {
@@ -135,7 +138,8 @@ func (s *podStore) bind(ctx context.Context, b *v1.Binding, dryRun bool) error {
 	return err
 }
 
-// bindPod decides one binding: refused for a Pod that is ending, placed already, or held back by gates.
+// bindPod decides one binding: refused for a Pod that is ending, placed already, or held back by
+// gates.
 func bindPod(p *v1.Pod, b *v1.Binding, now metav1.Time) error {
 	switch {
 	case p.DeletionTimestamp != nil:

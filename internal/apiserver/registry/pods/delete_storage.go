@@ -10,9 +10,10 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// deleteStorage keeps the decision about a delete from being made on an old copy. The library first tries an update on what the watch cache
-// holds, and the grace period decided there sticks to the request: a Pod bound a moment ago, but not yet in the cache, would count as never
-// placed and be removed at once. So an update for a delete sees nothing older than a read made when it began.
+// deleteStorage keeps the decision about a delete from being made on an old copy. The library first
+// tries an update on what the watch cache holds, and the grace period decided there sticks to the
+// request: a Pod bound a moment ago, but not yet in the cache, would count as never placed and be
+// removed at once. So an update for a delete sees nothing older than a read made when it began.
 type deleteStorage struct{ storage.Interface }
 
 // errStaleCache makes the library read again.
@@ -32,12 +33,13 @@ func (f *deleteStorage) GuaranteedUpdate(ctx context.Context, key string, dst ru
 	if err != nil {
 		return err
 	}
-	return f.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre, func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		if m.ResourceVersion < least {
-			return nil, nil, errStaleCache
-		}
-		return try(in, m)
-	}, cached)
+	return f.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre,
+		func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			if m.ResourceVersion < least {
+				return nil, nil, errStaleCache
+			}
+			return try(in, m)
+		}, cached)
 }
 
 // isDelete says that the request removes Pods: a delete, or an eviction.

@@ -47,7 +47,8 @@ func (r *evictionREST) budgets(ctx context.Context, p *v1.Pod) ([]policyv1.PodDi
 	return MatchingBudgets(list.Items, p), nil
 }
 
-// MatchingBudgets picks the budgets whose selector matches the Pod. One with an unreadable selector governs nothing.
+// MatchingBudgets picks the budgets whose selector matches the Pod. One with an unreadable selector
+// governs nothing.
 func MatchingBudgets(all []policyv1.PodDisruptionBudget, p *v1.Pod) []policyv1.PodDisruptionBudget {
 	var out []policyv1.PodDisruptionBudget
 	for _, b := range all {
@@ -62,7 +63,8 @@ func MatchingBudgets(all []policyv1.PodDisruptionBudget, p *v1.Pod) []policyv1.P
 	return out
 }
 
-// canEvictUnready says that an unready Pod may go without asking the budget: always when the budget says so, or when enough others are healthy.
+// canEvictUnready says that an unready Pod may go without asking the budget: always when the budget
+// says so, or when enough others are healthy.
 func canEvictUnready(p *v1.Pod, b *policyv1.PodDisruptionBudget) bool {
 	if isTrue(p, v1.PodReady) {
 		return false
@@ -73,24 +75,26 @@ func canEvictUnready(p *v1.Pod, b *policyv1.PodDisruptionBudget) bool {
 	return b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
 }
 
-// checkAndDecrement uses up one disruption of the budget, in one transaction, so that no two evictions share it.
+// checkAndDecrement uses up one disruption of the budget, in one transaction, so that no two
+// evictions share it.
 func (r *evictionREST) checkAndDecrement(ctx context.Context, p *v1.Pod, name string, dryRun bool) error {
 	s := Generic(r.lookup(policyv1.GroupName, "poddisruptionbudgets"))
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
 		return err
 	}
-	return s.Storage.GuaranteedUpdate(ctx, key, &policyv1.PodDisruptionBudget{}, false, nil, storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) {
-		b, ok := o.(*policyv1.PodDisruptionBudget)
-		if !ok {
-			return nil, fmt.Errorf("unexpected object: %#v", o)
-		}
-		return b, CheckAndDecrement(b, p.Name, metav1.Now())
-	}), dryRun, nil)
+	return s.Storage.GuaranteedUpdate(ctx, key, &policyv1.PodDisruptionBudget{}, false, nil,
+		storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) {
+			b, ok := o.(*policyv1.PodDisruptionBudget)
+			if !ok {
+				return nil, fmt.Errorf("unexpected object: %#v", o)
+			}
+			return b, CheckAndDecrement(b, p.Name, metav1.Now())
+		}), dryRun, nil)
 }
 
-// CheckAndDecrement counts one disruption off the budget's status and notes the Pod, or refuses: 429 while the budget allows none or has not been
-// looked at since it changed.
+// CheckAndDecrement counts one disruption off the budget's status and notes the Pod, or refuses:
+// 429 while the budget allows none or has not been looked at since it changed.
 func CheckAndDecrement(b *policyv1.PodDisruptionBudget, pod string, now metav1.Time) error {
 	gr := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}
 	switch {
@@ -115,19 +119,24 @@ func CheckAndDecrement(b *policyv1.PodDisruptionBudget, pod string, now metav1.T
 }
 
 func budgetRefusal(b *policyv1.PodDisruptionBudget) error {
-	message := fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
-	if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c != nil && c.Status == metav1.ConditionFalse && c.Reason == policyv1.SyncFailedReason {
-		message = fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %v", b.Name, c.Message)
+	message := fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name,
+		b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+	if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c != nil &&
+		c.Status == metav1.ConditionFalse && c.Reason == policyv1.SyncFailedReason {
+		message = fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed "+
+			"sync: %v", b.Name, c.Message)
 	}
 	return withMessage(errors.NewTooManyRequests(budgetViolated, 0), message)
 }
 
 // tooManyRequests is the refusal while the budget's status is not up to date.
 func tooManyRequests(budget string) error {
-	return withMessage(errors.NewTooManyRequests(budgetViolated, tryLaterSeconds), fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
+	return withMessage(errors.NewTooManyRequests(budgetViolated, tryLaterSeconds),
+		fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
 }
 
 func withMessage(err *errors.StatusError, message string) error {
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: message})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: message})
 	return err
 }

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// ephemeralContainersRules are pods/ephemeralcontainers: containers may be added to a Pod, never changed or removed.
+// ephemeralContainersRules are pods/ephemeralcontainers: containers may be added to a Pod, never
+// changed or removed.
 type ephemeralContainersRules struct{}
 
 func (ephemeralContainersRules) prepareForUpdate(p, old *v1.Pod) {
@@ -19,7 +20,8 @@ func (ephemeralContainersRules) prepareForUpdate(p, old *v1.Pod) {
 	p.Spec.EphemeralContainers = added
 }
 
-// restoreOldPod makes p the stored Pod again, save for what tells the write apart: its expected version and its field managers.
+// restoreOldPod makes p the stored Pod again, save for what tells the write apart: its expected
+// version and its field managers.
 func restoreOldPod(p, old *v1.Pod) {
 	version, uid, managers := p.ResourceVersion, p.UID, p.ManagedFields
 	*p = *old.DeepCopy()
@@ -44,9 +46,13 @@ func (ephemeralContainersRules) validate(p, old *v1.Pod) field.ErrorList {
 		now := named(p.Spec.EphemeralContainers, previous.Name)
 		switch {
 		case now == nil:
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", previous.Name)))
+			errs = append(errs,
+				field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n",
+					previous.Name)))
 		case !apiequality.Semantic.DeepEqual(previous, now):
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", previous.Name, diff.Diff(previous, now))))
+			errs = append(errs,
+				field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v",
+					previous.Name, diff.Diff(previous, now))))
 		}
 	}
 	return errs

@@ -48,7 +48,8 @@ func (r *evictionREST) AcceptsGroupVersion(gv schema.GroupVersion) bool {
 }
 
 // Create evicts the named Pod.
-func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
 	e, ok := obj.(*policyv1.Eviction)
 	if !ok {
 		return nil, errors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
@@ -92,8 +93,10 @@ func deleteOptions(e *policyv1.Eviction, options *metav1.CreateOptions) (*metav1
 	return o, nil
 }
 
-// deleteIgnoringPDB deletes a Pod that no budget protects any more, and says so; otherwise it returns the Pod as it is.
-func (r *evictionREST) deleteIgnoringPDB(ctx context.Context, name string, requestedOptions *metav1.DeleteOptions) (p *v1.Pod, deleted bool, err error) {
+// deleteIgnoringPDB deletes a Pod that no budget protects any more, and says so; otherwise it
+// returns the Pod as it is.
+func (r *evictionREST) deleteIgnoringPDB(ctx context.Context, name string,
+	requestedOptions *metav1.DeleteOptions) (p *v1.Pod, deleted bool, err error) {
 	again := errors.IsConflict
 	if hasVersion(requestedOptions) {
 		again = func(error) bool { return false }
@@ -113,8 +116,10 @@ func (r *evictionREST) deleteIgnoringPDB(ctx context.Context, name string, reque
 	return p, deleted, err
 }
 
-// deleteCheckingPDB asks the budget, if there is one, and deletes. A status is the answer to give in place of success.
-func (r *evictionREST) deleteCheckingPDB(ctx context.Context, p *v1.Pod, requestedOptions *metav1.DeleteOptions) (runtime.Object, error) {
+// deleteCheckingPDB asks the budget, if there is one, and deletes. A status is the answer to give
+// in place of success.
+func (r *evictionREST) deleteCheckingPDB(ctx context.Context, p *v1.Pod,
+	requestedOptions *metav1.DeleteOptions) (runtime.Object, error) {
 	budgets, err := r.budgets(ctx, p)
 	if err != nil {
 		return nil, err
@@ -153,10 +158,12 @@ func (r *evictionREST) recordEviction(p *v1.Pod, budget string, err error) {
 		return
 	}
 	message := err.Error()
-	if status, ok := err.(errors.APIStatus); ok && status.Status().Details != nil && len(status.Status().Details.Causes) > 0 {
+	if status, ok := err.(errors.APIStatus); ok && status.Status().Details != nil &&
+		len(status.Status().Details.Causes) > 0 {
 		message = status.Status().Details.Causes[0].Message
 	}
-	r.journal.Put(journal.Ref{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name}, journal.EvictionRefused{Budget: budget, Message: message})
+	r.journal.Put(journal.Ref{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name},
+		journal.EvictionRefused{Budget: budget, Message: message})
 }
 
 // addConditionAndDeletePod marks the Pod as a disruption's target and deletes it.
@@ -176,7 +183,8 @@ func (r *evictionREST) addConditionAndDeletePod(ctx context.Context, name string
 	return err
 }
 
-func (r *evictionREST) addDisruptionTarget(ctx context.Context, name string, o *metav1.DeleteOptions) (version string, err error) {
+func (r *evictionREST) addDisruptionTarget(ctx context.Context, name string,
+	o *metav1.DeleteOptions) (version string, err error) {
 	updater, ok := r.status.(rest.Updater)
 	if !ok {
 		return "", fmt.Errorf("storage %T of pods/status cannot update", r.status)
@@ -191,7 +199,8 @@ func (r *evictionREST) addDisruptionTarget(ctx context.Context, name string, o *
 	condition := func(_ context.Context, obj, _ runtime.Object) (runtime.Object, error) {
 		p := obj.(*v1.Pod)
 		setCondition(&p.Status, v1.PodCondition{
-			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+			Message: "Eviction API: evicting",
 		}, metav1.Now())
 		return p, nil
 	}
@@ -213,10 +222,14 @@ func preconditions(p *v1.Pod, pre *metav1.Preconditions) error {
 	}
 	pods := schema.GroupResource{Resource: "Pod"}
 	if pre.UID != nil && *pre.UID != "" && *pre.UID != p.UID {
-		return errors.NewConflict(pods, p.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *pre.UID, p.UID))
+		return errors.NewConflict(pods, p.Name,
+			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have "+
+				"been deleted and then recreated", *pre.UID, p.UID))
 	}
 	if pre.ResourceVersion != nil && *pre.ResourceVersion != "" && *pre.ResourceVersion != p.ResourceVersion {
-		return errors.NewConflict(pods, p.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *pre.ResourceVersion, p.ResourceVersion))
+		return errors.NewConflict(pods, p.Name,
+			fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
+				"(%s). The object might have been modified", *pre.ResourceVersion, p.ResourceVersion))
 	}
 	return nil
 }
@@ -236,7 +249,8 @@ func hasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// canIgnorePDB says that evicting the Pod disrupts nothing: it has ended, never ran, or is being deleted already.
+// canIgnorePDB says that evicting the Pod disrupts nothing: it has ended, never ran, or is being
+// deleted already.
 func canIgnorePDB(p *v1.Pod) bool {
 	return hasEnded(p) || p.Status.Phase == v1.PodPending || p.DeletionTimestamp != nil
 }

@@ -13,18 +13,21 @@ import (
 
 // Connections is how Pods' subresources reach kubelets and tell what they refused.
 type Connections struct {
-	// Kubelet carries requests to kubelets: client certificate, trust in their serving certificates, its own dialer. nil refuses log, exec,
-	// attach, portforward and proxy with a clear error.
+	// Kubelet carries requests to kubelets: client certificate, trust in their serving
+	// certificates, its own dialer. nil refuses log, exec, attach, portforward and proxy with a
+	// clear error.
 	Kubelet http.RoundTripper
-	// KubeletInsecure is the same without checking the serving certificate, for insecureSkipTLSVerifyBackend. nil refuses that option.
+	// KubeletInsecure is the same without checking the serving certificate, for
+	// insecureSkipTLSVerifyBackend. nil refuses that option.
 	KubeletInsecure http.RoundTripper
-	// Pods carries proxy requests to Pods, Services and other ports of nodes; nil means one that goes there directly and checks no certificate.
+	// Pods carries proxy requests to Pods, Services and other ports of nodes; nil means one that
+	// goes there directly and checks no certificate.
 	Pods http.RoundTripper
-	// LoopbackNodes lets nodes/proxy reach nodes whose address is a loopback address, as that of a single machine may be. Without it only global
-	// unicast addresses are proxied to.
+	// LoopbackNodes lets nodes/proxy reach nodes whose address is a loopback address, as that of a
+	// single machine may be. Without it only global unicast addresses are proxied to.
 	LoopbackNodes bool
-	// Addresses is the order in which a node's address types are tried; empty means upstream's default: Hostname, InternalDNS,
-	// InternalIP, ExternalDNS, ExternalIP.
+	// Addresses is the order in which a node's address types are tried; empty means upstream's
+	// default: Hostname, InternalDNS, InternalIP, ExternalDNS, ExternalIP.
 	Addresses []v1.NodeAddressType
 	// Port is the kubelet's port where the Node names none; 0 means 10250.
 	Port int
@@ -42,8 +45,10 @@ func Kinds(c Connections) []resourcedef.Kind {
 			NewList:    func() runtime.Object { return &v1.PodList{} },
 			Namespaced: true, HasStatus: true,
 		},
-		Rules:        rules(),
-		Stored:       resourcedef.Stored{Wrap: func(s storage.Interface) storage.Interface { return &deleteStorage{s} }},
+		Rules: rules(),
+		Stored: resourcedef.Stored{Wrap: func(s storage.Interface) storage.Interface {
+			return &deleteStorage{s}
+		}},
 		Table:        table(),
 		Subresources: c.subresources,
 	}}

@@ -24,13 +24,15 @@ type kubeletLocator struct {
 
 // addressOrder is the order in which address types are tried when none is configured.
 func addressOrder() []v1.NodeAddressType {
-	return []v1.NodeAddressType{v1.NodeHostName, v1.NodeInternalDNS, v1.NodeInternalIP, v1.NodeExternalDNS, v1.NodeExternalIP}
+	return []v1.NodeAddressType{v1.NodeHostName, v1.NodeInternalDNS, v1.NodeInternalIP, v1.NodeExternalDNS,
+		v1.NodeExternalIP}
 }
 
 // location is where the kubelet of a node answers.
 func (k *kubeletLocator) location(ctx context.Context, node string) (*url.URL, error) {
 	if k.Kubelet == nil {
-		return nil, errors.NewServiceUnavailable("this API server was not told how to reach kubelets (kubelet client certificate)")
+		return nil, errors.NewServiceUnavailable(
+			"this API server was not told how to reach kubelets (kubelet client certificate)")
 	}
 	n, err := k.node(ctx, node)
 	if err != nil {
@@ -55,8 +57,8 @@ func (k *kubeletLocator) node(ctx context.Context, name string) (*v1.Node, error
 	return n, nil
 }
 
-// Location is https://ADDRESS:PORT of a node's kubelet: the first address of the first type that the node has, the port the node reports or
-// else port (10250 when 0).
+// Location is https://ADDRESS:PORT of a node's kubelet: the first address of the first type that
+// the node has, the port the node reports or else port (10250 when 0).
 func Location(n *v1.Node, types []v1.NodeAddressType, port int) (*url.URL, error) {
 	if len(types) == 0 {
 		types = addressOrder()
@@ -99,7 +101,8 @@ func container(p *v1.Pod, name string) (string, error) {
 	case 0:
 		return "", errors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s", p.Name))
 	}
-	return "", errors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", p.Name, all))
+	return "", errors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s",
+		p.Name, all))
 }
 
 // visitContainerNames visits the names of init, app and ephemeral containers in that order.

@@ -11,10 +11,13 @@ import (
 )
 
 // certificateAdvice is what helps when a kubelet's serving certificate is not believed.
-const certificateAdvice = "have that kubelet ask for a certificate (serverTLSBootstrap: true in its KubeletConfiguration, then `kubectl certificate approve`), " +
-	"or give the API server the authority of its own with --kubelet-certificate-authority (that of a self-signed one is kubelet-pki/kubelet.crt in the kubelet's data directory)"
+const certificateAdvice = "have that kubelet ask for a certificate (serverTLSBootstrap: true in its " +
+	"KubeletConfiguration, then `kubectl certificate approve`), " +
+	"or give the API server the authority of its own with --kubelet-certificate-authority (that of a self-signed one " +
+	"is kubelet-pki/kubelet.crt in the kubelet's data directory)"
 
-// withCertificateAdvice adds to a refusal of a kubelet's serving certificate what to give; other errors stay as they are.
+// withCertificateAdvice adds to a refusal of a kubelet's serving certificate what to give; other
+// errors stay as they are.
 func withCertificateAdvice(err error) error {
 	var refused *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
@@ -25,8 +28,9 @@ func withCertificateAdvice(err error) error {
 	return err
 }
 
-// kubeletTransport carries requests to one kubelet and says what helps when its certificate is not believed, for plain requests and for those that
-// become streams, whose connections others make with its TLS configuration.
+// kubeletTransport carries requests to one kubelet and says what helps when its certificate is not
+// believed, for plain requests and for those that become streams, whose connections others make
+// with its TLS configuration.
 type kubeletTransport struct {
 	base http.RoundTripper
 	host string // of the kubelet's address, without port
@@ -59,7 +63,8 @@ func (k kubeletTransport) TLSClientConfig() *tls.Config {
 			o.Intermediates.AddCert(between)
 		}
 		if _, err := s.PeerCertificates[0].Verify(o); err != nil {
-			return withCertificateAdvice(&tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err})
+			return withCertificateAdvice(&tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates,
+				Err: err})
 		}
 		return nil
 	}

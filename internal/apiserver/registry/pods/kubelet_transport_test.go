@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// A kubelet's certificate that is not believed is refused, for plain requests and for streams, with words on what to give; one that is believed,
-// for the address that was asked, is not.
+// A kubelet's certificate that is not believed is refused, for plain requests and for streams, with
+// words on what to give; one that is believed, for the address that was asked, is not.
 func TestARefusedKubeletCertificateSaysWhatToGive(t *testing.T) {
 	serve := func(ip string) (*url.URL, *x509.CertPool) {
 		t.Helper()
@@ -50,7 +50,9 @@ func TestARefusedKubeletCertificateSaysWhatToGive(t *testing.T) {
 		"another authority": {good, x509.NewCertPool(), "certificate signed by unknown authority"},
 		"another address":   {wrong, wrongName, "certificate is valid for 10.1.2.3, not 127.0.0.1"},
 	} {
-		k := kubeletTransport{&http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12}}, c.at.Hostname()}
+		k := kubeletTransport{
+			&http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12}},
+			c.at.Hostname()}
 		resp, plain := k.RoundTrip(&http.Request{Method: http.MethodGet, URL: c.at, Header: http.Header{}})
 		if plain == nil {
 			_ = resp.Body.Close()
@@ -67,7 +69,8 @@ func TestARefusedKubeletCertificateSaysWhatToGive(t *testing.T) {
 			switch {
 			case c.words == "" && err != nil:
 				t.Errorf("%s, %s: %v", name, how, err)
-			case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "--kubelet-certificate-authority")):
+			case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) ||
+				!strings.Contains(err.Error(), "--kubelet-certificate-authority")):
 				t.Errorf("%s, %s: %v", name, how, err)
 			}
 		}

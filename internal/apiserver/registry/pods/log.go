@@ -58,7 +58,8 @@ func (r *logREST) Get(ctx context.Context, name string, options runtime.Object) 
 }
 
 // location is nil without error for a Pod that has no node yet: its log is empty.
-func (r *logREST) location(ctx context.Context, name string, opts *v1.PodLogOptions) (*url.URL, http.RoundTripper, error) {
+func (r *logREST) location(ctx context.Context, name string,
+	opts *v1.PodLogOptions) (*url.URL, http.RoundTripper, error) {
 	p, err := r.pods.pod(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -115,14 +116,16 @@ func logQuery(o *v1.PodLogOptions) url.Values {
 func validateLogOptions(o *v1.PodLogOptions) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines,
+			"must be greater than or equal to 0"))
 	}
 	if o.LimitBytes != nil && *o.LimitBytes < 1 {
 		errs = append(errs, field.Invalid(field.NewPath("limitBytes"), *o.LimitBytes, "must be greater than 0"))
 	}
 	switch {
 	case o.SinceSeconds != nil && o.SinceTime != nil:
-		errs = append(errs, field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+		errs = append(errs,
+			field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
 	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
 		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
@@ -130,10 +133,12 @@ func validateLogOptions(o *v1.PodLogOptions) field.ErrorList {
 		switch *o.Stream {
 		case v1.LogStreamAll, v1.LogStreamStdout, v1.LogStreamStderr:
 		default:
-			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream, []string{v1.LogStreamAll, v1.LogStreamStdout, v1.LogStreamStderr}))
+			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream,
+				[]string{v1.LogStreamAll, v1.LogStreamStdout, v1.LogStreamStderr}))
 		}
 		if *o.Stream != v1.LogStreamAll && o.TailLines != nil {
-			errs = append(errs, field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
+			errs = append(errs,
+				field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
 		}
 	}
 	return errs

@@ -16,9 +16,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// NodeProxy is nodes/proxy: the kubelet's own API, under the API server's authorization of nodes/proxy.
+// NodeProxy is nodes/proxy: the kubelet's own API, under the API server's authorization of
+// nodes/proxy.
 func (c Connections) NodeProxy(d resourcedef.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &nodeProxyREST{kubelets: &kubeletLocator{Connections: c, lookup: d.Lookup}, transport: c.ProxyTransport()}}
+	return map[string]rest.Storage{"proxy": &nodeProxyREST{kubelets: &kubeletLocator{Connections: c, lookup: d.Lookup},
+		transport: c.ProxyTransport()}}
 }
 
 type nodeProxyREST struct {
@@ -35,8 +37,10 @@ func (r *nodeProxyREST) NewConnectOptions() (runtime.Object, bool, string) {
 	return &v1.NodeProxyOptions{}, true, "path"
 }
 
-// Connect proxies to the kubelet of NODE or NODE:PORT with the kubelet's port, else to [scheme:]NODE:PORT.
-func (r *nodeProxyREST) Connect(ctx context.Context, id string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+// Connect proxies to the kubelet of NODE or NODE:PORT with the kubelet's port, else to
+// [scheme:]NODE:PORT.
+func (r *nodeProxyREST) Connect(ctx context.Context, id string, options runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	o, ok := options.(*v1.NodeProxyOptions)
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)

@@ -29,7 +29,8 @@ var _ rest.Connecter = &proxyREST{}
 
 // ProxyMethods are the HTTP methods that the proxies pass through.
 func ProxyMethods() []string {
-	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
+	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodHead, http.MethodOptions}
 }
 
 func (r *proxyREST) New() runtime.Object      { return &v1.PodProxyOptions{} }
@@ -39,7 +40,8 @@ func (r *proxyREST) NewConnectOptions() (runtime.Object, bool, string) {
 }
 
 // Connect proxies to [scheme:]NAME[:port] of a Pod.
-func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	o, ok := options.(*v1.PodProxyOptions)
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
@@ -73,23 +75,26 @@ func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	return ProxyHandler(u, o.Path, r.transport, responder), nil
 }
 
-// ProxyHandler passes a request and its query on to path of the target. An empty path is kept empty: GET and HEAD of it are answered with 301 to the same
-// address with a slash at its end, so that what a page refers to is asked of the proxy too. Upgrade requests are passed on as they are.
+// ProxyHandler passes a request and its query on to path of the target. An empty path is kept
+// empty: GET and HEAD of it are answered with 301 to the same address with a slash at its end, so
+// that what a page refers to is asked of the proxy too. Upgrade requests are passed on as they are.
 func ProxyHandler(target *url.URL, path string, t http.RoundTripper, responder rest.Responder) http.Handler {
 	u := *target
 	u.Path = utilnet.JoinPreservingTrailingSlash(u.Path, path)
 	return proxy.NewUpgradeAwareHandler(&u, t, true, false, proxy.NewErrorResponder(responder))
 }
 
-// ProxyTransport carries proxy requests straight to Pods, endpoints of Services and other ports of nodes. Their certificates are not checked: they are
-// asked by address, which no certificate of theirs is expected to name.
+// ProxyTransport carries proxy requests straight to Pods, endpoints of Services and other ports of
+// nodes. Their certificates are not checked: they are asked by address, which no certificate of
+// theirs is expected to name.
 func (c Connections) ProxyTransport() http.RoundTripper {
 	if c.Pods != nil {
 		return c.Pods
 	}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		ForceAttemptHTTP2: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}
 }

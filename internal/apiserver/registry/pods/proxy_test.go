@@ -90,7 +90,8 @@ func backend(t *testing.T, host string, secure bool) (port int32) {
 	return int32(l.Addr().(*net.TCPAddr).Port) //nolint:gosec // a port number
 }
 
-// targets makes a Pod with a status, a Service with two ports and its EndpointSlice in a namespace, and a node of its own.
+// targets makes a Pod with a status, a Service with two ports and its EndpointSlice in a namespace,
+// and a node of its own.
 func targets(t *testing.T, ns, host string, plain, secure int32) {
 	t.Helper()
 	c, ctx := testServer.client, t.Context()
@@ -101,18 +102,22 @@ func targets(t *testing.T, ns, host string, plain, secure int32) {
 	if _, err := c.CoreV1().Pods(ns).UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "plain", Port: 80}, {Name: "secure", Port: 443}}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "plain", Port: 80}, {Name: "secure", Port: 443}}}}
 	if _, err := c.CoreV1().Services(ns).Create(ctx, s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	slice := func(name string, ref *v1.ObjectReference) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:     []discoveryv1.EndpointPort{{Name: new("plain"), Port: &plain}, {Name: new("secure"), Port: &secure}},
+			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports: []discoveryv1.EndpointPort{{Name: new("plain"), Port: &plain},
+				{Name: new("secure"), Port: &secure}},
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{host}, TargetRef: ref}},
 		}
 	}
-	for _, e := range []*discoveryv1.EndpointSlice{slice("s", &v1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "p"}), slice("alien", nil)} {
+	for _, e := range []*discoveryv1.EndpointSlice{
+		slice("s", &v1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "p"}), slice("alien", nil)} {
 		if _, err := c.DiscoveryV1().EndpointSlices(ns).Create(ctx, e, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +133,9 @@ func targets(t *testing.T, ns, host string, plain, secure int32) {
 	}
 }
 
-// TestProxyOfPodsServicesAndNodes: the proxies of Pods, Services and nodes take every verb, pass query strings and upgrades on, send who asks without a slash
-// at the end (GET, HEAD) to the address with one, and do not check certificates of https targets.
+// TestProxyOfPodsServicesAndNodes: the proxies of Pods, Services and nodes take every verb, pass
+// query strings and upgrades on, send who asks without a slash at the end (GET, HEAD) to the
+// address with one, and do not check certificates of https targets.
 //
 // row: API-46
 func TestProxyOfPodsServicesAndNodes(t *testing.T) {
@@ -139,11 +145,16 @@ func TestProxyOfPodsServicesAndNodes(t *testing.T) {
 	targets(t, ns, host, plain, secure)
 	base := "/api/v1/namespaces/" + ns
 	for name, at := range map[string]string{
-		"Pod": base + "/pods/p", "Pod with port": fmt.Sprintf("%s/pods/p:%d", base, plain), "Pod with scheme and port": fmt.Sprintf("%s/pods/http:p:%d", base, plain),
-		"Pod over TLS": fmt.Sprintf("%s/pods/https:p:%d", base, secure), "Service by number": base + "/services/s:80", "Service by name": base + "/services/http:s:plain",
-		"Service over TLS by name": base + "/services/https:s:secure", "Service over TLS by number": base + "/services/https:s:443",
-		"node": "/api/v1/nodes/" + ns, "node with the kubelet's port": fmt.Sprintf("/api/v1/nodes/%s:%d", ns, secure),
-		"node with another port": fmt.Sprintf("/api/v1/nodes/%s:%d", ns, plain), "node with scheme and port": fmt.Sprintf("/api/v1/nodes/http:%s:%d", ns, plain),
+		"Pod": base + "/pods/p", "Pod with port": fmt.Sprintf("%s/pods/p:%d", base, plain),
+		"Pod with scheme and port": fmt.Sprintf("%s/pods/http:p:%d", base, plain),
+		"Pod over TLS":             fmt.Sprintf("%s/pods/https:p:%d", base, secure),
+		"Service by number":        base + "/services/s:80", "Service by name": base + "/services/http:s:plain",
+		"Service over TLS by name":     base + "/services/https:s:secure",
+		"Service over TLS by number":   base + "/services/https:s:443",
+		"node":                         "/api/v1/nodes/" + ns,
+		"node with the kubelet's port": fmt.Sprintf("/api/v1/nodes/%s:%d", ns, secure),
+		"node with another port":       fmt.Sprintf("/api/v1/nodes/%s:%d", ns, plain),
+		"node with scheme and port":    fmt.Sprintf("/api/v1/nodes/http:%s:%d", ns, plain),
 	} {
 		t.Run(name, func(t *testing.T) {
 			at += "/proxy"
@@ -151,7 +162,8 @@ func TestProxyOfPodsServicesAndNodes(t *testing.T) {
 				for query, want := range map[string]string{"": at + "/", "?a=b&c=%20": at + "/?a=b&c=%20"} {
 					got, _ := ask(t, method, at+query)
 					if got.StatusCode != http.StatusMovedPermanently || got.Header.Get("Location") != want {
-						t.Errorf("%s %s: %d to %q, want 301 to %q", method, at+query, got.StatusCode, got.Header.Get("Location"), want)
+						t.Errorf("%s %s: %d to %q, want 301 to %q", method, at+query, got.StatusCode,
+							got.Header.Get("Location"), want)
 					}
 				}
 			}
@@ -159,30 +171,36 @@ func TestProxyOfPodsServicesAndNodes(t *testing.T) {
 				for path, want := range map[string]string{"/": "/", "/x/y?a=b&a=c": "/x/y?a=b&a=c", "/x/": "/x/"} {
 					got, body := ask(t, method, at+path)
 					if got.StatusCode != http.StatusOK || got.Header.Get("X-Asked") != method+" "+want {
-						t.Errorf("%s %s: %d, the target was asked %q\n%s", method, at+path, got.StatusCode, got.Header.Get("X-Asked"), body)
+						t.Errorf("%s %s: %d, the target was asked %q\n%s", method, at+path, got.StatusCode,
+							got.Header.Get("X-Asked"), body)
 					}
 				}
 				if method == "GET" || method == "HEAD" {
 					continue
 				}
-				if got, _ := ask(t, method, at); got.StatusCode != http.StatusOK || got.Header.Get("X-Asked") != method+" /" {
-					t.Errorf("%s without a slash: %d, the target was asked %q", method, got.StatusCode, got.Header.Get("X-Asked"))
+				if got, _ := ask(t, method, at); got.StatusCode != http.StatusOK ||
+					got.Header.Get("X-Asked") != method+" /" {
+					t.Errorf("%s without a slash: %d, the target was asked %q", method, got.StatusCode,
+						got.Header.Get("X-Asked"))
 				}
 			}
-			if got, _ := ask(t, "GET", at+"/up", "Connection", "Upgrade", "Upgrade", "tea"); got.StatusCode != http.StatusSwitchingProtocols || got.Header.Get("X-Path") != "/up" {
+			if got, _ := ask(t, "GET", at+"/up", "Connection", "Upgrade", "Upgrade",
+				"tea"); got.StatusCode != http.StatusSwitchingProtocols || got.Header.Get("X-Path") != "/up" {
 				t.Errorf("upgrade: %d, path %q", got.StatusCode, got.Header.Get("X-Path"))
 			}
 		})
 	}
 }
 
-// TestProxyRefuses: a port that a Service has not, endpoints that are no Pods of the namespace, and nodes without a global address are not proxied to.
+// TestProxyRefuses: a port that a Service has not, endpoints that are no Pods of the namespace, and
+// nodes without a global address are not proxied to.
 func TestProxyRefuses(t *testing.T) {
 	_, ns := startServer(t)
 	host := hostAddress(t)
 	plain := backend(t, host, false)
 	targets(t, ns, host, plain, plain)
-	n, err := testServer.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-lo"}}, metav1.CreateOptions{})
+	n, err := testServer.client.CoreV1().Nodes().Create(t.Context(),
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-lo"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +223,8 @@ func TestProxyRefuses(t *testing.T) {
 		fmt.Sprintf("/api/v1/nodes/%s-none:%d/proxy/", ns, plain): "404 nodes",
 	} {
 		got, body := ask(t, "GET", path)
-		if code, text, _ := strings.Cut(want, " "); fmt.Sprint(got.StatusCode) != code || !strings.Contains(body, text) {
+		if code, text, _ := strings.Cut(want, " "); fmt.Sprint(got.StatusCode) != code || !strings.Contains(body,
+			text) {
 			t.Errorf("%s: %d %s, want %s", path, got.StatusCode, body, want)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 // resizeRules are pods/resize: cpu and memory of running containers, within the Pod's QoS class.
 type resizeRules struct{}
 
-// prepareForUpdate takes requests, limits and resize policies of each container from the write and all else from the stored Pod. A container that the
-// stored Pod does not have stays, to be refused by name.
+// prepareForUpdate takes requests, limits and resize policies of each container from the write and
+// all else from the stored Pod. A container that the stored Pod does not have stays, to be refused
+// by name.
 func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
 	containers, inits, whole := p.Spec.Containers, p.Spec.InitContainers, p.Spec.Resources
 	restoreOldPod(p, old)
@@ -45,8 +46,10 @@ func (resizeRules) warnings(_, _ *v1.Pod) []string { return nil }
 func (resizeRules) resetFields() fieldpath.Filter {
 	any := fieldpath.MatchAnyPathElement()
 	return fieldpath.NewIncludeMatcherFilter(
-		fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resources"), fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resizePolicy"),
-		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resources"), fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resizePolicy"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resources"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resizePolicy"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resources"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resizePolicy"),
 		fieldpath.MakePrefixMatcherOrDie("spec", "resources"),
 	)
 }
@@ -63,14 +66,16 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 	for _, list := range []struct {
 		child    string
 		now, was []v1.Container
-	}{{"containers", p.Spec.Containers, old.Spec.Containers}, {"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
+	}{{"containers", p.Spec.Containers, old.Spec.Containers},
+		{"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
 		more, stop := validateResizedContainers(list.now, list.was, spec.Child(list.child))
 		if errs = append(errs, more...); stop {
 			return errs
 		}
 	}
 	if pod.QOS(p) != old.Status.QOSClass && old.Status.QOSClass != "" {
-		errs = append(errs, field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
+		errs = append(errs,
+			field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	if !apiequality.Semantic.DeepEqual(withoutResources(&p.Spec, &old.Spec), &old.Spec) {
 		errs = append(errs, field.Forbidden(spec, "only cpu and memory resources are mutable"))
@@ -85,7 +90,8 @@ func validateResizedContainers(now, previous []v1.Container, path *field.Path) (
 	}
 	for i := range previous {
 		if now[i].Name != previous[i].Name {
-			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize")}, true
+			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"),
+				"containers may not be renamed or reordered on resize")}, true
 		}
 		at := path.Index(i).Child("resources")
 		if removesResource(now[i].Resources.Limits, previous[i].Resources.Limits) {

@@ -47,18 +47,21 @@ func TestPrepareCreate(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/a"}}
 		p.Spec.TerminationGracePeriodSeconds = new(int64(-5))
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "nginx"}, v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "nginx"},
+			v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
 	})
 	p.Status.PodIP = "1.2.3.4"
 	PrepareCreate(p, at(0))
 	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
 		t.Errorf("status %+v", p.Status)
 	}
-	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionFalse || c[0].Reason != "SchedulingGated" {
+	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionFalse ||
+		c[0].Reason != "SchedulingGated" {
 		t.Errorf("conditions %+v", c)
 	}
 	if p.Generation != 1 || p.Spec.SchedulerName != "default-scheduler" || *p.Spec.TerminationGracePeriodSeconds != 1 {
-		t.Errorf("generation %d, scheduler %s, grace %d", p.Generation, p.Spec.SchedulerName, *p.Spec.TerminationGracePeriodSeconds)
+		t.Errorf("generation %d, scheduler %s, grace %d", p.Generation, p.Spec.SchedulerName,
+			*p.Spec.TerminationGracePeriodSeconds)
 	}
 	var policies []v1.PullPolicy
 	for _, c := range p.Spec.Containers {
@@ -93,35 +96,51 @@ func TestUpdateRules(t *testing.T) {
 		want     string
 	}{
 		{name: "image", new: func(p *v1.Pod) { p.Spec.Containers[0].Image = "nginx:2" }},
-		{name: "env", new: func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}} }, want: noOther},
-		{name: "another node", old: func(p *v1.Pod) { p.Spec.NodeName = "a" }, new: func(p *v1.Pod) { p.Spec.NodeName = "b" }, want: noOther},
+		{name: "env", new: func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}} },
+			want: noOther},
+		{name: "another node", old: func(p *v1.Pod) { p.Spec.NodeName = "a" },
+			new: func(p *v1.Pod) { p.Spec.NodeName = "b" }, want: noOther},
 		{name: "one more container", new: func(p *v1.Pod) {
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"})
+			p.Spec.Containers = append(p.Spec.Containers,
+				v1.Container{Name: "d", Image: "x", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"})
 		}, want: "spec.containers: Forbidden: pod updates may not add or remove containers"},
 		{name: "deadline set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }},
-		{name: "deadline shortened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }, new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(5) }},
-		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }, new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
+		{name: "deadline shortened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
+			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(5) }},
+		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
+			new:  func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
 			want: "spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"},
 		{name: "deadline lifted", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
-			want: "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"},
-		{name: "toleration added", new: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} }},
-		{name: "toleration removed", old: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
+			want: "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil " +
+				"value"},
+		{name: "toleration added",
+			new: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} }},
+		{name: "toleration removed",
+			old:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
 			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
 		{name: "gate removed", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }},
 		{name: "gate added", new: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} },
-			want: "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'a'"},
-		{name: "gated, selector narrowed", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }, new: func(p *v1.Pod) {
-			p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
-			p.Spec.NodeSelector = map[string]string{"a": "b"}
-		}},
-		{name: "gated, affinity set", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }, new: func(p *v1.Pod) {
-			p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
-			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "k", Operator: "Exists"}}}},
-			}}}
-		}},
+			want: "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate " +
+				"'a'"},
+		{name: "gated, selector narrowed",
+			old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} },
+			new: func(p *v1.Pod) {
+				p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
+				p.Spec.NodeSelector = map[string]string{"a": "b"}
+			}},
+		{name: "gated, affinity set",
+			old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} },
+			new: func(p *v1.Pod) {
+				p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
+				p.Spec.Affinity = &v1.Affinity{
+					NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+						NodeSelectorTerms: []v1.NodeSelectorTerm{
+							{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "k", Operator: "Exists"}}}},
+					}}}
+			}},
 		{name: "deadline of no seconds", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(-1) },
-			want: "spec.activeDeadlineSeconds: Invalid value: -1: must be between 1 and 2147483647, inclusive; spec.activeDeadlineSeconds: Invalid value: -1: must be between 0 and 2147483647, inclusive"},
+			want: "spec.activeDeadlineSeconds: Invalid value: -1: must be between 1 and 2147483647, inclusive; " +
+				"spec.activeDeadlineSeconds: Invalid value: -1: must be between 0 and 2147483647, inclusive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			edit := func(f func(*v1.Pod)) func(*v1.Pod) {
@@ -145,7 +164,8 @@ func TestNamesAndSystem(t *testing.T) {
 		p.Spec.InitContainers = []v1.Container{{Name: "c", Image: "x"}}
 		p.Spec.OS = &v1.PodOS{Name: "darwin"}
 	})
-	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os: Unsupported value: "darwin": supported values: "linux", "windows"`
+	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os: Unsupported value: "darwin": supported ` +
+		`values: "linux", "windows"`
 	if got := causes(Validate(p)); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -155,10 +175,12 @@ func TestNamesAndSystem(t *testing.T) {
 func TestStatusRules(t *testing.T) {
 	old := podOf()
 	now := old.DeepCopy()
-	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue}, {Type: "example.com/a", Status: v1.ConditionTrue}}
+	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue},
+		{Type: "example.com/a", Status: v1.ConditionTrue}}
 	now.Status.QOSClass = v1.PodQOSGuaranteed
 	got := causes(ValidateStatusUpdate(now, old))
-	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) || !strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
+	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) ||
+		!strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
 		t.Error(got)
 	}
 }
@@ -172,7 +194,8 @@ func TestStatusKeeps(t *testing.T) {
 	now.Spec.NodeName, now.OwnerReferences, now.Status.QOSClass = "n", nil, ""
 	now.Status.PodIP, now.Status.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.2"}}
 	PrepareStatus(now, old)
-	if now.Spec.NodeName != "" || len(now.OwnerReferences) != 1 || now.Status.QOSClass != v1.PodQOSBestEffort || now.Status.PodIPs[0].IP != "10.0.0.1" {
+	if now.Spec.NodeName != "" || len(now.OwnerReferences) != 1 || now.Status.QOSClass != v1.PodQOSBestEffort ||
+		now.Status.PodIPs[0].IP != "10.0.0.1" {
 		t.Errorf("%+v", now)
 	}
 	main := old.DeepCopy()
@@ -214,7 +237,8 @@ func TestGrace(t *testing.T) {
 // row: BND-02
 // row: BND-06
 func TestBindPod(t *testing.T) {
-	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}}, Target: v1.ObjectReference{Name: "n"}}
+	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}},
+		Target: v1.ObjectReference{Name: "n"}}
 	p := podOf()
 	spec := p.Spec.DeepCopy()
 	if err := bindPod(p, b, at(3)); err != nil {
@@ -224,7 +248,8 @@ func TestBindPod(t *testing.T) {
 	if !strings.EqualFold(p.Spec.String(), spec.String()) || p.Generation != 1 || p.Annotations["a"] != "b" {
 		t.Errorf("more than the node's name changed: %v", p)
 	}
-	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue || c[0].LastTransitionTime != at(3) {
+	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue ||
+		c[0].LastTransitionTime != at(3) {
 		t.Errorf("conditions %+v", p.Status.Conditions)
 	}
 	for _, c := range []struct {
@@ -232,8 +257,10 @@ func TestBindPod(t *testing.T) {
 		want string
 	}{
 		{p, `pod p is already assigned to node "n"`},
-		{podOf(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), "pod p has non-empty .spec.schedulingGates"},
-		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), "pod p is being deleted, cannot be assigned to a host"},
+		{podOf(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }),
+			"pod p has non-empty .spec.schedulingGates"},
+		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }),
+			"pod p is being deleted, cannot be assigned to a host"},
 	} {
 		if err := bindPod(c.pod, b, at(4)); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
@@ -244,20 +271,25 @@ func TestBindPod(t *testing.T) {
 func TestBudget(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
-		Status:     policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 1, DisruptionsAllowed: 1},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+		Status: policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 1,
+			DisruptionsAllowed: 1},
 	}
 	refusal := func(want string, retry int32) {
 		t.Helper()
 		err := CheckAndDecrement(b, "p", at(0))
 		s, ok := err.(errors.APIStatus)
-		if !ok || !errors.IsTooManyRequests(err) || s.Status().Details.Causes[0].Message != want || s.Status().Details.Causes[0].Type != policyv1.DisruptionBudgetCause || s.Status().Details.RetryAfterSeconds != retry {
+		if !ok || !errors.IsTooManyRequests(err) || s.Status().Details.Causes[0].Message != want ||
+			s.Status().Details.Causes[0].Type != policyv1.DisruptionBudgetCause ||
+			s.Status().Details.RetryAfterSeconds != retry {
 			t.Errorf("got %v", err)
 		}
 	}
 	refusal("The disruption budget x is still being processed by the server.", 10)
 	b.Status.ObservedGeneration = 2
-	if err := CheckAndDecrement(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 || b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
+	if err := CheckAndDecrement(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 ||
+		b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
 		t.Errorf("%v, %+v", err, b.Status)
 	}
 	refusal("The disruption budget x needs 1 healthy pods and has 2 currently", 0)
@@ -266,7 +298,8 @@ func TestBudget(t *testing.T) {
 		p.Labels = map[string]string{"app": "a"}
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	})
-	if len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 || len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
+	if len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 ||
+		len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
 		t.Error("the budget governs the wrong Pods")
 	}
 	unready := podOf()
@@ -286,7 +319,8 @@ func TestBudget(t *testing.T) {
 func TestResizeRules(t *testing.T) {
 	sized := func(cpu string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
-			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("1Gi")}
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+				v1.ResourceMemory: resource.MustParse("1Gi")}
 		}
 	}
 	old := podOf(sized("1"))
@@ -302,7 +336,8 @@ func TestResizeRules(t *testing.T) {
 		t.Error(got)
 	}
 	delete(now.Spec.Containers[0].Resources.Requests, v1.ResourceCPU)
-	if got := causes(r.validate(now, old)); got != "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed" {
+	if got := causes(r.validate(now, old)); got != "spec.containers[0].resources.requests: Forbidden: resource "+
+		"requests cannot be removed" {
 		t.Error(got)
 	}
 }
@@ -333,7 +368,8 @@ func TestContainerChoice(t *testing.T) {
 
 func TestLocation(t *testing.T) {
 	n := &v1.Node{Status: v1.NodeStatus{
-		Addresses:       []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeHostName, Address: "n1"}},
+		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"},
+			{Type: v1.NodeHostName, Address: "n1"}},
 		DaemonEndpoints: v1.NodeDaemonEndpoints{KubeletEndpoint: v1.DaemonEndpoint{Port: 4444}},
 	}}
 	for _, c := range []struct {

@@ -77,12 +77,14 @@ func startServer(t *testing.T) (kubernetes.Interface, string) {
 		t.Fatal(testServer.err)
 	}
 	ctx := t.Context()
-	made, err := testServer.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pods-"}}, metav1.CreateOptions{})
+	made, err := testServer.client.CoreV1().Namespaces().Create(ctx,
+		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pods-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ns := made.Name
-	if _, err := testServer.client.CoreV1().ServiceAccounts(ns).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := testServer.client.CoreV1().ServiceAccounts(ns).Create(ctx,
+		&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return testServer.client, ns
@@ -109,13 +111,18 @@ func start() error {
 	testServer.facts = &memorySink{}
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := apiserver.New(ctx, apiserver.Config{
-		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
+		Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
 		Files: apiserver.Files{
-			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert, ServiceAccountSigning: files.ServiceAccount.Key,
-			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
+			ServiceAccountSigning: files.ServiceAccount.Key,
+			ProxyCert:             files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
+			RequestHeaderCA: files.FrontProxyCA.Cert,
 		},
-		Kubelets: pods.Connections{LoopbackNodes: true, Kubelet: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Journal: testServer.facts},
-		Access:   auth.Access(auth.Options{TokenFile: tokens}),
+		Kubelets: pods.Connections{LoopbackNodes: true,
+			Kubelet: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+			Journal: testServer.facts},
+		Access: auth.Access(auth.Options{TokenFile: tokens}),
 		// Custom resources and aggregation have tests of their own.
 		CustomResourcesOff: true, AggregatorOff: true, OpenAPIv2Off: true,
 	})
@@ -137,21 +144,25 @@ func start() error {
 		done <- err
 		return fmt.Errorf("the server ended before it was ready: %w", err)
 	}
-	testServer.config = &rest.Config{Host: "https://" + s.Addr().String(), BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	testServer.client = kubernetes.NewForConfigOrDie(s.InProcess(&user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}))
+	testServer.config = &rest.Config{Host: "https://" + s.Addr().String(), BearerToken: "t",
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	testServer.client = kubernetes.NewForConfigOrDie(
+		s.InProcess(&user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}))
 	return addNode(ctx)
 }
 
 func addNode(ctx context.Context) error {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1.LabelTopologyZone: "z1"}}, Status: v1.NodeStatus{
-		Addresses:       []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "127.0.0.1"}},
-		DaemonEndpoints: v1.NodeDaemonEndpoints{KubeletEndpoint: v1.DaemonEndpoint{Port: int32(testServer.port)}},
-	}}
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1.LabelTopologyZone: "z1"}},
+		Status: v1.NodeStatus{
+			Addresses:       []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "127.0.0.1"}},
+			DaemonEndpoints: v1.NodeDaemonEndpoints{KubeletEndpoint: v1.DaemonEndpoint{Port: int32(testServer.port)}},
+		}}
 	_, err := testServer.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	return err
 }
 
-// serveKubelet answers as a kubelet does: logs as text, streams by the streaming library, 400 for a container that has not started.
+// serveKubelet answers as a kubelet does: logs as text, streams by the streaming library, 400 for a
+// container that has not started.
 func serveKubelet(w http.ResponseWriter, r *http.Request) {
 	const idle, setup = time.Minute, 10 * time.Second
 	part := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -168,14 +179,16 @@ func serveKubelet(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		stream.ServeExec(w, r, echoKubelet{}, part[2], "", part[3], r.URL.Query()["command"], o, idle, setup, stream.SupportedStreamingProtocols)
+		stream.ServeExec(w, r, echoKubelet{}, part[2], "", part[3], r.URL.Query()["command"], o, idle, setup,
+			stream.SupportedStreamingProtocols)
 	case "attach":
 		o, err := stream.NewOptions(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		stream.ServeAttach(w, r, echoKubelet{}, part[2], "", part[3], o, idle, setup, stream.SupportedStreamingProtocols)
+		stream.ServeAttach(w, r, echoKubelet{}, part[2], "", part[3], o, idle, setup,
+			stream.SupportedStreamingProtocols)
 	case "portForward":
 		o, err := streampf.NewV4Options(r)
 		if err != nil {
@@ -191,7 +204,8 @@ func serveKubelet(w http.ResponseWriter, r *http.Request) {
 // echoKubelet runs nothing: it prints the command and what it is given.
 type echoKubelet struct{}
 
-func (echoKubelet) ExecInContainer(_ context.Context, _, _, container string, cmd []string, in io.Reader, out, err io.WriteCloser, _ bool, _ <-chan stream.TerminalSize, _ time.Duration) error {
+func (echoKubelet) ExecInContainer(_ context.Context, _, _, container string, cmd []string, in io.Reader,
+	out, err io.WriteCloser, _ bool, _ <-chan stream.TerminalSize, _ time.Duration) error {
 	fmt.Fprintf(out, "%s:%s:", container, strings.Join(cmd, " "))
 	if in != nil {
 		_, _ = io.Copy(out, in)
@@ -202,7 +216,8 @@ func (echoKubelet) ExecInContainer(_ context.Context, _, _, container string, cm
 	return nil
 }
 
-func (echoKubelet) AttachContainer(_ context.Context, _, _, container string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan stream.TerminalSize) error {
+func (echoKubelet) AttachContainer(_ context.Context, _, _, container string, in io.Reader, out, _ io.WriteCloser,
+	_ bool, _ <-chan stream.TerminalSize) error {
 	fmt.Fprintf(out, "attached to %s:", container)
 	_, err := io.Copy(out, in)
 	return err
@@ -216,7 +231,8 @@ func (echoKubelet) PortForward(_ context.Context, _, _ string, port int32, s io.
 
 func newPod(t *testing.T, ns string, edit ...func(*v1.Pod)) *v1.Pod {
 	t.Helper()
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}}}
 	for _, e := range edit {
 		e(p)
 	}
@@ -230,7 +246,8 @@ func newPod(t *testing.T, ns string, edit ...func(*v1.Pod)) *v1.Pod {
 func bind(t *testing.T, ns string, uid *v1.Pod) error {
 	t.Helper()
 	return testServer.client.CoreV1().Pods(ns).Bind(t.Context(), &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: uid.Name, UID: uid.UID}, Target: v1.ObjectReference{Kind: "Node", Name: "n"},
+		ObjectMeta: metav1.ObjectMeta{Name: uid.Name, UID: uid.UID},
+		Target:     v1.ObjectReference{Kind: "Node", Name: "n"},
 	}, metav1.CreateOptions{})
 }
 

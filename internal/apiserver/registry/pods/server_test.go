@@ -38,15 +38,18 @@ func TestBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := get(t, ns)
-	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" || now.Status.Conditions[0].Type != v1.PodScheduled {
+	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" ||
+		now.Status.Conditions[0].Type != v1.PodScheduled {
 		t.Errorf("%+v", now)
 	}
 	err := bind(t, ns, p)
-	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil || err.Error() != want {
+	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 	now.Spec.NodeName = "m"
-	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now,
+		metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("a bound Pod was moved: %v", err)
 	}
 }
@@ -59,7 +62,8 @@ func TestBinding(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	c, ns := startServer(t)
 	first := newPod(t, ns, func(p *v1.Pod) { p.Finalizers = []string{"example.com/f"} })
-	_, err := c.CoreV1().Pods(ns).Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "A_b"}, Spec: first.Spec}, metav1.CreateOptions{})
+	_, err := c.CoreV1().Pods(ns).Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "A_b"},
+		Spec: first.Spec}, metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a lowercase RFC 1123 subdomain must consist of") {
 		t.Errorf("name A_b: %v", err)
 	}
@@ -70,7 +74,8 @@ func TestIdentity(t *testing.T) {
 	}
 	now = first.DeepCopy()
 	now.Generation, now.CreationTimestamp = 0, metav1.Time{}
-	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil || got.Generation != 1 || got.CreationTimestamp != first.CreationTimestamp {
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil ||
+		got.Generation != 1 || got.CreationTimestamp != first.CreationTimestamp {
 		t.Errorf("generation and creation time: %v %v", got, err)
 	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
@@ -78,7 +83,8 @@ func TestIdentity(t *testing.T) {
 	}
 	now = get(t, ns)
 	now.Finalizers = append(now.Finalizers, "example.com/g")
-	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
+	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
 		t.Errorf("a finalizer for a deleting Pod: %v", err)
 	}
 	now.Finalizers = nil
@@ -90,7 +96,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestDelete deletes right after the bind, when the watch cache may not have seen it: the Pod must not count as never placed.
+// TestDelete deletes right after the bind, when the watch cache may not have seen it: the Pod must
+// not count as never placed.
 //
 // row: API-31
 // row: API-32
@@ -106,8 +113,10 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := get(t, ns)
-	if now.DeletionTimestamp == nil || now.DeletionTimestamp.Time.Before(before) || *now.DeletionGracePeriodSeconds != 30 || now.Generation != 2 {
-		t.Errorf("deletion %v, grace %v, generation %d", now.DeletionTimestamp, now.DeletionGracePeriodSeconds, now.Generation)
+	if now.DeletionTimestamp == nil || now.DeletionTimestamp.Time.Before(before) ||
+		*now.DeletionGracePeriodSeconds != 30 || now.Generation != 2 {
+		t.Errorf("deletion %v, grace %v, generation %d", now.DeletionTimestamp, now.DeletionGracePeriodSeconds,
+			now.Generation)
 	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
@@ -128,20 +137,24 @@ func TestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for selector, want := range map[string]int{
-		"spec.nodeName=n": 1, "spec.nodeName=": 1, "status.phase=Pending": 2, "status.phase!=Pending": 0, "spec.restartPolicy=Never": 1,
-		"spec.schedulerName=default-scheduler": 2, "spec.serviceAccountName=default": 2, "spec.hostNetwork=false": 2, "status.podIP=": 2, "metadata.name=q": 1,
+		"spec.nodeName=n": 1, "spec.nodeName=": 1, "status.phase=Pending": 2, "status.phase!=Pending": 0,
+		"spec.restartPolicy=Never":             1,
+		"spec.schedulerName=default-scheduler": 2, "spec.serviceAccountName=default": 2, "spec.hostNetwork=false": 2,
+		"status.podIP=": 2, "metadata.name=q": 1,
 	} {
 		list, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{FieldSelector: selector})
 		if err != nil || len(list.Items) != want {
 			t.Errorf("%s: %d Pods, %v; want %d", selector, len(list.Items), err, want)
 		}
 	}
-	if _, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.color=red"}); !apierrors.IsBadRequest(err) {
+	if _, err := c.CoreV1().Pods(ns).List(t.Context(),
+		metav1.ListOptions{FieldSelector: "spec.color=red"}); !apierrors.IsBadRequest(err) {
 		t.Errorf("an unknown field: %v", err)
 	}
 }
 
-// TestEviction goes through budgets: refused with the cause, allowed once, refused again, and facts for the refusals.
+// TestEviction goes through budgets: refused with the cause, allowed once, refused again, and facts
+// for the refusals.
 func TestEviction(t *testing.T) {
 	c, ns := startServer(t)
 	p := newPod(t, ns, func(p *v1.Pod) { p.Labels = map[string]string{"app": "a"} })
@@ -149,13 +162,15 @@ func TestEviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = get(t, ns)
-	p.Status.Phase, p.Status.Conditions = v1.PodRunning, []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+	p.Status.Phase, p.Status.Conditions = v1.PodRunning,
+		[]v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	if _, err := c.CoreV1().Pods(ns).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -165,17 +180,22 @@ func TestEviction(t *testing.T) {
 		if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: n, CurrentHealthy: 1 + n, DesiredHealthy: 1, ExpectedPods: 1}
-		if b, err = c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: n,
+			CurrentHealthy: 1 + n, DesiredHealthy: 1, ExpectedPods: 1}
+		if b, err = c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
 	evict := func(dry ...string) error {
-		return c.CoreV1().Pods(ns).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}, DeleteOptions: &metav1.DeleteOptions{DryRun: dry}})
+		return c.CoreV1().Pods(ns).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			DeleteOptions: &metav1.DeleteOptions{DryRun: dry}})
 	}
 	allow(0)
 	var refused *apierrors.StatusError
-	if err := evict(); !errors.As(err, &refused) || !apierrors.IsTooManyRequests(err) || refused.ErrStatus.Details.Causes[0].Message != "The disruption budget b needs 1 healthy pods and has 1 currently" {
+	if err := evict(); !errors.As(err, &refused) || !apierrors.IsTooManyRequests(err) ||
+		refused.ErrStatus.Details.Causes[0].Message != "The disruption budget b needs 1 healthy pods and has 1 "+
+			"currently" {
 		t.Errorf("got %v", err)
 	}
 	testServer.facts.Lock()
@@ -194,17 +214,20 @@ func TestEviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := get(t, ns)
-	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil || got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
+	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil ||
+		got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
 		t.Errorf("%+v", got.Status.Conditions)
 	}
-	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil || b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 1 {
+	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil ||
+		b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 1 {
 		t.Errorf("%+v %v", b.Status, err)
 	}
 }
 
 func TestLog(t *testing.T) {
 	c, ns := startServer(t)
-	p := newPod(t, ns, func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "late", Image: "x"}) })
+	p := newPod(t, ns,
+		func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "late", Image: "x"}) })
 	read := func(o v1.PodLogOptions) string {
 		r, err := c.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
 		if err != nil {
@@ -227,11 +250,14 @@ func TestLog(t *testing.T) {
 		o    v1.PodLogOptions
 		want string
 	}{
-		{v1.PodLogOptions{Container: "c", TailLines: new(int64(5)), Timestamps: true}, "log of c?tailLines=5&timestamps=true\n"},
+		{v1.PodLogOptions{Container: "c", TailLines: new(int64(5)), Timestamps: true},
+			"log of c?tailLines=5&timestamps=true\n"},
 		{v1.PodLogOptions{}, "a container name must be specified for pod p, choose one of: [c late]"},
 		{v1.PodLogOptions{Container: "zz"}, "container zz is not valid for pod p"},
-		{v1.PodLogOptions{Container: "late"}, `container "late" in pod "p" is waiting to start: ContainerCreating` + "\n"},
-		{v1.PodLogOptions{Container: "c", LimitBytes: new(int64(0))}, `PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0`},
+		{v1.PodLogOptions{Container: "late"}, `container "late" in pod "p" is waiting to start: ContainerCreating` +
+			"\n"},
+		{v1.PodLogOptions{Container: "c", LimitBytes: new(int64(0))},
+			`PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0`},
 	} {
 		if got := read(x.o); got != x.want {
 			t.Errorf("%+v: got %q, want %q", x.o, got, x.want)
@@ -255,8 +281,10 @@ func TestStreams(t *testing.T) {
 	request := func(sub string) *rest.Request {
 		return tls.CoreV1().RESTClient().Post().Resource("pods").Namespace(ns).Name("p").SubResource(sub)
 	}
-	exec := request("exec").VersionedParams(&v1.PodExecOptions{Container: "c", Command: []string{"echo", "hi"}, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
-	attach := request("attach").VersionedParams(&v1.PodAttachOptions{Stdin: true, Stdout: true}, scheme.ParameterCodec).URL()
+	exec := request("exec").VersionedParams(&v1.PodExecOptions{Container: "c", Command: []string{"echo", "hi"},
+		Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	attach := request("attach").VersionedParams(&v1.PodAttachOptions{Stdin: true, Stdout: true},
+		scheme.ParameterCodec).URL()
 	for name, make := range map[string]func(url string) (remotecommand.Executor, error){
 		"SPDY": func(string) (remotecommand.Executor, error) {
 			return remotecommand.NewSPDYExecutor(testServer.config, "POST", exec)
@@ -278,7 +306,8 @@ func TestStreams(t *testing.T) {
 		if name != "attach" {
 			o.Stderr, want = &stderr, "c:echo hi:typed"
 		}
-		if err := e.StreamWithContext(t.Context(), o); err != nil || out.String() != want || name != "attach" && stderr.String() != "to stderr" {
+		if err := e.StreamWithContext(t.Context(), o); err != nil || out.String() != want ||
+			name != "attach" && stderr.String() != "to stderr" {
 			t.Errorf("%s: %q %q %v", name, out.String(), stderr.String(), err)
 		}
 	}
@@ -293,7 +322,8 @@ func forward(t *testing.T, r *rest.Request) {
 	}
 	stop, ready := make(chan struct{}), make(chan struct{})
 	defer close(stop)
-	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: round}, "POST", r.URL()), []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
+	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: round}, "POST", r.URL()),
+		[]string{"0:8080"}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func rules() resourcedef.Rules {
 		Default: func(o runtime.Object) { Default(o.(*v1.Pod)) },
 		PrepareCreate: func(ctx context.Context, o runtime.Object) {
 			p := o.(*v1.Pod)
-			for _, w := range podspec.AppArmorWarnings(&p.Spec, p.Annotations, field.NewPath("metadata", "annotations")) {
+			for _, w := range podspec.AppArmorWarnings(&p.Spec, p.Annotations,
+				field.NewPath("metadata", "annotations")) {
 				warning.AddWarning(ctx, "", w)
 			}
 			PrepareCreate(p, metav1.Now())
@@ -48,7 +49,8 @@ func rules() resourcedef.Rules {
 	}
 }
 
-// warn tells the creator of a Pod what may surprise. Updates are silent: people seldom update Pods, and programs do not read warnings.
+// warn tells the creator of a Pod what may surprise. Updates are silent: people seldom update Pods,
+// and programs do not read warnings.
 func warn(ctx context.Context, o runtime.Object) []string {
 	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb != "create" {
 		return nil
@@ -56,12 +58,15 @@ func warn(ctx context.Context, o runtime.Object) []string {
 	p := o.(*v1.Pod)
 	var out []string
 	if m := validation.IsDNS1123Label(p.Name); len(m) > 0 {
-		out = append(out, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", m))
+		out = append(out,
+			fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "+
+				"a DNS label is recommended: %v", m))
 	}
 	return append(out, podspec.Warnings(&p.Spec, p.Annotations, nil)...)
 }
 
-// Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the same.
+// Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the
+// same.
 func Default(p *v1.Pod) {
 	podspec.DefaultPod(p)
 	defaultStatus(&p.Status)
@@ -75,7 +80,8 @@ func defaultStatus(s *v1.PodStatus) {
 	case s.PodIP == "" && len(s.PodIPs) > 0:
 		s.PodIP = s.PodIPs[0].IP
 	}
-	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+		s.EphemeralContainerStatuses} {
 		for i := range list {
 			podspec.RoundResources(list[i].AllocatedResources)
 			if r := list[i].Resources; r != nil {
@@ -86,8 +92,9 @@ func defaultStatus(s *v1.PodStatus) {
 	}
 }
 
-// PrepareCreate resets what a client may not set at creation: the status is Pending with its QoS class, generation starts at 1, fields of
-// features that are off are dropped, and what derives from other fields is derived.
+// PrepareCreate resets what a client may not set at creation: the status is Pending with its QoS
+// class, generation starts at 1, fields of features that are off are dropped, and what derives from
+// other fields is derived.
 func PrepareCreate(p *v1.Pod, now metav1.Time) {
 	p.Generation = 1
 	podspec.DropDisabledPod(p, nil)
@@ -106,7 +113,8 @@ func PrepareCreate(p *v1.Pod, now metav1.Time) {
 	podspec.SyncAppArmor(p)
 }
 
-// PrepareUpdate keeps what an update of the main endpoint may not touch and counts generations of the spec.
+// PrepareUpdate keeps what an update of the main endpoint may not touch and counts generations of
+// the spec.
 func PrepareUpdate(p, old *v1.Pod) {
 	p.Status = *old.Status.DeepCopy()
 	podspec.DropDisabledPod(p, old)
@@ -122,7 +130,8 @@ func bumpGeneration(p, old *v1.Pod) {
 	}
 }
 
-// PrepareStatus keeps what a status update may not touch: spec, owners, a deletion mark, and the QoS class when the client left it out.
+// PrepareStatus keeps what a status update may not touch: spec, owners, a deletion mark, and the
+// QoS class when the client left it out.
 func PrepareStatus(p, old *v1.Pod) {
 	p.Spec = *old.Spec.DeepCopy()
 	p.Generation = old.Generation
@@ -138,7 +147,8 @@ func PrepareStatus(p, old *v1.Pod) {
 	keepObservedGenerations(p, old)
 }
 
-// keepObservedGenerations keeps the observed generation of a condition whose other fields did not change, for writers that do not know the field.
+// keepObservedGenerations keeps the observed generation of a condition whose other fields did not
+// change, for writers that do not know the field.
 func keepObservedGenerations(p, old *v1.Pod) {
 	if p.Status.ObservedGeneration == 0 {
 		p.Status.ObservedGeneration = old.Status.ObservedGeneration
@@ -165,8 +175,9 @@ func gracefulDelete(_ context.Context, o runtime.Object, options *metav1.DeleteO
 	return true
 }
 
-// GracePeriodSeconds is the grace period of a delete in seconds: what was asked, else the spec's; 0 for a Pod that never started anywhere or has ended;
-// a negative wish is one second, the shortest graceful end.
+// GracePeriodSeconds is the grace period of a delete in seconds: what was asked, else the spec's; 0
+// for a Pod that never started anywhere or has ended; a negative wish is one second, the shortest
+// graceful end.
 func GracePeriodSeconds(p *v1.Pod, requestedOptions *int64) int64 {
 	period := int64(0)
 	switch {

@@ -17,8 +17,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// streamREST is pods/exec, pods/attach and pods/portforward: the connection is passed through to the kubelet. A WebSocket client of the
-// newest protocols is translated to the SPDY that kubelets speak.
+// streamREST is pods/exec, pods/attach and pods/portforward: the connection is passed through to
+// the kubelet. A WebSocket client of the newest protocols is translated to the SPDY that kubelets
+// speak.
 type streamREST struct {
 	noDestroy
 	pods     *podStore
@@ -43,19 +44,24 @@ func (r *streamREST) New() runtime.Object {
 func (r *streamREST) NewConnectOptions() (runtime.Object, bool, string) { return r.New(), false, "" }
 
 // Connect answers with a handler that joins client and kubelet.
-func (r *streamREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+func (r *streamREST) Connect(ctx context.Context, name string, options runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	u, err := r.location(ctx, name, options)
 	if err != nil {
 		return nil, err
 	}
-	through := proxy.NewUpgradeAwareHandler(u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, false, true, proxy.NewErrorResponder(responder))
+	through := proxy.NewUpgradeAwareHandler(u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, false, true,
+		proxy.NewErrorResponder(responder))
 	switch o := options.(type) {
 	case *v1.PodExecOptions:
-		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
+		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+			Tty: o.TTY}), nil
 	case *v1.PodAttachOptions:
-		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
+		return r.translateStream(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+			Tty: o.TTY}), nil
 	}
-	return translator.NewTranslatingHandler(through, translator.NewTunnelingHandler(through), wsstream.IsWebSocketRequestWithTunnelingProtocol), nil
+	return translator.NewTranslatingHandler(through, translator.NewTunnelingHandler(through),
+		wsstream.IsWebSocketRequestWithTunnelingProtocol), nil
 }
 
 func (r *streamREST) translateStream(through http.Handler, u *url.URL, o translator.Options) http.Handler {

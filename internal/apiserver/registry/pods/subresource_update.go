@@ -40,7 +40,9 @@ func (r *updateREST) Get(ctx context.Context, name string, options *metav1.GetOp
 }
 
 // Update writes the part of the Pod that this endpoint is for; it never creates.
-func (r *updateREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *updateREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	s := *r.pods.Store
 	s.UpdateStrategy = subresourceStrategy{RESTUpdateStrategy: r.pods.UpdateStrategy, rules: r.rules}
 	return s.Update(ctx, name, info, validateCreate, validateUpdate, false, options)

@@ -30,8 +30,8 @@ func (c Connections) subresources(d resourcedef.Deps) map[string]rest.Storage {
 	}
 }
 
-// Generic finds the library's store behind what the machinery hands out. It panics on anything else: rows and machinery are put together
-// once, at start.
+// Generic finds the library's store behind what the machinery hands out. It panics on anything
+// else: rows and machinery are put together once, at start.
 func Generic(s rest.Storage) *genericregistry.Store {
 	switch s := s.(type) {
 	case *genericregistry.Store:

@@ -20,7 +20,9 @@ func table() resourcedef.Table {
 			printers.NameColumn(),
 			printers.StringColumn("Ready", "The aggregate readiness state of this pod for accepting traffic."),
 			printers.StringColumn("Status", "The aggregate status of the containers in this pod."),
-			printers.StringColumn("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+			printers.StringColumn("Restarts",
+				"The number of times the containers in this pod have been restarted and when the last container in "+
+					"this pod has restarted."),
 			printers.AgeColumn(),
 		}, printers.WideColumns(
 			printers.StringColumn("IP", status["podIP"]),
@@ -45,8 +47,10 @@ func Row(p *v1.Pod, now metav1.Time) []any {
 		ip = p.Status.PodIPs[0].IP
 	}
 	return []any{
-		p.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.reason, restarts, printers.TimestampSince(p.CreationTimestamp, now),
-		printers.ValueOrNone(ip), printers.ValueOrNone(p.Spec.NodeName), printers.ValueOrNone(p.Status.NominatedNodeName), gatesCell(p),
+		p.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.reason, restarts,
+		printers.TimestampSince(p.CreationTimestamp, now),
+		printers.ValueOrNone(ip), printers.ValueOrNone(p.Spec.NodeName),
+		printers.ValueOrNone(p.Status.NominatedNodeName), gatesCell(p),
 	}
 }
 
@@ -54,9 +58,11 @@ func Row(p *v1.Pod, now metav1.Time) []any {
 func RowConditions(p *v1.Pod) []metav1.TableRowCondition {
 	switch p.Status.Phase {
 	case v1.PodSucceeded:
-		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(v1.PodSucceeded), Message: "The pod has completed successfully."}}
+		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue,
+			Reason: string(v1.PodSucceeded), Message: "The pod has completed successfully."}}
 	case v1.PodFailed:
-		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(v1.PodFailed), Message: "The pod failed."}}
+		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue,
+			Reason: string(v1.PodFailed), Message: "The pod failed."}}
 	}
 	return nil
 }
@@ -178,7 +184,8 @@ func summarizeContainers(p *v1.Pod, s *summary) {
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			s.reason = c.State.Waiting.Reason
-		case c.State.Terminated != nil && failed && c.State.Terminated.Reason == "Completed": // one that ended well does not hide one that failed
+		case c.State.Terminated != nil && failed && c.State.Terminated.Reason == "Completed":
+			// one that ended well does not hide one that failed
 		case c.State.Terminated != nil:
 			s.reason = endReason(c.State.Terminated)
 			failed = failed || c.State.Terminated.ExitCode != 0

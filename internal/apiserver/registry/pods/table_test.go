@@ -39,26 +39,32 @@ func TestRow(t *testing.T) {
 		want string
 	}{
 		{"new", func(*v1.Pod) {}, "0/1 Pending 0"},
-		{"gated", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }, "0/1 SchedulingGated 0"},
+		{"gated", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} },
+			"0/1 SchedulingGated 0"},
 		{"creating", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: waiting("ContainerCreating")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 ContainerCreating 0"},
 		{"running", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: running(), Ready: true}) }, "1/1 Running 0"},
 		{"restarted 5 s ago", func(p *v1.Pod) {
-			app(p, v1.ContainerStatus{State: running(), Ready: true, RestartCount: 1, LastTerminationState: v1.ContainerState{
-				Terminated: &v1.ContainerStateTerminated{FinishedAt: at(95)}}})
+			app(p, v1.ContainerStatus{State: running(), Ready: true, RestartCount: 1,
+				LastTerminationState: v1.ContainerState{
+					Terminated: &v1.ContainerStateTerminated{FinishedAt: at(95)}}})
 		}, "1/1 Running 1 (5s ago)"},
-		{"crash loop", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 5}) }, "0/1 CrashLoopBackOff 5"},
+		{"crash loop",
+			func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 5}) },
+			"0/1 CrashLoopBackOff 5"},
 		{"completed", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: ended(0, "Completed")})
 			p.Status.Phase = v1.PodSucceeded
 		}, "0/1 Completed 0"},
-		{"exit code without a reason", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: ended(3, "")}) }, "0/1 ExitCode:3 0"},
+		{"exit code without a reason", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: ended(3, "")}) },
+			"0/1 ExitCode:3 0"},
 		{"one of two completed", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
-			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d", State: ended(0, "Completed")}}, p.Status.ContainerStatuses...)
+			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d", State: ended(0, "Completed")}},
+				p.Status.ContainerStatuses...)
 		}, "1/2 NotReady 0"},
 		{"first of two init containers", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: running()}, v1.ContainerStatus{State: waiting("PodInitializing")})
@@ -69,7 +75,8 @@ func TestRow(t *testing.T) {
 		{"init container crashes", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 2})
 		}, "0/1 Init:CrashLoopBackOff 2"},
-		{"init container failed", func(p *v1.Pod) { inits(p, v1.ContainerStatus{State: ended(3, "")}) }, "0/1 Init:ExitCode:3 0"},
+		{"init container failed", func(p *v1.Pod) { inits(p, v1.ContainerStatus{State: ended(3, "")}) },
+			"0/1 Init:ExitCode:3 0"},
 		{"sidecar", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: running(), Started: new(true), Ready: true, RestartCount: 1})
 			p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
@@ -91,7 +98,8 @@ func TestRow(t *testing.T) {
 	if r := Row(podOf(), at(100)); fmt.Sprint(r[4:]) != "[<unknown> <none> <none> <none> <none>]" {
 		t.Error(r)
 	}
-	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 || c[0].Message != "The pod failed." {
+	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 ||
+		c[0].Message != "The pod failed." {
 		t.Error(c)
 	}
 }

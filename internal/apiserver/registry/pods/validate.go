@@ -20,7 +20,8 @@ func Validate(p *v1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(spec.Child("ephemeralContainers"), "cannot be set on create"))
 	}
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) != 0 {
-		errs = append(errs, field.Forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
+		errs = append(errs,
+			field.Forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
 	return append(errs, podspec.ValidateAnnotationConflicts(p.Annotations, &p.Spec, spec)...)
 }
@@ -29,7 +30,8 @@ func Validate(p *v1.Pod) field.ErrorList {
 func metadataAndSpec(p *v1.Pod) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := podspec.ValidateFinalizers(p.Finalizers, field.NewPath("metadata", "finalizers"))
-	errs = append(errs, podspec.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, podspec.ValidateAnnotations(p.Annotations, &p.Spec,
+		field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, podspec.ValidatePodSpec(&p.Spec, p.Name, spec)...)
 	if p.Spec.ServiceAccountName == "" {
 		for i, v := range p.Spec.Volumes {
@@ -38,16 +40,20 @@ func metadataAndSpec(p *v1.Pod) field.ErrorList {
 			}
 			for k, s := range v.Projected.Sources {
 				if s.ServiceAccountToken != nil {
-					errs = append(errs, field.Forbidden(spec.Child("volumes").Index(i).Child("projected", "sources").Index(k).Child("serviceAccountToken"), "must not be specified when serviceAccountName is not set"))
+					errs = append(errs,
+						field.Forbidden(spec.Child("volumes").Index(i).Child("projected", "sources").Index(k).Child(
+							"serviceAccountToken"), "must not be specified when serviceAccountName is not set"))
 				}
 			}
 		}
 	}
 	for i := range p.Spec.Containers {
-		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.Containers[i], spec.Child("containers").Index(i))...)
+		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.Containers[i],
+			spec.Child("containers").Index(i))...)
 	}
 	for i := range p.Spec.InitContainers {
-		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.InitContainers[i], spec.Child("initContainers").Index(i))...)
+		errs = append(errs, podspec.ValidateImageWhitespace(&p.Spec.InitContainers[i],
+			spec.Child("initContainers").Index(i))...)
 	}
 	return errs
 }
@@ -65,7 +71,8 @@ func statusMetadata(p, old *v1.Pod) field.ErrorList {
 	return append(errs, annotationUpdates(p, old, field.NewPath("metadata", "annotations"))...)
 }
 
-// annotationUpdates: the annotations that tell where a Pod comes from and how it is confined stay as they were made.
+// annotationUpdates: the annotations that tell where a Pod comes from and how it is confined stay
+// as they were made.
 func annotationUpdates(p, old *v1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	fixed := func(k string) string {

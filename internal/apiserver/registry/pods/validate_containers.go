@@ -17,7 +17,8 @@ func containerStatuses(p *v1.Pod, status *field.Path) field.ErrorList {
 		of    []v1.ContainerStatus
 		spec  []v1.Container
 	}{
-		{"containerStatuses", p.Status.ContainerStatuses, p.Spec.Containers}, {"initContainerStatuses", p.Status.InitContainerStatuses, p.Spec.InitContainers},
+		{"containerStatuses", p.Status.ContainerStatuses, p.Spec.Containers},
+		{"initContainerStatuses", p.Status.InitContainerStatuses, p.Spec.InitContainers},
 		{"ephemeralContainerStatuses", p.Status.EphemeralContainerStatuses, nil},
 	}
 	for _, l := range lists {
@@ -27,13 +28,15 @@ func containerStatuses(p *v1.Pod, status *field.Path) field.ErrorList {
 	}
 	for _, l := range lists[:2] {
 		for i := range l.of {
-			errs = append(errs, statusDevices(&l.of[i], l.spec, status.Child(l.child).Index(i).Child("allocatedResourcesStatus"))...)
+			errs = append(errs,
+				statusDevices(&l.of[i], l.spec, status.Child(l.child).Index(i).Child("allocatedResourcesStatus"))...)
 		}
 	}
 	last := lists[2]
 	for i := range last.of {
 		if len(last.of[i].AllocatedResourcesStatus) > 0 {
-			errs = append(errs, field.Forbidden(status.Child(last.child).Index(i).Child("allocatedResourcesStatus"), "must not be specified in container status"))
+			errs = append(errs, field.Forbidden(status.Child(last.child).Index(i).Child("allocatedResourcesStatus"),
+				"must not be specified in container status"))
 		}
 	}
 	return errs
@@ -63,8 +66,8 @@ func statusUser(s *v1.ContainerStatus, os *v1.PodOS, path *field.Path) field.Err
 	return errs
 }
 
-// statusDevices wants the health of devices to be that of what the container asks for, each device told once. Of a container that the Pod does not
-// have any more nothing is known.
+// statusDevices wants the health of devices to be that of what the container asks for, each device
+// told once. Of a container that the Pod does not have any more nothing is known.
 func statusDevices(s *v1.ContainerStatus, spec []v1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := slices.IndexFunc(spec, func(c v1.Container) bool { return c.Name == s.Name })
@@ -81,7 +84,8 @@ func statusDevices(s *v1.ContainerStatus, spec []v1.Container, path *field.Path)
 			case v1.ResourceHealthStatusHealthy, v1.ResourceHealthStatusUnhealthy, v1.ResourceHealthStatusUnknown:
 			default:
 				errs = append(errs, field.NotSupported(one.Child("health"), d.Health,
-					[]v1.ResourceHealthStatus{v1.ResourceHealthStatusHealthy, v1.ResourceHealthStatusUnhealthy, v1.ResourceHealthStatusUnknown}))
+					[]v1.ResourceHealthStatus{v1.ResourceHealthStatusHealthy, v1.ResourceHealthStatusUnhealthy,
+						v1.ResourceHealthStatusUnknown}))
 			}
 			if ids[d.ResourceID] {
 				errs = append(errs, field.Duplicate(one.Child("resourceID"), d.ResourceID))
@@ -92,7 +96,8 @@ func statusDevices(s *v1.ContainerStatus, spec []v1.Container, path *field.Path)
 	return errs
 }
 
-// unrequestedReason says what is wrong with a name that a container asks for neither as a resource nor as claim:CLAIM or claim:CLAIM/REQUEST; "" when it does.
+// unrequestedReason says what is wrong with a name that a container asks for neither as a resource
+// nor as claim:CLAIM or claim:CLAIM/REQUEST; "" when it does.
 func unrequestedReason(r *v1.ResourceRequirements, name v1.ResourceName) string {
 	claim, isClaim := strings.CutPrefix(string(name), "claim:")
 	if !isClaim {
@@ -106,5 +111,6 @@ func unrequestedReason(r *v1.ResourceRequirements, name v1.ResourceName) string 
 			return ""
 		}
 	}
-	return "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+	return "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or " +
+		"'claim:<claimName>' if request is empty"
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may not restart stay ended, conditions have
-// names that cannot collide, addresses are addresses.
+// ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may
+// not restart stay ended, conditions have names that cannot collide, addresses are addresses.
 func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := statusMetadata(p, old)
 	status := field.NewPath("status")
@@ -23,16 +23,21 @@ func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 			errs = append(errs, field.Invalid(status.Child("nominatedNodeName"), n, msg))
 		}
 		if old.Spec.NodeName != "" {
-			errs = append(errs, field.Forbidden(status.Child("nominatedNodeName"), "may not be set on pods that are already bound to a node"))
+			errs = append(errs, field.Forbidden(status.Child("nominatedNodeName"),
+				"may not be set on pods that are already bound to a node"))
 		}
 	}
 	if n := p.Status.ObservedGeneration; n < 0 {
 		errs = append(errs, field.Invalid(status.Child("observedGeneration"), n, notNegative))
 	}
-	errs = append(errs, apivalidation.ValidateImmutableField(p.Status.QOSClass, old.Status.QOSClass, status.Child("qosClass"))...)
-	errs = append(errs, transitions(p.Status.ContainerStatuses, old.Status.ContainerStatuses, status.Child("containerStatuses"), restarts(old, false))...)
-	errs = append(errs, transitions(p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, status.Child("initContainerStatuses"), restarts(old, true))...)
-	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, status.Child("ephemeralContainerStatuses"), never)...)
+	errs = append(errs, apivalidation.ValidateImmutableField(p.Status.QOSClass, old.Status.QOSClass,
+		status.Child("qosClass"))...)
+	errs = append(errs, transitions(p.Status.ContainerStatuses, old.Status.ContainerStatuses,
+		status.Child("containerStatuses"), restarts(old, false))...)
+	errs = append(errs, transitions(p.Status.InitContainerStatuses, old.Status.InitContainerStatuses,
+		status.Child("initContainerStatuses"), restarts(old, true))...)
+	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses,
+		status.Child("ephemeralContainerStatuses"), never)...)
 	errs = append(errs, claimStatuses(p, status.Child("resourceClaimStatuses"))...)
 	errs = append(errs, addresses(p, old, status)...)
 	return append(errs, containerStatuses(p, status)...)
@@ -45,7 +50,8 @@ func podConditions(list []v1.PodCondition, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, c := range list {
 		if c.ObservedGeneration < 0 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("observedGeneration"), c.ObservedGeneration, notNegative))
+			errs = append(errs, field.Invalid(path.Index(i).Child("observedGeneration"), c.ObservedGeneration,
+				notNegative))
 		}
 		switch c.Type {
 		case v1.PodScheduled, v1.PodReady, v1.PodInitialized:
@@ -75,13 +81,15 @@ func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
 			}
 			if r := c.RestartPolicy; r != nil {
 				// Rules may restart the container, or all of them, whatever its policy.
-				return *r == v1.ContainerRestartPolicyAlways || *r == v1.ContainerRestartPolicyOnFailure && code != 0 || len(c.RestartPolicyRules) > 0
+				return *r == v1.ContainerRestartPolicyAlways || *r == v1.ContainerRestartPolicyOnFailure && code != 0 ||
+					len(c.RestartPolicyRules) > 0
 			}
 			if inits && code == 0 {
 				return p.Spec.RestartPolicy == v1.RestartPolicyAlways
 			}
 		}
-		return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure && code != 0
+		return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure &&
+			code != 0
 	}
 }
 
@@ -101,7 +109,8 @@ func restartsAll(p *v1.Pod) bool {
 
 func never(string, int32) bool { return false }
 
-func transitions(now, previous []v1.ContainerStatus, path *field.Path, mayRestart func(string, int32) bool) field.ErrorList {
+func transitions(now, previous []v1.ContainerStatus, path *field.Path,
+	mayRestart func(string, int32) bool) field.ErrorList {
 	var errs field.ErrorList
 	for i, w := range previous {
 		if w.State.Terminated == nil || mayRestart(w.Name, w.State.Terminated.ExitCode) {
@@ -109,7 +118,8 @@ func transitions(now, previous []v1.ContainerStatus, path *field.Path, mayRestar
 		}
 		for _, n := range now {
 			if n.Name == w.Name && n.State.Terminated == nil {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+				errs = append(errs, field.Forbidden(path.Index(i).Child("state"),
+					"may not be transitioned to non-terminated state"))
 			}
 		}
 	}
@@ -125,7 +135,8 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 	for i, s := range p.Status.ResourceClaimStatuses {
 		at := path.Index(i)
 		if !known[s.Name] {
-			errs = append(errs, field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
+			errs = append(errs,
+				field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
 		}
 		if seen[s.Name] {
 			errs = append(errs, field.Duplicate(at.Child("name"), s.Name))
@@ -146,7 +157,8 @@ func addresses(p, old *v1.Pod, status *field.Path) field.ErrorList {
 	errs := addressList(podIPs(p), podIPs(old), typed.GoFields(p.Status.PodIPs), pods)
 	switch list := p.Status.PodIPs; {
 	case (p.Status.PodIP != "") != (len(list) > 0):
-		errs = append(errs, field.Invalid(pods, typed.GoFields(list), "podIP and podIPs must either both be set or both be unset"))
+		errs = append(errs,
+			field.Invalid(pods, typed.GoFields(list), "podIP and podIPs must either both be set or both be unset"))
 	case len(list) > 0 && p.Status.PodIP != list[0].IP:
 		errs = append(errs, field.Invalid(pods.Index(0).Child("ip"), list[0].IP, "must be equal to `podIP`"))
 	}
@@ -170,7 +182,8 @@ func hostIPs(p *v1.Pod) (out []string) {
 	return out
 }
 
-// addressList wants addresses, two only when they are of both families. shown is what messages show.
+// addressList wants addresses, two only when they are of both families. shown is what messages
+// show.
 func addressList(list, stored []string, shown any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range list {

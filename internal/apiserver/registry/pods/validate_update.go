@@ -14,18 +14,20 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-const updatableFieldsMessage = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
+const updatableFieldsMessage = "`spec.containers[*].image`,`spec.initContainers[*].image`," +
+	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
-// ValidateUpdate judges a change through the main endpoint: images, a shorter deadline, more tolerations, fewer gates, and while gated
-// narrower node constraints; nothing else of the spec.
+// ValidateUpdate judges a change through the main endpoint: images, a shorter deadline, more
+// tolerations, fewer gates, and while gated narrower node constraints; nothing else of the spec.
 func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := validateAnyUpdate(p, old)
 	spec := field.NewPath("spec")
 	for _, list := range []struct {
 		child    string
 		now, was []v1.Container
-	}{{"containers", p.Spec.Containers, old.Spec.Containers}, {"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
+	}{{"containers", p.Spec.Containers, old.Spec.Containers},
+		{"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
 		path := spec.Child(list.child)
 		if len(list.now) != len(list.was) {
 			return append(errs, field.Forbidden(path, "pod updates may not add or remove containers"))
@@ -49,7 +51,9 @@ func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 	rest, more := withoutAllowedChanges(p, old)
 	errs = append(errs, more...)
 	if !apiequality.Semantic.DeepEqual(rest, &old.Spec) {
-		errs = append(errs, field.Forbidden(spec, fmt.Sprintf("pod updates may not change fields other than %s\n%v", updatableFieldsMessage, diff.Diff(&old.Spec, rest))))
+		errs = append(errs,
+			field.Forbidden(spec, fmt.Sprintf("pod updates may not change fields other than %s\n%v",
+				updatableFieldsMessage, diff.Diff(&old.Spec, rest))))
 	}
 	return errs
 }
@@ -81,7 +85,8 @@ func tolerationUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 			}
 		}
 		if !found {
-			return field.ErrorList{field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds")}
+			return field.ErrorList{
+				field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
 	return podspec.ValidateTolerations(p.Spec.Tolerations, path)
@@ -96,13 +101,16 @@ func gateUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 	}
 	for i, g := range p.Spec.SchedulingGates {
 		if !had[g.Name] {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
+			errs = append(errs,
+				field.Forbidden(path.Index(i).Child("name"),
+					fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
 		}
 	}
 	return errs
 }
 
-// withoutAllowedChanges is the new spec with every allowed change taken back: what is left must equal the stored spec.
+// withoutAllowedChanges is the new spec with every allowed change taken back: what is left must
+// equal the stored spec.
 func withoutAllowedChanges(p, old *v1.Pod) (*v1.PodSpec, field.ErrorList) {
 	var errs field.ErrorList
 	s, previous := p.Spec.DeepCopy(), &old.Spec
@@ -115,7 +123,8 @@ func withoutAllowedChanges(p, old *v1.Pod) (*v1.PodSpec, field.ErrorList) {
 	s.ActiveDeadlineSeconds = previous.ActiveDeadlineSeconds
 	s.Tolerations = previous.Tolerations
 	s.SchedulingGates = previous.SchedulingGates
-	if g := previous.TerminationGracePeriodSeconds; g != nil && *g < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
+	if g := previous.TerminationGracePeriodSeconds; g != nil && *g < 0 && s.TerminationGracePeriodSeconds != nil &&
+		*s.TerminationGracePeriodSeconds == 1 {
 		s.TerminationGracePeriodSeconds = g
 	}
 	if len(previous.SchedulingGates) == 0 {
@@ -141,7 +150,8 @@ func nodeAffinity(s *v1.PodSpec) *v1.NodeAffinity {
 	return s.Affinity.NodeAffinity
 }
 
-// restoreNodeAffinity puts the stored node affinity back, and takes away an affinity that held nothing else.
+// restoreNodeAffinity puts the stored node affinity back, and takes away an affinity that held
+// nothing else.
 func restoreNodeAffinity(s, previous *v1.PodSpec) {
 	if s.Affinity == nil && nodeAffinity(previous) != nil {
 		s.Affinity = &v1.Affinity{}
@@ -164,7 +174,8 @@ func selectorUpdate(now, previous map[string]string, path *field.Path) field.Err
 	sort.Strings(keys)
 	for _, k := range keys {
 		if v, ok := now[k]; !ok || v != previous[k] {
-			return field.ErrorList{field.Invalid(path, now, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")}
+			return field.ErrorList{
+				field.Invalid(path, now, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")}
 		}
 	}
 	return nil
@@ -184,18 +195,21 @@ func affinityUpdate(now, previous *v1.NodeAffinity, path *field.Path) field.Erro
 	}
 	at := path.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	if len(a) != len(b) {
-		return field.ErrorList{field.Invalid(at, a, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
+		return field.ErrorList{
+			field.Invalid(at, a, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
 	}
 	var errs field.ErrorList
 	for i := range b {
 		if !isNarrower(&a[i], &b[i]) {
-			errs = append(errs, field.Invalid(at.Index(i), a[i], "only additions are allowed (no mutations or deletions)"))
+			errs = append(errs,
+				field.Invalid(at.Index(i), a[i], "only additions are allowed (no mutations or deletions)"))
 		}
 	}
 	return errs
 }
 
-// isNarrower says that a asks for all that b asks for, and maybe more. An empty term matches nothing, so it has nothing to narrow.
+// isNarrower says that a asks for all that b asks for, and maybe more. An empty term matches
+// nothing, so it has nothing to narrow.
 func isNarrower(a, b *v1.NodeSelectorTerm) bool {
 	if len(b.MatchExpressions) == 0 && len(b.MatchFields) == 0 {
 		return len(a.MatchExpressions) == 0 && len(a.MatchFields) == 0

@@ -7,7 +7,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// SyncAppArmor fills in the AppArmor profile of each container whose profile only the old annotation names, in Linux Pods.
+// SyncAppArmor fills in the AppArmor profile of each container whose profile only the old
+// annotation names, in Linux Pods.
 func SyncAppArmor(p *v1.Pod) {
 	if p.Spec.OS != nil && p.Spec.OS.Name == v1.Windows {
 		return

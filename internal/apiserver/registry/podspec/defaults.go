@@ -19,7 +19,8 @@ func setDefault[T any](p **T, v T) {
 	}
 }
 
-// DefaultPodTemplate fills in a Pod template as upstream does: the spec alone, no request arithmetic, which belongs to Pods.
+// DefaultPodTemplate fills in a Pod template as upstream does: the spec alone, no request
+// arithmetic, which belongs to Pods.
 func DefaultPodTemplate(t *v1.PodTemplateSpec) { DefaultPodSpec(&t.Spec) }
 
 // DefaultPodSpec fills in what a Pod spec leaves open, in a Pod and in a Pod template alike.
@@ -46,7 +47,8 @@ func DefaultPodSpec(s *v1.PodSpec) {
 	canonicalResources(s)
 }
 
-// DefaultPod fills in what belongs to a Pod and not to a template: service links, host ports of a host-network Pod, requests from limits.
+// DefaultPod fills in what belongs to a Pod and not to a template: service links, host ports of a
+// host-network Pod, requests from limits.
 func DefaultPod(p *v1.Pod) {
 	DefaultPodSpec(&p.Spec)
 	if p.Spec.HostNetwork {

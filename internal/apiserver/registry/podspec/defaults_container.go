@@ -13,7 +13,8 @@ func defaultContainer(c *v1.Container) {
 	for i := range c.Env {
 		defaultEnv(&c.Env[i])
 	}
-	if c.ImagePullPolicy == "" { // else the name is not taken apart: every object that is read from the store comes by here
+	// else the name is not taken apart: every object that is read from the store comes by here
+	if c.ImagePullPolicy == "" {
 		c.ImagePullPolicy = PullPolicy(c.Image)
 	}
 	setIfEmpty(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
@@ -64,8 +65,9 @@ func defaultProbe(p *v1.Probe) {
 	}
 }
 
-// PullPolicy is the default image pull policy of an image name: Always for the tag latest or no tag at all, IfNotPresent otherwise.
-// A name with a digest and no tag counts as fixed; a name that does not parse gets IfNotPresent, and the kubelet says what is wrong with it.
+// PullPolicy is the default image pull policy of an image name: Always for the tag latest or no tag
+// at all, IfNotPresent otherwise. A name with a digest and no tag counts as fixed; a name that does
+// not parse gets IfNotPresent, and the kubelet says what is wrong with it.
 func PullPolicy(image string) v1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// defaultPodLevel derives pod-level resources where some are given: hugepage limits from the containers' limits, requests first from what
-// the containers ask together, else from the pod-level limit. Only resources that may be given at pod level take part.
+// defaultPodLevel derives pod-level resources where some are given: hugepage limits from the
+// containers' limits, requests first from what the containers ask together, else from the pod-level
+// limit. Only resources that may be given at pod level take part.
 func defaultPodLevel(s *v1.PodSpec) {
 	r := s.Resources
 	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {

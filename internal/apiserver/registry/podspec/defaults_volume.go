@@ -71,7 +71,8 @@ func DefaultClaimSpec(s *v1.PersistentVolumeClaimSpec) {
 	setDefault(&s.VolumeMode, v1.PersistentVolumeFilesystem)
 }
 
-// CopyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in the namespace.
+// CopyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in
+// the namespace.
 func CopyDataSource(s *v1.PersistentVolumeClaimSpec) {
 	switch {
 	case s.DataSourceRef == nil && s.DataSource != nil:
@@ -79,7 +80,8 @@ func CopyDataSource(s *v1.PersistentVolumeClaimSpec) {
 		if s.DataSource.APIGroup != nil {
 			s.DataSourceRef.APIGroup = ptr(*s.DataSource.APIGroup)
 		}
-	case s.DataSource == nil && s.DataSourceRef != nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
+	case s.DataSource == nil && s.DataSourceRef != nil &&
+		(s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
 		s.DataSource = &v1.TypedLocalObjectReference{Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
 		if s.DataSourceRef.APIGroup != nil {
 			s.DataSource.APIGroup = ptr(*s.DataSourceRef.APIGroup)

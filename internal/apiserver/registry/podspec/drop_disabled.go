@@ -2,7 +2,8 @@ package podspec
 
 import v1 "k8s.io/api/core/v1"
 
-// DropDisabledPod removes fields whose feature is off at this level (v1.37's alpha fields), unless the stored Pod has them already.
+// DropDisabledPod removes fields whose feature is off at this level (v1.37's alpha fields), unless
+// the stored Pod has them already.
 func DropDisabledPod(p, old *v1.Pod) {
 	var previous *v1.PodSpec
 	if old != nil {
@@ -29,7 +30,8 @@ type gatedField struct {
 	drop func(*v1.PodSpec)
 }
 
-// newGatedField makes a gated field from a visitor of its places: visit calls f with "is it set here" and "remove it here".
+// newGatedField makes a gated field from a visitor of its places: visit calls f with "is it set
+// here" and "remove it here".
 func newGatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) gatedField {
 	return gatedField{
 		used: func(s *v1.PodSpec) bool {
@@ -47,7 +49,8 @@ func newGatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) g
 	}
 }
 
-// DropDisabled removes from a spec what v1.37 keeps behind a gate that is off by default. A field that the stored spec (was) uses stays.
+// DropDisabled removes from a spec what v1.37 keeps behind a gate that is off by default. A field
+// that the stored spec (was) uses stays.
 func DropDisabled(s, previous *v1.PodSpec) {
 	for _, g := range []gatedField{
 		newGatedField(func(s *v1.PodSpec, f func(bool, func())) {
@@ -56,7 +59,8 @@ func DropDisabled(s, previous *v1.PodSpec) {
 		newGatedField(func(s *v1.PodSpec, f func(bool, func())) {
 			f(len(s.EvictionResponders) > 0, func() { s.EvictionResponders = nil })
 		}),
-		newGatedField(bindOptions), newGatedField(stopSignals), newGatedField(probeProtocols), newGatedField(emptyDirModes), newGatedField(fileOwners),
+		newGatedField(bindOptions), newGatedField(stopSignals), newGatedField(probeProtocols),
+		newGatedField(emptyDirModes), newGatedField(fileOwners),
 	} {
 		if previous == nil || !g.used(previous) {
 			g.drop(s)

@@ -64,7 +64,8 @@ func atLeast[T int32 | int64](f *errorCollector, p *field.Path, v, n T) {
 	}
 }
 
-// goFields prints a struct in messages by its Go field names, all of them, as upstream prints the values it refuses.
+// goFields prints a struct in messages by its Go field names, all of them, as upstream prints the
+// values it refuses.
 type goFields struct{ v any }
 
 // MarshalJSON writes structs with Go field names and leaves what marshals itself alone.
@@ -81,7 +82,8 @@ func writeGoFields(out *bytes.Buffer, v reflect.Value) error {
 		return nil
 	case v.Kind() == reflect.Pointer:
 		return writeGoFields(out, v.Elem())
-	case v.Kind() != reflect.Struct || v.Type().Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[json.Marshaler]()):
+	case v.Kind() != reflect.Struct || v.Type().Implements(reflect.TypeFor[json.Marshaler]()) ||
+		reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[json.Marshaler]()):
 		raw, err := json.Marshal(v.Interface())
 		out.Write(raw)
 		return err
@@ -98,5 +100,6 @@ func writeGoFields(out *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-// GoFields wraps a value for messages: structs print by their Go field names, all of them, as upstream prints what it refuses.
+// GoFields wraps a value for messages: structs print by their Go field names, all of them, as
+// upstream prints what it refuses.
 func GoFields(v any) any { return goFields{v} }

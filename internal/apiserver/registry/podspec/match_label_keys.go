@@ -5,16 +5,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MergeMatchLabelKeys writes the labels that matchLabelKeys and mismatchLabelKeys stand for into the selectors of Pod affinity terms and
-// topology spread constraints, at creation, so that the scheduler reads selectors alone.
+// MergeMatchLabelKeys writes the labels that matchLabelKeys and mismatchLabelKeys stand for into
+// the selectors of Pod affinity terms and topology spread constraints, at creation, so that the
+// scheduler reads selectors alone.
 func MergeMatchLabelKeys(p *v1.Pod) {
 	if a := p.Spec.Affinity; a != nil {
 		var terms []*v1.PodAffinityTerm
 		if a.PodAffinity != nil {
-			terms = append(terms, affinityTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			terms = append(terms, affinityTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+				a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		if a.PodAntiAffinity != nil {
-			terms = append(terms, affinityTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			terms = append(terms, affinityTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+				a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		for _, t := range terms {
 			mergeKeys(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn, p.Labels)
@@ -38,14 +41,16 @@ func affinityTerms(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffi
 	return out
 }
 
-// mergeKeys adds one requirement per key that the Pod has a label for; without a selector the keys mean nothing.
+// mergeKeys adds one requirement per key that the Pod has a label for; without a selector the keys
+// mean nothing.
 func mergeKeys(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator, labels map[string]string) {
 	if s == nil {
 		return
 	}
 	for _, k := range keys {
 		if v, ok := labels[k]; ok {
-			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: k, Operator: op, Values: []string{v}})
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: k, Operator: op,
+				Values: []string{v}})
 		}
 	}
 }

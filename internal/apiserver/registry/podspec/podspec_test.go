@@ -14,9 +14,11 @@ import (
 func TestPullPolicy(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	for image, want := range map[string]v1.PullPolicy{
-		"nginx": v1.PullAlways, "nginx:latest": v1.PullAlways, "nginx:1.27": v1.PullIfNotPresent, "localhost:5000/nginx": v1.PullAlways,
-		"localhost:5000/nginx:1": v1.PullIfNotPresent, "nginx" + digest: v1.PullIfNotPresent, "nginx:latest" + digest: v1.PullAlways,
-		"": v1.PullIfNotPresent, "NGINX::bad": v1.PullIfNotPresent,
+		"nginx": v1.PullAlways, "nginx:latest": v1.PullAlways, "nginx:1.27": v1.PullIfNotPresent,
+		"localhost:5000/nginx":   v1.PullAlways,
+		"localhost:5000/nginx:1": v1.PullIfNotPresent, "nginx" + digest: v1.PullIfNotPresent,
+		"nginx:latest" + digest: v1.PullAlways,
+		"":                      v1.PullIfNotPresent, "NGINX::bad": v1.PullIfNotPresent,
 	} {
 		if got := PullPolicy(image); got != want {
 			t.Errorf("%q: %s, want %s", image, got, want)
@@ -31,8 +33,11 @@ func TestTemplate(t *testing.T) {
 	x := &v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"bad key": "v"}},
 		Spec: v1.PodSpec{
-			HostNetwork: true, Containers: []v1.Container{{Name: "A", Image: " spaces ", Ports: []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}},
-			EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}}},
+			HostNetwork: true,
+			Containers: []v1.Container{{Name: "A", Image: " spaces ",
+				Ports: []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}},
+			EphemeralContainers: []v1.EphemeralContainer{
+				{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}}},
 		},
 	}
 	DefaultPodTemplate(x)
@@ -43,20 +48,22 @@ func TestTemplate(t *testing.T) {
 	for _, e := range ValidatePodTemplateSpec(x, field.NewPath("spec", "template")) {
 		got = append(got, e.Field)
 	}
-	if want := "[spec.template.labels spec.template.spec.containers[0].name spec.template.spec.ephemeralContainers]"; fmt.Sprint(got) != want {
+	if want := "[spec.template.labels spec.template.spec.containers[0].name " +
+		"spec.template.spec.ephemeralContainers]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestHostPortsOfTemplates: a template may leave host ports to the Pod made of it, which gets them; a wrong one is refused in both, and those of
-// init containers in neither.
+// TestHostPortsOfTemplates: a template may leave host ports to the Pod made of it, which gets them;
+// a wrong one is refused in both, and those of init containers in neither.
 //
 // row: API-44
 func TestHostPortsOfTemplates(t *testing.T) {
 	spec := func(host int32) v1.PodSpec {
 		ports := []v1.ContainerPort{{ContainerPort: 80, HostPort: host}}
 		return v1.PodSpec{HostNetwork: true, Containers: []v1.Container{{Name: "c", Image: "i", Ports: ports}},
-			InitContainers: []v1.Container{{Name: "i", Image: "i", Ports: []v1.ContainerPort{{ContainerPort: 81, HostPort: 82}}}}}
+			InitContainers: []v1.Container{
+				{Name: "i", Image: "i", Ports: []v1.ContainerPort{{ContainerPort: 81, HostPort: 82}}}}}
 	}
 	const wrong = "spec.containers[0].ports[0].hostPort"
 	for host, want := range map[int32][2]string{0: {"", wrong}, 80: {"", ""}, 81: {wrong, wrong}} {
@@ -89,28 +96,34 @@ func TestPodLevelDefaults(t *testing.T) {
 	}}
 	DefaultPod(p)
 	r := p.Spec.Resources
-	if cpu, mem, huge := r.Requests["cpu"], r.Requests["memory"], r.Limits["hugepages-2Mi"]; cpu.String() != "1" || mem.String() != "1Gi" || huge.String() != "4Mi" {
+	if cpu, mem, huge := r.Requests["cpu"], r.Requests["memory"], r.Limits["hugepages-2Mi"]; cpu.String() != "1" ||
+		mem.String() != "1Gi" || huge.String() != "4Mi" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestDropped: fields behind gates that are off go at creation, and stay where they are stored already.
+// TestDropped: fields behind gates that are off go at creation, and stay where they are stored
+// already.
 func TestDropped(t *testing.T) {
 	spec := func() *v1.PodSpec {
 		return &v1.PodSpec{
 			SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: new("g")},
-			Containers:      []v1.Container{{Lifecycle: &v1.Lifecycle{StopSignal: new(v1.SIGUSR1)}, VolumeMounts: []v1.VolumeMount{{BindMountOptions: []string{"noexec"}}}}},
-			Volumes:         []v1.Volume{{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Mode: new(int32(0o700))}}}},
+			Containers: []v1.Container{{Lifecycle: &v1.Lifecycle{StopSignal: new(v1.SIGUSR1)},
+				VolumeMounts: []v1.VolumeMount{{BindMountOptions: []string{"noexec"}}}}},
+			Volumes: []v1.Volume{
+				{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Mode: new(int32(0o700))}}}},
 		}
 	}
 	s := spec()
 	DropDisabled(s, nil)
-	if s.SchedulingGroup != nil || s.Containers[0].Lifecycle != nil || s.Containers[0].VolumeMounts[0].BindMountOptions != nil || s.Volumes[0].EmptyDir.Mode != nil {
+	if s.SchedulingGroup != nil || s.Containers[0].Lifecycle != nil ||
+		s.Containers[0].VolumeMounts[0].BindMountOptions != nil || s.Volumes[0].EmptyDir.Mode != nil {
 		t.Errorf("%+v", s)
 	}
 	s = spec()
 	DropDisabled(s, spec())
-	if s.SchedulingGroup == nil || s.Containers[0].Lifecycle == nil || s.Containers[0].VolumeMounts[0].BindMountOptions == nil || s.Volumes[0].EmptyDir.Mode == nil {
+	if s.SchedulingGroup == nil || s.Containers[0].Lifecycle == nil ||
+		s.Containers[0].VolumeMounts[0].BindMountOptions == nil || s.Volumes[0].EmptyDir.Mode == nil {
 		t.Errorf("stored fields went: %+v", s)
 	}
 }
@@ -119,7 +132,8 @@ func TestMergeMatchLabelKeys(t *testing.T) {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rev": "1"}},
 		Spec: v1.PodSpec{TopologySpreadConstraints: []v1.TopologySpreadConstraint{
-			{MatchLabelKeys: []string{"rev", "absent"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+			{MatchLabelKeys: []string{"rev", "absent"},
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
 		}},
 	}
 	MergeMatchLabelKeys(p)
@@ -130,8 +144,12 @@ func TestMergeMatchLabelKeys(t *testing.T) {
 
 // What is complete is left alone at no cost: all that is read from the store is defaulted.
 func TestDefaultsOfACompletePodAreFree(t *testing.T) {
-	c := v1.Container{Name: "c", Image: "registry.example/app:1", Ports: []v1.ContainerPort{{ContainerPort: 80}}, LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}}
-	p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}, Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/data:1"}}}}}}
+	c := v1.Container{Name: "c", Image: "registry.example/app:1", Ports: []v1.ContainerPort{{ContainerPort: 80}},
+		LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}}
+	p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c},
+		Volumes: []v1.Volume{
+			{Name: "v", VolumeSource: v1.VolumeSource{
+				Image: &v1.ImageVolumeSource{Reference: "registry.example/data:1"}}}}}}
 	DefaultPod(p)
 	if n := testing.AllocsPerRun(100, func() { DefaultPod(p) }); n > 0 {
 		t.Errorf("%v allocations", n)

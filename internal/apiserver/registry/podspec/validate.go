@@ -55,8 +55,10 @@ func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	j.ephemeralContainers(path.Child("ephemeralContainers"))
 	j.podResources(path)
 	j.hostNetwork(path)
-	requiredOneOf(&j.errorCollector, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
-	requiredOneOf(&j.errorCollector, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirstWithHostNet, v1.DNSClusterFirst, v1.DNSDefault, v1.DNSNone)
+	requiredOneOf(&j.errorCollector, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways,
+		v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
+	requiredOneOf(&j.errorCollector, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirstWithHostNet,
+		v1.DNSClusterFirst, v1.DNSDefault, v1.DNSNone)
 	j.add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 	j.podSecurity(path)
 	j.affinity(path.Child("affinity"))
@@ -138,7 +140,8 @@ func (j *validator) resourceClaims(path *field.Path) {
 			seen.Insert(c.Name)
 		}
 		if c.ResourceClaimName != nil && c.ResourceClaimTemplateName != nil {
-			j.invalid(at, goFields{c}, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
+			j.invalid(at, goFields{c},
+				"at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
 		}
 		if c.ResourceClaimName == nil && c.ResourceClaimTemplateName == nil {
 			j.invalid(at, goFields{c}, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
@@ -151,7 +154,8 @@ func (j *validator) resourceClaims(path *field.Path) {
 		}
 		if j.pod != "" && c.ResourceClaimTemplateName != nil {
 			if name := j.pod + "-" + c.Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
-				j.invalidEach(at.Child("name"), c.Name, withPrefix(fmt.Sprintf("final ResourceClaim name %q: ", name), validation.IsDNS1123Subdomain(name)))
+				j.invalidEach(at.Child("name"), c.Name, withPrefix(fmt.Sprintf("final ResourceClaim name %q: ", name),
+					validation.IsDNS1123Subdomain(name)))
 			}
 		}
 	}

@@ -34,10 +34,12 @@ func (j *validator) affinity(path *field.Path) {
 		}
 	}
 	if p := a.PodAffinity; p != nil {
-		j.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+		j.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAffinity"))
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		j.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+		j.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAntiAffinity"))
 	}
 }
 
@@ -59,7 +61,8 @@ func ValidateNodeSelector(s *v1.NodeSelector, path *field.Path) field.ErrorList 
 	return f.list()
 }
 
-// validateNodeSelectorTerm judges one term. A wish may ask for values that no label can have: a warning is enough there.
+// validateNodeSelectorTerm judges one term. A wish may ask for values that no label can have: a
+// warning is enough there.
 func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, preference bool, path *field.Path) field.ErrorList {
 	var f errorCollector
 	for i := range t.MatchExpressions {
@@ -98,7 +101,8 @@ func validateFieldTerm(r *v1.NodeSelectorRequirement, path *field.Path) field.Er
 	switch r.Operator {
 	case v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn:
 		if len(r.Values) != 1 {
-			f.required(path.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
+			f.required(path.Child("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
 		}
 	default:
 		f.invalid(path.Child("operator"), r.Operator, "not a valid selector operator")
@@ -169,7 +173,8 @@ func (j *validator) matchKeys(keys []string, s *metav1.LabelSelector, path *fiel
 	}
 }
 
-// noDuplicateMatchLabelKeys refuses a key of matchLabelKeys that the selector names too: what the key stands for has been added to the selector before.
+// noDuplicateMatchLabelKeys refuses a key of matchLabelKeys that the selector names too: what the
+// key stands for has been added to the selector before.
 func (j *validator) noDuplicateMatchLabelKeys(keys []string, s *metav1.LabelSelector, path *field.Path) {
 	if s == nil {
 		return
@@ -195,10 +200,13 @@ func (j *validator) topologySpreadConstraints(path *field.Path) {
 		if c.TopologyKey == "" {
 			j.required(at.Child("topologyKey"), "can not be empty")
 		}
-		supported(&j.errorCollector, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule, v1.ScheduleAnyway)
+		supported(&j.errorCollector, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule,
+			v1.ScheduleAnyway)
 		for k := i + 1; k < len(j.spec.TopologySpreadConstraints); k++ {
-			if o := &j.spec.TopologySpreadConstraints[k]; o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable {
-				j.add(field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), "{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+			if o := &j.spec.TopologySpreadConstraints[k]; o.TopologyKey == c.TopologyKey &&
+				o.WhenUnsatisfiable == c.WhenUnsatisfiable {
+				j.add(field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"),
+					"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
 			}
 		}
 		if d := c.MinDomains; d != nil {
@@ -206,24 +214,29 @@ func (j *validator) topologySpreadConstraints(path *field.Path) {
 				j.invalid(at.Child("minDomains"), *d, "must be greater than zero")
 			}
 			if c.WhenUnsatisfiable != v1.DoNotSchedule {
-				j.invalid(at.Child("minDomains"), *d, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable))
+				j.invalid(at.Child("minDomains"), *d,
+					"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable))
 			}
 		}
 		if p := c.NodeAffinityPolicy; p != nil {
-			supported(&j.errorCollector, at.Child("nodeAffinityPolicy"), *p, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)
+			supported(&j.errorCollector, at.Child("nodeAffinityPolicy"), *p, v1.NodeInclusionPolicyHonor,
+				v1.NodeInclusionPolicyIgnore)
 		}
 		if p := c.NodeTaintsPolicy; p != nil {
-			supported(&j.errorCollector, at.Child("nodeTaintsPolicy"), *p, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)
+			supported(&j.errorCollector, at.Child("nodeTaintsPolicy"), *p, v1.NodeInclusionPolicyHonor,
+				v1.NodeInclusionPolicyIgnore)
 		}
 		j.matchKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))
 		if c.LabelSelector != nil {
 			for k, key := range c.MatchLabelKeys {
 				if _, ok := c.LabelSelector.MatchLabels[key]; ok && j.template {
-					j.invalid(at.Child("matchLabelKeys").Index(k), key, "exists in both matchLabelKeys and labelSelector")
+					j.invalid(at.Child("matchLabelKeys").Index(k), key,
+						"exists in both matchLabelKeys and labelSelector")
 				}
 			}
 		}
-		j.add(metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		j.add(metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
+			at.Child("labelSelector"))...)
 	}
 }
 
@@ -246,7 +259,8 @@ func (j *validator) toleration(t *v1.Toleration, path *field.Path) {
 	}
 	op := path.Child("operator")
 	if t.Key == "" && t.Operator != v1.TolerationOpExists {
-		j.invalid(op, t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+		j.invalid(op, t.Operator,
+			"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 	}
 	if t.TolerationSeconds != nil && t.Effect != v1.TaintEffectNoExecute {
 		j.invalid(path.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
@@ -269,6 +283,7 @@ func (j *validator) toleration(t *v1.Toleration, path *field.Path) {
 	switch t.Effect {
 	case "", v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 	default:
-		j.add(field.NotSupported(path.Child("effect"), t.Effect, []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}))
+		j.add(field.NotSupported(path.Child("effect"), t.Effect,
+			[]v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}))
 	}
 }

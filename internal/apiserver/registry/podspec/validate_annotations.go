@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateAnnotations judges the annotations that mean something to Pods. path is metadata.annotations.
+// ValidateAnnotations judges the annotations that mean something to Pods. path is
+// metadata.annotations.
 func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if mirror, ok := a[v1.MirrorPodAnnotationKey]; ok && s.NodeName == "" {
@@ -46,7 +47,8 @@ func (j *validator) seccompAnnotations(a map[string]string, path *field.Path) {
 			continue
 		}
 		switch p := a[k]; {
-		case p == v1.SeccompProfileRuntimeDefault || p == v1.DeprecatedSeccompProfileDockerDefault || p == v1.SeccompProfileNameUnconfined:
+		case p == v1.SeccompProfileRuntimeDefault || p == v1.DeprecatedSeccompProfileDockerDefault ||
+			p == v1.SeccompProfileNameUnconfined:
 		case strings.HasPrefix(p, v1.SeccompLocalhostProfileNamePrefix):
 			j.localDescendingPath(strings.TrimPrefix(p, v1.SeccompLocalhostProfileNamePrefix), path.Child(k))
 		default:
@@ -72,16 +74,18 @@ func (j *validator) appArmorAnnotations(a map[string]string, path *field.Path) {
 	}
 }
 
-// ValidateAnnotationConflicts wants the old annotations and the fields that took their place to say the same, where both are given; spec is the path of
-// the spec.
+// ValidateAnnotationConflicts wants the old annotations and the fields that took their place to say
+// the same, where both are given; spec is the path of the spec.
 func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if s.SecurityContext != nil && s.SecurityContext.SeccompProfile != nil {
-		j.validateSeccompConflict(a, v1.SeccompPodAnnotationKey, s.SecurityContext.SeccompProfile, spec.Child("securityContext"))
+		j.validateSeccompConflict(a, v1.SeccompPodAnnotationKey, s.SecurityContext.SeccompProfile,
+			spec.Child("securityContext"))
 	}
 	j.visitContainers(spec, func(c *v1.Container, p *field.Path) {
 		if c.SecurityContext != nil && c.SecurityContext.SeccompProfile != nil {
-			j.validateSeccompConflict(a, v1.SeccompContainerAnnotationKeyPrefix+c.Name, c.SecurityContext.SeccompProfile, p.Child("securityContext"))
+			j.validateSeccompConflict(a, v1.SeccompContainerAnnotationKeyPrefix+c.Name,
+				c.SecurityContext.SeccompProfile, p.Child("securityContext"))
 		}
 	})
 	if s.OS != nil && s.OS.Name == v1.Windows {
@@ -97,7 +101,8 @@ type securityProfile struct {
 	name *string
 }
 
-// validateAnnotationConflict wants a field to say what the annotation says. what names both in messages.
+// validateAnnotationConflict wants a field to say what the annotation says. what names both in
+// messages.
 func (j *validator) validateAnnotationConflict(annotated, p securityProfile, what string, at *field.Path) {
 	switch {
 	case annotated.kind != p.kind:
@@ -123,11 +128,13 @@ func (j *validator) validateSeccompConflict(a map[string]string, key string, p *
 	}
 	switch p.Type {
 	case v1.SeccompProfileTypeUnconfined, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeLocalhost:
-		j.validateAnnotationConflict(previous, securityProfile{string(p.Type), p.LocalhostProfile}, "seccomp", path.Child("seccompProfile"))
+		j.validateAnnotationConflict(previous, securityProfile{string(p.Type), p.LocalhostProfile},
+			"seccomp", path.Child("seccompProfile"))
 	}
 }
 
-// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's where it has none.
+// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's
+// where it has none.
 func (j *validator) validateAppArmorConflict(a map[string]string, c *v1.Container, path *field.Path) {
 	var p *v1.AppArmorProfile
 	if s := j.spec.SecurityContext; s != nil {
@@ -151,6 +158,7 @@ func (j *validator) validateAppArmorConflict(a map[string]string, c *v1.Containe
 	}
 	switch p.Type {
 	case v1.AppArmorProfileTypeUnconfined, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeLocalhost:
-		j.validateAnnotationConflict(previous, securityProfile{string(p.Type), p.LocalhostProfile}, "apparmor", path.Child("securityContext").Child("appArmorProfile"))
+		j.validateAnnotationConflict(previous, securityProfile{string(p.Type), p.LocalhostProfile},
+			"apparmor", path.Child("securityContext").Child("appArmorProfile"))
 	}
 }

@@ -64,14 +64,16 @@ func (j *validator) initContainers(path *field.Path) {
 		for _, no := range []struct {
 			child string
 			set   bool
-		}{{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}} {
+		}{{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
+			{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}} {
 			if no.set {
 				j.forbidden(at.Child(no.child), sidecarOnly)
 			}
 		}
 		for i, p := range c.ResizePolicy {
 			if p.RestartPolicy == v1.RestartContainer {
-				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
+				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy,
+					"must not be set to 'RestartContainer' for non-sidecar initContainers")
 			}
 		}
 	}
@@ -87,13 +89,15 @@ func (j *validator) container(c *v1.Container, path *field.Path) {
 	if c.Image == "" {
 		j.required(path.Child("image"), "")
 	}
-	requiredOneOf(&j.errorCollector, path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)
+	requiredOneOf(&j.errorCollector, path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
+		v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)
 	j.ports(c.Ports, path.Child("ports"))
 	j.env(c.Env, path.Child("env"))
 	j.envFrom(c.EnvFrom, path.Child("envFrom"))
 	j.mounts(c, path.Child("volumeMounts"))
 	j.devices(c, path.Child("volumeDevices"))
-	requiredOneOf(&j.errorCollector, path.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
+	requiredOneOf(&j.errorCollector, path.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways,
+		v1.PullIfNotPresent, v1.PullNever)
 	j.requirements(c.Resources, path.Child("resources"))
 	j.resizePolicy(c.ResizePolicy, path.Child("resizePolicy"))
 	j.security(c.SecurityContext, path.Child("securityContext"))
@@ -122,7 +126,8 @@ func (j *validator) ports(ports []v1.ContainerPort, path *field.Path) {
 		if p.HostPort != 0 {
 			j.invalidEach(at.Child("hostPort"), p.HostPort, validation.IsValidPortNum(int(p.HostPort)))
 		}
-		requiredOneOf(&j.errorCollector, at.Child("protocol"), p.Protocol, v1.ProtocolSCTP, v1.ProtocolTCP, v1.ProtocolUDP)
+		requiredOneOf(&j.errorCollector, at.Child("protocol"), p.Protocol, v1.ProtocolSCTP, v1.ProtocolTCP,
+			v1.ProtocolUDP)
 	}
 }
 
@@ -153,7 +158,8 @@ func (j *validator) restart(c *v1.Container, path *field.Path) {
 			j.required(path.Child("restartPolicy"), restartRulesWithoutPolicy)
 		}
 	} else {
-		supported(&j.errorCollector, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
+		supported(&j.errorCollector, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways,
+			v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
 	}
 	at := path.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > maxRestartRules {
@@ -161,12 +167,14 @@ func (j *validator) restart(c *v1.Container, path *field.Path) {
 	}
 	for i := range c.RestartPolicyRules {
 		r, at := &c.RestartPolicyRules[i], at.Index(i)
-		supported(&j.errorCollector, at.Child("action"), r.Action, v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers)
+		supported(&j.errorCollector, at.Child("action"), r.Action, v1.ContainerRestartRuleActionRestart,
+			v1.ContainerRestartRuleActionRestartAllContainers)
 		if r.ExitCodes == nil {
 			j.required(at.Child("exitCodes"), "must be specified")
 			continue
 		}
-		supported(&j.errorCollector, at.Child("exitCodes", "operator"), r.ExitCodes.Operator, v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn)
+		supported(&j.errorCollector, at.Child("exitCodes", "operator"), r.ExitCodes.Operator,
+			v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(r.ExitCodes.Values); n > maxRestartValues {
 			j.add(field.TooMany(at.Child("exitCodes", "values"), n, maxRestartValues))
 		}
@@ -219,9 +227,11 @@ func (j *validator) ephemeralContainers(path *field.Path) {
 	}
 }
 
-// ephemeralAllowed are the only fields an ephemeral container may set: no service may come to rely on one.
+// ephemeralAllowed are the only fields an ephemeral container may set: no service may come to rely
+// on one.
 func ephemeralAllowed() sets.Set[string] {
-	return sets.New("Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices", "TerminationMessagePath",
+	return sets.New("Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices",
+		"TerminationMessagePath",
 		"TerminationMessagePolicy", "ImagePullPolicy", "SecurityContext", "Stdin", "StdinOnce", "TTY")
 }
 

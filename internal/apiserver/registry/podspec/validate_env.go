@@ -53,7 +53,8 @@ func (j *validator) valueFrom(e *v1.EnvVar, path *field.Path) {
 	}
 	switch {
 	case n == 0:
-		j.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
+		j.invalid(path, "",
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
 	case e.Value != "":
 		j.invalid(path, "", "may not be specified when `value` is not empty")
 	case n > 1:
@@ -99,7 +100,8 @@ func (j *validator) fileVolumes(spec *field.Path) {
 			if from == nil || from.FileKeyRef == nil {
 				continue
 			}
-			name, at := from.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			name, at := from.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef",
+				"volumeName")
 			if v, ok := volumes[name]; !ok {
 				j.add(field.NotFound(at, name))
 			} else if v.EmptyDir == nil {
@@ -151,7 +153,8 @@ func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
 
 // envFields are the fields that environment variables may take, volumeFields those that files may.
 func envFields() []string {
-	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 }
 
 func volumeFields() []string {
@@ -199,8 +202,10 @@ func downwardLabel(version, path string) error {
 		return fmt.Errorf("field label does not support subscript: %s", path)
 	}
 	switch path {
-	case "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.restartPolicy",
-		"spec.serviceAccountName", "spec.schedulerName", "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.host":
+	case "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
+		"spec.nodeName", "spec.restartPolicy",
+		"spec.serviceAccountName", "spec.schedulerName", "status.phase", "status.hostIP", "status.hostIPs",
+		"status.podIP", "status.podIPs", "spec.host":
 		return nil
 	}
 	return fmt.Errorf("field label not supported: %s", path)
@@ -221,8 +226,10 @@ func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
 
 // resourceRef judges a reference to a container's request or limit.
 func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, volume bool) {
-	known := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"}
-	huge := strings.HasPrefix(r.Resource, "requests."+v1.ResourceHugePagesPrefix) || strings.HasPrefix(r.Resource, "limits."+v1.ResourceHugePagesPrefix)
+	known := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
+		"requests.ephemeral-storage", "requests.memory"}
+	huge := strings.HasPrefix(r.Resource, "requests."+v1.ResourceHugePagesPrefix) || strings.HasPrefix(r.Resource,
+		"limits."+v1.ResourceHugePagesPrefix)
 	switch {
 	case volume && r.ContainerName == "":
 		j.required(path.Child("containerName"), "")
@@ -247,6 +254,7 @@ func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, v
 		what = "hugepages resource"
 	}
 	if what != "" && !units.Has(r.Divisor.String()) {
-		j.invalid(path.Child("divisor"), r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s", list, what))
+		j.invalid(path.Child("divisor"), r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s",
+			list, what))
 	}
 }

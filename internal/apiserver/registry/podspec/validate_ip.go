@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateNonSpecialIP refuses addresses that nothing outside can send to: unspecified, loopback, link-local.
+// ValidateNonSpecialIP refuses addresses that nothing outside can send to: unspecified, loopback,
+// link-local.
 func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
 	var f errorCollector
 	a, err := netip.ParseAddr(text)

@@ -27,7 +27,8 @@ func (j *validator) dns(path *field.Path) {
 			return
 		}
 		if len(c.Nameservers) == 0 {
-			j.required(path.Child("nameservers"), fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", v1.DNSNone))
+			j.required(path.Child("nameservers"),
+				fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", v1.DNSNone))
 			return
 		}
 	}
@@ -35,16 +36,20 @@ func (j *validator) dns(path *field.Path) {
 		return
 	}
 	if len(c.Nameservers) > maxDNSServers {
-		j.invalid(path.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxDNSServers))
+		j.invalid(path.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers",
+			maxDNSServers))
 	}
 	for i, ip := range c.Nameservers {
 		j.add(validation.IsValidIPForLegacyField(path.Child("nameservers").Index(i), ip, true, nil)...)
 	}
 	if len(c.Searches) > maxDNSSearches {
-		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths", maxDNSSearches))
+		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths",
+			maxDNSSearches))
 	}
 	if len(strings.Join(c.Searches, " ")) > maxDNSSearchLength {
-		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxDNSSearchLength))
+		j.invalid(path.Child("searches"), c.Searches,
+			fmt.Sprintf("must not have more than %v characters (including spaces) in the search list",
+				maxDNSSearchLength))
 	}
 	for i, s := range c.Searches {
 		if s != "." {
@@ -70,7 +75,8 @@ func (j *validator) hostAliases(path *field.Path) {
 
 func (j *validator) schedulingGates(spec *field.Path) {
 	for i, g := range j.spec.ReadinessGates {
-		j.invalidEach(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType), validation.IsQualifiedName(string(g.ConditionType)))
+		j.invalidEach(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType),
+			validation.IsQualifiedName(string(g.ConditionType)))
 	}
 	seen := sets.New[string]()
 	for i, g := range j.spec.SchedulingGates {
@@ -110,7 +116,8 @@ func (j *validator) visitContainers(spec *field.Path, f func(*v1.Container, *fie
 		f(&j.spec.InitContainers[i], spec.Child("initContainers").Index(i))
 	}
 	for i := range j.spec.EphemeralContainers {
-		f((*v1.Container)(&j.spec.EphemeralContainers[i].EphemeralContainerCommon), spec.Child("ephemeralContainers").Index(i))
+		f((*v1.Container)(&j.spec.EphemeralContainers[i].EphemeralContainerCommon),
+			spec.Child("ephemeralContainers").Index(i))
 	}
 }
 
@@ -167,7 +174,8 @@ func (j *validator) noLinuxOptions(spec *field.Path) {
 	})
 }
 
-// ValidateImageWhitespace refuses spaces around an image name, in Pods only: templates in the wild rely on them.
+// ValidateImageWhitespace refuses spaces around an image name, in Pods only: templates in the wild
+// rely on them.
 func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList {
 	if strings.TrimSpace(c.Image) == c.Image {
 		return nil
@@ -175,7 +183,8 @@ func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList 
 	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
 }
 
-// ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain. path is metadata.finalizers.
+// ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain.
+// path is metadata.finalizers.
 func ValidateFinalizers(list []string, path *field.Path) field.ErrorList {
 	var f errorCollector
 	for i, name := range list {

@@ -54,7 +54,8 @@ func (j *validator) propagation(m *v1.VolumeMount, c *v1.Container, at *field.Pa
 	if m.MountPropagation == nil {
 		return
 	}
-	supported(&j.errorCollector, at, *m.MountPropagation, v1.MountPropagationBidirectional, v1.MountPropagationHostToContainer, v1.MountPropagationNone)
+	supported(&j.errorCollector, at, *m.MountPropagation, v1.MountPropagationBidirectional,
+		v1.MountPropagationHostToContainer, v1.MountPropagationNone)
 	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 	if *m.MountPropagation == v1.MountPropagationBidirectional && !privileged {
 		j.forbidden(at, "Bidirectional mount propagation is available only to privileged containers")
@@ -75,7 +76,8 @@ func (j *validator) recursiveReadOnly(m *v1.VolumeMount, at *field.Path) {
 			j.forbidden(at, "may only be specified when mountPropagation is None or not specified")
 		}
 	default:
-		supported(&j.errorCollector, at, *m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible)
+		supported(&j.errorCollector, at, *m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled,
+			v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible)
 	}
 }
 
@@ -95,7 +97,8 @@ func (j *validator) devices(c *v1.Container, at *field.Path) {
 			j.invalid(one.Child("name"), d.Name, "must be unique")
 		}
 		if known && v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
-			j.invalid(one.Child("name"), d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+			j.invalid(one.Child("name"), d.Name,
+				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 		}
 		if !known {
 			j.add(field.NotFound(one.Child("name"), d.Name))
@@ -146,7 +149,8 @@ func hasBacksteps(p string) bool {
 	return false
 }
 
-// localNonReservedPath also refuses names that start with two dots, which the atomic writer of volumes keeps for itself.
+// localNonReservedPath also refuses names that start with two dots, which the atomic writer of
+// volumes keeps for itself.
 func (j *validator) localNonReservedPath(p string, at *field.Path) {
 	j.localDescendingPath(p, at)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {

@@ -90,7 +90,8 @@ func (j *validator) driverVolume(s *v1.VolumeSource, p *field.Path) {
 	case s.Quobyte != nil:
 		j.quobyte(s.Quobyte, p.Child("quobyte"))
 	case s.ScaleIO != nil:
-		j.requireField(p.Child("scaleIO"), "gateway", s.ScaleIO.Gateway, "system", s.ScaleIO.System, "volumeName", s.ScaleIO.VolumeName)
+		j.requireField(p.Child("scaleIO"), "gateway", s.ScaleIO.Gateway, "system", s.ScaleIO.System,
+			"volumeName", s.ScaleIO.VolumeName)
 	case s.StorageOS != nil:
 		j.storageOS(s.StorageOS.VolumeName, s.StorageOS.VolumeNamespace, p.Child("storageos"))
 		if r := s.StorageOS.SecretRef; r != nil {
@@ -142,7 +143,8 @@ func (j *validator) target(name string, at *field.Path, started string) {
 	j.initiator(name, at, started)
 }
 
-// initiator judges an iSCSI name; started is what is said of one that begins like none of the forms.
+// initiator judges an iSCSI name; started is what is said of one that begins like none of the
+// forms.
 func (j *validator) initiator(name string, at *field.Path, started string) {
 	form := map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName}[name[:min(len(name), len("iqn"))]]
 	switch {
@@ -188,7 +190,8 @@ func (j *validator) quobyte(s *v1.QuobyteVolumeSource, p *field.Path) {
 	case s.Registry == "":
 		j.required(p.Child("registry"), wanted)
 	case len(s.Tenant) > longest:
-		j.required(p.Child("tenant"), fmt.Sprintf("must be a UUID and may not exceed a length of %d characters", longest))
+		j.required(p.Child("tenant"), fmt.Sprintf("must be a UUID and may not exceed a length of %d characters",
+			longest))
 	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
@@ -219,12 +222,14 @@ func (j *validator) azureDisk(d *v1.AzureDiskVolumeSource, p *field.Path) {
 	uri := p.Child("diskURI")
 	j.requireField(p, "diskName", d.DiskName, "diskURI", d.DataDiskURI)
 	if m := d.CachingMode; m != nil {
-		supported(&j.errorCollector, p.Child("cachingMode"), *m, v1.AzureDataDiskCachingNone, v1.AzureDataDiskCachingReadOnly, v1.AzureDataDiskCachingReadWrite)
+		supported(&j.errorCollector, p.Child("cachingMode"), *m, v1.AzureDataDiskCachingNone,
+			v1.AzureDataDiskCachingReadOnly, v1.AzureDataDiskCachingReadWrite)
 	}
 	if d.Kind == nil {
 		return
 	}
-	supported(&j.errorCollector, p.Child("kind"), *d.Kind, v1.AzureDedicatedBlobDisk, v1.AzureManagedDisk, v1.AzureSharedBlobDisk)
+	supported(&j.errorCollector, p.Child("kind"), *d.Kind, v1.AzureDedicatedBlobDisk, v1.AzureManagedDisk,
+		v1.AzureSharedBlobDisk)
 	switch isManaged := *d.Kind == v1.AzureManagedDisk; {
 	case isManaged && !strings.HasPrefix(d.DataDiskURI, "/subscriptions/"):
 		j.add(field.NotSupported(uri, d.DataDiskURI, []string{managed}))
@@ -247,7 +252,8 @@ func (j *validator) storageOS(volume, namespace string, p *field.Path) {
 func (j *validator) partition(n int32, p *field.Path) {
 	const most = 255
 	if n < 0 || n > most {
-		j.invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most)) // 0 is the whole disk; upstream's text leaves it out
+		// 0 is the whole disk; upstream's text leaves it out
+		j.invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most))
 	}
 }
 

@@ -5,14 +5,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePersistentSource judges the one source of a PersistentVolume. name is the volume's, path that of its spec.
+// ValidatePersistentSource judges the one source of a PersistentVolume. name is the volume's, path
+// that of its spec.
 func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *field.Path) field.ErrorList {
 	j := &validator{}
 	// What Pods can name as well is judged as there.
 	alike := &v1.VolumeSource{
-		HostPath: s.HostPath, GCEPersistentDisk: s.GCEPersistentDisk, AWSElasticBlockStore: s.AWSElasticBlockStore, Flocker: s.Flocker, NFS: s.NFS,
-		Quobyte: s.Quobyte, FC: s.FC, VsphereVolume: s.VsphereVolume, PhotonPersistentDisk: s.PhotonPersistentDisk, PortworxVolume: s.PortworxVolume,
-		AzureDisk: s.AzureDisk,
+		HostPath: s.HostPath, GCEPersistentDisk: s.GCEPersistentDisk, AWSElasticBlockStore: s.AWSElasticBlockStore,
+		Flocker: s.Flocker, NFS: s.NFS,
+		Quobyte: s.Quobyte, FC: s.FC, VsphereVolume: s.VsphereVolume, PhotonPersistentDisk: s.PhotonPersistentDisk,
+		PortworxVolume: s.PortworxVolume,
+		AzureDisk:      s.AzureDisk,
 	}
 	switch {
 	case s.HostPath != nil:
@@ -32,14 +35,16 @@ func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *f
 	return j.list()
 }
 
-// persistentOthers are sources that differ from a Pod's by their secrets' namespaces, or a little more.
+// persistentOthers are sources that differ from a Pod's by their secrets' namespaces, or a little
+// more.
 func (j *validator) persistentOthers(s *v1.PersistentVolumeSource, path *field.Path) {
 	switch {
 	case s.Glusterfs != nil:
 		at := path.Child("glusterfs")
 		j.requireField(at, "endpoints", s.Glusterfs.EndpointsName, "path", s.Glusterfs.Path)
 		if n := s.Glusterfs.EndpointsNamespace; n != nil && *n == "" {
-			j.invalid(at.Child("endpointsNamespace"), *n, "if the endpointnamespace is set, it must be a valid namespace name")
+			j.invalid(at.Child("endpointsNamespace"), *n,
+				"if the endpointnamespace is set, it must be a valid namespace name")
 		} else if n != nil {
 			j.label(at.Child("endpointsNamespace"), *n)
 		}
@@ -60,12 +65,14 @@ func (j *validator) persistentOthers(s *v1.PersistentVolumeSource, path *field.P
 	case s.FlexVolume != nil:
 		j.flex(s.FlexVolume.Driver, s.FlexVolume.Options, path.Child("flexVolume"))
 	case s.AzureFile != nil:
-		j.requireField(path.Child("azureFile"), "secretName", s.AzureFile.SecretName, "shareName", s.AzureFile.ShareName)
+		j.requireField(path.Child("azureFile"), "secretName", s.AzureFile.SecretName,
+			"shareName", s.AzureFile.ShareName)
 		if n := s.AzureFile.SecretNamespace; n != nil {
 			j.requireField(path.Child("azureFile"), "secretNamespace", *n)
 		}
 	case s.ScaleIO != nil:
-		j.requireField(path.Child("scaleIO"), "gateway", s.ScaleIO.Gateway, "system", s.ScaleIO.System, "volumeName", s.ScaleIO.VolumeName)
+		j.requireField(path.Child("scaleIO"), "gateway", s.ScaleIO.Gateway, "system", s.ScaleIO.System,
+			"volumeName", s.ScaleIO.VolumeName)
 	case s.StorageOS != nil:
 		j.storageOS(s.StorageOS.VolumeName, s.StorageOS.VolumeNamespace, path.Child("storageos"))
 		if r := s.StorageOS.SecretRef; r != nil {
@@ -78,7 +85,9 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	const valid, longest = "must be valid format", 64
 	j.requireField(p, "targetPortal", s.TargetPortal)
 	if s.InitiatorName != nil && len(name+":"+s.TargetPortal) > longest {
-		j.invalid(p.Child("targetportal"), s.TargetPortal, "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
+		j.invalid(p.Child("targetportal"), s.TargetPortal,
+			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "+
+				"specified.")
 	}
 	j.target(s.IQN, p.Child("iqn"), valid)
 	j.lun(s.Lun, p)
@@ -93,7 +102,8 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	}
 }
 
-// persistentCSI judges a driver's volume. The secret for staging is not looked at, as upstream does not.
+// persistentCSI judges a driver's volume. The secret for staging is not looked at, as upstream does
+// not.
 func (j *validator) persistentCSI(c *v1.CSIPersistentVolumeSource, p *field.Path) {
 	j.add(ValidateDriverName(c.Driver, p.Child("driver"))...)
 	j.requireField(p, "volumeHandle", c.VolumeHandle)
@@ -101,7 +111,8 @@ func (j *validator) persistentCSI(c *v1.CSIPersistentVolumeSource, p *field.Path
 		child string
 		ref   *v1.SecretReference
 	}{
-		{"controllerPublishSecretRef", c.ControllerPublishSecretRef}, {"controllerExpandSecretRef", c.ControllerExpandSecretRef},
+		{"controllerPublishSecretRef", c.ControllerPublishSecretRef},
+		{"controllerExpandSecretRef", c.ControllerExpandSecretRef},
 		{"nodePublishSecretRef", c.NodePublishSecretRef}, {"nodeExpandSecretRef", c.NodeExpandSecretRef},
 	} {
 		if r.ref == nil {

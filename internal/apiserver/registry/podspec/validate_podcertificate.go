@@ -11,13 +11,15 @@ import (
 func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
 	j.add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
 	j.add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
-	supported(&j.errorCollector, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	supported(&j.errorCollector, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384",
+		"ECDSAP521", "ED25519")
 	if s := c.MaxExpirationSeconds; s != nil {
 		j.add(resourcedef.ValidatePodCertificateLifetime(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
 	}
 	files := 0
 	for _, f := range []struct{ name, path string }{
-		{"credentialBundlePath", c.CredentialBundlePath}, {"keyPath", c.KeyPath}, {"certificateChainPath", c.CertificateChainPath},
+		{"credentialBundlePath", c.CredentialBundlePath}, {"keyPath", c.KeyPath},
+		{"certificateChainPath", c.CertificateChainPath},
 	} {
 		if f.path != "" {
 			files++

@@ -29,7 +29,8 @@ func (j *validator) lifecycleAndProbes(c *v1.Container, path *field.Path) {
 	if p := c.ReadinessProbe; p != nil {
 		j.probe(p, path.Child("readinessProbe"))
 		if p.TerminationGracePeriodSeconds != nil {
-			j.invalid(path.Child("readinessProbe").Child("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
+			j.invalid(path.Child("readinessProbe").Child("terminationGracePeriodSeconds"),
+				*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
 		}
 	}
 	if p := c.StartupProbe; p != nil {
@@ -88,7 +89,8 @@ func (j *validator) handler(h handler, path *field.Path) {
 	one(h.grpc != nil, "grpc", func(p *field.Path) { j.port(intstr.FromInt32(h.grpc.Port), p.Child("port")) })
 	one(h.sleep != nil, "sleep", func(p *field.Path) {
 		if g := j.spec.TerminationGracePeriodSeconds; g != nil && (h.sleep.Seconds < 0 || h.sleep.Seconds > *g) {
-			j.invalid(p, h.sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *g))
+			j.invalid(p, h.sleep.Seconds,
+				fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *g))
 		}
 	})
 	if n == 0 {

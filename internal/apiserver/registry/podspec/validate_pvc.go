@@ -32,7 +32,8 @@ func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.Erro
 	if len(s.AccessModes) == 0 {
 		f.required(path.Child("accessModes"), "at least 1 access mode is required")
 	}
-	f.add(metavalidation.ValidateLabelSelector(s.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+	f.add(metavalidation.ValidateLabelSelector(s.Selector, metavalidation.LabelSelectorValidationOptions{},
+		path.Child("selector"))...)
 	f.add(ValidateAccessModes(s.AccessModes, path.Child("accessModes"))...)
 	size, ok := s.Resources.Requests[v1.ResourceStorage]
 	if !ok {
@@ -76,7 +77,8 @@ func (f *errorCollector) dataSource(s *v1.PersistentVolumeClaimSpec, path *field
 		if d.Namespace != nil && *d.Namespace != "" {
 			f.label(path.Child("dataSourceRef", "namespace"), *d.Namespace)
 			if s.DataSource != nil {
-				f.invalid(path, path.Child("dataSource"), "may not be specified when dataSourceRef.namespace is specified")
+				f.invalid(path, path.Child("dataSource"),
+					"may not be specified when dataSourceRef.namespace is specified")
 			}
 			return
 		}

@@ -22,8 +22,10 @@ func (j *validator) requirements(r v1.ResourceRequirements, path *field.Path) {
 	j.requirementsOf(r, path, ValidateContainerResourceName)
 }
 
-// requirementsOf judges requests, limits and claims of what may name the resources that named allows.
-func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path, named func(string, *field.Path) field.ErrorList) {
+// requirementsOf judges requests, limits and claims of what may name the resources that named
+// allows.
+func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
+	named func(string, *field.Path) field.ErrorList) {
 	limits, requests := path.Child("limits"), path.Child("requests")
 	compute, huge := false, false
 	pages := func(name v1.ResourceName, q resource.Quantity, at *field.Path) {
@@ -54,17 +56,21 @@ func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path, 
 	j.claimNames(r.Claims, path.Child("claims"))
 }
 
-// requestWithinLimit compares one request with its limit; what cannot be over-committed must be limited to what is asked.
-func (j *validator) requestWithinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList, path *field.Path) {
+// requestWithinLimit compares one request with its limit; what cannot be over-committed must be
+// limited to what is asked.
+func (j *validator) requestWithinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList,
+	path *field.Path) {
 	limit, ok := limits[name]
 	switch {
 	case !ok && !IsOvercommitAllowed(name):
 		j.required(path.Child("limits"), "Limit must be set for non overcommitable resources")
 	case !ok:
 	case q.Cmp(limit) != 0 && !IsOvercommitAllowed(name):
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String()))
+		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name,
+			limit.String()))
 	case q.Cmp(limit) > 0:
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String()))
+		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name,
+			limit.String()))
 	}
 }
 
@@ -94,7 +100,8 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 	}
 }
 
-// claimRequest judges a claim that does not stand in seen as a whole, and returns what it stands for.
+// claimRequest judges a claim that does not stand in seen as a whole, and returns what it stands
+// for.
 func (j *validator) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *field.Path) string {
 	if c.Request != "" {
 		key := c.Name + "/" + c.Request
@@ -139,28 +146,32 @@ func podResourceName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateOverhead judges what Pods of a class need beyond their containers, at the path of the overhead.
+// ValidateOverhead judges what Pods of a class need beyond their containers, at the path of the
+// overhead.
 func ValidateOverhead(list v1.ResourceList, path *field.Path) field.ErrorList {
 	var j validator
 	j.requirements(v1.ResourceRequirements{Limits: list}, path)
 	return j.list()
 }
 
-// validatePodLevelResources: the Pod asks for no less than its containers together, and no container may use more than the Pod.
+// validatePodLevelResources: the Pod asks for no less than its containers together, and no
+// container may use more than the Pod.
 func (j *validator) validatePodLevelResources(spec *field.Path) {
 	r := j.spec.Resources
 	sum := helper.AggregateContainerRequests(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
 	for _, name := range sorted(sum) {
 		request, ok := r.Requests[name]
 		if total := sum[name]; ok && total.Cmp(request) > 0 {
-			j.invalid(spec.Child("resources", "requests").Key(string(name)), request.String(), fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
+			j.invalid(spec.Child("resources", "requests").Key(string(name)), request.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
 		}
 	}
 	sum = helper.AggregateContainerLimits(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
 	for _, name := range sorted(sum) {
 		most, ok := r.Limits[name]
 		if total := sum[name]; ok && isHugepage(name) && total.Cmp(most) > 0 {
-			j.invalid(spec.Child("resources", "limits").Key(string(name)), most.String(), fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", total.String()))
+			j.invalid(spec.Child("resources", "limits").Key(string(name)), most.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", total.String()))
 		}
 	}
 	for i := range j.spec.Containers {
@@ -214,13 +225,15 @@ func ValidateQuantity(name v1.ResourceName, q resource.Quantity, path *field.Pat
 }
 
 func containerResource(name string) bool {
-	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
+	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name,
+		v1.ResourceHugePagesPrefix)
 }
 
 // countedResource are kinds that quotas count.
 func countedResource(name string) bool {
 	switch name {
-	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers":
+	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+		"persistentvolumeclaims", "services.nodeports", "services.loadbalancers":
 		return true
 	}
 	return false
@@ -228,10 +241,12 @@ func countedResource(name string) bool {
 
 func standardResource(name string) bool {
 	switch name {
-	case "storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "requests.storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage":
+	case "storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "requests.storage", "limits.cpu",
+		"limits.memory", "limits.ephemeral-storage":
 		return true
 	}
-	return containerResource(name) || countedResource(name) || strings.HasPrefix(name, v1.ResourceRequestsHugePagesPrefix)
+	return containerResource(name) || countedResource(name) || strings.HasPrefix(name,
+		v1.ResourceRequestsHugePagesPrefix)
 }
 
 func isNativeResource(name string) bool {
@@ -240,7 +255,8 @@ func isNativeResource(name string) bool {
 
 // isExtendedResourceName says that a name is of a resource outside Kubernetes, as example.com/gpu.
 func isExtendedResourceName(name string) bool {
-	return !isNativeResource(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) && len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
+	return !isNativeResource(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
 // IsOvercommitAllowed says that containers may use more of a resource together than there is.
@@ -248,7 +264,8 @@ func IsOvercommitAllowed(name v1.ResourceName) bool {
 	return isNativeResource(string(name)) && !isHugepage(name)
 }
 
-// isMultipleOfPageSize says that a quantity is a positive number of the pages its name tells the size of.
+// isMultipleOfPageSize says that a quantity is a positive number of the pages its name tells the
+// size of.
 func isMultipleOfPageSize(name v1.ResourceName, q resource.Quantity) bool {
 	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix))
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Sign() <= 0 {

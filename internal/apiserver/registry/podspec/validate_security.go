@@ -43,7 +43,8 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 		if s.Capabilities != nil {
 			for _, c := range s.Capabilities.Add {
 				if c == "CAP_SYS_ADMIN" {
-					j.invalid(path, goFields{s}, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
+					j.invalid(path, goFields{s},
+						"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 				}
 			}
 		}
@@ -56,7 +57,8 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 func (j *validator) podSecurity(spec *field.Path) {
 	s, path := j.spec.SecurityContext, spec.Child("securityContext")
 	if j.spec.HostPID && j.spec.ShareProcessNamespace != nil && *j.spec.ShareProcessNamespace {
-		j.invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace, "ShareProcessNamespace and HostPID cannot both be enabled")
+		j.invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace,
+			"ShareProcessNamespace and HostPID cannot both be enabled")
 	}
 	if s == nil {
 		return
@@ -75,16 +77,19 @@ func (j *validator) podSecurity(spec *field.Path) {
 	}
 	j.sysctls(s.Sysctls, path.Child("sysctls"))
 	if p := s.FSGroupChangePolicy; p != nil {
-		supported(&j.errorCollector, path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)
+		supported(&j.errorCollector, path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways,
+			v1.FSGroupChangeOnRootMismatch)
 	}
 	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
 	j.windows(s.WindowsOptions, path.Child("windowsOptions"))
 	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
 	if p := s.SupplementalGroupsPolicy; p != nil {
-		supported(&j.errorCollector, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge, v1.SupplementalGroupsPolicyStrict)
+		supported(&j.errorCollector, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge,
+			v1.SupplementalGroupsPolicyStrict)
 	}
 	if p := s.SELinuxChangePolicy; p != nil {
-		supported(&j.errorCollector, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyMountOption, v1.SELinuxChangePolicyRecursive)
+		supported(&j.errorCollector, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyMountOption,
+			v1.SELinuxChangePolicyRecursive)
 	}
 }
 
@@ -97,7 +102,8 @@ func (j *validator) sysctls(list []v1.Sysctl, path *field.Path) {
 		case s.Name == "":
 			j.required(at, "")
 		case len(s.Name) > maxSysctlLength || !sysctlName.MatchString(s.Name):
-			j.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlLength, sysctlPattern))
+			j.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlLength,
+				sysctlPattern))
 		case seen.Has(s.Name):
 			j.add(field.Duplicate(at, s.Name))
 		}
@@ -126,7 +132,8 @@ func (j *validator) seccomp(p *v1.SeccompProfile, path *field.Path) {
 	if p.Type == "" {
 		j.required(path.Child("type"), "type is required when seccompProfile is set")
 	} else {
-		supported(&j.errorCollector, path.Child("type"), p.Type, v1.SeccompProfileTypeLocalhost, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)
+		supported(&j.errorCollector, path.Child("type"), p.Type, v1.SeccompProfileTypeLocalhost,
+			v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)
 	}
 	at := path.Child("localhostProfile")
 	switch {
@@ -170,7 +177,8 @@ func (j *validator) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 	case "":
 		j.required(path.Child("type"), "type is required when appArmorProfile is set")
 	default:
-		supported(&j.errorCollector, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
+		supported(&j.errorCollector, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost,
+			v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
 	}
 }
 
@@ -206,8 +214,8 @@ func (j *validator) hostUsers(spec *field.Path) {
 	}
 }
 
-// hostNetwork wants the ports of a host-network Pod's containers to be the host's. A template may leave them out: the Pod made of it gets them.
-// Ports of init containers are not compared.
+// hostNetwork wants the ports of a host-network Pod's containers to be the host's. A template may
+// leave them out: the Pod made of it gets them. Ports of init containers are not compared.
 func (j *validator) hostNetwork(spec *field.Path) {
 	if !j.spec.HostNetwork {
 		return

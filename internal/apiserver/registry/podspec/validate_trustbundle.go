@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// trustBundle judges a projection of ClusterTrustBundles: one by its name, or those of a signer that a selector chooses (KEP-3257).
+// trustBundle judges a projection of ClusterTrustBundles: one by its name, or those of a signer
+// that a selector chooses (KEP-3257).
 func (j *validator) trustBundle(b *v1.ClusterTrustBundleProjection, at *field.Path) {
 	switch {
 	case b.Name != nil && b.SignerName != nil:
@@ -33,7 +34,8 @@ func (j *validator) trustBundle(b *v1.ClusterTrustBundleProjection, at *field.Pa
 			j.required(at.Child("signerName"), "must be a valid signer name")
 		}
 		j.add(resourcedef.ValidateSignerName(*b.SignerName, at.Child("signerName"))...)
-		j.add(metav1validation.ValidateLabelSelector(b.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		j.add(metav1validation.ValidateLabelSelector(b.LabelSelector, metav1validation.LabelSelectorValidationOptions{},
+			at.Child("labelSelector"))...)
 	default:
 		j.required(at, "either name or signerName must be specified")
 	}

@@ -43,19 +43,26 @@ func (j *validator) volumes(path *field.Path) {
 			j.vols[v.Name] = &v.VolumeSource
 		}
 		if c := v.PersistentVolumeClaim; c != nil && created.Has(c.ClaimName) {
-			j.invalid(at.Child("persistentVolumeClaim").Child("claimName"), c.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
+			j.invalid(at.Child("persistentVolumeClaim").Child("claimName"), c.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }
 
-// sources are the types of volumes in the order they are judged in, of which the first counts, with the names that refuse the others.
+// sources are the types of volumes in the order they are judged in, of which the first counts, with
+// the names that refuse the others.
 var sources = []struct{ field, name string }{
-	{"EmptyDir", "emptyDir"}, {"HostPath", "hostPath"}, {"GitRepo", "gitRepo"}, {"GCEPersistentDisk", "gcePersistentDisk"},
-	{"AWSElasticBlockStore", "awsElasticBlockStore"}, {"Secret", "secret"}, {"NFS", "nfs"}, {"ISCSI", "iscsi"}, {"Glusterfs", "glusterfs"},
-	{"Flocker", "flocker"}, {"PersistentVolumeClaim", "persistentVolumeClaim"}, {"RBD", "rbd"}, {"Cinder", "cinder"}, {"CephFS", "cephFS"},
-	{"Quobyte", "quobyte"}, {"DownwardAPI", "downwarAPI"}, {"FC", "fc"}, {"FlexVolume", "flexVolume"}, {"ConfigMap", "configMap"},
+	{"EmptyDir", "emptyDir"}, {"HostPath", "hostPath"}, {"GitRepo", "gitRepo"},
+	{"GCEPersistentDisk", "gcePersistentDisk"},
+	{"AWSElasticBlockStore", "awsElasticBlockStore"}, {"Secret", "secret"}, {"NFS", "nfs"}, {"ISCSI", "iscsi"},
+	{"Glusterfs", "glusterfs"},
+	{"Flocker", "flocker"}, {"PersistentVolumeClaim", "persistentVolumeClaim"}, {"RBD", "rbd"}, {"Cinder", "cinder"},
+	{"CephFS", "cephFS"},
+	{"Quobyte", "quobyte"}, {"DownwardAPI", "downwarAPI"}, {"FC", "fc"}, {"FlexVolume", "flexVolume"},
+	{"ConfigMap", "configMap"},
 	{"AzureFile", "azureFile"}, {"VsphereVolume", "vsphereVolume"}, {"PhotonPersistentDisk", "photonPersistentDisk"},
-	{"PortworxVolume", "portworxVolume"}, {"AzureDisk", "azureDisk"}, {"StorageOS", "storageos"}, {"Projected", "projected"},
+	{"PortworxVolume", "portworxVolume"}, {"AzureDisk", "azureDisk"}, {"StorageOS", "storageos"},
+	{"Projected", "projected"},
 	{"ScaleIO", "scaleIO"}, {"CSI", "csi"}, {"Ephemeral", "ephemeral"}, {"Image", "image"},
 }
 
@@ -80,7 +87,8 @@ func (j *validator) volume(v *v1.Volume, path *field.Path) {
 		const longest = 64
 		if s.field == "ISCSI" && v.ISCSI.InitiatorName != nil && len(v.Name+":"+v.ISCSI.TargetPortal) > longest {
 			j.invalid(path.Child("name"), v.Name,
-				"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
+				"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "+
+					"iscsi.initiatorName is specified.")
 		}
 	}
 	if n == 0 {
@@ -88,7 +96,8 @@ func (j *validator) volume(v *v1.Volume, path *field.Path) {
 	}
 }
 
-// localVolume judges volumes made of the cluster's own objects or the node; false means another type.
+// localVolume judges volumes made of the cluster's own objects or the node; false means another
+// type.
 func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 	switch {
 	case v.EmptyDir != nil:
@@ -136,7 +145,8 @@ func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 		if v.Image.Reference == "" {
 			j.required(at.Child("reference"), "")
 		}
-		requiredOneOf(&j.errorCollector, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
+		requiredOneOf(&j.errorCollector, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent,
+			v1.PullNever)
 	default:
 		return false
 	}
@@ -152,7 +162,8 @@ func ValidateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorL
 	}
 	j.pathNoBacksteps(h.Path, path.Child("path"))
 	if h.Type != nil {
-		supported(&j.errorCollector, path.Child("type"), *h.Type, v1.HostPathUnset, v1.HostPathBlockDev, v1.HostPathCharDev, v1.HostPathDirectory, v1.HostPathDirectoryOrCreate,
+		supported(&j.errorCollector, path.Child("type"), *h.Type, v1.HostPathUnset, v1.HostPathBlockDev,
+			v1.HostPathCharDev, v1.HostPathDirectory, v1.HostPathDirectoryOrCreate,
 			v1.HostPathFile, v1.HostPathFileOrCreate, v1.HostPathSocket)
 	}
 	return j.list()
@@ -280,9 +291,11 @@ func (j *validator) token(t *v1.ServiceAccountTokenProjection, at, path *field.P
 	j.localNonReservedPath(t.Path, path.Child("path"))
 }
 
-// ValidateClaimMeta judges the metadata in a claim's template: labels and annotations, and nothing else.
+// ValidateClaimMeta judges the metadata in a claim's template: labels and annotations, and nothing
+// else.
 func ValidateClaimMeta(m *metav1.ObjectMeta, at *field.Path) field.ErrorList {
-	errs := append(apivalidation.ValidateAnnotations(m.Annotations, at.Child("annotations")), metavalidation.ValidateLabels(m.Labels, at.Child("labels"))...)
+	errs := append(apivalidation.ValidateAnnotations(m.Annotations, at.Child("annotations")),
+		metavalidation.ValidateLabels(m.Labels, at.Child("labels"))...)
 	set := reflect.ValueOf(m).Elem()
 	for i := range set.NumField() {
 		name := set.Type().Field(i).Name
@@ -308,5 +321,6 @@ func (j *validator) ephemeralVolume(v *v1.Volume, path *field.Path) {
 		return
 	}
 	name := j.pod + "-" + v.Name
-	j.invalidEach(path.Child("name"), v.Name, withPrefix(fmt.Sprintf("PVC name %q: ", name), validation.IsDNS1123Subdomain(name)))
+	j.invalidEach(path.Child("name"), v.Name, withPrefix(fmt.Sprintf("PVC name %q: ", name),
+		validation.IsDNS1123Subdomain(name)))
 }

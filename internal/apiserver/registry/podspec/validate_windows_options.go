@@ -9,15 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// How long the parts of a Windows user's name may be (Active Directory's own limits), and what they look like.
+// How long the parts of a Windows user's name may be (Active Directory's own limits), and what they
+// look like.
 const (
 	windowsDomain = 256
 	windowsUser   = 104
 )
 
 var (
-	netBIOSName   = regexp.MustCompile(`^[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}$`)
-	dnsName       = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	netBIOSName = regexp.MustCompile(`^[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}$`)
+	dnsName     = regexp.MustCompile(
+		`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 	dotsAndSpaces = regexp.MustCompile(`^[\. ]+$`)
 )
 
@@ -70,7 +72,8 @@ func (j *validator) windowsUser(name string, at *field.Path) {
 	case user == "":
 		j.invalid(at, name, "runAsUserName's User cannot be empty")
 	case len(user) > windowsUser:
-		j.invalid(at, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters", windowsUser))
+		j.invalid(at, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters",
+			windowsUser))
 	}
 	if dotsAndSpaces.MatchString(user) {
 		j.invalid(at, name, "runAsUserName's User cannot contain only periods or spaces")
@@ -102,9 +105,11 @@ func (j *validator) hostProcess(spec *field.Path) {
 		return
 	}
 	if !all {
-		j.invalid(spec, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers")
+		j.invalid(spec, "",
+			"If pod contains any hostProcess containers then all containers must be HostProcess containers")
 	}
 	if !j.spec.HostNetwork {
-		j.invalid(spec.Child("hostNetwork"), j.spec.HostNetwork, "hostNetwork must be true if pod contains any hostProcess containers")
+		j.invalid(spec.Child("hostNetwork"), j.spec.HostNetwork,
+			"hostNetwork must be true if pod contains any hostProcess containers")
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Warnings are what a client should read about a spec that is accepted, in upstream's order. path is where the template lies; nil for a Pod.
+// Warnings are what a client should read about a spec that is accepted, in upstream's order. path
+// is where the template lies; nil for a Pod.
 func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
 	w := &warnings{spec: s, template: path != nil, path: path.Child("spec")}
 	notes := path.Child("metadata", "annotations")
@@ -23,7 +24,8 @@ func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []
 	w.ports()
 	w.portNames()
 	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
-		w.add(w.path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+		w.add(w.path.Child("terminationGracePeriodSeconds"),
+			"must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	w.affinity()
 	w.addresses()
@@ -38,8 +40,9 @@ type warnings struct {
 	compared int // pairs of files, and of ports
 }
 
-// Bounds of the work on a Pod whose every port or file clashes with every other, which a few bytes each can say a hundred thousand times: so many pairs
-// are looked at, and no more once so much was said. Clients are told some four thousand characters of warnings at most, by the library.
+// Bounds of the work on a Pod whose every port or file clashes with every other, which a few bytes
+// each can say a hundred thousand times: so many pairs are looked at, and no more once so much was
+// said. Clients are told some four thousand characters of warnings at most, by the library.
 const (
 	maxComparisons = 1 << 17
 	maxWarnings    = 1000
@@ -53,8 +56,8 @@ func (w *warnings) hasNext() bool {
 
 const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
 
-// AppArmorWarnings are for the annotations of a Pod that stand in for fields; path is that of the annotations. They are asked for before
-// SyncAppArmor, which fills the fields in.
+// AppArmorWarnings are for the annotations of a Pod that stand in for fields; path is that of the
+// annotations. They are asked for before SyncAppArmor, which fills the fields in.
 func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
 	w := &warnings{spec: s}
 	for _, k := range HasAppArmorAnnotation(s, annotations) {
@@ -63,7 +66,8 @@ func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.
 	return w.out
 }
 
-// HasAppArmorAnnotation are the annotations that name the profile of a container without one in its fields.
+// HasAppArmorAnnotation are the annotations that name the profile of a container without one in its
+// fields.
 func HasAppArmorAnnotation(s *v1.PodSpec, annotations map[string]string) []string {
 	var out []string
 	visitAllContainers(s, func(c *v1.Container) {
@@ -88,14 +92,16 @@ func (w *warnings) visitContainers(f func(*v1.Container, *field.Path)) {
 		f(&w.spec.Containers[i], w.path.Child("containers").Index(i))
 	}
 	for i := range w.spec.EphemeralContainers {
-		f((*v1.Container)(&w.spec.EphemeralContainers[i].EphemeralContainerCommon), w.path.Child("ephemeralContainers").Index(i))
+		f((*v1.Container)(&w.spec.EphemeralContainers[i].EphemeralContainerCommon),
+			w.path.Child("ephemeralContainers").Index(i))
 	}
 }
 
 // annotations warns of those that mean nothing any more.
 func (w *warnings) annotations(a map[string]string, path *field.Path) {
 	for _, old := range []struct{ key, text string }{
-		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"scheduler.alpha.kubernetes.io/critical-pod",
+			`non-functional in v1.16+; use the "priorityClassName" field instead`},
 		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 	} {
@@ -105,7 +111,8 @@ func (w *warnings) annotations(a map[string]string, path *field.Path) {
 	}
 }
 
-// containers warns of each container's annotations, sizes and variables, and of the Pod's annotation for seccomp.
+// containers warns of each container's annotations, sizes and variables, and of the Pod's
+// annotation for seccomp.
 func (w *warnings) containers(a map[string]string, notes *field.Path) {
 	const seccomp = `non-functional in v1.27+; use the "seccompProfile" field instead`
 	pod := w.spec.SecurityContext
@@ -120,7 +127,8 @@ func (w *warnings) containers(a map[string]string, notes *field.Path) {
 		}
 		// A Pod's own annotations are told of before the fields are filled in: AppArmorWarnings.
 		key = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
-		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) && (s == nil || s.AppArmorProfile == nil) {
+		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) &&
+			(s == nil || s.AppArmorProfile == nil) {
 			w.add(notes.Key(key), "%s", appArmorDeprecated)
 		}
 		at := p.Child("resources")

@@ -28,7 +28,8 @@ func DeprecatedNodeLabel(key string) string {
 	return ""
 }
 
-// NodeTermWarnings are for one term that selects Nodes. A wish may have values that no label can have: then that is said too.
+// NodeTermWarnings are for one term that selects Nodes. A wish may have values that no label can
+// have: then that is said too.
 func NodeTermWarnings(t *v1.NodeSelectorTerm, preference bool, path *field.Path) []string {
 	w := &warnings{}
 	for i, e := range t.MatchExpressions {
@@ -58,7 +59,8 @@ func (w *warnings) nodes() {
 		path, n := w.path.Child("affinity", "nodeAffinity"), a.NodeAffinity
 		if r := n.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
 			for i := range r.NodeSelectorTerms {
-				w.out = append(w.out, NodeTermWarnings(&r.NodeSelectorTerms[i], false, path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
+				w.out = append(w.out, NodeTermWarnings(&r.NodeSelectorTerms[i], false,
+					path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
 			}
 		}
 		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
@@ -96,9 +98,11 @@ func (w *warnings) affinity() {
 		}
 	}
 	if p := a.PodAffinity; p != nil {
-		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, w.path.Child("affinity", "podAffinity"))
+		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			w.path.Child("affinity", "podAffinity"))
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, w.path.Child("affinity", "podAntiAffinity"))
+		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			w.path.Child("affinity", "podAntiAffinity"))
 	}
 }

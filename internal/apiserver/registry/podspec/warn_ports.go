@@ -59,7 +59,8 @@ func (w *warnings) portNames() {
 				continue
 			}
 			if first, ok := seen[name]; ok {
-				w.add(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", name, first, first)
+				w.add(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s",
+					name, first, first)
 				continue
 			}
 			seen[name] = at
@@ -69,5 +70,6 @@ func (w *warnings) portNames() {
 
 // quoteNames prints a port as upstream's warning does.
 func quoteNames(p *v1.ContainerPort) string {
-	return fmt.Sprintf("{Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}", p.Name, p.HostPort, p.ContainerPort, p.Protocol, p.HostIP)
+	return fmt.Sprintf("{Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}", p.Name, p.HostPort,
+		p.ContainerPort, p.Protocol, p.HostIP)
 }

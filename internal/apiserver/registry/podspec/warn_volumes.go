@@ -30,12 +30,14 @@ func (w *warnings) volumes() {
 			}
 		}
 		if e := v.Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			w.fractions(e.VolumeClaimTemplate.Spec.Resources.Requests, at.Child("ephemeral", "volumeClaimTemplate", "spec", "resources", "requests"), v1.ResourceStorage)
+			w.fractions(e.VolumeClaimTemplate.Spec.Resources.Requests, at.Child("ephemeral", "volumeClaimTemplate",
+				"spec", "resources", "requests"), v1.ResourceStorage)
 		}
 	}
 }
 
-// projectedFile is a file that a volume lays out, and what it comes from, where one volume has several sources.
+// projectedFile is a file that a volume lays out, and what it comes from, where one volume has
+// several sources.
 type projectedFile struct{ path, source string }
 
 func (f projectedFile) String() string {
@@ -45,7 +47,8 @@ func (f projectedFile) String() string {
 	return fmt.Sprintf("%q (%s)", f.path, f.source)
 }
 
-// conflictsWith says that one file stands in the way of the other: it is the same, or a folder above it.
+// conflictsWith says that one file stands in the way of the other: it is the same, or a folder
+// above it.
 func (f projectedFile) conflictsWith(other projectedFile) bool {
 	if f.path == "" || other.path == "" {
 		return false
@@ -92,7 +95,8 @@ func projectedFiles(p *v1.VolumeProjection) []projectedFile {
 	case p.PodCertificate != nil:
 		var out []projectedFile
 		for _, f := range []projectedFile{
-			{p.PodCertificate.CertificateChainPath, "PodCertificate chain"}, {p.PodCertificate.KeyPath, "PodCertificate key"},
+			{p.PodCertificate.CertificateChainPath, "PodCertificate chain"},
+			{p.PodCertificate.KeyPath, "PodCertificate key"},
 			{p.PodCertificate.CredentialBundlePath, "PodCertificate credential bundle"},
 		} {
 			if f.path != "" {
@@ -132,7 +136,8 @@ func (w *warnings) overlaps() {
 	}
 }
 
-// conflictingFiles warns of each new file that clashes with one before it, and returns all it looked at.
+// conflictingFiles warns of each new file that clashes with one before it, and returns all it
+// looked at.
 func (w *warnings) conflictingFiles(volume, source string, before, fresh []projectedFile) []projectedFile {
 	for _, f := range fresh {
 		f.path = strings.TrimRight(f.path, "/")
@@ -141,7 +146,8 @@ func (w *warnings) conflictingFiles(volume, source string, before, fresh []proje
 				return before
 			}
 			if f.conflictsWith(other) {
-				w.out = append(w.out, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", volume, source, f, other))
+				w.out = append(w.out, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", volume, source, f,
+					other))
 			}
 		}
 		before = append(before, f)

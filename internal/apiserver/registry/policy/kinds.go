@@ -1,6 +1,4 @@
 // Package policy holds the row of policy/v1: PodDisruptionBudget.
-//
-// Chapter 1, written.
 // In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
 package policy
 
@@ -22,18 +20,23 @@ func Kinds() []resourcedef.Kind { return []resourcedef.Kind{podDisruptionBudgets
 
 func podDisruptionBudgets() resourcedef.Kind {
 	k := resourcedef.Kind{
-		Group: policyv1.GroupName, Version: "v1", Resource: "poddisruptionbudgets", Singular: "poddisruptionbudget", Kind: "PodDisruptionBudget",
+		Group: policyv1.GroupName, Version: "v1", Resource: "poddisruptionbudgets", Singular: "poddisruptionbudget",
+		Kind:  "PodDisruptionBudget",
 		Names: resourcedef.Names{Short: []string{"pdb"}},
 		Types: typed.NewNamespacedTypes[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](),
 		Rules: typed.Rules[policyv1.PodDisruptionBudget]{
-			Validate:       func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkPodDisruptionBudget(&b.Spec) },
+			Validate: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
+				return checkPodDisruptionBudget(&b.Spec)
+			},
 			ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return checkStatus(&b.Status) },
 		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				printers.NameColumn(), printers.StringColumn("Min Available", "The minimum number of pods that must be available."),
+				printers.NameColumn(),
+				printers.StringColumn("Min Available", "The minimum number of pods that must be available."),
 				printers.StringColumn("Max Unavailable", "The maximum number of pods that may be unavailable."),
-				printers.IntColumn("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time."), printers.AgeColumn(),
+				printers.IntColumn("Allowed Disruptions",
+					"Calculated number of pods that may be disrupted at this time."), printers.AgeColumn(),
 			},
 			Row: typed.RowFunc(podDisruptionBudgetRow),
 		},
@@ -50,7 +53,8 @@ func podDisruptionBudgetRow(b *policyv1.PodDisruptionBudget, o resourcedef.RowOp
 		}
 		return v.String()
 	}
-	return []any{b.Name, text(b.Spec.MinAvailable), text(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed), printers.TimestampSince(b.CreationTimestamp, o.Now)}
+	return []any{b.Name, text(b.Spec.MinAvailable), text(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed),
+		printers.TimestampSince(b.CreationTimestamp, o.Now)}
 }
 
 func checkPodDisruptionBudget(s *policyv1.PodDisruptionBudgetSpec) field.ErrorList {
@@ -70,7 +74,8 @@ func checkPodDisruptionBudget(s *policyv1.PodDisruptionBudgetSpec) field.ErrorLi
 	}
 	f.LabelSelector(spec.Child("selector"), s.Selector)
 	if p := s.UnhealthyPodEvictionPolicy; p != nil {
-		typed.Supported(&f, spec.Child("unhealthyPodEvictionPolicy"), *p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+		typed.Supported(&f, spec.Child("unhealthyPodEvictionPolicy"), *p, policyv1.AlwaysAllow,
+			policyv1.IfHealthyBudget)
 	}
 	return f.List()
 }

@@ -1,7 +1,7 @@
 // Package printers makes the columns and cells of `kubectl get` that most kinds share.
 //
-// Chapter 1, written. Descriptions are the API documentation that k8s.io/api ships with its types, as upstream's tables carry them.
-// In: objects and a time to count ages from. Out: column definitions and cells.
+// Descriptions are the API documentation that k8s.io/api ships with its types, as upstream's tables
+// carry them. In: objects and a time to count ages from. Out: column definitions and cells.
 package printers
 
 import (
@@ -35,7 +35,8 @@ func WideColumns(defs ...metav1.TableColumnDefinition) []metav1.TableColumnDefin
 
 // NameColumn is the first column of every kind.
 func NameColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 }
 
 // AgeColumn is the age column.
@@ -90,7 +91,8 @@ func JoinLimited(items []string, limit int) string {
 
 // CreatedAtColumn is the column of kinds without columns of their own.
 func CreatedAtColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+	return metav1.TableColumnDefinition{Name: "Created At", Type: "date",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
 }
 
 // TimestampCell is the cell of CreatedAtColumn.

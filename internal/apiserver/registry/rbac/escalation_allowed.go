@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
 )
 
-// errAggregate is upstream's text for who writes an aggregation rule without holding every right: the sum could become anything.
+// errAggregate is upstream's text for who writes an aggregation rule without holding every right:
+// the sum could become anything.
 var errAggregate = errors.New("must have cluster-admin privileges to use the aggregationRule")
 
 func isPrivileged(ctx context.Context) bool {

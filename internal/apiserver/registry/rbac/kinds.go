@@ -20,7 +20,8 @@ func Kinds() []resourcedef.Kind {
 }
 
 // rules are what the four kinds have in common.
-func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old runtime.Object) field.ErrorList) resourcedef.Rules {
+func rules(validate func(runtime.Object) field.ErrorList,
+	change func(obj, old runtime.Object) field.ErrorList) resourcedef.Rules {
 	return resourcedef.Rules{
 		Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validate(o) },
 		ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
@@ -40,10 +41,12 @@ func roles() resourcedef.Kind {
 	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "roles", Singular: "role", Kind: "Role",
 		Types: resourcedef.Types{
-			New: func() runtime.Object { return &rbacv1.Role{} }, NewList: func() runtime.Object { return &rbacv1.RoleList{} },
+			New:        func() runtime.Object { return &rbacv1.Role{} },
+			NewList:    func() runtime.Object { return &rbacv1.RoleList{} },
 			Namespaced: true, NoGenerate: true,
 		},
-		Rules: rules(func(o runtime.Object) field.ErrorList { return validateRules(o.(*rbacv1.Role).Rules, true) }, nil),
+		Rules: rules(func(o runtime.Object) field.ErrorList { return validateRules(o.(*rbacv1.Role).Rules, true) },
+			nil),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
 			Row: func(o runtime.Object, _ resourcedef.RowOptions) []any {
@@ -58,10 +61,12 @@ func clusterRoles() resourcedef.Kind {
 	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles", Singular: "clusterrole", Kind: "ClusterRole",
 		Types: resourcedef.Types{
-			New: func() runtime.Object { return &rbacv1.ClusterRole{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleList{} },
+			New:        func() runtime.Object { return &rbacv1.ClusterRole{} },
+			NewList:    func() runtime.Object { return &rbacv1.ClusterRoleList{} },
 			NoGenerate: true,
 		},
-		Rules: rules(func(o runtime.Object) field.ErrorList { return validateClusterRole(o.(*rbacv1.ClusterRole)) }, nil),
+		Rules: rules(func(o runtime.Object) field.ErrorList { return validateClusterRole(o.(*rbacv1.ClusterRole)) },
+			nil),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
 			Row: func(o runtime.Object, _ resourcedef.RowOptions) []any {
@@ -76,7 +81,8 @@ func roleBindings() resourcedef.Kind {
 	return resourcedef.Kind{
 		Group: rbacv1.GroupName, Version: "v1", Resource: "rolebindings", Singular: "rolebinding", Kind: "RoleBinding",
 		Types: resourcedef.Types{
-			New: func() runtime.Object { return &rbacv1.RoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.RoleBindingList{} },
+			New:        func() runtime.Object { return &rbacv1.RoleBinding{} },
+			NewList:    func() runtime.Object { return &rbacv1.RoleBindingList{} },
 			Namespaced: true, NoGenerate: true,
 		},
 		Rules: bindingRules(rules(
@@ -91,18 +97,21 @@ func roleBindings() resourcedef.Kind {
 			b := o.(*rbacv1.RoleBinding)
 			return &b.RoleRef, b.Subjects
 		}),
-		Table: bindingTable("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
-			b := o.(*rbacv1.RoleBinding)
-			return b.ObjectMeta, b.RoleRef, b.Subjects
-		}),
+		Table: bindingTable("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"],
+			func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*rbacv1.RoleBinding)
+				return b.ObjectMeta, b.RoleRef, b.Subjects
+			}),
 	}
 }
 
 func clusterRoleBindings() resourcedef.Kind {
 	return resourcedef.Kind{
-		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterrolebindings", Singular: "clusterrolebinding", Kind: "ClusterRoleBinding",
+		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterrolebindings", Singular: "clusterrolebinding",
+		Kind: "ClusterRoleBinding",
 		Types: resourcedef.Types{
-			New: func() runtime.Object { return &rbacv1.ClusterRoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleBindingList{} },
+			New:        func() runtime.Object { return &rbacv1.ClusterRoleBinding{} },
+			NewList:    func() runtime.Object { return &rbacv1.ClusterRoleBindingList{} },
 			NoGenerate: true,
 		},
 		Rules: bindingRules(rules(
@@ -117,15 +126,17 @@ func clusterRoleBindings() resourcedef.Kind {
 			b := o.(*rbacv1.ClusterRoleBinding)
 			return &b.RoleRef, b.Subjects
 		}),
-		Table: bindingTable("clusterRoleBinding", rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
-			b := o.(*rbacv1.ClusterRoleBinding)
-			return b.ObjectMeta, b.RoleRef, b.Subjects
-		}),
+		Table: bindingTable("clusterRoleBinding", rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"],
+			func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*rbacv1.ClusterRoleBinding)
+				return b.ObjectMeta, b.RoleRef, b.Subjects
+			}),
 	}
 }
 
 // bindingRules adds the defaults of bindings: the group of roles, users and groups is RBAC's.
-func bindingRules(r resourcedef.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Rules {
+func bindingRules(r resourcedef.Rules,
+	parts func(runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Rules {
 	r.Default = func(o runtime.Object) {
 		ref, subjects := parts(o)
 		if ref.APIGroup == "" {
@@ -140,9 +151,13 @@ func bindingRules(r resourcedef.Rules, parts func(runtime.Object) (*rbacv1.RoleR
 	return r
 }
 
-func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Table {
-	defs := []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Role", refDoc), printers.AgeColumn()}
-	defs = append(defs, printers.WideColumns(printers.StringColumn("Users", "Users in the "+what), printers.StringColumn("Groups", "Groups in the "+what), printers.StringColumn("ServiceAccounts", "ServiceAccounts in the "+what))...)
+func bindingTable(what, refDoc string,
+	parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) resourcedef.Table {
+	defs := []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Role", refDoc),
+		printers.AgeColumn()}
+	defs = append(defs, printers.WideColumns(printers.StringColumn("Users", "Users in the "+what),
+		printers.StringColumn("Groups", "Groups in the "+what),
+		printers.StringColumn("ServiceAccounts", "ServiceAccounts in the "+what))...)
 	return resourcedef.Table{
 		Columns: defs,
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {

@@ -21,15 +21,18 @@ import (
 // Lookup finds the store of a served kind.
 type Lookup func(group, resource string) rest.StandardStorage
 
-// PolicyBased returns what wraps the stores of the four kinds: nobody writes a role or binding that gives more than they hold themselves, except who
-// may "escalate" or "bind" and system:masters.
-func PolicyBased(lookup Lookup, a authorizer.Authorizer) map[schema.GroupResource]func(rest.StandardStorage) rest.Storage {
+// PolicyBased returns what wraps the stores of the four kinds: nobody writes a role or binding that
+// gives more than they hold themselves, except who may "escalate" or "bind" and system:masters.
+func PolicyBased(lookup Lookup,
+	a authorizer.Authorizer) map[schema.GroupResource]func(rest.StandardStorage) rest.Storage {
 	out := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{}
 	for resource, singular := range map[string]string{
-		"roles": "role", "clusterroles": "clusterrole", "rolebindings": "rolebinding", "clusterrolebindings": "clusterrolebinding",
+		"roles": "role", "clusterroles": "clusterrole", "rolebindings": "rolebinding",
+		"clusterrolebindings": "clusterrolebinding",
 	} {
 		out[rbacv1.Resource(resource)] = func(s rest.StandardStorage) rest.Storage {
-			return &policyBasedStorage{StandardStorage: s, resource: rbacv1.Resource(resource), singular: singular, lookup: lookup, authorizer: a}
+			return &policyBasedStorage{StandardStorage: s, resource: rbacv1.Resource(resource), singular: singular,
+				lookup: lookup, authorizer: a}
 		}
 	}
 	return out
@@ -52,7 +55,8 @@ func (g *policyBasedStorage) NamespaceScoped() bool {
 }
 
 // Create implements rest.Creater.
-func (g *policyBasedStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (g *policyBasedStorage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	if err := g.checkEscalation(ctx, obj); err != nil {
 		return nil, err
 	}
@@ -60,17 +64,21 @@ func (g *policyBasedStorage) Create(ctx context.Context, obj runtime.Object, val
 }
 
 // Update implements rest.Updater.
-func (g *policyBasedStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	checked := rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
-		if onlyOwnershipChanged(obj, old) {
-			return obj, nil
-		}
-		return obj, g.checkEscalation(ctx, obj)
-	})
+func (g *policyBasedStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
+	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	checked := rest.WrapUpdatedObjectInfo(info,
+		func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+			if onlyOwnershipChanged(obj, old) {
+				return obj, nil
+			}
+			return obj, g.checkEscalation(ctx, obj)
+		})
 	return g.StandardStorage.Update(ctx, name, checked, create, update, forceCreate, o)
 }
 
-// onlyOwnershipChanged tells that a change touches owner references and finalizers alone: what garbage collection writes gives nobody rights.
+// onlyOwnershipChanged tells that a change touches owner references and finalizers alone: what
+// garbage collection writes gives nobody rights.
 func onlyOwnershipChanged(obj, old runtime.Object) bool {
 	if old == nil || obj == nil {
 		return false
@@ -159,7 +167,8 @@ func (g *policyBasedStorage) confirmBinding(ctx context.Context, policy storedPo
 	return nil
 }
 
-// storedPolicy reads roles and bindings from the stores themselves, so that what was just written counts.
+// storedPolicy reads roles and bindings from the stores themselves, so that what was just written
+// counts.
 type storedPolicy struct {
 	ctx    context.Context // of one request, which this value does not outlive
 	lookup Lookup
@@ -170,7 +179,8 @@ func (s storedPolicy) get(resource, namespace, name string) (runtime.Object, err
 }
 
 func (s storedPolicy) list(resource, namespace string) (runtime.Object, error) {
-	return s.lookup(rbacv1.GroupName, resource).List(request.WithNamespace(s.ctx, namespace), &internalversion.ListOptions{})
+	return s.lookup(rbacv1.GroupName, resource).List(request.WithNamespace(s.ctx, namespace),
+		&internalversion.ListOptions{})
 }
 
 // Role implements rbac.PolicyReader.

@@ -26,10 +26,12 @@ func validateRule(r *rbacv1.PolicyRule, namespaced bool, at *field.Path) field.E
 	var errs field.ErrorList
 	if len(r.NonResourceURLs) > 0 {
 		if namespaced {
-			errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
+			errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), r.NonResourceURLs,
+				"namespaced rules cannot apply to non-resource URLs"))
 		}
 		if len(r.APIGroups) > 0 || len(r.Resources) > 0 || len(r.ResourceNames) > 0 {
-			errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+			errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), r.NonResourceURLs,
+				"rules cannot apply to both regular resources and non-resource URLs"))
 		}
 		return errs
 	}
@@ -49,11 +51,13 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	}
 	at := field.NewPath("aggregationRule", "clusterRoleSelectors")
 	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
-		errs = append(errs, field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		errs = append(errs,
+			field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
 		sel := r.AggregationRule.ClusterRoleSelectors[i]
-		errs = append(errs, metavalidation.ValidateLabelSelector(&sel, metavalidation.LabelSelectorValidationOptions{}, at.Index(i))...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(&sel, metavalidation.LabelSelectorValidationOptions{},
+			at.Index(i))...)
 		if _, err := metav1.LabelSelectorAsSelector(&sel); err != nil {
 			errs = append(errs, field.Invalid(at.Index(i), nil, "invalid label selector."))
 		}
@@ -110,7 +114,9 @@ func validateSubject(s *rbacv1.Subject, namespaced bool, at *field.Path) field.E
 			errs = append(errs, field.NotSupported(at.Child("apiGroup"), s.APIGroup, []string{rbacv1.GroupName}))
 		}
 	default:
-		errs = append(errs, field.NotSupported(at.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+		errs = append(errs,
+			field.NotSupported(at.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind,
+				rbacv1.GroupKind}))
 	}
 	return errs
 }

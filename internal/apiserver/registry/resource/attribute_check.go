@@ -28,7 +28,8 @@ func checkAttribute(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Pat
 	}
 }
 
-// checkValueKinds wants a value of one kind for each attribute. v1.37.2 declares this at the type: it is judged last.
+// checkValueKinds wants a value of one kind for each attribute. v1.37.2 declares this at the type:
+// it is judged last.
 func checkValueKinds(f *typed.Errors, devices []resourcev1.Device) {
 	for i := range devices {
 		for _, name := range slices.Sorted(maps.Keys(devices[i].Attributes)) {
@@ -75,7 +76,8 @@ func checkCapacity(f *typed.Errors, c *resourcev1.DeviceCapacity, shared bool, p
 		return
 	}
 	if r.ValidRange != nil && len(r.ValidValues) > 0 {
-		f.Forbidden(at, `exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time`)
+		f.Forbidden(at,
+			`exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time`)
 		return
 	}
 	if r.Default == nil {

@@ -19,13 +19,21 @@ import (
 )
 
 func claims(labels NamespaceLabels) resourcedef.Kind {
-	k := newKind("resourceclaims", "ResourceClaim", typed.NewNamespacedTypes[resourcev1.ResourceClaim, resourcev1.ResourceClaimList]())
+	k := newKind("resourceclaims", "ResourceClaim", typed.NewNamespacedTypes[resourcev1.ResourceClaim,
+		resourcev1.ResourceClaimList]())
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
 	k.Rules = typed.Rules[resourcev1.ResourceClaim]{
-		Default:                  func(c *resourcev1.ResourceClaim) { defaultDevices(&c.Spec.Devices); defaultStatus(&c.Status) },
-		PrepareForCreate:         func(_ context.Context, c *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, nil) },
-		PrepareForUpdate:         func(c, previous *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, &previous.Spec) },
-		PrepareForStatusUpdate:   func(c, previous *resourcev1.ResourceClaim) { dropFromStatus(&c.Status, &previous.Status) },
+		Default: func(c *resourcev1.ResourceClaim) {
+			defaultDevices(&c.Spec.Devices)
+			defaultStatus(&c.Status)
+		},
+		PrepareForCreate: func(_ context.Context, c *resourcev1.ResourceClaim) { dropFromClaim(&c.Spec, nil) },
+		PrepareForUpdate: func(c, previous *resourcev1.ResourceClaim) {
+			dropFromClaim(&c.Spec, &previous.Spec)
+		},
+		PrepareForStatusUpdate: func(c, previous *resourcev1.ResourceClaim) {
+			dropFromStatus(&c.Status, &previous.Status)
+		},
 		Validate:                 checkClaim,
 		ValidateStatus:           checkStatus,
 		AllowUnconditionalUpdate: true,
@@ -36,7 +44,9 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 	})
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("State", "A summary of the current state (allocated, pending, reserved, etc.)."), printers.AgeColumn(),
+			printers.NameColumn(),
+			printers.StringColumn("State", "A summary of the current state (allocated, pending, reserved, etc.)."),
+			printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(c *resourcev1.ResourceClaim, o resourcedef.RowOptions) []any {
 			return []any{c.Name, claimState(c), printers.TimestampSince(c.CreationTimestamp, o.Now)}
@@ -63,12 +73,18 @@ func claimState(c *resourcev1.ResourceClaim) string {
 }
 
 func templates(labels NamespaceLabels) resourcedef.Kind {
-	k := newKind("resourceclaimtemplates", "ResourceClaimTemplate", typed.NewNamespacedTypes[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList]())
+	k := newKind("resourceclaimtemplates",
+		"ResourceClaimTemplate", typed.NewNamespacedTypes[resourcev1.ResourceClaimTemplate,
+			resourcev1.ResourceClaimTemplateList]())
 	k.Types.NoGenerate = true
 	k.Rules = typed.Rules[resourcev1.ResourceClaimTemplate]{
-		Default:                  func(t *resourcev1.ResourceClaimTemplate) { defaultDevices(&t.Spec.Spec.Devices) },
-		PrepareForCreate:         func(_ context.Context, t *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, nil) },
-		PrepareForUpdate:         func(t, previous *resourcev1.ResourceClaimTemplate) { dropFromClaim(&t.Spec.Spec, &previous.Spec.Spec) },
+		Default: func(t *resourcev1.ResourceClaimTemplate) { defaultDevices(&t.Spec.Spec.Devices) },
+		PrepareForCreate: func(_ context.Context, t *resourcev1.ResourceClaimTemplate) {
+			dropFromClaim(&t.Spec.Spec, nil)
+		},
+		PrepareForUpdate: func(t, previous *resourcev1.ResourceClaimTemplate) {
+			dropFromClaim(&t.Spec.Spec, &previous.Spec.Spec)
+		},
 		Validate:                 checkTemplate,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
@@ -85,8 +101,10 @@ func templates(labels NamespaceLabels) resourcedef.Kind {
 	return k
 }
 
-// checkAdminAccess lets claims with admin access be made only in namespaces whose label allows it. KEP-5018.
-func checkAdminAccess(k *resourcedef.Kind, labels NamespaceLabels, of func(runtime.Object) (string, *resourcev1.ResourceClaimSpec)) {
+// checkAdminAccess lets claims with admin access be made only in namespaces whose label allows it.
+// KEP-5018.
+func checkAdminAccess(k *resourcedef.Kind, labels NamespaceLabels,
+	of func(runtime.Object) (string, *resourcev1.ResourceClaimSpec)) {
 	check := k.Rules.Validate
 	k.Rules.Validate = func(ctx context.Context, o runtime.Object) field.ErrorList {
 		errs := check(ctx, o)
@@ -95,7 +113,8 @@ func checkAdminAccess(k *resourcedef.Kind, labels NamespaceLabels, of func(runti
 	}
 }
 
-func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, namespace string, labels NamespaceLabels) field.ErrorList {
+func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, namespace string,
+	labels NamespaceLabels) field.ErrorList {
 	at := spec().Child("devices", "requests", "adminAccess")
 	for _, r := range s.Devices.Requests {
 		if r.Exactly == nil || !typed.Deref(r.Exactly.AdminAccess) {
@@ -103,10 +122,14 @@ func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, na
 		}
 		have, err := labels(ctx, namespace)
 		if err != nil {
-			return field.ErrorList{field.InternalError(at, fmt.Errorf("could not retrieve namespace to verify admin access: %w", err))}
+			return field.ErrorList{
+				field.InternalError(at, fmt.Errorf("could not retrieve namespace to verify admin access: %w", err))}
 		}
 		if have[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
-			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace", resourcev1.DRAAdminNamespaceLabelKey))}
+			return field.ErrorList{
+				field.Forbidden(at,
+					fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace",
+						resourcev1.DRAAdminNamespaceLabelKey))}
 		}
 	}
 	return nil

@@ -55,7 +55,8 @@ func defaultSlice(s *resourcev1.ResourceSlice) {
 	}
 }
 
-// defaultTaint says when a taint was added. What is stored has a time, so only what a client sends gets the present one.
+// defaultTaint says when a taint was added. What is stored has a time, so only what a client sends
+// gets the present one.
 func defaultTaint(t *resourcev1.DeviceTaint) {
 	if t.TimeAdded == nil {
 		t.TimeAdded = &metav1.Time{Time: time.Now().Truncate(time.Second)}

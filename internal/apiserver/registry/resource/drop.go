@@ -4,7 +4,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// dropFromClaim removes DerivedAttributes (gate DRADerivedAttributes, alpha), unless the stored claim has them already.
+// dropFromClaim removes DerivedAttributes (gate DRADerivedAttributes, alpha), unless the stored
+// claim has them already.
 func dropFromClaim(s, previous *resourcev1.ResourceClaimSpec) {
 	if previous != nil && isDerived(previous) {
 		return
@@ -35,7 +36,8 @@ func isDerived(s *resourcev1.ResourceClaimSpec) bool {
 	return false
 }
 
-// dropFromStatus removes SkipNodeOperations (gate DRAOptionalNodeOperations, alpha), unless the stored allocation has them already.
+// dropFromStatus removes SkipNodeOperations (gate DRAOptionalNodeOperations, alpha), unless the
+// stored allocation has them already.
 func dropFromStatus(s, previous *resourcev1.ResourceClaimStatus) {
 	if s.Allocation == nil || skipsAllocation(previous) {
 		return
@@ -63,8 +65,9 @@ type disabledField struct {
 	drop   func(*resourcev1.ResourceSliceSpec)
 }
 
-// disabledFields are the fields that v1.37 drops: DRAPartitionableDevicesType, DRAOptionalNodeOperations, DRANodeAllocatableResources,
-// DRADeviceCompatibilityGroups, DRAListTypeAttributes.
+// disabledFields are the fields that v1.37 drops: DRAPartitionableDevicesType,
+// DRAOptionalNodeOperations, DRANodeAllocatableResources, DRADeviceCompatibilityGroups,
+// DRAListTypeAttributes.
 func disabledFields() []disabledField {
 	return []disabledField{
 		{

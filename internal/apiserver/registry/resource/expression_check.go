@@ -15,16 +15,18 @@ import (
 )
 
 func checkSelectors(f *typed.Errors, list []resourcev1.DeviceSelector, p *field.Path, stored bool) {
-	checkEach(f, newListChecker(p, list, resourcev1.DeviceSelectorsMaxSize), func(s *resourcev1.DeviceSelector, at *field.Path) {
-		if s.CEL == nil {
-			f.Required(at.Child("cel"), "")
-			return
-		}
-		checkExpression(f, s.CEL.Expression, at.Child("cel", "expression"), stored)
-	})
+	checkEach(f, newListChecker(p, list, resourcev1.DeviceSelectorsMaxSize),
+		func(s *resourcev1.DeviceSelector, at *field.Path) {
+			if s.CEL == nil {
+				f.Required(at.Child("cel"), "")
+				return
+			}
+			checkExpression(f, s.CEL.Expression, at.Child("cel", "expression"), stored)
+		})
 }
 
-// checkExpression compiles a selector by the functions known for new expressions, or all for those stored already.
+// checkExpression compiles a selector by the functions known for new expressions, or all for those
+// stored already.
 func checkExpression(f *typed.Errors, text string, p *field.Path, stored bool) {
 	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
 		f.Add(field.TooLong(p, "", resourcev1.CELSelectorExpressionMaxLength))
@@ -34,7 +36,8 @@ func checkExpression(f *typed.Errors, text string, p *field.Path, stored bool) {
 	if stored {
 		env = environment.StoredExpressions
 	}
-	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, cel.Options{EnvType: &env})
+	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text,
+		cel.Options{EnvType: &env})
 	switch err := compiled.Error; {
 	case err == nil && compiled.MaxCost > resourcev1.CELSelectorExpressionMaxCost:
 		f.Forbidden(p, "too complex, exceeds cost limit")
@@ -54,7 +57,8 @@ func checkConfiguration(f *typed.Errors, c *resourcev1.DeviceConfiguration, p *f
 		return
 	}
 	checkDeclaredDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
-	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"), rawExtensionLimits{resourcev1.OpaqueParametersMaxLength, stored})
+	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"),
+		rawExtensionLimits{resourcev1.OpaqueParametersMaxLength, stored})
 }
 
 // rawExtensionLimits is the most bytes a driver's own object may have, unless it is stored already.

@@ -1,7 +1,6 @@
-// Package resource holds the rows of resource.k8s.io/v1: ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice, DeviceTaintRule.
-//
-// Chapter 1, written.
-// In: a way to the labels of namespaces, for admin access. Out: rows for apiserver.Kinds, with v1.37's defaults, checks, immutable fields and
+// Package resource holds the rows of resource.k8s.io/v1: ResourceClaim, ResourceClaimTemplate,
+// DeviceClass, ResourceSlice, DeviceTaintRule. In: a way to the labels of namespaces, for admin
+// access. Out: rows for apiserver.Kinds, with v1.37's defaults, checks, immutable fields and
 // columns. Fields that v1.37 keeps behind gates that are off (drop.go) are removed on write.
 package resource
 
@@ -26,7 +25,8 @@ func Kinds(labels NamespaceLabels) []resourcedef.Kind {
 
 func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
 	return resourcedef.Kind{
-		Group: resourcev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
+		Group: resourcev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind: kindName, Types: t,
 	}
 }
 

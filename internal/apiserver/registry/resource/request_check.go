@@ -26,29 +26,33 @@ const (
 	// noAttribute is v1.37.2's word for a constraint without an attribute.
 	noAttribute = `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`
 
-	unknownReference = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+	unknownReference = "must be the name of a request in the claim or the name of a request and a subrequest " +
+		"separated by '/'"
 )
 
 // checkDevices judges what a claim asks for. stored says that its expressions were accepted before.
 func checkDevices(f *typed.Errors, d *resourcev1.DeviceClaim, p *field.Path, stored bool) {
 	known := requestNames(d)
-	checkUnique(f, newListChecker(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize), func(r *resourcev1.DeviceRequest) string { return r.Name },
+	checkUnique(f, newListChecker(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize),
+		func(r *resourcev1.DeviceRequest) string { return r.Name },
 		func(r *resourcev1.DeviceRequest, at *field.Path) { checkRequest(f, r, at, stored) })
-	checkEach(f, newListChecker(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize), func(c *resourcev1.DeviceConstraint, at *field.Path) {
-		checkReferences(f, c.Requests, known, at.Child("requests"))
-		switch {
-		case c.MatchAttribute != nil:
-			checkFullName(f, *c.MatchAttribute, at.Child("matchAttribute"))
-		case c.DistinctAttribute != nil:
-			checkFullName(f, *c.DistinctAttribute, at.Child("distinctAttribute"))
-		default:
-			f.Required(at, noAttribute)
-		}
-	})
-	checkEach(f, newListChecker(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize), func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
-		checkReferences(f, c.Requests, known, at.Child("requests"))
-		checkConfiguration(f, &c.DeviceConfiguration, at, stored)
-	})
+	checkEach(f, newListChecker(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize),
+		func(c *resourcev1.DeviceConstraint, at *field.Path) {
+			checkReferences(f, c.Requests, known, at.Child("requests"))
+			switch {
+			case c.MatchAttribute != nil:
+				checkFullName(f, *c.MatchAttribute, at.Child("matchAttribute"))
+			case c.DistinctAttribute != nil:
+				checkFullName(f, *c.DistinctAttribute, at.Child("distinctAttribute"))
+			default:
+				f.Required(at, noAttribute)
+			}
+		})
+	checkEach(f, newListChecker(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize),
+		func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
+			checkReferences(f, c.Requests, known, at.Child("requests"))
+			checkConfiguration(f, &c.DeviceConfiguration, at, stored)
+		})
 }
 
 // requestNames are the names that other fields may refer to: "request" and "request/subrequest".
@@ -64,7 +68,8 @@ func requestNames(d *resourcev1.DeviceClaim) sets.Set[string] {
 }
 
 func checkReferences(f *typed.Errors, list []string, known sets.Set[string], p *field.Path) {
-	checkUnique(f, newListChecker(p, list, resourcev1.DeviceRequestsMaxSize), identity, func(s *string, at *field.Path) { checkReference(f, *s, known, at) })
+	checkUnique(f, newListChecker(p, list, resourcev1.DeviceRequestsMaxSize), identity,
+		func(s *string, at *field.Path) { checkReference(f, *s, known, at) })
 }
 
 func checkReference(f *typed.Errors, name string, known sets.Set[string], p *field.Path) {
@@ -108,7 +113,8 @@ func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, s
 	case e != nil && len(r.FirstAvailable) > 0:
 		f.Invalid(p, nil, exactlyOneRequestKind+", but multiple fields are set")
 	case e != nil:
-		asked := deviceRequestCommon{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}
+		asked := deviceRequestCommon{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations,
+			e.Capacity}
 		checkDeviceRequestCommon(f, asked, p.Child("exactly"), stored)
 		return
 	}
@@ -116,7 +122,8 @@ func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, s
 	checkUnique(f, list, func(s *resourcev1.DeviceSubRequest) string { return s.Name },
 		func(s *resourcev1.DeviceSubRequest, at *field.Path) {
 			f.DNSLabel(at.Child("name"), s.Name)
-			checkDeviceRequestCommon(f, deviceRequestCommon{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, s.Capacity}, at, stored)
+			checkDeviceRequestCommon(f, deviceRequestCommon{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count,
+				s.Tolerations, s.Capacity}, at, stored)
 		})
 }
 
@@ -130,16 +137,19 @@ func checkDeviceRequestCommon(f *typed.Errors, a deviceRequestCommon, p *field.P
 	switch a.mode {
 	case resourcev1.DeviceAllocationModeAll:
 		if a.count != 0 {
-			f.Invalid(p.Child("count"), a.count, fmt.Sprintf("must not be specified when allocationMode is '%s'", a.mode))
+			f.Invalid(p.Child("count"), a.count, fmt.Sprintf("must not be specified when allocationMode is '%s'",
+				a.mode))
 		}
 	case resourcev1.DeviceAllocationModeExactCount:
 		if a.count <= 0 {
 			f.Invalid(p.Child("count"), a.count, "must be greater than zero")
 		}
 	default:
-		typed.Supported(f, p.Child("allocationMode"), a.mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+		typed.Supported(f, p.Child("allocationMode"), a.mode, resourcev1.DeviceAllocationModeAll,
+			resourcev1.DeviceAllocationModeExactCount)
 	}
-	checkEach(f, newListChecker(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength), func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
+	checkEach(f, newListChecker(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength),
+		func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
 	if a.capacity == nil {
 		return
 	}
@@ -170,7 +180,8 @@ func checkToleration(f *typed.Errors, t *resourcev1.DeviceToleration, p *field.P
 	case "":
 		f.Required(p.Child("operator"), "")
 	default:
-		typed.Supported(f, p.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
+		typed.Supported(f, p.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual,
+			resourcev1.DeviceTolerationOpExists)
 	}
 	if t.Effect != "" {
 		checkEffect(f, t.Effect, p.Child("effect"))
@@ -178,7 +189,8 @@ func checkToleration(f *typed.Errors, t *resourcev1.DeviceToleration, p *field.P
 }
 
 func checkEffect(f *typed.Errors, e resourcev1.DeviceTaintEffect, p *field.Path) {
-	typed.Supported(f, p, e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
+	typed.Supported(f, p, e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule,
+		resourcev1.DeviceTaintEffectNone)
 }
 
 // checkFullName wants the name of an attribute with the domain it belongs to.

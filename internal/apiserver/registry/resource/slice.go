@@ -15,7 +15,8 @@ import (
 )
 
 func resourceSlices() resourcedef.Kind {
-	k := newKind("resourceslices", "ResourceSlice", typed.NewTypes[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
+	k := newKind("resourceslices",
+		"ResourceSlice", typed.NewTypes[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
 	k.Rules = typed.Rules[resourcev1.ResourceSlice]{
 		Default:          defaultSlice,
 		PrepareForCreate: func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
@@ -23,7 +24,8 @@ func resourceSlices() resourcedef.Kind {
 		Validate:         checkSlice,
 		SelectableFields: func(s *resourcev1.ResourceSlice) fields.Set {
 			return fields.Set{
-				resourcev1.ResourceSliceSelectorNodeName: typed.Deref(s.Spec.NodeName), resourcev1.ResourceSliceSelectorDriver: s.Spec.Driver,
+				resourcev1.ResourceSliceSelectorNodeName: typed.Deref(s.Spec.NodeName),
+				resourcev1.ResourceSliceSelectorDriver:   s.Spec.Driver,
 				resourcev1.ResourceSliceSelectorPoolName: s.Spec.Pool.Name,
 			}
 		},
@@ -32,10 +34,13 @@ func resourceSlices() resourcedef.Kind {
 	doc, pool := resourcev1.ResourceSliceSpec{}.SwaggerDoc(), resourcev1.ResourcePool{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Node", doc["nodeName"]), printers.StringColumn("Driver", doc["driver"]), printers.StringColumn("Pool", pool["name"]), printers.AgeColumn(),
+			printers.NameColumn(), printers.StringColumn("Node", doc["nodeName"]),
+			printers.StringColumn("Driver", doc["driver"]), printers.StringColumn("Pool", pool["name"]),
+			printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(s *resourcev1.ResourceSlice, o resourcedef.RowOptions) []any {
-			return []any{s.Name, typed.Deref(s.Spec.NodeName), s.Spec.Driver, s.Spec.Pool.Name, printers.TimestampSince(s.CreationTimestamp, o.Now)}
+			return []any{s.Name, typed.Deref(s.Spec.NodeName), s.Spec.Driver, s.Spec.Pool.Name,
+				printers.TimestampSince(s.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -55,7 +60,8 @@ func classes() resourcedef.Kind {
 
 func taintRules() resourcedef.Kind {
 	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
-	k := newKind("devicetaintrules", "DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
+	k := newKind("devicetaintrules",
+		"DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[resourcev1.DeviceTaintRule]{
 		Default:                  func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
@@ -65,7 +71,8 @@ func taintRules() resourcedef.Kind {
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Key", doc["key"]), printers.StringColumn("Value", doc["value"]), printers.StringColumn("Effect", doc["effect"]),
+			printers.NameColumn(), printers.StringColumn("Key", doc["key"]),
+			printers.StringColumn("Value", doc["value"]), printers.StringColumn("Effect", doc["effect"]),
 			printers.StringColumn("TimeAdded", doc["timeAdded"]), printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(r *resourcev1.DeviceTaintRule, o resourcedef.RowOptions) []any {
@@ -73,7 +80,8 @@ func taintRules() resourcedef.Kind {
 			if t.TimeAdded != nil {
 				added = printers.TimestampSince(*t.TimeAdded, o.Now)
 			}
-			return []any{r.Name, t.Key, t.Value, string(t.Effect), added, printers.TimestampSince(r.CreationTimestamp, o.Now)}
+			return []any{r.Name, t.Key, t.Value, string(t.Effect), added,
+				printers.TimestampSince(r.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-const exactlyOneNodeSelection = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+const exactlyOneNodeSelection = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is " +
+	"required"
 
 func checkSlice(s, previous *resourcev1.ResourceSlice) field.ErrorList {
 	var f typed.Errors
@@ -40,9 +41,11 @@ func checkSlice(s, previous *resourcev1.ResourceSlice) field.ErrorList {
 		}
 	}
 	perDevice := typed.Deref(x.PerDeviceNodeSelection)
-	checkUnique(&f, newListChecker(spec().Child("devices"), x.Devices, most), func(d *resourcev1.Device) string { return d.Name },
+	checkUnique(&f, newListChecker(spec().Child("devices"), x.Devices, most),
+		func(d *resourcev1.Device) string { return d.Name },
 		func(d *resourcev1.Device, at *field.Path) { checkDevice(&f, d, at, perDevice) })
-	checkUnique(&f, newListChecker(spec().Child("sharedCounters"), x.SharedCounters, resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
+	checkUnique(&f, newListChecker(spec().Child("sharedCounters"), x.SharedCounters,
+		resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
 		func(c *resourcev1.CounterSet, at *field.Path) {
 			checkLabel(&f, c.Name, at.Child("name"))
 			checkCounters(&f, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))
@@ -77,7 +80,8 @@ func checkNodeSelection(f *typed.Errors, x *resourcev1.ResourceSliceSpec) {
 		set = append(set, "`nodeSelector`")
 		f.Add(podspec.ValidateNodeSelector(s, spec().Child("nodeSelector"))...)
 		if len(s.NodeSelectorTerms) != 1 {
-			f.Invalid(spec().Child("nodeSelector", "nodeSelectorTerms"), typed.GoFields(s.NodeSelectorTerms), "must have exactly one node selector term")
+			f.Invalid(spec().Child("nodeSelector", "nodeSelectorTerms"), typed.GoFields(s.NodeSelectorTerms),
+				"must have exactly one node selector term")
 		}
 	}
 	for _, b := range []struct {
@@ -96,14 +100,16 @@ func checkNodeSelection(f *typed.Errors, x *resourcev1.ResourceSliceSpec) {
 	case len(set) == 0:
 		f.Required(spec(), exactlyOneNodeSelection)
 	case len(set) > 1:
-		f.Invalid(spec(), fmt.Sprintf("{%s}", strings.Join(set, ", ")), exactlyOneNodeSelection+", but multiple fields are set")
+		f.Invalid(spec(), fmt.Sprintf("{%s}", strings.Join(set, ", ")),
+			exactlyOneNodeSelection+", but multiple fields are set")
 	}
 }
 
 func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice bool) {
 	f.DNSLabel(p.Child("name"), d.Name)
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
-		f.Invalid(p, n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
+		f.Invalid(p, n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d",
+			resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
 		at := p.Child("attributes").Key(string(name))
@@ -117,11 +123,15 @@ func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice
 		c := d.Capacity[name]
 		checkCapacity(f, &c, typed.Deref(d.AllowMultipleAllocations), at)
 	}
-	checkEach(f, newListChecker(p.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength), func(t *resourcev1.DeviceTaint, at *field.Path) { checkTaint(f, t, at) })
-	checkUnique(f, newListChecker(p.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
-		func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet }, func(c *resourcev1.DeviceCounterConsumption, at *field.Path) {
+	checkEach(f, newListChecker(p.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength),
+		func(t *resourcev1.DeviceTaint, at *field.Path) { checkTaint(f, t, at) })
+	checkUnique(f, newListChecker(p.Child("consumesCounters"), d.ConsumesCounters,
+		resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
+		func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet },
+		func(c *resourcev1.DeviceCounterConsumption, at *field.Path) {
 			checkLabel(f, c.CounterSet, at.Child("counterSet"))
-			checkCounters(f, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, at.Child("counters"))
+			checkCounters(f, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption,
+				at.Child("counters"))
 		})
 	checkDeviceNodes(f, d, p, perDevice)
 	if typed.Deref(d.BindsToNode) || len(d.BindingConditions)+len(d.BindingFailureConditions) > 0 {
@@ -129,7 +139,8 @@ func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice
 	}
 }
 
-// checkDeviceNodes wants a device to say which nodes reach it when, and only when, its slice leaves that to devices.
+// checkDeviceNodes wants a device to say which nodes reach it when, and only when, its slice leaves
+// that to devices.
 func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice bool) {
 	if !perDevice {
 		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
@@ -196,11 +207,13 @@ func checkTaint(f *typed.Errors, t *resourcev1.DeviceTaint, p *field.Path) {
 func checkClass(c, _ *resourcev1.DeviceClass) field.ErrorList {
 	var f typed.Errors
 	checkSelectors(&f, c.Spec.Selectors, spec().Child("selectors"), false)
-	checkEach(&f, newListChecker(spec().Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize), func(x *resourcev1.DeviceClassConfiguration, at *field.Path) {
-		checkConfiguration(&f, &x.DeviceConfiguration, at, false)
-	})
+	checkEach(&f, newListChecker(spec().Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize),
+		func(x *resourcev1.DeviceClassConfiguration, at *field.Path) {
+			checkConfiguration(&f, &x.DeviceConfiguration, at, false)
+		})
 	if n := c.Spec.ExtendedResourceName; n != nil {
-		f.Add(validate.ExtendedResourceName(context.Background(), operation.Operation{}, spec().Child("extendedResourceName"), n, nil)...)
+		f.Add(validate.ExtendedResourceName(context.Background(), operation.Operation{},
+			spec().Child("extendedResourceName"), n, nil)...)
 	}
 	return f.List()
 }

@@ -56,12 +56,15 @@ func checkStatus(c, previous *resourcev1.ResourceClaim) field.ErrorList {
 	return f.List()
 }
 
-// checkReserved judges who uses a claim: nobody before it is allocated, nobody new once it is being deleted.
+// checkReserved judges who uses a claim: nobody before it is allocated, nobody new once it is being
+// deleted.
 func checkReserved(f *typed.Errors, c, previous *resourcev1.ResourceClaim) {
 	p := field.NewPath("status", "reservedFor")
-	checkUnique(f, newListChecker(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize), func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) },
+	checkUnique(f, newListChecker(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize),
+		func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) },
 		func(r *resourcev1.ResourceClaimConsumerReference, at *field.Path) {
-			for _, x := range []struct{ child, value string }{{"resource", r.Resource}, {"name", r.Name}, {"uid", string(r.UID)}} {
+			for _, x := range []struct{ child, value string }{{"resource", r.Resource}, {"name", r.Name},
+				{"uid", string(r.UID)}} {
 				if x.value == "" {
 					f.Required(at.Child(x.child), "")
 				}
@@ -71,29 +74,33 @@ func checkReserved(f *typed.Errors, c, previous *resourcev1.ResourceClaim) {
 	case len(c.Status.ReservedFor) == 0:
 	case c.Status.Allocation == nil:
 		f.Forbidden(p, "may not be specified when `allocated` is not set")
-	case c.DeletionTimestamp != nil && len(sets.New(c.Status.ReservedFor...).Difference(sets.New(previous.Status.ReservedFor...))) > 0:
+	case c.DeletionTimestamp != nil &&
+		len(sets.New(c.Status.ReservedFor...).Difference(sets.New(previous.Status.ReservedFor...))) > 0:
 		f.Forbidden(p, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
 	}
 }
 
 func checkAllocation(f *typed.Errors, a *resourcev1.AllocationResult, known sets.Set[string], p *field.Path) {
 	at := p.Child("devices")
-	checkEach(f, newListChecker(at.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize), func(r *resourcev1.DeviceRequestAllocationResult, at *field.Path) {
-		checkResult(f, r, known, at)
-	})
-	checkEach(f, newListChecker(at.Child("config"), a.Devices.Config, maxAllocationConfigs), func(c *resourcev1.DeviceAllocationConfiguration, at *field.Path) {
-		if c.Source == "" {
-			f.Required(at.Child("source"), "")
-		} else {
-			typed.Supported(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
-		}
-		names := known
-		if c.Source == resourcev1.AllocationConfigSourceClass {
-			names = sets.New(c.Requests...).Union(known)
-		}
-		checkReferences(f, c.Requests, names, at.Child("requests"))
-		checkConfiguration(f, &c.DeviceConfiguration, at, true)
-	})
+	checkEach(f, newListChecker(at.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize),
+		func(r *resourcev1.DeviceRequestAllocationResult, at *field.Path) {
+			checkResult(f, r, known, at)
+		})
+	checkEach(f, newListChecker(at.Child("config"), a.Devices.Config, maxAllocationConfigs),
+		func(c *resourcev1.DeviceAllocationConfiguration, at *field.Path) {
+			if c.Source == "" {
+				f.Required(at.Child("source"), "")
+			} else {
+				typed.Supported(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim,
+					resourcev1.AllocationConfigSourceClass)
+			}
+			names := known
+			if c.Source == resourcev1.AllocationConfigSourceClass {
+				names = sets.New(c.Requests...).Union(known)
+			}
+			checkReferences(f, c.Requests, names, at.Child("requests"))
+			checkConfiguration(f, &c.DeviceConfiguration, at, true)
+		})
 	if a.NodeSelector != nil {
 		f.Add(podspec.ValidateNodeSelector(a.NodeSelector, p.Child("nodeSelector"))...)
 	}
@@ -110,14 +117,17 @@ func checkResult(f *typed.Errors, r *resourcev1.DeviceRequestAllocationResult, k
 	}
 }
 
-// checkBinding judges the conditions a driver sets before a Pod may be bound, and those that say it never can.
+// checkBinding judges the conditions a driver sets before a Pod may be bound, and those that say it
+// never can.
 func checkBinding(f *typed.Errors, good, bad []string, p *field.Path) {
 	for _, l := range []struct {
 		child string
 		list  []string
 		most  int
-	}{{"bindingConditions", good, resourcev1.BindingConditionsMaxSize}, {"bindingFailureConditions", bad, resourcev1.BindingFailureConditionsMaxSize}} {
-		checkUnique(f, newListChecker(p.Child(l.child), l.list, l.most), identity, func(s *string, at *field.Path) { f.QualifiedName(at, *s) })
+	}{{"bindingConditions", good, resourcev1.BindingConditionsMaxSize},
+		{"bindingFailureConditions", bad, resourcev1.BindingFailureConditionsMaxSize}} {
+		checkUnique(f, newListChecker(p.Child(l.child), l.list, l.most), identity,
+			func(s *string, at *field.Path) { f.QualifiedName(at, *s) })
 	}
 	if both := sets.New(good...).Intersection(sets.New(bad...)); len(both) > 0 {
 		f.Invalid(p.Child("bindingFailureConditions"), sets.List(both), "must not overlap with bindingConditions")
@@ -126,7 +136,8 @@ func checkBinding(f *typed.Errors, good, bad []string, p *field.Path) {
 		f.Invalid(p.Child("bindingConditions"), good, "bindingConditions are required to use bindingFailureConditions")
 	}
 	if len(good) > 0 && len(bad) == 0 {
-		f.Invalid(p.Child("bindingFailureConditions"), bad, "bindingFailureConditions are required to use bindingConditions")
+		f.Invalid(p.Child("bindingFailureConditions"), bad,
+			"bindingFailureConditions are required to use bindingConditions")
 	}
 }
 
@@ -179,7 +190,8 @@ func checkNetwork(f *typed.Errors, n *resourcev1.NetworkDeviceData, p *field.Pat
 			f.Add(field.TooLong(p.Child(x.child), "", x.most))
 		}
 	}
-	checkUnique(f, newListChecker(p.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs), identity, func(s *string, at *field.Path) {
-		f.Add(validation.IsValidInterfaceAddress(at, *s)...)
-	})
+	checkUnique(f, newListChecker(p.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs), identity,
+		func(s *string, at *field.Path) {
+			f.Add(validation.IsValidInterfaceAddress(at, *s)...)
+		})
 }

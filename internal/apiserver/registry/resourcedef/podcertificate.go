@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// How long a Pod's certificate may be good, in seconds (KEP-4317): an hour at least, 91 days at most, of signers of kubernetes.io a day at most.
+// How long a Pod's certificate may be good, in seconds (KEP-4317): an hour at least, 91 days at
+// most, of signers of kubernetes.io a day at most.
 const (
 	minPodCertificate        = 3600
 	maxPodCertificate        = 91 * 24 * 3600
@@ -35,7 +36,8 @@ func ValidatePodCertificateLifetime(seconds int32, signer string, at *field.Path
 	return field.ErrorList{field.Invalid(at, seconds, wrong)}
 }
 
-// ValidateSignerAnnotations judges what the author of a Pod says to a signer: annotations whose keys have a domain in front.
+// ValidateSignerAnnotations judges what the author of a Pod says to a signer: annotations whose
+// keys have a domain in front.
 func ValidateSignerAnnotations(m map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, k := range slices.Sorted(maps.Keys(m)) {

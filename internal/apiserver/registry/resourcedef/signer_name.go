@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateSignerName judges the name of a signer of certificates: a domain of two segments at least, a slash and a path.
+// ValidateSignerName judges the name of a signer of certificates: a domain of two segments at
+// least, a slash and a path.
 func ValidateSignerName(name string, at *field.Path) field.ErrorList {
 	if name == "kubernetes.io/legacy-unknown" {
 		return field.ErrorList{field.Invalid(at, name, "the legacy signerName is not allowed via this API version")}
@@ -18,7 +19,8 @@ func ValidateSignerName(name string, at *field.Path) field.ErrorList {
 	}
 	domain, rest, ok := strings.Cut(name, "/")
 	if !ok || strings.Contains(rest, "/") {
-		return field.ErrorList{field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+		return field.ErrorList{
+			field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
 	}
 	var errs field.ErrorList
 	segment := func(value string, rule func(string) []string) {
@@ -39,7 +41,8 @@ func ValidateSignerName(name string, at *field.Path) field.ErrorList {
 	}
 	segment(domain, validation.IsDNS1123Label)
 	if !strings.Contains(domain, ".") {
-		errs = append(errs, field.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
+		errs = append(errs,
+			field.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
 	}
 	segment(rest, validation.IsDNS1123Subdomain)
 	if len(name) > longest {

@@ -1,7 +1,7 @@
-// Package scheduling holds the rows of scheduling.k8s.io: PriorityClass, and behind the gate GenericWorkload Workload and PodGroup (v1beta1).
-//
-// Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns; with the gate on, Pods and templates that may name a PodGroup.
+// Package scheduling holds the rows of scheduling.k8s.io: PriorityClass, and behind the gate
+// GenericWorkload Workload and PodGroup (v1beta1). In: nothing. Out: rows for apiserver.Kinds, with
+// v1.37's defaults, checks and columns; with the gate on, Pods and templates that may name a
+// PodGroup.
 package scheduling
 
 import (
@@ -28,7 +28,8 @@ const maxUserPriority = 1000000000
 func priorityClasses() resourcedef.Kind {
 	doc := schedulingv1.PriorityClass{}.SwaggerDoc()
 	k := resourcedef.Kind{
-		Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses", Singular: "priorityclass", Kind: "PriorityClass",
+		Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses", Singular: "priorityclass",
+		Kind:  "PriorityClass",
 		Names: resourcedef.Names{Short: []string{"pc"}},
 		Types: typed.NewTypes[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](),
 		Rules: typed.Rules[schedulingv1.PriorityClass]{
@@ -41,7 +42,8 @@ func priorityClasses() resourcedef.Kind {
 		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				printers.NameColumn(), printers.IntColumn("Value", doc["value"]), {Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
+				printers.NameColumn(), printers.IntColumn("Value", doc["value"]),
+				{Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
 				printers.AgeColumn(), printers.StringColumn("PreemptionPolicy", doc["preemptionPolicy"]),
 			},
 			Row: typed.RowFunc(func(p *schedulingv1.PriorityClass, o resourcedef.RowOptions) []any {
@@ -49,7 +51,8 @@ func priorityClasses() resourcedef.Kind {
 				if p.PreemptionPolicy != nil {
 					policy = *p.PreemptionPolicy
 				}
-				return []any{p.Name, int64(p.Value), p.GlobalDefault, printers.TimestampSince(p.CreationTimestamp, o.Now), string(policy)}
+				return []any{p.Name, int64(p.Value), p.GlobalDefault,
+					printers.TimestampSince(p.CreationTimestamp, o.Now), string(policy)}
 			}),
 		},
 	}
@@ -69,7 +72,8 @@ func checkPriority(p, previous *schedulingv1.PriorityClass) field.ErrorList {
 	}
 	if strings.HasPrefix(p.Name, "system-") {
 		if problem := system(p); problem != "" {
-			f.Forbidden(field.NewPath("metadata", "name"), "priority class names with 'system-' prefix are reserved for system use only. error: "+problem)
+			f.Forbidden(field.NewPath("metadata", "name"),
+				"priority class names with 'system-' prefix are reserved for system use only. error: "+problem)
 		}
 	} else if p.Value > maxUserPriority {
 		f.Forbidden(value, fmt.Sprintf("maximum allowed value of a user defined priority is %d", maxUserPriority))
@@ -84,7 +88,8 @@ func checkPriority(p, previous *schedulingv1.PriorityClass) field.ErrorList {
 
 // system says what is wrong with a class that calls itself the system's; "" when it is one.
 func system(p *schedulingv1.PriorityClass) string {
-	value := map[string]int32{"system-cluster-critical": 2 * maxUserPriority, "system-node-critical": 2*maxUserPriority + 1000}
+	value := map[string]int32{"system-cluster-critical": 2 * maxUserPriority,
+		"system-node-critical": 2*maxUserPriority + 1000}
 	switch want, ok := value[p.Name]; {
 	case !ok:
 		return p.Name + " is not a known system priority class"

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// WithGroups lets Pods, and templates of Pods, name their PodGroup: with the gate GenericWorkload off, spec.schedulingGroup is dropped on write by the kinds' own rules.
+// WithGroups lets Pods, and templates of Pods, name their PodGroup: with the gate GenericWorkload
+// off, spec.schedulingGroup is dropped on write by the kinds' own rules.
 func WithGroups(all []resourcedef.Kind) []resourcedef.Kind {
 	for i := range all {
 		if k := &all[i]; k.Types.New != nil {

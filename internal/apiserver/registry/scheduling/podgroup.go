@@ -17,11 +17,13 @@ import (
 )
 
 func podGroups() resourcedef.Kind {
-	k := beta("podgroups", "PodGroup", typed.NewNamespacedTypes[schedulingv1beta1.PodGroup, schedulingv1beta1.PodGroupList]())
+	k := beta("podgroups", "PodGroup", typed.NewNamespacedTypes[schedulingv1beta1.PodGroup,
+		schedulingv1beta1.PodGroupList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[schedulingv1beta1.PodGroup]{
 		Default: func(g *schedulingv1beta1.PodGroup) {
-			typed.SetDefault(&g.Spec.DisruptionMode, schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
+			typed.SetDefault(&g.Spec.DisruptionMode,
+				schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
 		},
 		PrepareForCreate:       func(_ context.Context, g *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
 		PrepareForUpdate:       func(g, _ *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },

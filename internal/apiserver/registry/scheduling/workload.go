@@ -14,25 +14,29 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// BetaKinds are the rows of scheduling.k8s.io/v1beta1, which upstream serves with the gate GenericWorkload only (KEP-4671): Workload, PodGroup.
+// BetaKinds are the rows of scheduling.k8s.io/v1beta1, which upstream serves with the gate
+// GenericWorkload only (KEP-4671): Workload, PodGroup.
 func BetaKinds() []resourcedef.Kind { return []resourcedef.Kind{workloads(), podGroups()} }
 
 // AddBeta makes their types known.
 func AddBeta(s *runtime.Scheme) error {
 	gv := schedulingv1beta1.SchemeGroupVersion
-	s.AddKnownTypes(gv, &schedulingv1beta1.Workload{}, &schedulingv1beta1.WorkloadList{}, &schedulingv1beta1.PodGroup{}, &schedulingv1beta1.PodGroupList{})
+	s.AddKnownTypes(gv, &schedulingv1beta1.Workload{}, &schedulingv1beta1.WorkloadList{}, &schedulingv1beta1.PodGroup{},
+		&schedulingv1beta1.PodGroupList{})
 	metav1.AddToGroupVersion(s, gv)
 	return nil
 }
 
 func beta(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
 	return resourcedef.Kind{
-		Group: schedulingv1beta1.GroupName, Version: "v1beta1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName, Types: t,
+		Group: schedulingv1beta1.GroupName, Version: "v1beta1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind: kindName, Types: t,
 	}
 }
 
 func workloads() resourcedef.Kind {
-	k := beta("workloads", "Workload", typed.NewNamespacedTypes[schedulingv1beta1.Workload, schedulingv1beta1.WorkloadList]())
+	k := beta("workloads", "Workload", typed.NewNamespacedTypes[schedulingv1beta1.Workload,
+		schedulingv1beta1.WorkloadList]())
 	k.Rules = typed.Rules[schedulingv1beta1.Workload]{
 		PrepareForCreate: func(_ context.Context, w *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
 		PrepareForUpdate: func(w, _ *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
@@ -47,8 +51,9 @@ func workloads() resourcedef.Kind {
 	return k
 }
 
-// dropFromWorkload removes what stands behind gates that v1.37 has off: CompositePodGroup, TopologyAwareWorkloadScheduling, DRAWorkloadResourceClaims and
-// PodGroupPreemptionPolicy. They cannot be switched on here, so no stored object has them.
+// dropFromWorkload removes what stands behind gates that v1.37 has off: CompositePodGroup,
+// TopologyAwareWorkloadScheduling, DRAWorkloadResourceClaims and PodGroupPreemptionPolicy. They
+// cannot be switched on here, so no stored object has them.
 func dropFromWorkload(s *schedulingv1beta1.WorkloadSpec) {
 	s.CompositePodGroupTemplates = nil
 	for i := range s.PodGroupTemplates {

@@ -18,7 +18,8 @@ import (
 )
 
 // bindToObject looks up the object a token is to be bound to and puts it into the wish.
-func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.BoundObjectReference, w *token.TokenRequest) error {
+func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.BoundObjectReference,
+	w *token.TokenRequest) error {
 	if ref == nil {
 		return nil
 	}
@@ -31,7 +32,8 @@ func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.Boun
 		}
 		uid = w.Pod.UID
 	case schema.GroupKind{Kind: "Secret"}:
-		o, err := t.get(ctx, "secrets", ref.Name, func(o runtime.Object) bool { return ref.UID == o.(*corev1.Secret).UID })
+		o, err := t.get(ctx, "secrets", ref.Name,
+			func(o runtime.Object) bool { return ref.UID == o.(*corev1.Secret).UID })
 		if err != nil {
 			return err
 		}
@@ -49,12 +51,14 @@ func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.Boun
 	}
 	if ref.UID != "" && ref.UID != uid {
 		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
-			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might "+
+				"have been deleted and then recreated", ref.UID))
 	}
 	return nil
 }
 
-func (t *TokenREST) bindToPod(ctx context.Context, ref *authenticationv1.BoundObjectReference, w *token.TokenRequest) error {
+func (t *TokenREST) bindToPod(ctx context.Context, ref *authenticationv1.BoundObjectReference,
+	w *token.TokenRequest) error {
 	o, err := t.get(ctx, "pods", ref.Name, func(o runtime.Object) bool {
 		p := o.(*corev1.Pod)
 		return p.Spec.NodeName != "" && (ref.UID == "" || ref.UID == p.UID)
@@ -64,7 +68,9 @@ func (t *TokenREST) bindToPod(ctx context.Context, ref *authenticationv1.BoundOb
 	}
 	w.Pod = o.(*corev1.Pod)
 	if w.Pod.Spec.ServiceAccountName != w.Account.Name {
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", w.Account.Name))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.",
+				w.Account.Name))
 	}
 	if w.Pod.Spec.NodeName == "" {
 		return nil
@@ -82,7 +88,8 @@ func (t *TokenREST) bindToPod(ctx context.Context, ref *authenticationv1.BoundOb
 }
 
 // get reads an object under its own name in errors, as recent does.
-func (t *TokenREST) get(ctx context.Context, resource, name string, good func(runtime.Object) bool) (runtime.Object, error) {
+func (t *TokenREST) get(ctx context.Context, resource, name string,
+	good func(runtime.Object) bool) (runtime.Object, error) {
 	namespace := request.NamespaceValue(ctx)
 	if resource == "nodes" {
 		namespace = ""
@@ -93,9 +100,12 @@ func (t *TokenREST) get(ctx context.Context, resource, name string, good func(ru
 	return deletedRecently(request.WithNamespace(ctx, namespace), t.deps.Lookup("", resource), name, good)
 }
 
-// deletedRecently reads an object from the watch cache, and from the store when the cache does not have it or has one that is not good (nil: each is). A read of the store
-// waits for the writes before it to be on disk. A token for an object that is just being deleted does no harm: each use of it looks for the object again.
-func deletedRecently(ctx context.Context, s rest.Getter, name string, good func(runtime.Object) bool) (runtime.Object, error) {
+// deletedRecently reads an object from the watch cache, and from the store when the cache does not
+// have it or has one that is not good (nil: each is). A read of the store waits for the writes
+// before it to be on disk. A token for an object that is just being deleted does no harm: each use
+// of it looks for the object again.
+func deletedRecently(ctx context.Context, s rest.Getter, name string,
+	good func(runtime.Object) bool) (runtime.Object, error) {
 	o, err := s.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
 	if err == nil && (good == nil || good(o)) {
 		return o, nil

@@ -25,8 +25,9 @@ import (
 
 const (
 	defaultLifetime = 3600
-	// podLifetime is what the projected token volumes of Pods ask for. Such a token is good for a year (extendedLifetime), and warned about after
-	// podLifetime: clients that never read the file again keep working. Upstream's rule.
+	// podLifetime is what the projected token volumes of Pods ask for. Such a token is good for a
+	// year (extendedLifetime), and warned about after podLifetime: clients that never read the file
+	// again keep working. Upstream's rule.
 	podLifetime      = 3607
 	extendedLifetime = 365 * 24 * time.Hour
 )
@@ -69,11 +70,14 @@ func (t *TokenREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKin
 	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 }
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID of the request: it is a precondition on the account.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID of the request: it is a
+// precondition on the account.
 func (t *TokenREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Create implements rest.NamedCreater. A dry run is answered like any other, as upstream does: nothing is stored either way.
-func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+// Create implements rest.NamedCreater. A dry run is answered like any other, as upstream does:
+// nothing is stored either way.
+func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	req, ok := obj.(*authenticationv1.TokenRequest)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
@@ -81,10 +85,12 @@ func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 	req = req.DeepCopy()
 	namespace := request.NamespaceValue(ctx)
 	if req.Name != "" && req.Name != name {
-		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "name"), req.Name, "must match the service account name if specified"))
+		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "name"), req.Name,
+			"must match the service account name if specified"))
 	}
 	if req.Namespace != "" && req.Namespace != namespace {
-		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "namespace"), req.Namespace, "must match the service account namespace if specified"))
+		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "namespace"), req.Namespace,
+			"must match the service account namespace if specified"))
 	}
 	found, err := deletedRecently(ctx, t.deps.Lookup("", "serviceaccounts"), name, nil)
 	if err != nil {
@@ -95,8 +101,10 @@ func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 		return nil, apierrors.NewInternalError(fmt.Errorf("not a ServiceAccount: %T", found))
 	}
 	if req.UID != "" && req.UID != account.UID {
-		return nil, apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, name,
-			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID))
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName,
+			Resource: "TokenRequest"}, name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID,
+				account.UID))
 	}
 	now := t.deps.Now()
 	t.fill(req, account, now)
@@ -108,7 +116,8 @@ func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 			return nil, err
 		}
 	}
-	request := token.TokenRequest{Account: account, Audiences: req.Spec.Audiences, Lifetime: seconds(*req.Spec.ExpirationSeconds), ID: string(uuid.NewUUID())}
+	request := token.TokenRequest{Account: account, Audiences: req.Spec.Audiences,
+		Lifetime: seconds(*req.Spec.ExpirationSeconds), ID: string(uuid.NewUUID())}
 	if err := t.bindToObject(ctx, req.Spec.BoundObjectRef, &request); err != nil {
 		return nil, err
 	}
@@ -119,7 +128,8 @@ func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(request.ID))
+	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey,
+		tokenjwt.CredentialIDForJTI(request.ID))
 	req.Status = authenticationv1.TokenRequestStatus{
 		Token: raw, ExpirationTimestamp: metav1.NewTime(now.Add(seconds(*req.Spec.ExpirationSeconds))),
 	}
@@ -159,5 +169,6 @@ func validateLifetime(n int64) error {
 }
 
 func invalid(name string, err *field.Error) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, field.ErrorList{err})
+	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name,
+		field.ErrorList{err})
 }

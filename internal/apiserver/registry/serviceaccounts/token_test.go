@@ -48,7 +48,8 @@ func endpoint(p *fakeIssuer) *TokenREST {
 	world := map[string]map[string]runtime.Object{
 		"serviceaccounts": {"sa": &corev1.ServiceAccount{ObjectMeta: meta("sa")}},
 		"pods": {
-			"p":     &corev1.Pod{ObjectMeta: meta("p"), Spec: corev1.PodSpec{ServiceAccountName: "sa", NodeName: "gone"}},
+			"p": &corev1.Pod{ObjectMeta: meta("p"), Spec: corev1.PodSpec{ServiceAccountName: "sa",
+				NodeName: "gone"}},
 			"other": &corev1.Pod{ObjectMeta: meta("other"), Spec: corev1.PodSpec{ServiceAccountName: "x"}},
 		},
 		"secrets": {"s": &corev1.Secret{ObjectMeta: meta("s")}},
@@ -78,24 +79,46 @@ func TestTokenRequests(t *testing.T) {
 		warn    time.Duration
 		seconds int64 // answered
 	}{
-		"plain":                    {life: time.Hour, seconds: 3600},
-		"ten minutes":              {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(600)}, life: 10 * time.Minute, seconds: 600},
-		"too short":                {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(599)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes`},
-		"too long":                 {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(4294967297)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
-		"a Pod's volume":           {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", "")}, life: extendedLifetime, warn: 3607 * time.Second, seconds: 3607},
-		"3607 without Pod":         {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607)}, life: 3607 * time.Second, seconds: 3607},
-		"3607 for others too":      {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", ""), Audiences: []string{api, "vault"}}, life: 3607 * time.Second, seconds: 3607},
-		"absent Pod":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "absent", "")}, want: `pods "absent" not found`},
-		"Pod of another account":   {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "other", "")}, want: `cannot bind token for serviceaccount "sa" to pod running with different serviceaccount name.`},
-		"another life of the name": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "p", "old")}, want: `Operation cannot be fulfilled on Pod "p": the UID in the bound object reference (old) does not match the UID in record. The object might have been deleted and then recreated`},
-		"node":                     {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Node", "n", "")}, life: time.Hour, seconds: 3600},
-		"secret":                   {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Secret", "s", "")}, life: time.Hour, seconds: 3600},
-		"config map":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")}, want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
-		"absent account":           {account: "absent", want: `serviceaccounts "absent" not found`},
-		"its account's UID":        {meta: metav1.ObjectMeta{UID: "uid-1"}, life: time.Hour, seconds: 3600},
-		"another account's UID":    {meta: metav1.ObjectMeta{UID: "old"}, want: `Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "sa": the UID in the token request (old) does not match the UID of the service account (uid-1)`},
-		"other namespace":          {meta: metav1.ObjectMeta{Namespace: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.namespace: Invalid value: "other": must match the service account namespace if specified`},
-		"other name":               {meta: metav1.ObjectMeta{Name: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.name: Invalid value: "other": must match the service account name if specified`},
+		"plain": {life: time.Hour, seconds: 3600},
+		"ten minutes": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(600)},
+			life: 10 * time.Minute, seconds: 600},
+		"too short": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(599)},
+			want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may ` +
+				`not specify a duration less than 10 minutes`},
+		"too long": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(4294967297)},
+			want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: ` +
+				`4294967297: may not specify a duration larger than 2^32 seconds`},
+		"a Pod's volume": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607),
+			BoundObjectRef: to("Pod", "p", "")}, life: extendedLifetime, warn: 3607 * time.Second, seconds: 3607},
+		"3607 without Pod": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607)},
+			life: 3607 * time.Second, seconds: 3607},
+		"3607 for others too": {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607),
+			BoundObjectRef: to("Pod", "p", ""), Audiences: []string{api, "vault"}}, life: 3607 * time.Second,
+			seconds: 3607},
+		"absent Pod": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "absent", "")},
+			want: `pods "absent" not found`},
+		"Pod of another account": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "other", "")},
+			want: `cannot bind token for serviceaccount "sa" to pod running with different serviceaccount name.`},
+		"another life of the name": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "p", "old")},
+			want: `Operation cannot be fulfilled on Pod "p": the UID in the bound object reference (old) does not ` +
+				`match the UID in record. The object might have been deleted and then recreated`},
+		"node": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Node", "n", "")},
+			life: time.Hour, seconds: 3600},
+		"secret": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Secret", "s", "")},
+			life: time.Hour, seconds: 3600},
+		"config map": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")},
+			want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
+		"absent account":    {account: "absent", want: `serviceaccounts "absent" not found`},
+		"its account's UID": {meta: metav1.ObjectMeta{UID: "uid-1"}, life: time.Hour, seconds: 3600},
+		"another account's UID": {meta: metav1.ObjectMeta{UID: "old"},
+			want: `Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "sa": the UID in the token ` +
+				`request (old) does not match the UID of the service account (uid-1)`},
+		"other namespace": {meta: metav1.ObjectMeta{Namespace: "other"},
+			want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.namespace: Invalid value: "other": ` +
+				`must match the service account namespace if specified`},
+		"other name": {meta: metav1.ObjectMeta{Name: "other"},
+			want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.name: Invalid value: "other": must ` +
+				`match the service account name if specified`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &fakeIssuer{}
@@ -103,7 +126,8 @@ func TestTokenRequests(t *testing.T) {
 				c.account = "sa"
 			}
 			ctx := request.WithNamespace(t.Context(), "ns")
-			out, err := endpoint(p).Create(ctx, c.account, &authenticationv1.TokenRequest{ObjectMeta: c.meta, Spec: c.spec}, nil, nil)
+			out, err := endpoint(p).Create(ctx, c.account, &authenticationv1.TokenRequest{ObjectMeta: c.meta,
+				Spec: c.spec}, nil, nil)
 			if c.want != "" {
 				if err == nil || err.Error() != c.want {
 					t.Errorf("error %v, want %s", err, c.want)
@@ -114,10 +138,13 @@ func TestTokenRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := out.(*authenticationv1.TokenRequest)
-			if p.lastRequest.Lifetime != c.life || p.lastRequest.WarnAfter != c.warn || *r.Spec.ExpirationSeconds != c.seconds || r.Status.Token != "signed" {
-				t.Errorf("life %v, warn %v, answered %d", p.lastRequest.Lifetime, p.lastRequest.WarnAfter, *r.Spec.ExpirationSeconds)
+			if p.lastRequest.Lifetime != c.life || p.lastRequest.WarnAfter != c.warn ||
+				*r.Spec.ExpirationSeconds != c.seconds || r.Status.Token != "signed" {
+				t.Errorf("life %v, warn %v, answered %d", p.lastRequest.Lifetime, p.lastRequest.WarnAfter,
+					*r.Spec.ExpirationSeconds)
 			}
-			if got := r.Status.ExpirationTimestamp.Sub(r.CreationTimestamp.Time); got != time.Duration(c.seconds)*time.Second {
+			if got := r.Status.ExpirationTimestamp.Sub(r.CreationTimestamp.Time); got !=
+				time.Duration(c.seconds)*time.Second {
 				t.Errorf("expires after %v", got)
 			}
 		})

@@ -15,11 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Allocator hands out cluster addresses and node ports. It is safe for use by many requests at once.
+// Allocator hands out cluster addresses and node ports. It is safe for use by many requests at
+// once.
 type Allocator struct {
-	mu           sync.Mutex
-	pools        []*ipPool // the server's own, one per address family, the default family first; then those of ServiceCIDRs
-	ownPools     int       // how many are the server's own
+	mu sync.Mutex
+	// the server's own, one per address family, the default family first; then those of
+	// ServiceCIDRs
+	pools        []*ipPool
+	ownPools     int // how many are the server's own
 	ports        *portPool
 	listServices func(context.Context) ([]v1.Service, error)
 	initialized  bool
@@ -29,11 +32,13 @@ type Allocator struct {
 	pick         func(int) int
 }
 
-// New makes an allocator over one or two service ranges (the first names the default family) and the node ports low to high, both included.
-// list returns all stored Services; it is asked before the first write, so that what is stored is taken.
+// New makes an allocator over one or two service ranges (the first names the default family) and
+// the node ports low to high, both included. list returns all stored Services; it is asked before
+// the first write, so that what is stored is taken.
 func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.Service, error)) (*Allocator, error) {
 	if len(cidrs) == 0 || len(cidrs) > 2 {
-		return nil, fmt.Errorf("service ranges: want one, or one per address family, got %d: name them as in 10.96.0.0/16", len(cidrs))
+		return nil, fmt.Errorf("service ranges: want one, or one per address family, got %d: name them as in "+
+			"10.96.0.0/16", len(cidrs))
 	}
 	if low < 1 || high > 65535 || low > high {
 		return nil, fmt.Errorf("node port range %d-%d: want two port numbers, the lower first", low, high)
@@ -43,12 +48,14 @@ func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.S
 		a.pools = append(a.pools, newIPPool(c, rand.IntN))
 	}
 	if len(a.pools) == 2 && a.pools[0].family == a.pools[1].family {
-		return nil, fmt.Errorf("service ranges %s and %s are of one address family: name one range per family", cidrs[0], cidrs[1])
+		return nil, fmt.Errorf("service ranges %s and %s are of one address family: name one range per family",
+			cidrs[0], cidrs[1])
 	}
 	return a, nil
 }
 
-// initialize takes what stored Services hold. Addresses outside the ranges (of an earlier configuration) are left alone.
+// initialize takes what stored Services hold. Addresses outside the ranges (of an earlier
+// configuration) are left alone.
 func (a *Allocator) initialize(ctx context.Context) error {
 	if a.initialized {
 		return nil
@@ -69,8 +76,9 @@ func (a *Allocator) initialize(ctx context.Context) error {
 	return nil
 }
 
-// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has
-// not; finish(false) what was given. What a dry run shows is promised to nobody: it is free again at once.
+// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the
+// object. finish(true) gives back what old had and s has not; finish(false) what was given. What a
+// dry run shows is promised to nobody: it is free again at once.
 func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
 	prepareAllocation(s, old)
 	wanted := s.DeepCopy()
@@ -155,7 +163,8 @@ func (a *Allocator) releaseAll(s *v1.Service) {
 	a.releaseUnused(context.Background(), s, &v1.Service{})
 }
 
-// releaseUnused gives back what s holds and kept does not: first in the ledger, so that nobody finds an address free that is still written down.
+// releaseUnused gives back what s holds and kept does not: first in the ledger, so that nobody
+// finds an address free that is still written down.
 func (a *Allocator) releaseUnused(ctx context.Context, s, remaining *v1.Service) {
 	var ips []string
 	for _, ip := range s.Spec.ClusterIPs {
@@ -250,7 +259,8 @@ func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
 			t.recordIP(p.prefix.String(), scopeStatic, started, err)
 			if err != nil {
 				t.conflict = true
-				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked, fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
+				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked,
+					fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
 			}
 			t.ips = append(t.ips, ip)
 			continue
@@ -288,8 +298,8 @@ func (a *Allocator) poolOf(family v1.IPFamily, ip string) *ipPool {
 	return first
 }
 
-// allocateNextIP takes a free address of a family, from the server's own range as long as it has one; cidr is the range it is
-// of, or, with an error, the family's first.
+// allocateNextIP takes a free address of a family, from the server's own range as long as it has
+// one; cidr is the range it is of, or, with an error, the family's first.
 func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err error) {
 	for _, p := range a.pools {
 		if p.family != family || p.closed {
@@ -306,8 +316,8 @@ func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err err
 	return "", cidr, errFull
 }
 
-// allocateNodePorts takes the ports asked for and, where the type wants them, free ones for the rest. NodePortStorage of one number and different protocols
-// share a node port.
+// allocateNodePorts takes the ports asked for and, where the type wants them, free ones for the
+// rest. NodePortStorage of one number and different protocols share a node port.
 func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
 	var had []int
 	if old != nil {
@@ -347,11 +357,13 @@ func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
 	return t.allocateHealthCheckNodePort(s, isOwnPort)
 }
 
-// siblingNodePort is the node port of another protocol's port of the same number; 0 when there is none or this protocol has it.
+// siblingNodePort is the node port of another protocol's port of the same number; 0 when there is
+// none or this protocol has it.
 func siblingNodePort(ports []v1.ServicePort, p *v1.ServicePort) int32 {
 	for _, q := range ports {
 		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 {
-			if !slices.ContainsFunc(ports, func(r v1.ServicePort) bool { return r.Protocol == p.Protocol && r.NodePort == q.NodePort }) {
+			if !slices.ContainsFunc(ports,
+				func(r v1.ServicePort) bool { return r.Protocol == p.Protocol && r.NodePort == q.NodePort }) {
 				return q.NodePort
 			}
 		}
@@ -372,7 +384,8 @@ func (t *allocationTransaction) allocateHealthCheckNodePort(s *v1.Service, isOwn
 		t.recordPort(scopeStatic, err)
 		if err != nil {
 			t.conflict = true
-			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n, err))
+			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n,
+				err))
 		}
 	default:
 		var err error

@@ -16,7 +16,8 @@ func Default(s *v1.Service) {
 		p.SessionAffinityConfig = nil
 	case v1.ServiceAffinityClientIP:
 		if c := p.SessionAffinityConfig; c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
-			p.SessionAffinityConfig = &v1.SessionAffinityConfig{ClientIP: &v1.ClientIPConfig{TimeoutSeconds: new(v1.DefaultClientIPServiceAffinitySeconds)}}
+			p.SessionAffinityConfig = &v1.SessionAffinityConfig{
+				ClientIP: &v1.ClientIPConfig{TimeoutSeconds: new(v1.DefaultClientIPServiceAffinitySeconds)}}
 		}
 	}
 	if p.Type == "" {
@@ -71,10 +72,12 @@ func wantsNodePort(s *v1.Service) bool {
 }
 
 func needsHealthPort(s *v1.Service) bool {
-	return s.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal
+	return s.Spec.Type == v1.ServiceTypeLoadBalancer &&
+		s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal
 }
 
-// externallyAccessible says that traffic may come from outside, so that externalTrafficPolicy means something.
+// externallyAccessible says that traffic may come from outside, so that externalTrafficPolicy means
+// something.
 func externallyAccessible(s *v1.Service) bool {
 	return needsNodePort(s) || s.Spec.Type == v1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }

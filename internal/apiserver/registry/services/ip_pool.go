@@ -16,7 +16,8 @@ var (
 	errFull       = errors.New("range is full")
 )
 
-// ipPool is one address range: which offsets are taken. The lower part is left to addresses that people choose, as long as the upper has room.
+// ipPool is one address range: which offsets are taken. The lower part is left to addresses that
+// people choose, as long as the upper has room.
 type ipPool struct {
 	family    v1.IPFamily
 	prefix    netip.Prefix
@@ -46,7 +47,8 @@ func newIPPool(cidr netip.Prefix, pick func(int) int) *ipPool {
 	return p
 }
 
-// staticBand is a sixteenth of the range, at least 16 and at most 256, nothing of a range that small.
+// staticBand is a sixteenth of the range, at least 16 and at most 256, nothing of a range that
+// small.
 func staticBand(size int) int {
 	const least, most, part = 16, 256, 16
 	if size <= least {

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IPAddressStorage keeps an object per cluster address that is held, so that nobody else (another API server, a Gateway) gets it too.
+// IPAddressStorage keeps an object per cluster address that is held, so that nobody else (another
+// API server, a Gateway) gets it too.
 type IPAddressStorage interface {
 	// Allocate writes that a Service holds the address. ErrIPAllocated: somebody else does.
 	Allocate(ctx context.Context, address *networkingv1.IPAddress) error
@@ -31,7 +32,8 @@ const (
 	Manager        = "ipallocator.k8s.io"
 )
 
-// UseIPAddressStorage makes the allocator write down what it hands out, and draw on further ranges (of ServiceCIDRs) beside its own. Call it before the first write.
+// UseIPAddressStorage makes the allocator write down what it hands out, and draw on further ranges
+// (of ServiceCIDRs) beside its own. Call it before the first write.
 func (a *Allocator) UseIPAddressStorage(l IPAddressStorage, further func(context.Context) ([]netip.Prefix, error)) {
 	a.ipStorage, a.serviceCIDRs = l, further
 }
@@ -43,12 +45,15 @@ func NewIPAddress(ip, namespace, name string) *networkingv1.IPAddress {
 		family, ip = string(v1.IPv6Protocol), addr.String()
 	}
 	return &networkingv1.IPAddress{
-		ObjectMeta: metav1.ObjectMeta{Name: ip, Labels: map[string]string{LabelFamily: family, LabelManagedBy: Manager}},
-		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: namespace, Name: name}},
+		ObjectMeta: metav1.ObjectMeta{Name: ip, Labels: map[string]string{LabelFamily: family,
+			LabelManagedBy: Manager}},
+		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services",
+			Namespace: namespace, Name: name}},
 	}
 }
 
-// addServiceCIDRs adds the ranges that are new, with what stored Services hold of them. The caller holds the lock.
+// addServiceCIDRs adds the ranges that are new, with what stored Services hold of them. The caller
+// holds the lock.
 func (a *Allocator) addServiceCIDRs(ctx context.Context) error {
 	if a.serviceCIDRs == nil {
 		return nil
@@ -76,7 +81,8 @@ func (a *Allocator) addServiceCIDRs(ctx context.Context) error {
 	return nil
 }
 
-// releaseTimeout bounds how long giving back may take; what is not given back is found by the next repair.
+// releaseTimeout bounds how long giving back may take; what is not given back is found by the next
+// repair.
 const releaseTimeout = 5 * time.Second
 
 // releaseStored takes addresses out of the ledger.
@@ -91,7 +97,8 @@ func (a *Allocator) releaseStored(ctx context.Context, s *v1.Service, ips []stri
 	}
 }
 
-// store puts addresses and ports into the ledgers. When somebody else holds one, nothing stays written, and lost marks what is held; call it under the lock.
+// store puts addresses and ports into the ledgers. When somebody else holds one, nothing stays
+// written, and lost marks what is held; call it under the lock.
 func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (leaked func(), err error) {
 	if t.ipStorage != nil {
 		for i, ip := range t.ips {
@@ -118,7 +125,8 @@ func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (leake
 	return nil, nil
 }
 
-// reload forgets what is taken, so that the next write learns it from the stored Services. Writes that are on their way are guarded by the ledgers.
+// reload forgets what is taken, so that the next write learns it from the stored Services. Writes
+// that are on their way are guarded by the ledgers.
 func (a *Allocator) reload() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +144,8 @@ func (a *Allocator) ReleaseOrphaned(ip string) {
 	a.releaseIP(ip)
 }
 
-// allocateIP marks an address in every range it lies in, so that ranges may overlap. It fails when the first one refuses it.
+// allocateIP marks an address in every range it lies in, so that ranges may overlap. It fails when
+// the first one refuses it.
 func (a *Allocator) allocateIP(p *ipPool, ip string) error {
 	if err := p.allocate(ip); err != nil {
 		return err

@@ -44,7 +44,8 @@ func named(name string) *v1.Service {
 	return service(func(s *v1.Service) { s.Name = name })
 }
 
-// Two allocators over one ledger, as two API servers over one etcd, never give one address twice, lose none, and go on in further ranges.
+// Two allocators over one ledger, as two API servers over one etcd, never give one address twice,
+// lose none, and go on in further ranges.
 func TestTheLedgerGuardsAddresses(t *testing.T) {
 	b := &fakeIPAddressStorage{entries: map[string]string{"10.0.0.3": "a Gateway"}}
 	var allocators []*Allocator
@@ -100,7 +101,8 @@ func TestTheLedgerGuardsAddresses(t *testing.T) {
 func TestMend(t *testing.T) {
 	now := time.Now()
 	with := func(name, ip string) v1.Service {
-		return v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}}
+		return v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name},
+			Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}}
 	}
 	entry := func(ip, name string, age time.Duration) networkingv1.IPAddress {
 		e := NewIPAddress(ip, "n", name)
@@ -110,10 +112,13 @@ func TestMend(t *testing.T) {
 	gateway := entry("10.0.0.9", "gw", time.Hour)
 	gateway.Spec.ParentRef.Group, gateway.Spec.ParentRef.Resource = "gateway.networking.k8s.io", "gateways"
 	r := RepairIPs(
-		[]v1.Service{with("a", "10.0.0.1"), with("b", "10.0.0.2"), with("twin", "10.0.0.1"), with("h", "None"), with("c", "10.0.0.5"), with("far", "10.9.9.9"), with("bad", "10.0")},
+		[]v1.Service{with("a", "10.0.0.1"), with("b", "10.0.0.2"), with("twin", "10.0.0.1"), with("h", "None"),
+			with("c", "10.0.0.5"), with("far", "10.9.9.9"), with("bad", "10.0")},
 		ServiceCIDRState{
-			IPAddresses: []networkingv1.IPAddress{entry("10.0.0.1", "a", time.Hour), entry("10.0.0.3", "gone", time.Hour), entry("10.0.0.4", "coming", time.Second), entry("10.0.0.5", "other", time.Second), entry("10.0.0.6", "a", time.Hour), gateway},
-			CIDRs:       []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/28"}}}},
+			IPAddresses: []networkingv1.IPAddress{entry("10.0.0.1", "a", time.Hour),
+				entry("10.0.0.3", "gone", time.Hour), entry("10.0.0.4", "coming", time.Second),
+				entry("10.0.0.5", "other", time.Second), entry("10.0.0.6", "a", time.Hour), gateway},
+			CIDRs: []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/28"}}}},
 		}, now)
 	var make, remove []string
 	for _, e := range r.Create {
@@ -122,16 +127,20 @@ func TestMend(t *testing.T) {
 	for _, e := range r.Delete {
 		remove = append(remove, e.Name)
 	}
-	if !slices.Equal(make, []string{"10.0.0.2 b", "10.0.0.5 c"}) || !slices.Equal(remove, []string{"10.0.0.3", "10.0.0.5", "10.0.0.6"}) {
+	if !slices.Equal(make, []string{"10.0.0.2 b", "10.0.0.5 c"}) || !slices.Equal(remove,
+		[]string{"10.0.0.3", "10.0.0.5", "10.0.0.6"}) {
 		t.Errorf("make %q, remove %q", make, remove)
 	}
 	expectFindings(t, r.Findings, []string{
 		"10.0.0.3 IPAddressNotAllocated IPAddress: 10.0.0.3 for Service n/gone appears to have leaked: cleaning up",
 		"10.0.0.6 IPAddressWrongReference IPAddress: 10.0.0.6 for Service n/a has a wrong reference; cleaning up",
 		"b ClusterIPNotAllocated Cluster IP [IPv4]: 10.0.0.2 is not allocated; repairing",
-		"twin ClusterIPAlreadyAllocated Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please recreate service",
+		"twin ClusterIPAlreadyAllocated Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please " +
+			"recreate " +
+			"service",
 		"c ClusterIPNotAllocated the ClusterIP [IPv4]: 10.0.0.5 for Service n/c has a wrong reference; repairing",
-		"far ClusterIPOutOfRange Cluster IP [IPv4]: 10.9.9.9 is not within any configured Service CIDR; please recreate service",
+		"far ClusterIPOutOfRange Cluster IP [IPv4]: 10.9.9.9 is not within any configured Service CIDR; please " +
+			"recreate service",
 		"bad ClusterIPNotValid Cluster IP 10.0 is not a valid IP; please recreate Service",
 	})
 }
@@ -154,7 +163,8 @@ func expectFindings(t *testing.T, all []Finding, want []string) {
 func TestKeepCIDR(t *testing.T) {
 	now := metav1.Now()
 	cidr := func(edit ...func(*networkingv1.ServiceCIDR)) *networkingv1.ServiceCIDR {
-		c := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.1.0.0/29"}}}
+		c := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "c"},
+			Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.1.0.0/29"}}}
 		for _, e := range edit {
 			e(c)
 		}
@@ -163,7 +173,8 @@ func TestKeepCIDR(t *testing.T) {
 	held := func(c *networkingv1.ServiceCIDR) { c.Finalizers = []string{rangeFinalizer} }
 	going := func(c *networkingv1.ServiceCIDR) { c.DeletionTimestamp = &now }
 	entries := []networkingv1.IPAddress{*NewIPAddress("10.1.0.3", "n", "s")}
-	if n, _ := SyncServiceCIDR(cidr(), ServiceCIDRState{}, now); n.Finalizers == nil || n.Finalizers.Finalizers[0] != rangeFinalizer {
+	if n, _ := SyncServiceCIDR(cidr(), ServiceCIDRState{}, now); n.Finalizers == nil ||
+		n.Finalizers.Finalizers[0] != rangeFinalizer {
 		t.Errorf("a new one: %+v", n)
 	}
 	n, _ := SyncServiceCIDR(cidr(held), ServiceCIDRState{}, now)
@@ -179,7 +190,9 @@ func TestKeepCIDR(t *testing.T) {
 	}
 	wider := cidr()
 	wider.Name, wider.Spec.CIDRs = "wider", []string{"10.1.0.0/16"}
-	if n, blocked := SyncServiceCIDR(cidr(held, going), ServiceCIDRState{IPAddresses: entries, CIDRs: []networkingv1.ServiceCIDR{*wider}}, now); blocked || n.Finalizers == nil || len(n.Finalizers.Finalizers) > 0 {
+	if n, blocked := SyncServiceCIDR(cidr(held, going),
+		ServiceCIDRState{IPAddresses: entries, CIDRs: []networkingv1.ServiceCIDR{*wider}}, now); blocked ||
+		n.Finalizers == nil || len(n.Finalizers.Finalizers) > 0 {
 		t.Errorf("another one covers its addresses: %t %+v", blocked, n)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// initIPFamilyFields settles ipFamilies and ipFamilyPolicy from what is given, what was stored and what the cluster has.
+// initIPFamilyFields settles ipFamilies and ipFamilyPolicy from what is given, what was stored and
+// what the cluster has.
 func (t *allocationTransaction) initIPFamilyFields(s, old *v1.Service) error {
 	p := &s.Spec
 	if old != nil && needsClusterIP(old) {
@@ -49,7 +50,8 @@ func (t *allocationTransaction) initIPFamilyFields(s, old *v1.Service) error {
 	return nil
 }
 
-// keepStoredFamilies takes the stored families where the update leaves them out; a change to SingleStack alone drops the second.
+// keepStoredFamilies takes the stored families where the update leaves them out; a change to
+// SingleStack alone drops the second.
 func keepStoredFamilies(s, old *v1.Service) {
 	p := &s.Spec
 	if p.IPFamilyPolicy == nil {
@@ -58,7 +60,8 @@ func keepStoredFamilies(s, old *v1.Service) {
 	if len(p.IPFamilies) == 0 {
 		p.IPFamilies = append([]v1.IPFamily(nil), old.Spec.IPFamilies...)
 	}
-	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicySingleStack && old.Spec.IPFamilyPolicy != nil && *old.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack {
+	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicySingleStack && old.Spec.IPFamilyPolicy != nil &&
+		*old.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack {
 		if len(p.ClusterIPs) == 2 && len(old.Spec.ClusterIPs) == 2 && p.ClusterIPs[1] == old.Spec.ClusterIPs[1] {
 			p.ClusterIPs = p.ClusterIPs[:1]
 		}
@@ -68,7 +71,8 @@ func keepStoredFamilies(s, old *v1.Service) {
 	}
 }
 
-// initHeadlessFamilies: without selector and address nothing is allocated, so both families are allowed everywhere.
+// initHeadlessFamilies: without selector and address nothing is allocated, so both families are
+// allowed everywhere.
 func (t *allocationTransaction) initHeadlessFamilies(s *v1.Service) {
 	p := &s.Spec
 	if p.IPFamilyPolicy == nil {
@@ -91,16 +95,21 @@ func (t *allocationTransaction) validateIPFamilies(s *v1.Service) field.ErrorLis
 			n    int
 		}{{"clusterIPs", len(p.ClusterIPs)}, {"ipFamilies", len(p.IPFamilies)}} {
 			if list.n == 2 {
-				errs = append(errs, field.Invalid(path, p.IPFamilyPolicy, fmt.Sprintf("must be RequireDualStack or PreferDualStack when multiple '%s' are specified", list.name)))
+				errs = append(errs,
+					field.Invalid(path, p.IPFamilyPolicy,
+						fmt.Sprintf("must be RequireDualStack or PreferDualStack when multiple '%s' are specified",
+							list.name)))
 			}
 		}
 	}
 	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicyRequireDualStack && t.ownPools < 2 {
-		errs = append(errs, field.Invalid(path, p.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
+		errs = append(errs,
+			field.Invalid(path, p.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
 	}
 	for i, f := range p.IPFamilies {
 		if t.poolOf(f, "") == nil {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilies").Index(i), f, "not configured on this cluster"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilies").Index(i), f,
+				"not configured on this cluster"))
 		}
 	}
 	return errs

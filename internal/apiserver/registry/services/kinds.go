@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// Kinds are the rows of this package: Services that draw on the allocator's pools. c carries proxy requests.
+// Kinds are the rows of this package: Services that draw on the allocator's pools. c carries proxy
+// requests.
 func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 	return []resourcedef.Kind{{
 		Version: "v1", Resource: "services", Singular: "service", Kind: "Service",
@@ -28,13 +29,17 @@ func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
 				dropTypeDependentFields(o.(*v1.Service), old.(*v1.Service))
 			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Service), nil) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return Validate(o.(*v1.Service), nil)
+			},
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))
 			},
-			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList { return validateStatus(o.(*v1.Service)) },
-			ValidateName:   validateName,
-			Warn:           func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Service)) },
+			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
+				return validateStatus(o.(*v1.Service))
+			},
+			ValidateName: validateName,
+			Warn:         func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Service)) },
 			Fields: func(o runtime.Object) fields.Set {
 				s := o.(*v1.Service)
 				return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}

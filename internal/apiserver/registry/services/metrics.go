@@ -14,46 +14,68 @@ const (
 	scopeDynamic = "dynamic" // any free one
 )
 
-// The allocators' metrics, under upstream's names. They are the process's: several servers in one process share them.
+// The allocators' metrics, under upstream's names. They are the process's: several servers in one
+// process share them.
 var (
-	ipsAllocated = metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator", Name: "allocated_ips",
-		Help: "Gauge measuring the number of allocated IPs for Services", StabilityLevel: metrics.ALPHA}, []string{"cidr"})
-	ipsAvailable = metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator", Name: "available_ips",
-		Help: "Gauge measuring the number of available IPs for Services", StabilityLevel: metrics.ALPHA}, []string{"cidr"})
-	ipAllocations = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator", Name: "allocation_total",
+	ipsAllocated = metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator",
+		Name: "allocated_ips",
+		Help: "Gauge measuring the number of allocated IPs for Services", StabilityLevel: metrics.ALPHA},
+		[]string{"cidr"})
+	ipsAvailable = metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator",
+		Name: "available_ips",
+		Help: "Gauge measuring the number of available IPs for Services", StabilityLevel: metrics.ALPHA},
+		[]string{"cidr"})
+	ipAllocations = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver",
+		Subsystem: "clusterip_allocator", Name: "allocation_total",
 		Help: "Number of Cluster IPs allocations", StabilityLevel: metrics.ALPHA}, []string{"cidr", "scope"})
-	ipErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator", Name: "allocation_errors_total",
-		Help: "Number of errors trying to allocate Cluster IPs", StabilityLevel: metrics.ALPHA}, []string{"cidr", "scope"})
-	ipLatency = metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator", Name: "allocation_duration_seconds",
-		Help: "Duration in seconds to allocate a Cluster IP by ServiceCIDR", Buckets: metrics.DefBuckets, StabilityLevel: metrics.ALPHA}, []string{"cidr"})
-	portsAllocated = metrics.NewGauge(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator", Name: "allocated_ports",
+	ipErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator",
+		Name: "allocation_errors_total",
+		Help: "Number of errors trying to allocate Cluster IPs", StabilityLevel: metrics.ALPHA},
+		[]string{"cidr", "scope"})
+	ipLatency = metrics.NewHistogramVec(&metrics.HistogramOpts{Namespace: "kube_apiserver",
+		Subsystem: "clusterip_allocator", Name: "allocation_duration_seconds",
+		Help: "Duration in seconds to allocate a Cluster IP by ServiceCIDR", Buckets: metrics.DefBuckets,
+		StabilityLevel: metrics.ALPHA}, []string{"cidr"})
+	portsAllocated = metrics.NewGauge(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator",
+		Name: "allocated_ports",
 		Help: "Gauge measuring the number of allocated NodePorts for Services", StabilityLevel: metrics.ALPHA})
-	portsAvailable = metrics.NewGauge(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator", Name: "available_ports",
+	portsAvailable = metrics.NewGauge(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator",
+		Name: "available_ports",
 		Help: "Gauge measuring the number of available NodePorts for Services", StabilityLevel: metrics.ALPHA})
-	portAllocations = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator", Name: "allocation_total",
+	portAllocations = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver",
+		Subsystem: "nodeport_allocator", Name: "allocation_total",
 		Help: "Number of NodePort allocations", StabilityLevel: metrics.ALPHA}, []string{"scope"})
-	portErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver", Subsystem: "nodeport_allocator", Name: "allocation_errors_total",
+	portErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "kube_apiserver",
+		Subsystem: "nodeport_allocator", Name: "allocation_errors_total",
 		Help: "Number of errors trying to allocate NodePort", StabilityLevel: metrics.ALPHA}, []string{"scope"})
 )
 
 // The repair's metrics, under upstream's names.
 var (
-	repairIPErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair", Name: "ip_errors_total",
-		Help:           "Number of errors detected on clusterips by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, invalid",
+	repairIPErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair",
+		Name: "ip_errors_total",
+		Help: "Number of errors detected on clusterips by the repair loop broken down by type of error: " +
+			"leak, repair, full, outOfRange, duplicate, unknown, invalid",
 		StabilityLevel: metrics.ALPHA}, []string{"type"})
-	repairPortErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "nodeport_repair", Name: "port_errors_total",
-		Help:           "Number of errors detected on ports by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
+	repairPortErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "nodeport_repair",
+		Name: "port_errors_total",
+		Help: "Number of errors detected on ports by the repair loop broken down by type of error: leak, " +
+			"repair, full, outOfRange, duplicate, unknown",
 		StabilityLevel: metrics.ALPHA}, []string{"type"})
-	repairIPFailures = metrics.NewCounter(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair", Name: "reconcile_errors_total",
-		Help: "Number of reconciliation failures on the clusterip repair reconcile loop", StabilityLevel: metrics.ALPHA})
-	repairPortFailures = metrics.NewCounter(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "nodeport_repair", Name: "reconcile_errors_total",
+	repairIPFailures = metrics.NewCounter(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair",
+		Name:           "reconcile_errors_total",
+		Help:           "Number of reconciliation failures on the clusterip repair reconcile loop",
+		StabilityLevel: metrics.ALPHA})
+	repairPortFailures = metrics.NewCounter(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "nodeport_repair",
+		Name: "reconcile_errors_total",
 		Help: "Number of reconciliation failures on the nodeport repair reconcile loop", StabilityLevel: metrics.ALPHA})
 )
 
 // findingTypes are upstream's types of what a repair finds, by the reason of its event.
 var findingTypes = map[string]string{
-	"ClusterIPNotValid": "invalid", "ClusterIPOutOfRange": "outOfRange", "ClusterIPNotAllocated": "repair", "ClusterIPAlreadyAllocated": "duplicate",
-	"IPAddressNotAllocated": "leak", "IPAddressWrongReference": "repair",
+	"ClusterIPNotValid": "invalid", "ClusterIPOutOfRange": "outOfRange", "ClusterIPNotAllocated": "repair",
+	"ClusterIPAlreadyAllocated": "duplicate",
+	"IPAddressNotAllocated":     "leak", "IPAddressWrongReference": "repair",
 	"PortOutOfRange": "outOfRange", "PortNotAllocated": "repair", "PortAlreadyAllocated": "duplicate",
 }
 
@@ -82,7 +104,8 @@ func countRepair(errors *metrics.CounterVec, failures *metrics.Counter, found []
 
 func init() {
 	legacyregistry.MustRegister(repairIPErrors, repairPortErrors, repairIPFailures, repairPortFailures)
-	legacyregistry.MustRegister(ipsAllocated, ipsAvailable, ipAllocations, ipErrors, ipLatency, portsAllocated, portsAvailable, portAllocations, portErrors)
+	legacyregistry.MustRegister(ipsAllocated, ipsAvailable, ipAllocations, ipErrors, ipLatency, portsAllocated,
+		portsAvailable, portAllocations, portErrors)
 }
 
 // attempt is one address or port that a write tried to take; a dry run's are not counted.

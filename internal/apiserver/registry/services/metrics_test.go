@@ -29,12 +29,14 @@ func metricValues(t *testing.T) map[string]float64 {
 	return out
 }
 
-// Allocations, refusals and what is left of each range are counted under upstream's names; a dry run is not.
+// Allocations, refusals and what is left of each range are counted under upstream's names; a dry
+// run is not.
 //
 // row: OPS-11
 func TestAllocationsAreCounted(t *testing.T) {
 	const cidr = "10.211.0.0/28"
-	a, err := New([]netip.Prefix{netip.MustParsePrefix(cidr)}, 30000, 30001, func(context.Context) ([]v1.Service, error) { return nil, nil })
+	a, err := New([]netip.Prefix{netip.MustParsePrefix(cidr)}, 30000, 30001,
+		func(context.Context) ([]v1.Service, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +58,11 @@ func TestAllocationsAreCounted(t *testing.T) {
 	try(service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort}), true)(true)
 	remaining := service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort})
 	try(remaining, false)(true)
-	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.211.0.3", ClusterIPs: []string{"10.211.0.3"}}), false)(true)
+	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.211.0.3",
+		ClusterIPs: []string{"10.211.0.3"}}), false)(true)
 	for range 2 {
-		if ip := remaining.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}), false) != nil {
+		if ip := remaining.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip,
+			ClusterIPs: []string{ip}}), false) != nil {
 			t.Error("an address was given twice")
 		}
 	}
@@ -77,8 +81,10 @@ func TestAllocationsAreCounted(t *testing.T) {
 	a.releaseAll(remaining)
 	now := metricValues(t)
 	for name, want := range map[string]float64{
-		"kube_apiserver_clusterip_allocator_allocated_ips " + cidr: 1, "kube_apiserver_clusterip_allocator_available_ips " + cidr: 13,
-		"kube_apiserver_nodeport_allocator_allocated_ports": 0, "kube_apiserver_nodeport_allocator_available_ports": 2,
+		"kube_apiserver_clusterip_allocator_allocated_ips " + cidr: 1,
+		"kube_apiserver_clusterip_allocator_available_ips " + cidr: 13,
+		"kube_apiserver_nodeport_allocator_allocated_ports":        0,
+		"kube_apiserver_nodeport_allocator_available_ports":        2,
 	} {
 		if now[name] != want {
 			t.Errorf("%s is %v, want %v", name, now[name], want)
@@ -89,13 +95,16 @@ func TestAllocationsAreCounted(t *testing.T) {
 // What a repair finds is counted by upstream's types, every reason that it can give.
 func TestRepairsAreCounted(t *testing.T) {
 	before := metricValues(t)
-	CountIPRepair([]Finding{{Reason: "ClusterIPNotAllocated"}, {Reason: "IPAddressNotAllocated"}, {Reason: "of tomorrow"}}, nil)
+	CountIPRepair([]Finding{{Reason: "ClusterIPNotAllocated"}, {Reason: "IPAddressNotAllocated"},
+		{Reason: "of tomorrow"}}, nil)
 	CountIPRepair(nil, errFull)
 	CountPortRepair([]Finding{{Reason: "PortAlreadyAllocated"}}, errFull)
 	after := metricValues(t)
 	for _, name := range []string{
-		"apiserver_clusterip_repair_ip_errors_total repair", "apiserver_clusterip_repair_ip_errors_total leak", "apiserver_clusterip_repair_ip_errors_total unknown",
-		"apiserver_clusterip_repair_reconcile_errors_total", "apiserver_nodeport_repair_port_errors_total duplicate", "apiserver_nodeport_repair_reconcile_errors_total",
+		"apiserver_clusterip_repair_ip_errors_total repair", "apiserver_clusterip_repair_ip_errors_total leak",
+		"apiserver_clusterip_repair_ip_errors_total unknown",
+		"apiserver_clusterip_repair_reconcile_errors_total", "apiserver_nodeport_repair_port_errors_total duplicate",
+		"apiserver_nodeport_repair_reconcile_errors_total",
 	} {
 		if got := after[name] - before[name]; got != 1 {
 			t.Errorf("%s grew by %v, want 1", name, got)

@@ -11,7 +11,8 @@ import (
 
 // NodePortStorage keeps which node ports are held, for all API servers over one store.
 type NodePortStorage interface {
-	// Allocate marks ports as held, all or none. The error is a PortAllocatedError when somebody holds one already.
+	// Allocate marks ports as held, all or none. The error is a PortAllocatedError when somebody
+	// holds one already.
 	Allocate(ctx context.Context, ports []int) error
 	Release(ctx context.Context, ports []int) error
 }
@@ -23,7 +24,8 @@ func (p PortAllocatedError) Error() string {
 	return fmt.Sprintf("node port %d is held by another Service", int(p))
 }
 
-// UseNodePortStorage makes the allocator write down which node ports it hands out. Call it before the first write.
+// UseNodePortStorage makes the allocator write down which node ports it hands out. Call it before
+// the first write.
 func (a *Allocator) UseNodePortStorage(p NodePortStorage) { a.portStorage = p }
 
 // PortRange is what node ports are taken from, as "30000-32767".
@@ -52,7 +54,8 @@ func (a *Allocator) ReadPortMap(r *v1.RangeAllocation) *PortMap {
 	return m
 }
 
-// PortMap is which ports of a range are held. It is stored as upstream stores it: a bit per port, the first port's the lowest, in big-endian bytes.
+// PortMap is which ports of a range are held. It is stored as upstream stores it: a bit per port,
+// the first port's the lowest, in big-endian bytes.
 type PortMap struct {
 	low, high int
 	allocated big.Int
@@ -63,7 +66,8 @@ func (m *PortMap) within(n int) bool { return n >= m.low && n <= m.high }
 // Has says that a port is held.
 func (m *PortMap) Has(n int) bool { return m.within(n) && m.allocated.Bit(n-m.low) == 1 }
 
-// Set marks a port of the range as held or free; true when that changed it. What lies outside the range has no mark.
+// Set marks a port of the range as held or free; true when that changed it. What lies outside the
+// range has no mark.
 func (m *PortMap) Set(n int, held bool) bool {
 	if !m.within(n) || m.Has(n) == held {
 		return false

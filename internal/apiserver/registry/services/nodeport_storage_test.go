@@ -41,7 +41,8 @@ func (s *fakeNodePortStorage) Release(_ context.Context, ports []int) error {
 	return nil
 }
 
-// Whatever two servers over one store give and take back: no address and no port is held twice, none is lost, and one that the other gave back can be had.
+// Whatever two servers over one store give and take back: no address and no port is held twice,
+// none is lost, and one that the other gave back can be had.
 func TestTwoServersShareAddressesAndPorts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var live []*v1.Service
@@ -79,7 +80,8 @@ func TestTwoServersShareAddressesAndPorts(t *testing.T) {
 			if rapid.Bool().Draw(rt, "asked") {
 				n.Spec.Ports[0].NodePort = int32(rapid.IntRange(30000, 30003).Draw(rt, "port"))
 			}
-			full := len(live) == 6 || slices.ContainsFunc(live, func(o *v1.Service) bool { return o.Spec.Ports[0].NodePort == n.Spec.Ports[0].NodePort })
+			full := len(live) == 6 || slices.ContainsFunc(live,
+				func(o *v1.Service) bool { return o.Spec.Ports[0].NodePort == n.Spec.Ports[0].NodePort })
 			err := create(at, n)
 			if (err != nil) != full {
 				rt.Fatalf("with %d Services, asked for %d: %v", len(live), n.Spec.Ports[0].NodePort, err)
@@ -92,8 +94,10 @@ func TestTwoServersShareAddressesAndPorts(t *testing.T) {
 		for _, s := range live {
 			ips[s.Spec.ClusterIP], ports[s.Spec.Ports[0].NodePort] = true, true
 		}
-		if len(ips) != len(live) || len(ports) != len(live) || len(b.entries) != len(live) || len(s.held.All()) != len(live) {
-			rt.Fatalf("%d Services have %d addresses and %d ports; written down are %v and %v", len(live), len(ips), len(ports), b.entries, s.held.All())
+		if len(ips) != len(live) || len(ports) != len(live) || len(b.entries) != len(live) ||
+			len(s.held.All()) != len(live) {
+			rt.Fatalf("%d Services have %d addresses and %d ports; written down are %v and %v", len(live), len(ips),
+				len(ports), b.entries, s.held.All())
 		}
 	})
 }
@@ -101,7 +105,8 @@ func TestTwoServersShareAddressesAndPorts(t *testing.T) {
 func TestMendPorts(t *testing.T) {
 	now := time.Now()
 	with := func(name string, port int32) v1.Service {
-		return v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeNodePort, Ports: []v1.ServicePort{{NodePort: port}, {NodePort: port, Protocol: v1.ProtocolUDP}}}}
+		return v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeNodePort,
+			Ports: []v1.ServicePort{{NodePort: port}, {NodePort: port, Protocol: v1.ProtocolUDP}}}}
 	}
 	a := allocator(t, "10.0.0.0/29")
 	m := a.NewPortMap(nil)
@@ -113,7 +118,8 @@ func TestMendPorts(t *testing.T) {
 	}
 	all := []v1.Service{with("a", 30000), with("twin", 30000), with("b", 30002), with("far", 31000)}
 	r := RepairNodePorts(all, m, map[int]time.Time{30003: now.Add(-time.Hour), 30002: now.Add(-time.Hour)}, now)
-	if !slices.Equal(r.Allocate, []int{30002}) || !slices.Equal(r.Release, []int{30003}) || len(r.Leaked) != 1 || !r.Leaked[30004].Equal(now) {
+	if !slices.Equal(r.Allocate, []int{30002}) || !slices.Equal(r.Release, []int{30003}) || len(r.Leaked) != 1 ||
+		!r.Leaked[30004].Equal(now) {
 		t.Errorf("%+v", r)
 	}
 	expectFindings(t, r.Findings, []string{
@@ -121,7 +127,8 @@ func TestMendPorts(t *testing.T) {
 		"b PortNotAllocated Port 30002 is not allocated; repairing",
 		"far PortOutOfRange Port 31000 is not within the port range 30000-30010; please recreate service",
 	})
-	if r = RepairNodePorts(all, m, r.Leaked, now.Add(leakGracePeriod/2)); len(r.Release) != 0 || !r.Leaked[30004].Equal(now) {
+	if r = RepairNodePorts(all, m, r.Leaked, now.Add(leakGracePeriod/2)); len(r.Release) != 0 || !r.Leaked[30004].Equal(
+		now) {
 		t.Errorf("too early: %+v", r)
 	}
 }

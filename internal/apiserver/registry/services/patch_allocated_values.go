@@ -7,8 +7,9 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// prepareAllocation completes what a writer left open before anything is allocated, which is before the rules of the row are asked: what was allocated
-// is kept, and the two forms of the address agree.
+// prepareAllocation completes what a writer left open before anything is allocated, which is before
+// the rules of the row are asked: what was allocated is kept, and the two forms of the address
+// agree.
 func prepareAllocation(s, old *v1.Service) {
 	if old != nil {
 		patchAllocatedValues(s, old)
@@ -16,7 +17,8 @@ func prepareAllocation(s, old *v1.Service) {
 	normalizeClusterIPs(s, old)
 }
 
-// patchAllocatedValues fills addresses and ports that the writer left out from the stored Service, so that a PUT of a manifest does not lose them.
+// patchAllocatedValues fills addresses and ports that the writer left out from the stored Service,
+// so that a PUT of a manifest does not lose them.
 func patchAllocatedValues(s, old *v1.Service) {
 	if needsClusterIP(old) && needsClusterIP(s) {
 		if s.Spec.ClusterIP == "" {
@@ -45,7 +47,8 @@ func patchAllocatedValues(s, old *v1.Service) {
 	}
 }
 
-// normalizeClusterIPs keeps clusterIP and clusterIPs telling the same for clients that know only one of them.
+// normalizeClusterIPs keeps clusterIP and clusterIPs telling the same for clients that know only
+// one of them.
 func normalizeClusterIPs(s, old *v1.Service) {
 	p := &s.Spec
 	if old == nil {
@@ -63,7 +66,8 @@ func normalizeClusterIPs(s, old *v1.Service) {
 	}
 }
 
-// dropTypeDependentFields wipes what the old type needed and the new does not, where the writer did not touch it.
+// dropTypeDependentFields wipes what the old type needed and the new does not, where the writer did
+// not touch it.
 func dropTypeDependentFields(s, old *v1.Service) {
 	p, previous := &s.Spec, &old.Spec
 	if needsClusterIP(old) && !needsClusterIP(s) {
@@ -96,7 +100,8 @@ func dropTypeDependentFields(s, old *v1.Service) {
 			p.LoadBalancerClass = nil
 		}
 	}
-	if externallyAccessible(old) && !externallyAccessible(s) && p.ExternalTrafficPolicy == previous.ExternalTrafficPolicy {
+	if externallyAccessible(old) && !externallyAccessible(s) &&
+		p.ExternalTrafficPolicy == previous.ExternalTrafficPolicy {
 		p.ExternalTrafficPolicy = ""
 	}
 }

@@ -24,7 +24,8 @@ import (
 )
 
 func proxySubresource(a *Allocator, c pods.Connections, d resourcedef.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(), preferredFamily: a.defaultFamily()}}
+	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(),
+		preferredFamily: a.defaultFamily()}}
 }
 
 // defaultFamily is the cluster's default address family.
@@ -51,8 +52,10 @@ func (r *proxyREST) NewConnectOptions() (runtime.Object, bool, string) {
 	return &v1.ServiceProxyOptions{}, true, "path"
 }
 
-// Connect proxies to [scheme:]NAME[:port name or number]; without a port the Service's unnamed port is meant.
-func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+// Connect proxies to [scheme:]NAME[:port name or number]; without a port the Service's unnamed port
+// is meant.
+func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	o, ok := options.(*v1.ServiceProxyOptions)
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
@@ -69,7 +72,8 @@ func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if err != nil {
 		return nil, err
 	}
-	host, err := proxy.RandomEndpoint(name, slices, port, r.preferredFamily, func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
+	host, err := proxy.RandomEndpoint(name, slices, port, r.preferredFamily,
+		func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +123,12 @@ func (r *proxyREST) slices(ctx context.Context, service string) ([]*discoveryv1.
 	return out, nil
 }
 
-// isPod says whether an endpoint is a Pod of the request's namespace that has this address: who may write EndpointSlices reaches no other address
-// through the API server.
+// isPod says whether an endpoint is a Pod of the request's namespace that has this address: who may
+// write EndpointSlices reaches no other address through the API server.
 func (r *proxyREST) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
 	store := r.deps.Lookup("", "pods")
-	if store == nil || e.TargetRef == nil || e.TargetRef.Namespace != request.NamespaceValue(ctx) || len(e.Addresses) == 0 {
+	if store == nil || e.TargetRef == nil || e.TargetRef.Namespace != request.NamespaceValue(ctx) ||
+		len(e.Addresses) == 0 {
 		return false
 	}
 	got, err := store.Get(ctx, e.TargetRef.Name, &metav1.GetOptions{})

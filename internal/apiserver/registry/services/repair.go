@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// leakGracePeriod is how long an entry of a Service that is not there is left alone: the Service may be about to be stored. Upstream's figure.
+// leakGracePeriod is how long an entry of a Service that is not there is left alone: the Service
+// may be about to be stored. Upstream's figure.
 const leakGracePeriod = time.Minute
 
 // Finding is what an event tells about a Service or an entry. Reasons and texts are upstream's.
@@ -22,9 +23,10 @@ type Finding struct {
 
 // Repair is what makes the ledger agree with the Services.
 type Repair struct {
-	Create   []*networkingv1.IPAddress // addresses that Services hold without an entry
-	Delete   []networkingv1.IPAddress  // entries that belong to nobody, or to another Service than holds the address
-	Findings []Finding                 // what was wrong, and what only a person can decide: a Service that holds what another one has
+	Create []*networkingv1.IPAddress // addresses that Services hold without an entry
+	Delete []networkingv1.IPAddress  // entries that belong to nobody, or to another Service than holds the address
+	// what was wrong, and what only a person can decide: a Service that holds what another one has
+	Findings []Finding
 }
 
 func (r *Repair) addFinding(about runtime.Object, reason, format string, args ...any) {
@@ -34,7 +36,8 @@ func (r *Repair) addFinding(about runtime.Object, reason, format string, args ..
 // RepairIPs compares Services with entries.
 func RepairIPs(services []v1.Service, w ServiceCIDRState, now time.Time) Repair {
 	var r Repair
-	m := ipRepair{Repair: &r, holders: map[string][]string{}, recorded: map[string]string{}, services: map[string]bool{}, mismatched: map[string]bool{}}
+	m := ipRepair{Repair: &r, holders: map[string][]string{}, recorded: map[string]string{},
+		services: map[string]bool{}, mismatched: map[string]bool{}}
 	for i := range services {
 		s := &services[i]
 		m.services[s.Namespace+"/"+s.Name] = true
@@ -83,10 +86,12 @@ func (m *ipRepair) checkIPAddress(e *networkingv1.IPAddress, now time.Time) {
 	case now.Sub(e.CreationTimestamp.Time) <= leakGracePeriod:
 	case m.services[owner]:
 		m.Delete = append(m.Delete, *e)
-		m.addFinding(e, "IPAddressWrongReference", "IPAddress: %s for Service %s has a wrong reference; cleaning up", e.Name, owner)
+		m.addFinding(e, "IPAddressWrongReference", "IPAddress: %s for Service %s has a wrong reference; cleaning up",
+			e.Name, owner)
 	default:
 		m.Delete = append(m.Delete, *e)
-		m.addFinding(e, "IPAddressNotAllocated", "IPAddress: %s for Service %s appears to have leaked: cleaning up", e.Name, owner)
+		m.addFinding(e, "IPAddressNotAllocated", "IPAddress: %s for Service %s appears to have leaked: cleaning up",
+			e.Name, owner)
 	}
 }
 
@@ -102,23 +107,27 @@ func (m *ipRepair) checkService(s *v1.Service, ranges []netip.Prefix) {
 		case err != nil:
 			m.addFinding(s, "ClusterIPNotValid", "Cluster IP %s is not a valid IP; please recreate Service", ip)
 		case len(ranges) > 0 && !slices.ContainsFunc(ranges, within):
-			m.addFinding(s, "ClusterIPOutOfRange", "Cluster IP [%v]: %s is not within any configured Service CIDR; please recreate service", family, ip)
+			m.addFinding(s, "ClusterIPOutOfRange",
+				"Cluster IP [%v]: %s is not within any configured Service CIDR; please recreate service", family, ip)
 		case m.recorded[ip] == me:
 		case m.recorded[ip] == "":
 			m.recorded[ip] = me
 			m.Create = append(m.Create, NewIPAddress(ip, s.Namespace, s.Name))
 			if m.mismatched[ip] {
-				m.addFinding(s, "ClusterIPNotAllocated", "the ClusterIP [%v]: %s for Service %s has a wrong reference; repairing", family, ip, me)
+				m.addFinding(s, "ClusterIPNotAllocated",
+					"the ClusterIP [%v]: %s for Service %s has a wrong reference; repairing", family, ip, me)
 			} else {
 				m.addFinding(s, "ClusterIPNotAllocated", "Cluster IP [%v]: %s is not allocated; repairing", family, ip)
 			}
 		default:
-			m.addFinding(s, "ClusterIPAlreadyAllocated", "Cluster IP [%v]:%s was assigned to multiple services; please recreate service", family, ip)
+			m.addFinding(s, "ClusterIPAlreadyAllocated",
+				"Cluster IP [%v]:%s was assigned to multiple services; please recreate service", family, ip)
 		}
 	}
 }
 
-// clusterIPs are the cluster addresses of a Service in their canonical form; what is none stays as it is.
+// clusterIPs are the cluster addresses of a Service in their canonical form; what is none stays as
+// it is.
 func clusterIPs(s *v1.Service) (out []string) {
 	if !needsClusterIP(s) || headless(s) {
 		return nil
@@ -139,7 +148,8 @@ type PortRepair struct {
 	Findings          []Finding
 }
 
-// RepairNodePorts compares Services with the map, which was read after them. A port that nobody holds is given back when that was so for a while.
+// RepairNodePorts compares Services with the map, which was read after them. A port that nobody
+// holds is given back when that was so for a while.
 func RepairNodePorts(services []v1.Service, m *PortMap, leaked map[int]time.Time, now time.Time) PortRepair {
 	r := PortRepair{Leaked: map[int]time.Time{}}
 	seen := map[int]bool{}
@@ -151,7 +161,8 @@ func RepairNodePorts(services []v1.Service, m *PortMap, leaked map[int]time.Time
 			}
 			switch {
 			case !m.within(n):
-				say("PortOutOfRange", "Port %d is not within the port range %d-%d; please recreate service", n, m.low, m.high)
+				say("PortOutOfRange", "Port %d is not within the port range %d-%d; please recreate service", n, m.low,
+					m.high)
 			case seen[n]:
 				say("PortAlreadyAllocated", "Port %d was assigned to multiple services; please recreate service", n)
 			case !m.Has(n):

@@ -15,8 +15,10 @@ const rangeFinalizer = "networking.k8s.io/service-cidr-finalizer"
 // Texts of the condition Ready, upstream's.
 const (
 	readyMessage       = "Kubernetes Service CIDR is ready"
-	terminatingMessage = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR"
-	terminating        = networkingv1.ServiceCIDRReasonTerminating
+	terminatingMessage = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a " +
+		"new " +
+		"ServiceCIDR"
+	terminating = networkingv1.ServiceCIDRReasonTerminating
 )
 
 // ServiceCIDRState is what is there beside one ServiceCIDR.
@@ -31,8 +33,10 @@ type ServiceCIDRUpdate struct {
 	Finalizers *networkingv1.ServiceCIDR // with or without the finalizer
 }
 
-// SyncServiceCIDR decides about one ServiceCIDR. blocked says that it is to go and addresses hold it.
-func SyncServiceCIDR(c *networkingv1.ServiceCIDR, w ServiceCIDRState, now metav1.Time) (next ServiceCIDRUpdate, blocked bool) {
+// SyncServiceCIDR decides about one ServiceCIDR. blocked says that it is to go and addresses hold
+// it.
+func SyncServiceCIDR(c *networkingv1.ServiceCIDR, w ServiceCIDRState,
+	now metav1.Time) (next ServiceCIDRUpdate, blocked bool) {
 	held := slices.Contains(c.Finalizers, rangeFinalizer)
 	if c.DeletionTimestamp == nil {
 		if !held {
@@ -41,7 +45,8 @@ func SyncServiceCIDR(c *networkingv1.ServiceCIDR, w ServiceCIDRState, now metav1
 			return next, false
 		}
 		if !meta.IsStatusConditionTrue(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
-			next.Status = withReady(c, metav1.Condition{Status: metav1.ConditionTrue, Message: readyMessage, LastTransitionTime: now})
+			next.Status = withReady(c, metav1.Condition{Status: metav1.ConditionTrue, Message: readyMessage,
+				LastTransitionTime: now})
 		}
 		return next, false
 	}
@@ -49,13 +54,16 @@ func SyncServiceCIDR(c *networkingv1.ServiceCIDR, w ServiceCIDRState, now metav1
 		return next, false
 	}
 	if inUse(c, w) {
-		if r := meta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady); r == nil || r.Status != metav1.ConditionFalse {
-			next.Status = withReady(c, metav1.Condition{Status: metav1.ConditionFalse, Reason: terminating, Message: terminatingMessage, LastTransitionTime: now})
+		if r := meta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady); r == nil ||
+			r.Status != metav1.ConditionFalse {
+			next.Status = withReady(c, metav1.Condition{Status: metav1.ConditionFalse, Reason: terminating,
+				Message: terminatingMessage, LastTransitionTime: now})
 		}
 		return next, true
 	}
 	next.Finalizers = c.DeepCopy()
-	next.Finalizers.Finalizers = slices.DeleteFunc(next.Finalizers.Finalizers, func(f string) bool { return f == rangeFinalizer })
+	next.Finalizers.Finalizers = slices.DeleteFunc(next.Finalizers.Finalizers,
+		func(f string) bool { return f == rangeFinalizer })
 	return next, false
 }
 

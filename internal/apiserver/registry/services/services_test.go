@@ -15,7 +15,8 @@ import (
 
 func allocator(t testing.TB, cidr string, stored ...v1.Service) *Allocator {
 	t.Helper()
-	a, err := New([]netip.Prefix{netip.MustParsePrefix(cidr)}, 30000, 30010, func(context.Context) ([]v1.Service, error) { return stored, nil })
+	a, err := New([]netip.Prefix{netip.MustParsePrefix(cidr)}, 30000, 30010,
+		func(context.Context) ([]v1.Service, error) { return stored, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,8 @@ func allocator(t testing.TB, cidr string, stored ...v1.Service) *Allocator {
 }
 
 func service(edit ...func(*v1.Service)) *v1.Service {
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: v1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []v1.ServicePort{{Port: 80}}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec: v1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []v1.ServicePort{{Port: 80}}}}
 	for _, e := range edit {
 		e(s)
 	}
@@ -41,10 +43,12 @@ func create(a *Allocator, s *v1.Service) error {
 
 func nodePort(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }
 
-// TestUnique: whatever Services come and go, no address and no port is held twice, and all come back.
+// TestUnique: whatever Services come and go, no address and no port is held twice, and all come
+// back.
 func TestUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := New([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}, 30000, 30004, func(context.Context) ([]v1.Service, error) { return nil, nil })
+		a, err := New([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}, 30000, 30004,
+			func(context.Context) ([]v1.Service, error) { return nil, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,18 +102,28 @@ func TestUnique(t *testing.T) {
 }
 
 func TestAsked(t *testing.T) {
-	a := allocator(t, "10.96.0.0/16", v1.Service{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Ports: []v1.ServicePort{{NodePort: 30001}}}})
+	a := allocator(t, "10.96.0.0/16",
+		v1.Service{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Ports: []v1.ServicePort{{NodePort: 30001}}}})
 	ip := func(ip string) func(*v1.Service) { return func(s *v1.Service) { s.Spec.ClusterIP = ip } }
 	for _, c := range []struct {
 		s    *v1.Service
 		want string
 	}{
 		{service(ip("10.96.0.77")), ""},
-		{service(ip("10.96.0.77")), `Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.77"]: failed to allocate IP 10.96.0.77: provided IP is already allocated`},
-		{service(ip("10.96.0.1")), `Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated`},
-		{service(ip("10.97.0.1")), `Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.97.0.1"]: failed to allocate IP 10.97.0.1: the provided network does not match the current range`},
-		{service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 30001 }), `Service "s" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated`},
-		{service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 40000 }), `Service "s" is invalid: spec.ports[0].nodePort: Invalid value: 40000: provided port is not in the valid range. The range of valid ports is 30000-30010`},
+		{service(ip("10.96.0.77")),
+			`Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.77"]: failed to allocate IP ` +
+				`10.96.0.77: provided IP is already allocated`},
+		{service(ip("10.96.0.1")),
+			`Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: ` +
+				`provided IP is already allocated`},
+		{service(ip("10.97.0.1")),
+			`Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.97.0.1"]: failed to allocate IP 10.97.0.1: ` +
+				`the provided network does not match the current range`},
+		{service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 30001 }),
+			`Service "s" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated`},
+		{service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 40000 }),
+			`Service "s" is invalid: spec.ports[0].nodePort: Invalid value: 40000: provided port is not in the valid ` +
+				`range. The range of valid ports is 30000-30010`},
 	} {
 		got := ""
 		if err := create(a, c.s); err != nil {
@@ -149,12 +163,14 @@ func TestUpdate(t *testing.T) {
 	again := service(nodePort, func(s *v1.Service) {
 		s.Spec.Ports = []v1.ServicePort{{Name: "t", Port: 53}, {Name: "u", Port: 53, Protocol: v1.ProtocolUDP}}
 	})
-	if update(again); again.Spec.ClusterIP != old.Spec.ClusterIP || again.Spec.Ports[0].NodePort != old.Spec.Ports[0].NodePort {
+	if update(again); again.Spec.ClusterIP != old.Spec.ClusterIP ||
+		again.Spec.Ports[0].NodePort != old.Spec.Ports[0].NodePort {
 		t.Errorf("%+v", again.Spec)
 	}
 	plain := old.DeepCopy()
 	plain.Spec.Type = v1.ServiceTypeClusterIP
-	if update(plain); plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" || plain.Spec.ClusterIP != old.Spec.ClusterIP {
+	if update(plain); plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" ||
+		plain.Spec.ClusterIP != old.Spec.ClusterIP {
 		t.Errorf("%+v", plain.Spec)
 	}
 	if err := a.ports.allocate(int(old.Spec.Ports[0].NodePort)); err != nil {
@@ -167,7 +183,8 @@ func TestUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs := ValidateUpdate(moved, old); len(errs) != 1 || errs[0].Error() != `spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set` {
+	if errs := ValidateUpdate(moved, old); len(errs) != 1 ||
+		errs[0].Error() != `spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set` {
 		t.Error(errs)
 	}
 	done(false)
@@ -194,7 +211,8 @@ func TestDryRunAndFailedList(t *testing.T) {
 		taken(false)
 		done(true)
 	}
-	broken, err := New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/30")}, 1, 2, func(context.Context) ([]v1.Service, error) { return nil, errors.New("no store") })
+	broken, err := New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/30")}, 1, 2,
+		func(context.Context) ([]v1.Service, error) { return nil, errors.New("no store") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +226,8 @@ func TestRange(t *testing.T) {
 	if got, _ := p.allocateNext(); got != "10.96.1.1" {
 		t.Errorf("the low band is for people: got %s", got)
 	}
-	for text, want := range map[string]error{"10.96.0.0": errNotInRange, "10.96.255.255": errNotInRange, "10.96.255.254": nil, "10.96.1.1": errAllocated} {
+	for text, want := range map[string]error{"10.96.0.0": errNotInRange, "10.96.255.255": errNotInRange,
+		"10.96.255.254": nil, "10.96.1.1": errAllocated} {
 		if err := p.allocate(text); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)
 		}

@@ -18,7 +18,9 @@ func table() resourcedef.Table {
 	spec := v1.ServiceSpec{}.SwaggerDoc()
 	return resourcedef.Table{
 		Columns: append([]metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Type", spec["type"]), printers.StringColumn("Cluster-IP", spec["clusterIP"]), printers.StringColumn("External-IP", spec["externalIPs"]),
+			printers.NameColumn(), printers.StringColumn("Type", spec["type"]),
+			printers.StringColumn("Cluster-IP", spec["clusterIP"]),
+			printers.StringColumn("External-IP", spec["externalIPs"]),
 			printers.StringColumn("Port(s)", spec["ports"]), printers.AgeColumn(),
 		}, printers.WideColumns(printers.StringColumn("Selector", spec["selector"]))...),
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any { return Row(o.(*v1.Service), opt.Now) },
@@ -31,7 +33,8 @@ func Row(s *v1.Service, now metav1.Time) []any {
 	if len(s.Spec.ClusterIPs) > 0 {
 		ip = s.Spec.ClusterIPs[0]
 	}
-	return []any{s.Name, string(s.Spec.Type), ip, externalCell(s), portsCell(s.Spec.Ports), printers.TimestampSince(s.CreationTimestamp, now), printers.FormatLabels(s.Spec.Selector)}
+	return []any{s.Name, string(s.Spec.Type), ip, externalCell(s), portsCell(s.Spec.Ports),
+		printers.TimestampSince(s.CreationTimestamp, now), printers.FormatLabels(s.Spec.Selector)}
 }
 
 func portsCell(ports []v1.ServicePort) string {

@@ -32,7 +32,8 @@ func Validate(s, old *v1.Service) field.ErrorList {
 	errs = append(errs, validateType(s)...)
 	names := map[string]bool{}
 	for i := range s.Spec.Ports {
-		errs = append(errs, validatePort(&s.Spec.Ports[i], spec.Child("ports").Index(i), len(s.Spec.Ports) > 1, names)...)
+		errs = append(errs, validatePort(&s.Spec.Ports[i], spec.Child("ports").Index(i), len(s.Spec.Ports) > 1,
+			names)...)
 	}
 	if s.Spec.Selector != nil {
 		errs = append(errs, metavalidation.ValidateLabels(s.Spec.Selector, spec.Child("selector"))...)
@@ -71,14 +72,16 @@ func validateType(s *v1.Service) field.ErrorList {
 	spec := field.NewPath("spec")
 	noHeadless := func() {
 		if headless(s) {
-			errs = append(errs, field.Invalid(spec.Child("clusterIPs").Index(0), s.Spec.ClusterIPs[0], fmt.Sprintf("may not be set to 'None' for %s services", s.Spec.Type)))
+			errs = append(errs, field.Invalid(spec.Child("clusterIPs").Index(0), s.Spec.ClusterIPs[0],
+				fmt.Sprintf("may not be set to 'None' for %s services", s.Spec.Type)))
 		}
 	}
 	switch s.Spec.Type {
 	case v1.ServiceTypeLoadBalancer:
 		for i := range s.Spec.Ports {
 			if p := s.Spec.Ports[i].Port; p == kubeletPort {
-				errs = append(errs, field.Invalid(spec.Child("ports").Index(i), p, fmt.Sprintf("may not expose port %v externally since it is used by kubelet", kubeletPort)))
+				errs = append(errs, field.Invalid(spec.Child("ports").Index(i), p,
+					fmt.Sprintf("may not expose port %v externally since it is used by kubelet", kubeletPort)))
 			}
 		}
 		noHeadless()
@@ -153,18 +156,23 @@ func validateAffinity(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path.Child("sessionAffinity"), "")}
 	case v1.ServiceAffinityNone:
 		if s.SessionAffinityConfig != nil {
-			return field.ErrorList{field.Forbidden(config, fmt.Sprintf("must not be set when session affinity is %s", v1.ServiceAffinityNone))}
+			return field.ErrorList{field.Forbidden(config, fmt.Sprintf("must not be set when session affinity is %s",
+				v1.ServiceAffinityNone))}
 		}
 	case v1.ServiceAffinityClientIP:
 		c := s.SessionAffinityConfig
 		switch {
 		case c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil:
-			return field.ErrorList{field.Required(config, fmt.Sprintf("when session affinity type is %s", v1.ServiceAffinityClientIP))}
+			return field.ErrorList{
+				field.Required(config, fmt.Sprintf("when session affinity type is %s", v1.ServiceAffinityClientIP))}
 		case *c.ClientIP.TimeoutSeconds <= 0 || *c.ClientIP.TimeoutSeconds > v1.DefaultClientIPServiceAffinitySeconds*8:
-			return field.ErrorList{field.Invalid(config.Child("clientIP").Child("timeoutSeconds"), *c.ClientIP.TimeoutSeconds, fmt.Sprintf("must be greater than 0 and less than %d", v1.DefaultClientIPServiceAffinitySeconds*8))}
+			return field.ErrorList{field.Invalid(config.Child("clientIP").Child("timeoutSeconds"),
+				*c.ClientIP.TimeoutSeconds, fmt.Sprintf("must be greater than 0 and less than %d",
+					v1.DefaultClientIPServiceAffinitySeconds*8))}
 		}
 	default:
-		return field.ErrorList{field.NotSupported(path.Child("sessionAffinity"), s.SessionAffinity, []v1.ServiceAffinity{v1.ServiceAffinityClientIP, v1.ServiceAffinityNone})}
+		return field.ErrorList{field.NotSupported(path.Child("sessionAffinity"), s.SessionAffinity,
+			[]v1.ServiceAffinity{v1.ServiceAffinityClientIP, v1.ServiceAffinityNone})}
 	}
 	return nil
 }
@@ -176,7 +184,9 @@ func validateKnownType(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName:
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(path.Child("type"), s.Type, []v1.ServiceType{v1.ServiceTypeClusterIP, v1.ServiceTypeExternalName, v1.ServiceTypeLoadBalancer, v1.ServiceTypeNodePort})}
+	return field.ErrorList{field.NotSupported(path.Child("type"), s.Type,
+		[]v1.ServiceType{v1.ServiceTypeClusterIP, v1.ServiceTypeExternalName, v1.ServiceTypeLoadBalancer,
+			v1.ServiceTypeNodePort})}
 }
 
 // validatePortSet judges the ports together: no node ports on the wrong type, nothing twice.
@@ -270,18 +280,22 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 	switch {
 	case !externallyAccessible(s):
 		if p.ExternalTrafficPolicy != "" {
-			errs = append(errs, field.Invalid(etp, p.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+			errs = append(errs,
+				field.Invalid(etp, p.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 		}
 	case p.ExternalTrafficPolicy == "":
 		errs = append(errs, field.Required(etp, ""))
-	case p.ExternalTrafficPolicy != v1.ServiceExternalTrafficPolicyCluster && p.ExternalTrafficPolicy != v1.ServiceExternalTrafficPolicyLocal:
+	case p.ExternalTrafficPolicy != v1.ServiceExternalTrafficPolicyCluster &&
+		p.ExternalTrafficPolicy != v1.ServiceExternalTrafficPolicyLocal:
 		errs = append(errs, field.NotSupported(etp, p.ExternalTrafficPolicy, []string{"Cluster", "Local"}))
 	}
 	hc := path.Child("healthCheckNodePort")
 	switch {
 	case p.HealthCheckNodePort == 0:
 	case !needsHealthPort(s):
-		errs = append(errs, field.Invalid(hc, p.HealthCheckNodePort, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+		errs = append(errs,
+			field.Invalid(hc, p.HealthCheckNodePort,
+				"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 	default:
 		for _, msg := range utilvalidation.IsValidPortNum(int(p.HealthCheckNodePort)) {
 			errs = append(errs, field.Invalid(hc, p.HealthCheckNodePort, msg))
@@ -294,11 +308,13 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 		case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer:
 			errs = append(errs, field.Required(itp, ""))
 		}
-	case *p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyCluster && *p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyLocal:
+	case *p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyCluster &&
+		*p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyLocal:
 		errs = append(errs, field.NotSupported(itp, *p.InternalTrafficPolicy, []string{"Cluster", "Local"}))
 	}
 	if d := p.TrafficDistribution; d != nil {
-		known := []string{v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone, v1.ServiceTrafficDistributionPreferSameNode}
+		known := []string{v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone,
+			v1.ServiceTrafficDistributionPreferSameNode}
 		if !slices.Contains(known, *d) {
 			errs = append(errs, field.NotSupported(path.Child("trafficDistribution"), *d, known))
 		}

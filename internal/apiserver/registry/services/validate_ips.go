@@ -52,7 +52,9 @@ func validateClusterIPs(s *v1.Service) field.ErrorList {
 	}
 	for i, ip := range p.ClusterIPs {
 		if i < len(p.IPFamilies) && familyOf(ip) != p.IPFamilies[i] {
-			errs = append(errs, field.Invalid(ips.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%v]`", p.IPFamilies[i], i)))
+			errs = append(errs,
+				field.Invalid(ips.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%v]`",
+					p.IPFamilies[i], i)))
 		}
 	}
 	return errs
@@ -75,7 +77,9 @@ func validateFamilies(p *v1.ServiceSpec, path *field.Path) field.ErrorList {
 		switch *policy {
 		case v1.IPFamilyPolicySingleStack, v1.IPFamilyPolicyPreferDualStack, v1.IPFamilyPolicyRequireDualStack:
 		default:
-			errs = append(errs, field.NotSupported(path.Child("ipFamilyPolicy"), policy, []v1.IPFamilyPolicy{v1.IPFamilyPolicyPreferDualStack, v1.IPFamilyPolicyRequireDualStack, v1.IPFamilyPolicySingleStack}))
+			errs = append(errs, field.NotSupported(path.Child("ipFamilyPolicy"), policy,
+				[]v1.IPFamilyPolicy{v1.IPFamilyPolicyPreferDualStack, v1.IPFamilyPolicyRequireDualStack,
+					v1.IPFamilyPolicySingleStack}))
 		}
 	}
 	return errs
@@ -85,8 +89,10 @@ func validateFamilies(p *v1.ServiceSpec, path *field.Path) field.ErrorList {
 func ValidateUpdate(s, old *v1.Service) field.ErrorList {
 	errs := validateClusterIPsUnchanged(s, old)
 	errs = append(errs, validateFamiliesUnchanged(s, old)...)
-	if old.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.Type == v1.ServiceTypeLoadBalancer && !equalPtr(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
+	if old.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.Type == v1.ServiceTypeLoadBalancer &&
+		!equalPtr(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), s.Spec.LoadBalancerClass,
+			"may not change once set"))
 	}
 	if needsHealthPort(s) && needsHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "healthCheckNodePort"), "field is immutable"))
@@ -115,13 +121,16 @@ func validateClusterIPsUnchanged(s, old *v1.Service) field.ErrorList {
 	case len(previous) > 0 && previous[0] != now[0]:
 		changed(0)
 	}
-	if len(previous) > len(now) && len(now) == 1 && (s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary clusterIP"))
+	if len(previous) > len(now) && len(now) == 1 &&
+		(s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy,
+			"must be set to 'SingleStack' when releasing the secondary clusterIP"))
 	}
 	return errs
 }
 
-// validateFamiliesUnchanged: families stay, but that a second one may come, or go with the address of that family. Headless Services may change theirs.
+// validateFamiliesUnchanged: families stay, but that a second one may come, or go with the address
+// of that family. Headless Services may change theirs.
 func validateFamiliesUnchanged(s, old *v1.Service) field.ErrorList {
 	if !needsClusterIP(s) || !needsClusterIP(old) || headless(s) || headless(old) {
 		return nil
@@ -143,8 +152,10 @@ func validateFamiliesUnchanged(s, old *v1.Service) field.ErrorList {
 		// Upstream shows the addresses here, not the families.
 		errs = append(errs, field.Invalid(path.Index(0), s.Spec.ClusterIPs, "may not change once set"))
 	}
-	if policy := s.Spec.IPFamilyPolicy; len(previous) > len(now) && len(now) == 1 && (policy == nil || *policy != v1.IPFamilyPolicySingleStack) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), policy, "must be set to 'SingleStack' when releasing the secondary ipFamily"))
+	if policy := s.Spec.IPFamilyPolicy; len(previous) > len(now) && len(now) == 1 &&
+		(policy == nil || *policy != v1.IPFamilyPolicySingleStack) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), policy,
+			"must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
 }
@@ -168,7 +179,8 @@ func validateStatus(s *v1.Service) field.ErrorList {
 		case in.IP == "" && in.IPMode != nil:
 			errs = append(errs, field.Forbidden(at.Child("ipMode"), "may not be specified when `ip` is not set"))
 		case in.IPMode != nil && *in.IPMode != v1.LoadBalancerIPModeProxy && *in.IPMode != v1.LoadBalancerIPModeVIP:
-			errs = append(errs, field.NotSupported(at.Child("ipMode"), in.IPMode, []v1.LoadBalancerIPMode{v1.LoadBalancerIPModeProxy, v1.LoadBalancerIPModeVIP}))
+			errs = append(errs, field.NotSupported(at.Child("ipMode"), in.IPMode,
+				[]v1.LoadBalancerIPMode{v1.LoadBalancerIPModeProxy, v1.LoadBalancerIPModeVIP}))
 		}
 		if in.Hostname == "" {
 			continue
@@ -177,7 +189,8 @@ func validateStatus(s *v1.Service) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("hostname"), in.Hostname, msg))
 		}
 		if isIP(in.Hostname) {
-			errs = append(errs, field.Invalid(at.Child("hostname"), in.Hostname, "must be a DNS name, not an IP address"))
+			errs = append(errs, field.Invalid(at.Child("hostname"), in.Hostname,
+				"must be a DNS name, not an IP address"))
 		}
 	}
 	return errs

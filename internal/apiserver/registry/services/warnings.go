@@ -13,7 +13,8 @@ func warn(s *v1.Service) []string {
 	var out []string
 	spec := field.NewPath("spec")
 	if _, ok := s.Annotations[v1.DeprecatedAnnotationTopologyAwareHints]; ok {
-		out = append(out, fmt.Sprintf("annotation %s is deprecated, please use %s instead", v1.DeprecatedAnnotationTopologyAwareHints, v1.AnnotationTopologyMode))
+		out = append(out, fmt.Sprintf("annotation %s is deprecated, please use %s instead",
+			v1.DeprecatedAnnotationTopologyAwareHints, v1.AnnotationTopologyMode))
 	}
 	if ip := s.Spec.ClusterIP; ip != "" && ip != v1.ClusterIPNone {
 		out = append(out, legacyAddressWarnings(s.Spec.ClusterIPs, spec.Child("clusterIPs"))...)
@@ -45,10 +46,12 @@ func warn(s *v1.Service) []string {
 		out = append(out, fmt.Sprintf("spec.externalIPs is ignored when spec.type is %q", v1.ServiceTypeExternalName))
 	}
 	if !named && s.Spec.ExternalName != "" {
-		out = append(out, fmt.Sprintf("spec.externalName is ignored when spec.type is not %q", v1.ServiceTypeExternalName))
+		out = append(out, fmt.Sprintf("spec.externalName is ignored when spec.type is not %q",
+			v1.ServiceTypeExternalName))
 	}
 	if d := s.Spec.TrafficDistribution; d != nil && *d == v1.ServiceTrafficDistributionPreferClose {
-		out = append(out, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q", v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone))
+		out = append(out, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q",
+			v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone))
 	}
 	return out
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// Limits of the tokens a driver may ask for, in seconds, and of how often it may change what a node can attach.
+// Limits of the tokens a driver may ask for, in seconds, and of how often it may change what a node
+// can attach.
 const (
 	minTokenSeconds = 10 * 60
 	maxTokenSeconds = 1 << 32
@@ -25,12 +26,16 @@ const (
 func csiDrivers() resourcedef.Kind {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	k := newKind("csidrivers", "CSIDriver", typed.NewTypes[storagev1.CSIDriver, storagev1.CSIDriverList]())
-	k.Rules = typed.Rules[storagev1.CSIDriver]{Default: defaultDriver, Validate: checkDriver, Warn: warnDriver}.Untyped()
+	k.Rules = typed.Rules[storagev1.CSIDriver]{Default: defaultDriver, Validate: checkDriver,
+		Warn: warnDriver}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), boolean("AttachRequired", doc["attachRequired"]), boolean("PodInfoOnMount", doc["podInfoOnMount"]),
-			boolean("StorageCapacity", doc["storageCapacity"]), printers.StringColumn("TokenRequests", doc["tokenRequests"]),
-			boolean("RequiresRepublish", doc["requiresRepublish"]), printers.StringColumn("Modes", doc["volumeLifecycleModes"]), printers.AgeColumn(),
+			printers.NameColumn(), boolean("AttachRequired", doc["attachRequired"]),
+			boolean("PodInfoOnMount", doc["podInfoOnMount"]),
+			boolean("StorageCapacity", doc["storageCapacity"]),
+			printers.StringColumn("TokenRequests", doc["tokenRequests"]),
+			boolean("RequiresRepublish", doc["requiresRepublish"]),
+			printers.StringColumn("Modes", doc["volumeLifecycleModes"]), printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(driverRow),
 	}
@@ -55,7 +60,8 @@ func warnDriver(d *storagev1.CSIDriver) []string {
 	if len(d.Spec.TokenRequests) == 0 || d.Spec.ServiceAccountTokenInSecrets != nil {
 		return nil
 	}
-	return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
+	return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to " +
+		"prevent possible logging of tokens in volume attributes"}
 }
 
 func driverRow(d *storagev1.CSIDriver, o resourcedef.RowOptions) []any {
@@ -75,7 +81,8 @@ func driverRow(d *storagev1.CSIDriver, o resourcedef.RowOptions) []any {
 	attach := d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
 	return []any{
 		d.Name, attach, typed.Deref(d.Spec.PodInfoOnMount), typed.Deref(d.Spec.StorageCapacity),
-		orUnset(tokens, "<unset>"), typed.Deref(d.Spec.RequiresRepublish), orUnset(modes, "<none>"), printers.TimestampSince(d.CreationTimestamp, o.Now),
+		orUnset(tokens, "<unset>"), typed.Deref(d.Spec.RequiresRepublish), orUnset(modes, "<none>"),
+		printers.TimestampSince(d.CreationTimestamp, o.Now),
 	}
 }
 
@@ -89,17 +96,20 @@ func checkDriver(d, previous *storagev1.CSIDriver) field.ErrorList {
 		}
 	}
 	if p := s.FSGroupPolicy; p != nil {
-		typed.Supported(&f, spec().Child("fsGroupPolicy"), *p, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+		typed.Supported(&f, spec().Child("fsGroupPolicy"), *p, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy,
+			storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	}
 	checkTokens(&f, s.TokenRequests)
 	for _, m := range s.VolumeLifecycleModes {
-		typed.Supported(&f, spec().Child("volumeLifecycleModes"), m, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
+		typed.Supported(&f, spec().Child("volumeLifecycleModes"), m, storagev1.VolumeLifecyclePersistent,
+			storagev1.VolumeLifecycleEphemeral)
 	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < maxRepublishes {
 		f.Invalid(spec().Child("nodeAllocatableUpdatePeriodSeconds"), *n, "must be greater than or equal to 10 seconds")
 	}
 	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
-		f.Invalid(spec().Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
+		f.Invalid(spec().Child("serviceAccountTokenInSecrets"), *b,
+			"serviceAccountTokenInSecrets is set but no tokenRequests are specified")
 	}
 	if previous != nil {
 		f.Immutable(spec().Child("attachedRequired"), s.AttachRequired, previous.Spec.AttachRequired)
@@ -118,7 +128,8 @@ func checkTokens(f *typed.Errors, list []storagev1.TokenRequest) {
 		if n := t.ExpirationSeconds; n != nil && *n < minTokenSeconds {
 			f.Invalid(path.Index(i).Child("expirationSeconds"), *n, "may not specify a duration less than 10 minutes")
 		} else if n != nil && *n > maxTokenSeconds {
-			f.Invalid(path.Index(i).Child("expirationSeconds"), *n, "may not specify a duration larger than 2^32 seconds")
+			f.Invalid(path.Index(i).Child("expirationSeconds"), *n,
+				"may not specify a duration larger than 2^32 seconds")
 		}
 	}
 }
@@ -127,12 +138,15 @@ func csiNodes() resourcedef.Kind {
 	k := newKind("csinodes", "CSINode", typed.NewTypes[storagev1.CSINode, storagev1.CSINodeList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[storagev1.CSINode]{
-		// The health of a node's storage is behind a gate that is off by default: the status endpoint keeps what is stored.
+		// The health of a node's storage is behind a gate that is off by default: the status
+		// endpoint keeps what is stored.
 		PrepareForStatusUpdate: func(n, previous *storagev1.CSINode) { n.Status = previous.Status },
 		Validate:               checkNode,
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.IntColumn("Drivers", "Drivers indicates the number of CSI drivers registered on the node"), printers.AgeColumn()},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.IntColumn("Drivers", "Drivers indicates the number of CSI drivers registered on the node"),
+			printers.AgeColumn()},
 		Row: typed.RowFunc(func(n *storagev1.CSINode, o resourcedef.RowOptions) []any {
 			return []any{n.Name, int64(len(n.Spec.Drivers)), printers.TimestampSince(n.CreationTimestamp, o.Now)}
 		}),
@@ -191,7 +205,8 @@ func checkNodeDriver(f *typed.Errors, d *storagev1.CSINodeDriver, at *field.Path
 }
 
 func csiStorageCapacities() resourcedef.Kind {
-	k := newKind("csistoragecapacities", "CSIStorageCapacity", typed.NewNamespacedTypes[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList]())
+	k := newKind("csistoragecapacities", "CSIStorageCapacity", typed.NewNamespacedTypes[storagev1.CSIStorageCapacity,
+		storagev1.CSIStorageCapacityList]())
 	k.Rules = typed.Rules[storagev1.CSIStorageCapacity]{Validate: checkCapacity}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},

@@ -1,7 +1,6 @@
-// Package storage holds the rows of storage.k8s.io/v1: StorageClass, VolumeAttributesClass, VolumeAttachment, CSIDriver, CSINode, CSIStorageCapacity.
-//
-// Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks, immutable fields and columns.
+// Package storage holds the rows of storage.k8s.io/v1: StorageClass, VolumeAttributesClass,
+// VolumeAttachment, CSIDriver, CSINode, CSIStorageCapacity. In: nothing. Out: rows for
+// apiserver.Kinds, with v1.37's defaults, checks, immutable fields and columns.
 package storage
 
 import (
@@ -16,13 +15,15 @@ import (
 
 // Kinds are the rows of this package.
 func Kinds() []resourcedef.Kind {
-	return []resourcedef.Kind{storageClasses(), attributesClasses(), volumeAttachments(), csiDrivers(), csiNodes(), csiStorageCapacities()}
+	return []resourcedef.Kind{storageClasses(), attributesClasses(), volumeAttachments(), csiDrivers(), csiNodes(),
+		csiStorageCapacities()}
 }
 
 func newKind(resource, kindName string, t resourcedef.Types, short ...string) resourcedef.Kind {
 	t.NoGenerate = true
 	return resourcedef.Kind{
-		Group: storagev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
+		Group: storagev1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
+		Kind:  kindName,
 		Names: resourcedef.Names{Short: short}, Types: t,
 	}
 }

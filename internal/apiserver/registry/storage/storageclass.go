@@ -28,7 +28,8 @@ const (
 
 func storageClasses() resourcedef.Kind {
 	doc := storagev1.StorageClass{}.SwaggerDoc()
-	k := newKind("storageclasses", "StorageClass", typed.NewTypes[storagev1.StorageClass, storagev1.StorageClassList](), "sc")
+	k := newKind("storageclasses", "StorageClass", typed.NewTypes[storagev1.StorageClass, storagev1.StorageClassList](),
+		"sc")
 	k.Rules = typed.Rules[storagev1.StorageClass]{
 		Default: func(c *storagev1.StorageClass) {
 			typed.SetDefault(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
@@ -39,8 +40,10 @@ func storageClasses() resourcedef.Kind {
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.StringColumn("Provisioner", doc["provisioner"]), printers.StringColumn("ReclaimPolicy", doc["reclaimPolicy"]),
-			printers.StringColumn("VolumeBindingMode", doc["volumeBindingMode"]), printers.StringColumn("AllowVolumeExpansion", doc["allowVolumeExpansion"]), printers.AgeColumn(),
+			printers.NameColumn(), printers.StringColumn("Provisioner", doc["provisioner"]),
+			printers.StringColumn("ReclaimPolicy", doc["reclaimPolicy"]),
+			printers.StringColumn("VolumeBindingMode", doc["volumeBindingMode"]),
+			printers.StringColumn("AllowVolumeExpansion", doc["allowVolumeExpansion"]), printers.AgeColumn(),
 		},
 		Row:     typed.RowFunc(classRow),
 		ListRow: classRows,
@@ -48,13 +51,15 @@ func storageClasses() resourcedef.Kind {
 	return k
 }
 
-// classRows prints the classes of a list: only there is the one marked that claims get which name none, the youngest of those that say so.
+// classRows prints the classes of a list: only there is the one marked that claims get which name
+// none, the youngest of those that say so.
 func classRows(list runtime.Object) func(runtime.Object, resourcedef.RowOptions) []any {
 	var usual *storagev1.StorageClass
 	items := list.(*storagev1.StorageClassList).Items
 	for i := range items {
-		if c := &items[i]; usesAllTopologies(c.Annotations) && (usual == nil || c.CreationTimestamp.After(usual.CreationTimestamp.Time) ||
-			c.CreationTimestamp.Equal(&usual.CreationTimestamp) && c.Name < usual.Name) {
+		if c := &items[i]; usesAllTopologies(c.Annotations) &&
+			(usual == nil || c.CreationTimestamp.After(usual.CreationTimestamp.Time) ||
+				c.CreationTimestamp.Equal(&usual.CreationTimestamp) && c.Name < usual.Name) {
 			usual = c
 		}
 	}
@@ -75,12 +80,14 @@ func classRow(c *storagev1.StorageClass, o resourcedef.RowOptions) []any {
 	if c.VolumeBindingMode != nil {
 		mode = *c.VolumeBindingMode
 	}
-	return []any{c.Name, c.Provisioner, string(reclaim), string(mode), typed.Deref(c.AllowVolumeExpansion), printers.TimestampSince(c.CreationTimestamp, o.Now)}
+	return []any{c.Name, c.Provisioner, string(reclaim), string(mode), typed.Deref(c.AllowVolumeExpansion),
+		printers.TimestampSince(c.CreationTimestamp, o.Now)}
 }
 
 // usesAllTopologies says that a class asks to be that of claims that name none.
 func usesAllTopologies(annotations map[string]string) bool {
-	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
+	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
+		annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
 func checkClass(c, previous *storagev1.StorageClass) field.ErrorList {
@@ -97,7 +104,8 @@ func checkClass(c, previous *storagev1.StorageClass) field.ErrorList {
 	if c.VolumeBindingMode == nil {
 		f.Required(mode, "")
 	} else {
-		typed.Supported(&f, mode, *c.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+		typed.Supported(&f, mode, *c.VolumeBindingMode, storagev1.VolumeBindingImmediate,
+			storagev1.VolumeBindingWaitForFirstConsumer)
 	}
 	checkTopologies(&f, c.AllowedTopologies)
 	if c.Provisioner == "" { // declared at v1.37.2's type, and so judged last
@@ -139,7 +147,8 @@ func checkParameters(f *typed.Errors, path *field.Path, m map[string]string) {
 
 func checkTopologies(f *typed.Errors, terms []corev1.TopologySelectorTerm) {
 	path := field.NewPath("allowedTopologies")
-	// v1.37.2 compares with one empty term per term, too: a term without expressions is refused as often.
+	// v1.37.2 compares with one empty term per term, too: a term without expressions is refused as
+	// often.
 	seen := make([]map[string]sets.Set[string], len(terms))
 	for i, t := range terms {
 		at := path.Index(i).Child("matchLabelExpressions")
@@ -174,7 +183,8 @@ func checkTopologies(f *typed.Errors, terms []corev1.TopologySelectorTerm) {
 const inUseMessage = "kubernetes.io/vac-protection"
 
 func attributesClasses() resourcedef.Kind {
-	k := newKind("volumeattributesclasses", "VolumeAttributesClass", typed.NewTypes[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](), "vac")
+	k := newKind("volumeattributesclasses", "VolumeAttributesClass", typed.NewTypes[storagev1.VolumeAttributesClass,
+		storagev1.VolumeAttributesClassList](), "vac")
 	k.Rules = typed.Rules[storagev1.VolumeAttributesClass]{
 		PrepareForCreate: func(_ context.Context, c *storagev1.VolumeAttributesClass) {
 			if !sets.New(c.Finalizers...).Has(inUseMessage) {
@@ -202,7 +212,9 @@ func attributesClasses() resourcedef.Kind {
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
-		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), printers.AgeColumn()},
+		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
+			printers.StringColumn("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
+			printers.AgeColumn()},
 		Row: typed.RowFunc(func(c *storagev1.VolumeAttributesClass, o resourcedef.RowOptions) []any {
 			return []any{c.Name, c.DriverName, printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),

@@ -23,7 +23,8 @@ const (
 
 func volumeAttachments() resourcedef.Kind {
 	spec, status := storagev1.VolumeAttachmentSpec{}.SwaggerDoc(), storagev1.VolumeAttachmentStatus{}.SwaggerDoc()
-	k := newKind("volumeattachments", "VolumeAttachment", typed.NewTypes[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList]())
+	k := newKind("volumeattachments",
+		"VolumeAttachment", typed.NewTypes[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[storagev1.VolumeAttachment]{
 		Validate:       checkAttachment,
@@ -33,10 +34,12 @@ func volumeAttachments() resourcedef.Kind {
 		Columns: []metav1.TableColumnDefinition{
 			printers.NameColumn(), {Name: "Attacher", Type: "string", Format: "name", Description: spec["attacher"]},
 			printers.StringColumn("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
-			printers.StringColumn("Node", spec["nodeName"]), boolean("Attached", status["attached"]), printers.AgeColumn(),
+			printers.StringColumn("Node", spec["nodeName"]), boolean("Attached", status["attached"]),
+			printers.AgeColumn(),
 		},
 		Row: typed.RowFunc(func(v *storagev1.VolumeAttachment, o resourcedef.RowOptions) []any {
-			return []any{v.Name, v.Spec.Attacher, typed.Deref(v.Spec.Source.PersistentVolumeName), v.Spec.NodeName, v.Status.Attached, printers.TimestampSince(v.CreationTimestamp, o.Now)}
+			return []any{v.Name, v.Spec.Attacher, typed.Deref(v.Spec.Source.PersistentVolumeName), v.Spec.NodeName,
+				v.Status.Attached, printers.TimestampSince(v.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
@@ -62,7 +65,8 @@ func checkAttachment(v, previous *storagev1.VolumeAttachment) field.ErrorList {
 	if name := s.Source.PersistentVolumeName; name != nil {
 		f.DNSSubdomain(source.Child("persistentVolumeName"), *name)
 	}
-	f.Add(podspec.ValidateDriverName(s.Attacher, spec().Child("attacher"))...) // declared at v1.37.2's type: judged last
+	// declared at v1.37.2's type: judged last
+	f.Add(podspec.ValidateDriverName(s.Attacher, spec().Child("attacher"))...)
 	if previous != nil {
 		f.ImmutableWithoutValue(spec(), s, &previous.Spec)
 	}

@@ -1,7 +1,8 @@
-// Package storagemigration holds the row of storagemigration.k8s.io/v1: StorageVersionMigration (KEP-4192).
+// Package storagemigration holds the row of storagemigration.k8s.io/v1: StorageVersionMigration
+// (KEP-4192).
 //
-// Chapter 1, written. upgrade does what a migration asks for.
-// In: who is told of a new migration. Out: a row for apiserver.Kinds, with v1.37's checks and columns.
+// Upgrade does what a migration asks for. In: who is told of a new migration. Out: a row for
+// apiserver.Kinds, with v1.37's checks and columns.
 package storagemigration
 
 import (
@@ -25,12 +26,14 @@ import (
 // Kinds are the rows of this package. made is called after a migration was stored.
 func Kinds(made func()) []resourcedef.Kind {
 	k := resourcedef.Kind{
-		Group: migrationv1.GroupName, Version: "v1", Resource: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
+		Group: migrationv1.GroupName, Version: "v1", Resource: "storageversionmigrations",
+		Singular: "storageversionmigration", Kind: "StorageVersionMigration",
 		Types: typed.NewTypes[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](),
 		Rules: typed.Rules[migrationv1.StorageVersionMigration]{Validate: check, ValidateStatus: checkStatus}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
-				printers.StringColumn("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]), printers.StringColumn("Resource", "GroupResource to migrate"),
+				printers.StringColumn("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
+				printers.StringColumn("Resource", "GroupResource to migrate"),
 				printers.StringColumn("Status", "Status of the migration"),
 			},
 			Row: typed.RowFunc(func(m *migrationv1.StorageVersionMigration, _ resourcedef.RowOptions) []any {
@@ -84,7 +87,8 @@ func checkStatus(m, previous *migrationv1.StorageVersionMigration) field.ErrorLi
 	is := func(t migrationv1.MigrationConditionType) bool {
 		return meta.IsStatusConditionTrue(m.Status.Conditions, string(t))
 	}
-	ran, done, failed := is(migrationv1.MigrationRunning), is(migrationv1.MigrationSucceeded), is(migrationv1.MigrationFailed)
+	ran, done, failed := is(migrationv1.MigrationRunning), is(migrationv1.MigrationSucceeded),
+		is(migrationv1.MigrationFailed)
 	for _, rule := range []struct {
 		broken bool
 		text   string
@@ -92,8 +96,10 @@ func checkStatus(m, previous *migrationv1.StorageVersionMigration) field.ErrorLi
 		{done && failed, "Both success and failed conditions cannot be true at the same time"},
 		{done && ran, "Running condition cannot be true when success condition is true"},
 		{failed && ran, "Running condition cannot be true when failed condition is true"},
-		{!done && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationSucceeded)), "Success condition cannot be set to false once it is true"},
-		{!failed && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationFailed)), "Failed condition cannot be set to false once it is true"},
+		{!done && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationSucceeded)),
+			"Success condition cannot be set to false once it is true"},
+		{!failed && meta.IsStatusConditionTrue(previous.Status.Conditions, string(migrationv1.MigrationFailed)),
+			"Failed condition cannot be set to false once it is true"},
 	} {
 		if rule.broken {
 			f.Invalid(conditions, m.Status.Conditions, rule.text)

@@ -1,6 +1,8 @@
-// Package typed builds rows of served kinds from typed parts: constructors, rules, cells, and the checks that many kinds share.
+// Package typed builds rows of served kinds from typed parts: constructors, rules, cells, and the
+// checks that many kinds share.
 //
-// Chapter 1, written. A group's directory (registry/apps, registry/batch, …) says what differs; resourcedef.Kind is what comes out.
-// In: functions over one kind's own Go type. Out: the untyped functions of resourcedef.Rules and resourcedef.Table, and lists of findings with upstream's texts.
-// To add a kind: a Rules literal in the group's directory, a case in its tests, a line in its Kinds.
+// A group's directory (registry/apps, registry/batch, …) says what differs; resourcedef.Kind is
+// what comes out. In: functions over one kind's own Go type. Out: the untyped functions of
+// resourcedef.Rules and resourcedef.Table, and lists of findings with upstream's texts. To add a
+// kind: a Rules literal in the group's directory, a case in its tests, a line in its Kinds.
 package typed

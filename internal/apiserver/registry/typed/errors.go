@@ -63,14 +63,16 @@ func (f *Errors) Immutable(p *field.Path, value, previous any) {
 	f.Add(apivalidation.ValidateImmutableField(value, previous, p)...)
 }
 
-// ImmutableWithoutValue is Same for a field whose rule upstream declares at the type: such refusals show null in place of the value.
+// ImmutableWithoutValue is Same for a field whose rule upstream declares at the type: such refusals
+// show null in place of the value.
 func (f *Errors) ImmutableWithoutValue(p *field.Path, value, previous any) {
 	if !apiequality.Semantic.DeepEqual(value, previous) {
 		f.Invalid(p, nil, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// ImmutableGoFields is Same for a value that upstream prints by the field names of an internal type.
+// ImmutableGoFields is Same for a value that upstream prints by the field names of an internal
+// type.
 func (f *Errors) ImmutableGoFields(p *field.Path, value, previous any) {
 	for _, e := range apivalidation.ValidateImmutableField(value, previous, p) {
 		e.BadValue = GoFields(value)

@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GoFields wraps a value for messages: structs print by their Go field names, all of them and at every depth, as upstream prints what it refuses.
+// GoFields wraps a value for messages: structs print by their Go field names, all of them and at
+// every depth, as upstream prints what it refuses.
 func GoFields(v any) any { return goFields{v} }
 
 type goFields struct{ v any }
@@ -23,7 +24,8 @@ func (b goFields) MarshalJSON() ([]byte, error) {
 
 func writeGoFields(out *bytes.Buffer, v reflect.Value) error {
 	switch marshaler := reflect.TypeFor[json.Marshaler](); {
-	case !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.IsNil():
+	case !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map) &&
+		v.IsNil():
 		out.WriteString("null")
 	case v.Kind() == reflect.Pointer:
 		return writeGoFields(out, v.Elem())

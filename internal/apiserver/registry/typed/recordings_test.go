@@ -28,7 +28,8 @@ import (
 func groups() []resourcedef.Kind {
 	var out []resourcedef.Kind
 	for _, g := range [][]resourcedef.Kind{
-		apps.Kinds(), batch.Kinds(), policy.Kinds(), discovery.Kinds(), coordination.Kinds(), scheduling.Kinds(), node.Kinds(), storage.Kinds(),
+		apps.Kinds(), batch.Kinds(), policy.Kinds(), discovery.Kinds(), coordination.Kinds(), scheduling.Kinds(),
+		node.Kinds(), storage.Kinds(),
 		networking.Kinds(), autoscaling.Kinds(), admissionregistration.Kinds(),
 	} {
 		out = append(out, g...)
@@ -36,7 +37,8 @@ func groups() []resourcedef.Kind {
 	return out
 }
 
-// elsewhere are cases that something else answers, or in other words; the whole server's replay covers the first.
+// elsewhere are cases that something else answers, or in other words; the whole server's replay
+// covers the first.
 const (
 	preventsPods          = "v1.37 added preventPodSchedulingIfMissing, which is false"
 	countLimits           = "v1.37 counts generations of HorizontalPodAutoscalers"
@@ -48,7 +50,8 @@ const (
 
 func elsewhere() map[string]string {
 	return map[string]string{
-		"updates/job/template-image":                  "the refused template is printed by the field names of upstream's internal type",
+		"updates/job/template-image": "the refused template is printed by the field names of " +
+			"upstream's internal type",
 		"updates/endpointslice/address-type":          withoutValue,
 		"updates/runtimeclass/handler":                withoutValue,
 		"updates/storageclass/provisioner":            withoutValue,
@@ -57,7 +60,8 @@ func elsewhere() map[string]string {
 		"updates/volumeattachment/spec":               withoutValue,
 		"validation/endpointslice/no-addresses":       requiredWithoutDetail,
 		"validation/horizontalpodautoscaler/max-zero": requiredWithoutDetail,
-		"defaulting/csinode/minimal":                  "v1.37 added a status, which prints as {}; the recording is one of v1.36",
+		"defaulting/csinode/minimal": "v1.37 added a status, which prints as {}; the recording is " +
+			"one of v1.36",
 		// Asked again of v1.37.2: internal/apiserver/testdata/upstream.json.
 		"defaulting/csidriver/minimal":                        preventsPods,
 		"defaulting/horizontalpodautoscaler/minimal":          countLimits,
@@ -117,7 +121,8 @@ func (c *recorded) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// TestRecordings sends what was sent to upstream through the rules of the rows and compares objects, causes and warnings.
+// TestRecordings sends what was sent to upstream through the rules of the rows and compares
+// objects, causes and warnings.
 //
 // row: API-05
 // row: API-44
@@ -229,7 +234,8 @@ func warnings(r response) []string {
 // decodeWithoutMetadata is an object without what the store adds.
 func decodeWithoutMetadata(t *testing.T, raw []byte) map[string]any {
 	var m map[string]any
-	if err := json.Unmarshal([]byte(strings.NewReplacer("abcde", "<random>", uid, "<uid>").Replace(string(raw))), &m); err != nil {
+	if err := json.Unmarshal([]byte(strings.NewReplacer("abcde", "<random>", uid, "<uid>").Replace(string(raw))),
+		&m); err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	for _, k := range []string{"apiVersion", "kind"} {

@@ -36,7 +36,8 @@ func RowFunc[T any](f func(*T, resourcedef.RowOptions) []any) func(runtime.Objec
 	return func(o runtime.Object, opt resourcedef.RowOptions) []any { return f(cast[T](o), opt) }
 }
 
-// Rules are a kind's decisions about writes over its own Go type; any may be nil. They become resourcedef.Rules with Rules.
+// Rules are a kind's decisions about writes over its own Go type; any may be nil. They become
+// resourcedef.Rules with Rules.
 type Rules[T any] struct {
 	ValidateName     func(name string, prefix bool) []string
 	Default          func(o *T)
@@ -44,12 +45,14 @@ type Rules[T any] struct {
 	PrepareForUpdate func(o, old *T)
 	// Validate judges what is written; old is nil at creation.
 	Validate func(o, old *T) field.ErrorList
-	// PrepareForStatusUpdate keeps of old what the status endpoint may not change beyond the rest of the object.
+	// PrepareForStatusUpdate keeps of old what the status endpoint may not change beyond the rest
+	// of the object.
 	PrepareForStatusUpdate func(o, old *T)
 	ValidateStatus         func(o, old *T) field.ErrorList
 	Warn                   func(o *T) []string
 	SelectableFields       func(o *T) fields.Set
-	// Unconditional lets PUT without a resourceVersion through; AllowCreateOnUpdate lets it make the object.
+	// Unconditional lets PUT without a resourceVersion through; AllowCreateOnUpdate lets it make
+	// the object.
 	AllowUnconditionalUpdate, AllowCreateOnUpdate bool
 }
 

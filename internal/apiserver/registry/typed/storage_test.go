@@ -24,7 +24,8 @@ const (
 	revision = "7"
 )
 
-// storageServer does with rows what the generic machinery does between a request and the store, for objects held in a map.
+// storageServer does with rows what the generic machinery does between a request and the store, for
+// objects held in a map.
 type storageServer struct {
 	kinds  map[string]resourcedef.Kind // by group/version/resource
 	stored map[string]runtime.Object
@@ -72,7 +73,8 @@ func (m *storageServer) find(path string) target {
 	return target{kind: k, ok: ok, resource: rest[0], name: rest[1], sub: rest[2]}
 }
 
-// serves says that a request is one for this machine: a create, a replacement or a patch of an object or its status.
+// serves says that a request is one for this machine: a create, a replacement or a patch of an
+// object or its status.
 func (m *storageServer) serves(r request) bool {
 	t := m.find(r.Path)
 	if !t.ok || t.sub != "" && t.sub != "status" || len(r.Body) == 0 {
@@ -247,7 +249,8 @@ func (m *storageServer) update(t target, raw []byte, old runtime.Object) result 
 		return m.seedObject(t, obj, nil)
 	}
 	if k.Types.HasStatus {
-		reflect.ValueOf(obj).Elem().FieldByName("Status").Set(reflect.ValueOf(old.DeepCopyObject()).Elem().FieldByName("Status"))
+		reflect.ValueOf(obj).Elem().FieldByName("Status").Set(reflect.ValueOf(old.DeepCopyObject()).Elem().FieldByName(
+			"Status"))
 	}
 	if r.PrepareUpdate != nil {
 		r.PrepareUpdate(ctx, obj, old)

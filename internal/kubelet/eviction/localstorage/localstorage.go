@@ -1,8 +1,10 @@
-// Package localstorage ends Pods that take more of the node's local storage than their limits allow.
+// Package localstorage ends Pods that take more of the node's local storage than their limits
+// allow.
 //
-// Chapter 9, pressed. File systems tell nobody that a directory grew, so Pods with such limits are measured every ten seconds, others never.
-// What a Pod does in its first ten seconds is not held against it: programs unpack and clean up then.
-// In: Pods, measurements (stats). Out: events, and wishes that Pods end. evict decides.
+// File systems tell nobody that a directory grew, so Pods with such limits are measured every ten
+// seconds, others never. What a Pod does in its first ten seconds is not held against it: programs
+// unpack and clean up then. In: Pods, measurements (stats). Out: events, and wishes that Pods end.
+// evict decides.
 package localstorage
 
 import (
@@ -51,7 +53,8 @@ func Watch(ctx context.Context, d Deps) {
 func (d Deps) check(ctx context.Context, reported map[types.UID]bool) map[types.UID]bool {
 	limited := map[types.UID]*v1.Pod{}
 	for _, p := range d.Pods() {
-		if eviction.HasStorageLimits(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded && !isYoung(p, time.Now()) {
+		if eviction.HasStorageLimits(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed &&
+			p.Status.Phase != v1.PodSucceeded && !isYoung(p, time.Now()) {
 			limited[p.UID] = p
 		}
 	}
@@ -87,14 +90,16 @@ func (d Deps) check(ctx context.Context, reported map[types.UID]bool) map[types.
 	return out
 }
 
-// isYoung tells whether a Pod began less than a period ago. Upstream's first measurement of a Pod comes ten seconds to a minute after its start.
+// isYoung tells whether a Pod began less than a period ago. Upstream's first measurement of a Pod
+// comes ten seconds to a minute after its start.
 func isYoung(p *v1.Pod, now time.Time) bool {
 	return p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) < Period
 }
 
 // usageOf sums up what was measured of a Pod.
 func usageOf(p *stats.Pod) eviction.Usage {
-	u := eviction.Usage{Volumes: map[string]int64{}, Shared: map[string]bool{}, Containers: map[string]int64{}, ContainerLogs: map[string]int64{}, Logs: int64(p.Logs.Bytes)}
+	u := eviction.Usage{Volumes: map[string]int64{}, Shared: map[string]bool{}, Containers: map[string]int64{},
+		ContainerLogs: map[string]int64{}, Logs: int64(p.Logs.Bytes)}
 	for _, v := range p.Volumes {
 		u.Volumes[v.Name], u.Shared[v.Name] = int64(v.Disk.Used), v.Ephemeral
 	}

@@ -23,7 +23,8 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := resource.MustParse("2Mi")
 		full := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "full"}}
-		full.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
+		full.Spec.Volumes = []v1.Volume{
+			{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
 		pods, measured, bytes := []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "free"}}}, 0, uint64(1<<20)
 		var ended []string
 		var reported facts
@@ -70,10 +71,12 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		const text = `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `
-		if len(ended) != 1 || ended[0] != "full "+text || len(events.Events) != 1 || <-events.Events != "Warning Evicted "+text {
+		if len(ended) != 1 || ended[0] != "full "+text || len(events.Events) != 1 ||
+			<-events.Events != "Warning Evicted "+text {
 			t.Errorf("ended %v", ended)
 		}
-		if want := (journal.StorageExceeded{Of: journal.OfVolume, Name: "v", Used: 3 << 20, Limit: 2 << 20}); len(reported) != 1 || !reflect.DeepEqual(reported[0], journal.Fact(want)) {
+		if want := (journal.StorageExceeded{Of: journal.OfVolume, Name: "v", Used: 3 << 20, Limit: 2 << 20}); len(
+			reported) != 1 || !reflect.DeepEqual(reported[0], journal.Fact(want)) {
 			t.Errorf("the journal was told %v", reported)
 		}
 		cancel()

@@ -22,13 +22,16 @@ import (
 
 // Files say which plugins there are. Both fields or none are set.
 type Files struct {
-	File string // --image-credential-provider-config: a CredentialProviderConfig, or a directory of them (.yaml, .yml, .json) in lexical order
+	// --image-credential-provider-config: a CredentialProviderConfig, or a directory of them
+	// (.yaml, .yml, .json) in lexical order
+	File string
 	Dir  string // --image-credential-provider-bin-dir: the programs, named as the providers
 }
 
 // apiVersions are the versions of the exec protocol.
 func apiVersions() []string {
-	return []string{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1alpha1", "credentialprovider.kubelet.k8s.io/v1beta1"}
+	return []string{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1alpha1",
+		"credentialprovider.kubelet.k8s.io/v1beta1"}
 }
 
 // read reads and checks the providers.
@@ -37,7 +40,8 @@ func (f Files) read() ([]config.CredentialProvider, error) {
 	case f.File == "" && f.Dir == "":
 		return nil, nil
 	case f.File == "" || f.Dir == "":
-		return nil, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir go together: one is missing")
+		return nil, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir go " +
+			"together: one is missing")
 	}
 	paths, err := f.paths()
 	if err != nil {
@@ -47,7 +51,8 @@ func (f Files) read() ([]config.CredentialProvider, error) {
 	for _, p := range paths {
 		raw, err := os.ReadFile(p)
 		if err != nil {
-			return nil, fmt.Errorf("unable to read external registry credential provider configuration from %q: %w", p, err)
+			return nil, fmt.Errorf("unable to read external registry credential provider configuration from %q: %w", p,
+				err)
 		}
 		c, err := decode(raw)
 		if err != nil {
@@ -139,14 +144,16 @@ func validate(all []config.CredentialProvider) field.ErrorList {
 		}
 		for j, m := range p.MatchImages {
 			if _, err := images.Matches(m, "example.com/a"); err != nil {
-				errs = append(errs, field.Invalid(at.Child("matchImages").Index(j), m, fmt.Sprintf("match image is invalid: %s", err)))
+				errs = append(errs, field.Invalid(at.Child("matchImages").Index(j), m,
+					fmt.Sprintf("match image is invalid: %s", err)))
 			}
 		}
 		switch d := p.DefaultCacheDuration; {
 		case d == nil:
 			errs = append(errs, field.Required(at.Child("defaultCacheDuration"), ""))
 		case d.Duration < 0:
-			errs = append(errs, field.Invalid(at.Child("defaultCacheDuration"), d.Duration, "must be greater than or equal to 0"))
+			errs = append(errs, field.Invalid(at.Child("defaultCacheDuration"), d.Duration,
+				"must be greater than or equal to 0"))
 		}
 		if p.TokenAttributes != nil {
 			errs = append(errs, validateTokenAttributes(p, at.Child("tokenAttributes"))...)
@@ -175,7 +182,8 @@ func validateTokenAttributes(p *config.CredentialProvider, at *field.Path) field
 	var errs field.ErrorList
 	t := p.TokenAttributes
 	if p.APIVersion != apiVersions()[0] {
-		errs = append(errs, field.Forbidden(at, fmt.Sprintf("tokenAttributes is only supported for %s API version", apiVersions()[0])))
+		errs = append(errs,
+			field.Forbidden(at, fmt.Sprintf("tokenAttributes is only supported for %s API version", apiVersions()[0])))
 	}
 	if t.ServiceAccountTokenAudience == "" {
 		errs = append(errs, field.Required(at.Child("serviceAccountTokenAudience"), ""))
@@ -186,18 +194,21 @@ func validateTokenAttributes(p *config.CredentialProvider, at *field.Path) field
 		errs = append(errs, field.Required(at.Child("cacheType"), ""))
 	default:
 		errs = append(errs, field.NotSupported(at.Child("cacheType"), t.CacheType,
-			[]config.ServiceAccountTokenCacheType{config.ServiceAccountServiceAccountTokenCacheType, config.TokenServiceAccountTokenCacheType}))
+			[]config.ServiceAccountTokenCacheType{config.ServiceAccountServiceAccountTokenCacheType,
+				config.TokenServiceAccountTokenCacheType}))
 	}
 	if t.RequireServiceAccount == nil {
 		errs = append(errs, field.Required(at.Child("requireServiceAccount"), ""))
 	} else if !*t.RequireServiceAccount && len(t.RequiredServiceAccountAnnotationKeys) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("requiredServiceAccountAnnotationKeys"), "requireServiceAccount cannot be false when requiredServiceAccountAnnotationKeys is set"))
+		errs = append(errs, field.Forbidden(at.Child("requiredServiceAccountAnnotationKeys"),
+			"requireServiceAccount cannot be false when requiredServiceAccountAnnotationKeys is set"))
 	}
 	seen := map[string]bool{}
 	for _, list := range []struct {
 		name string
 		keys []string
-	}{{"requiredServiceAccountAnnotationKeys", t.RequiredServiceAccountAnnotationKeys}, {"optionalServiceAccountAnnotationKeys", t.OptionalServiceAccountAnnotationKeys}} {
+	}{{"requiredServiceAccountAnnotationKeys", t.RequiredServiceAccountAnnotationKeys},
+		{"optionalServiceAccountAnnotationKeys", t.OptionalServiceAccountAnnotationKeys}} {
 		for i, k := range list.keys {
 			for _, bad := range validation.IsQualifiedName(strings.ToLower(k)) {
 				errs = append(errs, field.Invalid(at.Child(list.name).Index(i), k, bad))

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 )
 
-// testEnv is a directory with a configuration and a plugin: a shell script that counts its runs and keeps what it was asked.
+// testEnv is a directory with a configuration and a plugin: a shell script that counts its runs and
+// keeps what it was asked.
 type testEnv struct {
 	t        *testing.T
 	dir      string
@@ -50,10 +51,13 @@ func (w *testEnv) read(name string) string {
 }
 
 func (w *testEnv) open(config string) (*credentialprovider.Providers, error) {
-	w.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"+config, 0o644)
+	w.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"+config,
+		0o644)
 	return credentialprovider.New(credentialprovider.Deps{
-		Files:           credentialprovider.Files{File: filepath.Join(w.dir, "config.yaml"), Dir: filepath.Join(w.dir, "bin")},
-		ServiceAccounts: w.accounts, Configs: []string{filepath.Join(w.dir, "docker.json")}, Now: func() time.Time { return w.now },
+		Files: credentialprovider.Files{File: filepath.Join(w.dir, "config.yaml"),
+			Dir: filepath.Join(w.dir, "bin")},
+		ServiceAccounts: w.accounts, Configs: []string{filepath.Join(w.dir, "docker.json")},
+		Now: func() time.Time { return w.now },
 	})
 }
 
@@ -72,8 +76,10 @@ func (w *testEnv) credentials(p *credentialprovider.Providers, image string, pod
 }
 
 func response(key, duration string) string {
-	return `echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"` + key + `","cacheDuration":"` + duration +
-		`","auth":{"*.example.com":{"username":"u","password":"'$WORD'"},"other.example.org":{"username":"no","password":"no"}}}'`
+	return `echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1",` +
+		`"cacheKeyType":"` + key + `","cacheDuration":"` + duration +
+		`","auth":{"*.example.com":{"username":"u","password":"'$WORD'"},"other.example.org":{"username":"no",` +
+		`"password":"no"}}}'`
 }
 
 const plugin = `- name: plugin
@@ -92,7 +98,8 @@ func TestPluginMatchImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for image, want := range map[string]string{
-		"eu.example.com/a:1": "u:secret", "example.com/a": "", "a.b.example.com/a": "", "eu.example.com:5000/a": "", "registry.test:5000/team/app": "", "registry.test/team/app": "", "busybox": "",
+		"eu.example.com/a:1": "u:secret", "example.com/a": "", "a.b.example.com/a": "", "eu.example.com:5000/a": "",
+		"registry.test:5000/team/app": "", "registry.test/team/app": "", "busybox": "",
 	} {
 		if got := w.credentials(p, image, nil); got != want {
 			t.Errorf("%s: %q, want %q", image, got, want)
@@ -102,7 +109,9 @@ func TestPluginMatchImages(t *testing.T) {
 		t.Errorf("%d runs", got)
 	}
 	w.credentials(p, "eu.example.com/a:1", nil)
-	if got := w.read("asked"); got != `{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"eu.example.com/a:1"}` {
+	if got := w.read("asked"); got !=
+		`{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1",`+
+			`"image":"eu.example.com/a:1"}` {
 		t.Error(got)
 	}
 }
@@ -114,7 +123,8 @@ func TestCacheDuration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, image := range []string{"eu.example.com/a:1", "eu.example.com/a:2", "eu.example.com/b", "us.example.com/a", "eu.example.com/a@sha256:" + strings.Repeat("0", 64)} {
+		for _, image := range []string{"eu.example.com/a:1", "eu.example.com/a:2", "eu.example.com/b",
+			"us.example.com/a", "eu.example.com/a@sha256:" + strings.Repeat("0", 64)} {
 			if got := w.credentials(p, image, nil); got != "u:secret" {
 				t.Errorf("%s %s: %s", key, image, got)
 			}
@@ -132,9 +142,12 @@ func TestCacheDuration(t *testing.T) {
 
 func TestPluginFailuresAreReported(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo no luck >&2; exit 3": `error execing credential provider plugin plugin for image eu.example.com/a: exit status 3 ("no luck\n")`,
-		"echo '{}'":                `unexpected kind: ""`,
-		"echo hello":               "error decoding credential provider plugin response",
+		"echo no luck >&2; " +
+			"exit 3": `error execing credential provider plugin plugin for image eu.example.com/a: exit status 3 ` +
+			`("no ` +
+			`luck\n")`,
+		"echo '{}'":  `unexpected kind: ""`,
+		"echo hello": "error decoding credential provider plugin response",
 		`echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1beta1"}'`:                 "did not match expected apiVersion",
 		`echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Pod"}'`: `did not return a valid cacheKeyType: "Pod"`,
 	} {

@@ -23,7 +23,8 @@ const execTimeout = time.Minute
 const maxResponse = 1 << 20
 
 // run asks a plugin once. Its messages on standard error are part of the error.
-func run(ctx context.Context, dir string, p *config.CredentialProvider, request protocol.CredentialProviderRequest) (*protocol.CredentialProviderResponse, error) {
+func run(ctx context.Context, dir string, p *config.CredentialProvider,
+	request protocol.CredentialProviderRequest) (*protocol.CredentialProviderResponse, error) {
 	request.APIVersion, request.Kind = p.APIVersion, "CredentialProviderRequest"
 	in, err := json.Marshal(request)
 	if err != nil {
@@ -37,28 +38,33 @@ func run(ctx context.Context, dir string, p *config.CredentialProvider, request 
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
 	var out, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), limitedBuffer{&out, maxResponse}, limitedBuffer{&stderr, 4096}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), limitedBuffer{&out, maxResponse},
+		limitedBuffer{&stderr, 4096}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", execTimeout)
 		}
-		return nil, fmt.Errorf("error execing credential provider plugin %s for image %s: %w%s", p.Name, request.Image, err, quoted(stderr.String()))
+		return nil, fmt.Errorf("error execing credential provider plugin %s for image %s: %w%s", p.Name, request.Image,
+			err, quoted(stderr.String()))
 	}
 	answer := &protocol.CredentialProviderResponse{}
 	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
 		return nil, fmt.Errorf("error decoding credential provider plugin response from stdout: %s: %w", p.Name, err)
 	}
 	if answer.Kind != "CredentialProviderResponse" {
-		return nil, fmt.Errorf("failed to decode CredentialProviderResponse of %s, unexpected kind: %q", p.Name, answer.Kind)
+		return nil, fmt.Errorf("failed to decode CredentialProviderResponse of %s, unexpected kind: %q", p.Name,
+			answer.Kind)
 	}
 	if answer.APIVersion != p.APIVersion {
-		return nil, fmt.Errorf("apiVersion from credential plugin response did not match expected apiVersion:%s, actual apiVersion:%s", p.APIVersion, answer.APIVersion)
+		return nil, fmt.Errorf("apiVersion from credential plugin response did not match expected apiVersion:%s, "+
+			"actual apiVersion:%s", p.APIVersion, answer.APIVersion)
 	}
 	switch answer.CacheKeyType {
 	case protocol.ImagePluginCacheKeyType, protocol.RegistryPluginCacheKeyType, protocol.GlobalPluginCacheKeyType:
 	default:
-		return nil, fmt.Errorf("credential provider plugin %s did not return a valid cacheKeyType: %q", p.Name, answer.CacheKeyType)
+		return nil, fmt.Errorf("credential provider plugin %s did not return a valid cacheKeyType: %q", p.Name,
+			answer.CacheKeyType)
 	}
 	return answer, nil
 }

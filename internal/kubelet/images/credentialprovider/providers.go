@@ -32,9 +32,10 @@ type ServiceAccounts interface {
 // Deps is what Providers work with.
 type Deps struct {
 	Files           Files
-	ServiceAccounts ServiceAccounts  // nil: plugins that want tokens are not asked
-	Configs         []string         // paths of Docker config.json files of the node; those that are not there are left out
-	Now             func() time.Time // time.Now when nil
+	ServiceAccounts ServiceAccounts // nil: plugins that want tokens are not asked
+	// paths of Docker config.json files of the node; those that are not there are left out
+	Configs []string
+	Now     func() time.Time // time.Now when nil
 }
 
 // Providers are the node's ways to log in.
@@ -70,7 +71,8 @@ func New(d Deps) (*Providers, error) {
 	return &Providers{d: d, list: list, cache: map[string]cachedLogins{}, inflight: map[string]*pluginCall{}}, nil
 }
 
-// Credentials are what the node has for an image: plugins in their order, then the Docker configuration. What fails is reported beside what works.
+// Credentials are what the node has for an image: plugins in their order, then the Docker
+// configuration. What fails is reported beside what works.
 func (p *Providers) Credentials(ctx context.Context, name string, pod *v1.Pod) ([]images.Credential, []error) {
 	var out []images.Credential
 	var bad []error
@@ -109,7 +111,8 @@ func matches(c *config.CredentialProvider, name string) bool {
 }
 
 // credentialsFrom returns what a plugin has for the image, from memory when it may.
-func (p *Providers) credentialsFrom(ctx context.Context, c *config.CredentialProvider, name string, pod *v1.Pod) ([]images.Credential, error) {
+func (p *Providers) credentialsFrom(ctx context.Context, c *config.CredentialProvider, name string,
+	pod *v1.Pod) ([]images.Credential, error) {
 	if !matches(c, name) {
 		return nil, nil
 	}
@@ -120,19 +123,23 @@ func (p *Providers) credentialsFrom(ctx context.Context, c *config.CredentialPro
 	from := images.Origin{Name: "credential provider " + c.Name, ServiceAccount: a.coordinates}
 	registry, repository := split(name)
 	keys := map[protocol.PluginCacheKeyType]string{
-		protocol.ImagePluginCacheKeyType: repository, protocol.RegistryPluginCacheKeyType: registry, protocol.GlobalPluginCacheKeyType: "",
+		protocol.ImagePluginCacheKeyType: repository, protocol.RegistryPluginCacheKeyType: registry,
+		protocol.GlobalPluginCacheKeyType: "",
 	}
 	key := func(t protocol.PluginCacheKeyType) string {
 		return strings.Join([]string{c.Name, string(t), keys[t], a.key}, "\x00")
 	}
-	for _, t := range []protocol.PluginCacheKeyType{protocol.ImagePluginCacheKeyType, protocol.RegistryPluginCacheKeyType, protocol.GlobalPluginCacheKeyType} {
+	for _, t := range []protocol.PluginCacheKeyType{protocol.ImagePluginCacheKeyType,
+		protocol.RegistryPluginCacheKeyType, protocol.GlobalPluginCacheKeyType} {
 		if logins, ok := p.cached(key(t)); ok {
 			return images.FromLogins(name, from, logins)
 		}
 	}
-	answer, err := p.shareCall(ctx, c.Name+"\x00"+name+"\x00"+a.key, func() (*protocol.CredentialProviderResponse, error) {
-		return run(ctx, p.d.Files.Dir, c, protocol.CredentialProviderRequest{Image: name, ServiceAccountToken: a.token, ServiceAccountAnnotations: a.annotations})
-	})
+	answer, err := p.shareCall(ctx, c.Name+"\x00"+name+"\x00"+a.key,
+		func() (*protocol.CredentialProviderResponse, error) {
+			return run(ctx, p.d.Files.Dir, c, protocol.CredentialProviderRequest{Image: name,
+				ServiceAccountToken: a.token, ServiceAccountAnnotations: a.annotations})
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +181,8 @@ func (p *Providers) store(key string, k cachedLogins) {
 }
 
 // shareCall lets those who ask the same at the same time share one run of the plugin.
-func (p *Providers) shareCall(ctx context.Context, key string, run func() (*protocol.CredentialProviderResponse, error)) (*protocol.CredentialProviderResponse, error) {
+func (p *Providers) shareCall(ctx context.Context, key string,
+	run func() (*protocol.CredentialProviderResponse, error)) (*protocol.CredentialProviderResponse, error) {
 	p.mu.Lock()
 	q := p.inflight[key]
 	if q != nil {
@@ -216,7 +224,8 @@ func (p *Providers) identityOf(ctx context.Context, c *config.CredentialProvider
 	}
 	sa, err := p.d.ServiceAccounts.GetServiceAccount(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
-		return identity{}, fmt.Errorf("failed to get service account %s/%s: %w", pod.Namespace, pod.Spec.ServiceAccountName, err)
+		return identity{}, fmt.Errorf("failed to get service account %s/%s: %w", pod.Namespace,
+			pod.Spec.ServiceAccountName, err)
 	}
 	notes := map[string]string{}
 	for _, k := range t.RequiredServiceAccountAnnotationKeys {
@@ -256,11 +265,13 @@ func split(name string) (registry, repository string) {
 	return reference.Domain(named), named.Name()
 }
 
-// NodeConfigs are the places where a node keeps its Docker configuration: the kubelet's directory, then the home directory.
+// NodeConfigs are the places where a node keeps its Docker configuration: the kubelet's directory,
+// then the home directory.
 func NodeConfigs(rootDir string) []string {
 	out := []string{filepath.Join(rootDir, "config.json")}
 	if homeDir, err := os.UserHomeDir(); err == nil {
-		out = append(out, filepath.Join(cmp.Or(os.Getenv("DOCKER_CONFIG"), filepath.Join(homeDir, ".docker")), "config.json"))
+		out = append(out, filepath.Join(cmp.Or(os.Getenv("DOCKER_CONFIG"), filepath.Join(homeDir, ".docker")),
+			"config.json"))
 	}
 	return out
 }

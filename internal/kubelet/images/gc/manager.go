@@ -39,9 +39,10 @@ type Recorder interface {
 
 // Deps is what a Manager works with.
 type Deps struct {
-	Images           Images
-	Containers       Containers
-	ReferencedImages func() []string                        // names of images that Pods of this node use or will use, image volumes among them; nil: none
+	Images     Images
+	Containers Containers
+	// names of images that Pods of this node use or will use, image volumes among them; nil: none
+	ReferencedImages func() []string
 	Disk             func(path string) (images.Disk, error) // of the file system path is on
 	Recorder         Recorder                               // about Node
 	Node             *v1.ObjectReference
@@ -83,7 +84,8 @@ func (c *Manager) Run(ctx context.Context) {
 	}
 }
 
-// reportFailure reports failures: the first in a row to the log only, as upstream does, because measures may not be there yet.
+// reportFailure reports failures: the first in a row to the log only, as upstream does, because
+// measures may not be there yet.
 func (c *Manager) reportFailure(ctx context.Context, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,28 +112,33 @@ func (c *Manager) GarbageCollect(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if disk.Capacity == 0 {
-		c.d.Recorder.Event(c.d.Node, v1.EventTypeWarning, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
+		c.d.Recorder.Event(c.d.Node, v1.EventTypeWarning, "InvalidDiskCapacity",
+			"invalid capacity 0 on image filesystem")
 		return errors.New("invalid capacity 0 on image filesystem")
 	}
 	stored, used, err := c.detectImages(ctx, now)
 	if err != nil {
 		return err
 	}
-	plan := images.PlanGC(now, images.GCState{Disk: disk, Images: stored, InUse: func(id string) bool { return used[id] }}, c.d.Policy)
+	plan := images.PlanGC(now,
+		images.GCState{Disk: disk, Images: stored, InUse: func(id string) bool { return used[id] }}, c.d.Policy)
 	freed, err := c.remove(ctx, plan.Remove)
 	if err != nil {
 		return err
 	}
 	if freed < plan.Wanted {
 		c.d.Recorder.Event(c.d.Node, v1.EventTypeWarning, "FreeDiskSpaceFailed", fmt.Sprintf(
-			"Insufficient free disk space on the node's image filesystem (%.1f%% of %s used). Failed to free sufficient space by deleting unused images. Consider resizing the disk or deleting unused files.",
+			"Insufficient free disk space on the node's image filesystem (%.1f%% of %s used). Failed to free "+
+				"sufficient space by deleting unused images. Consider resizing the disk or deleting unused files.",
 			100*float64(disk.Capacity-disk.Available)/float64(disk.Capacity), units.BytesSize(float64(disk.Capacity))))
-		return fmt.Errorf("failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free", plan.Wanted, freed)
+		return fmt.Errorf("failed to garbage collect required amount of images. Attempted to free %d bytes, but only "+
+			"found %d bytes eligible to free", plan.Wanted, freed)
 	}
 	return nil
 }
 
-// DeleteUnusedImages removes every image that nothing uses, whatever its age: what a node short of disk does before it evicts. It returns the bytes freed.
+// DeleteUnusedImages removes every image that nothing uses, whatever its age: what a node short of
+// disk does before it evicts. It returns the bytes freed.
 func (c *Manager) DeleteUnusedImages(ctx context.Context) (int64, error) {
 	now := time.Now()
 	stored, used, err := c.detectImages(ctx, now)
@@ -166,7 +173,8 @@ func (c *Manager) remove(ctx context.Context, list []images.StoredImage) (int64,
 		}
 	}
 	if len(errs) > 0 {
-		return freed, fmt.Errorf("wanted to free %d images, but freed %d bytes space with errors in image deletion: %w", len(list), freed, errors.Join(errs...))
+		return freed, fmt.Errorf("wanted to free %d images, but freed %d bytes space with errors in image deletion: %w",
+			len(list), freed, errors.Join(errs...))
 	}
 	return freed, nil
 }
@@ -201,7 +209,8 @@ func (c *Manager) disk(ctx context.Context) (images.Disk, error) {
 }
 
 // detectImages lists the images and notes which are in use now.
-func (c *Manager) detectImages(ctx context.Context, now time.Time) (stored []images.StoredImage, used map[string]bool, err error) {
+func (c *Manager) detectImages(ctx context.Context,
+	now time.Time) (stored []images.StoredImage, used map[string]bool, err error) {
 	listed, err := c.d.Images.ListImages(ctx, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list of images: %w", err)
@@ -243,10 +252,12 @@ func (c *Manager) detectImages(ctx context.Context, now time.Time) (stored []ima
 }
 
 func uses(names map[string]bool, i *runtimeapi.Image) bool {
-	return names[i.GetId()] || slices.ContainsFunc(append(slices.Clone(i.GetRepoTags()), i.GetRepoDigests()...), func(n string) bool { return names[n] || names[fullName(n)] })
+	return names[i.GetId()] || slices.ContainsFunc(append(slices.Clone(i.GetRepoTags()), i.GetRepoDigests()...),
+		func(n string) bool { return names[n] || names[fullName(n)] })
 }
 
-// fullName is the name with registry, path and tag, as runtimes list it; what cannot be read stays as it is.
+// fullName is the name with registry, path and tag, as runtimes list it; what cannot be read stays
+// as it is.
 func fullName(name string) string {
 	if long, err := images.FullName(name); err == nil {
 		return long

@@ -39,7 +39,8 @@ func (n *fakeNode) RemoveImage(_ context.Context, s *runtimeapi.ImageSpec) error
 }
 
 func (n *fakeNode) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}}}}, nil
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
+		{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}}}}, nil
 }
 
 func (n *fakeNode) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
@@ -66,7 +67,8 @@ func (n *fakeNode) manager(t images.GCPolicy, named ...string) *gc.Manager {
 
 func stored(names ...string) (out []*runtimeapi.Image) {
 	for _, n := range names {
-		out = append(out, &runtimeapi.Image{Id: "sha256:" + n, RepoTags: []string{"docker.io/library/" + n + ":latest"}, Size: 10})
+		out = append(out, &runtimeapi.Image{Id: "sha256:" + n, RepoTags: []string{"docker.io/library/" + n + ":latest"},
+			Size: 10})
 	}
 	return out
 }
@@ -76,7 +78,8 @@ func TestUnusedImagesGoLeastRecentlyUsedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{images: stored("a", "b", "c", "d", "pause"), taken: 20}
 		n.images[4].Pinned = true
-		n.containers = []*runtimeapi.Container{{Id: "1", ImageId: "sha256:a"}, {Id: "2", ImageRef: "sha256:b"}, {Id: "3", Image: &runtimeapi.ImageSpec{Image: "docker.io/library/c:latest"}}}
+		n.containers = []*runtimeapi.Container{{Id: "1", ImageId: "sha256:a"}, {Id: "2", ImageRef: "sha256:b"},
+			{Id: "3", Image: &runtimeapi.ImageSpec{Image: "docker.io/library/c:latest"}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go n.manager(images.GCPolicy{High: 70, Low: 65, MinAge: 2 * time.Minute}, "d").Run(ctx)
@@ -87,7 +90,9 @@ func TestUnusedImagesGoLeastRecentlyUsedFirst(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) // 70 of 100 bytes used, all in use: nothing can go
 		synctest.Wait()
-		if len(n.removed) != 0 || len(n.events) != 1 || !strings.Contains(n.events[0], "n1 Warning FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (70.0% of 100B used).") {
+		if len(n.removed) != 0 || len(n.events) != 1 || !strings.Contains(n.events[0],
+			"n1 Warning FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (70.0% of "+
+				"100B used).") {
 			t.Fatalf("removed %v, told %q", n.removed, n.events)
 		}
 		n.containers = n.containers[1:] // a is no longer used
@@ -96,7 +101,8 @@ func TestUnusedImagesGoLeastRecentlyUsedFirst(t *testing.T) {
 		if !slices.Equal(n.removed, []string{"sha256:a"}) {
 			t.Fatalf("removed %v", n.removed)
 		}
-		n.containers, n.taken = nil, 40 // b and c were last used longer ago than nothing; d is named by a Pod, pause is pinned
+		// b and c were last used longer ago than nothing; d is named by a Pod, pause is pinned
+		n.containers, n.taken = nil, 40
 		time.Sleep(gc.Period)
 		synctest.Wait()
 		if !slices.Equal(n.removed, []string{"sha256:a", "sha256:b", "sha256:c"}) {

@@ -17,7 +17,8 @@ import (
 // diagnoseTimeout bounds how long a registry is asked for its tags.
 const diagnoseTimeout = 2 * time.Second
 
-// diagnose notes which tags there are when the one wanted is not. A registry that does not tell is no news.
+// diagnose notes which tags there are when the one wanted is not. A registry that does not tell is
+// no news.
 func (p *Puller) diagnose(ctx context.Context, t *podPull, spec *runtimeapi.ImageSpec, err error) {
 	if p.d.Tags == nil || !strings.Contains(err.Error(), "not found") {
 		return
@@ -33,7 +34,8 @@ func (p *Puller) diagnose(ctx context.Context, t *podPull, spec *runtimeapi.Imag
 	}
 }
 
-// pullSecrets tells of the Pod's imagePullSecrets which registries they are for, and which of them cannot be used.
+// pullSecrets tells of the Pod's imagePullSecrets which registries they are for, and which of them
+// cannot be used.
 func (t *podPull) pullSecrets() []journal.PullSecret {
 	var out []journal.PullSecret
 	for _, ref := range t.Pod.Spec.ImagePullSecrets {

@@ -50,7 +50,8 @@ func (t *podPull) put(f journal.Fact) {
 }
 
 func (t *podPull) reportPresent(bytes uint64, lookupTime time.Duration) {
-	t.event(v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", t.image))
+	t.event(v1.EventTypeNormal,
+		"Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", t.image))
 	t.put(journal.Pulled{Image: t.image, Bytes: bytes, Present: true, Took: journal.Took(lookupTime)})
 }
 
@@ -60,7 +61,8 @@ func (t *podPull) reportPulling() {
 }
 
 func (t *podPull) reportPulled(got pullResult, waited time.Duration) {
-	t.event(v1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
-		t.image, got.took.Truncate(time.Millisecond), waited.Truncate(time.Millisecond), got.bytes))
+	t.event(v1.EventTypeNormal,
+		"Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
+			t.image, got.took.Truncate(time.Millisecond), waited.Truncate(time.Millisecond), got.bytes))
 	t.put(journal.Pulled{Image: t.image, Bytes: got.bytes, Took: journal.Took(waited)})
 }

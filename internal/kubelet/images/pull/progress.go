@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// How often a pull that is under way is measured: soon at first, for somebody who watches; then seldom, as the journal is bounded.
+// How often a pull that is under way is measured: soon at first, for somebody who watches; then
+// seldom, as the journal is bounded.
 const (
 	firstProgressInterval = time.Second
 	maxProgressInterval   = 10 * time.Second
@@ -29,7 +30,8 @@ func (f *sharedPull) leave(t *podPull) {
 	f.listeners = slices.DeleteFunc(f.listeners, func(x *podPull) bool { return x == t })
 }
 
-// broadcast states a fact for every Pod that waits, and for those that will join while it is the newest.
+// broadcast states a fact for every Pod that waits, and for those that will join while it is the
+// newest.
 func (p *Puller) broadcast(f *sharedPull, fact func(*podPull) journal.Fact) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +45,8 @@ func (p *Puller) broadcast(f *sharedPull, fact func(*podPull) journal.Fact) {
 func (p *Puller) reportPosition(f *sharedPull) func(place int, running []string) {
 	return func(place int, running []string) {
 		p.broadcast(f, func(t *podPull) journal.Fact {
-			return journal.PullQueued{Image: t.image, Container: t.container, Position: place, Limit: p.queue.limit, Pulling: running}
+			return journal.PullQueued{Image: t.image, Container: t.container, Position: place, Limit: p.queue.limit,
+				Pulling: running}
 		})
 	}
 }

@@ -28,7 +28,8 @@ func (n *factLog) Put(ref journal.Ref, f journal.Fact) {
 	defer n.mu.Unlock()
 	switch f.(type) {
 	case journal.PullQueued, journal.PullProgress, journal.Waited:
-		n.lines[ref.Name] = append(n.lines[ref.Name], fmt.Sprintf("%.1fs %s", time.Since(n.startedAt).Seconds(), f.Line()))
+		n.lines[ref.Name] = append(n.lines[ref.Name], fmt.Sprintf("%.1fs %s", time.Since(n.startedAt).Seconds(),
+			f.Line()))
 	}
 }
 
@@ -43,13 +44,14 @@ func TestPullReportsPositionAndProgress(t *testing.T) {
 		w := &fakeRegistry{present: map[string]bool{}, slow: 10 * time.Second}
 		n := &factLog{startedAt: time.Now(), lines: map[string][]string{}}
 		startedAt := map[string]time.Time{}
-		p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: n, MaxParallel: 1, Progress: func(_ context.Context, image string) (int64, int64, bool) {
-			if startedAt[image].IsZero() {
-				startedAt[image] = time.Now()
-				return 0, 0, false // no manifest yet
-			}
-			return min(int64(time.Since(startedAt[image]).Seconds())*12_340_000, 45_600_000), 45_600_000, true
-		}})
+		p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: n, MaxParallel: 1,
+			Progress: func(_ context.Context, image string) (int64, int64, bool) {
+				if startedAt[image].IsZero() {
+					startedAt[image] = time.Now()
+					return 0, 0, false // no manifest yet
+				}
+				return min(int64(time.Since(startedAt[image]).Seconds())*12_340_000, 45_600_000), 45_600_000, true
+			}})
 		var all sync.WaitGroup
 		want := func(pod, image string) {
 			r := request(pod, image, v1.PullIfNotPresent)
@@ -67,8 +69,10 @@ func TestPullReportsPositionAndProgress(t *testing.T) {
 		want("late", "r.test/big:1") // joins the pull that is under way
 		all.Wait()
 		for pod, lines := range map[string]string{
-			"first": `2.5s pulling image "r.test/big:1": 12.3 MB of 45.6 MB; 4.8s pulling image "r.test/big:1": 37.0 MB of 45.6 MB; 8.1s pulling image "r.test/big:1": all 45.6 MB fetched, being unpacked`,
-			"late":  `7.0s pulling image "r.test/big:1": 37.0 MB of 45.6 MB; 8.1s pulling image "r.test/big:1": all 45.6 MB fetched, being unpacked`,
+			"first": `2.5s pulling image "r.test/big:1": 12.3 MB of 45.6 MB; 4.8s pulling image "r.test/big:1": 37.0 ` +
+				`MB of 45.6 MB; 8.1s pulling image "r.test/big:1": all 45.6 MB fetched, being unpacked`,
+			"late": `7.0s pulling image "r.test/big:1": 37.0 MB of 45.6 MB; 8.1s pulling image "r.test/big:1": all ` +
+				`45.6 MB fetched, being unpacked`,
 		} {
 			if got := strings.Join(n.of(pod), "; "); got != lines {
 				t.Errorf("%s: %s\nwant %s", pod, got, lines)
@@ -76,7 +80,8 @@ func TestPullReportsPositionAndProgress(t *testing.T) {
 		}
 		queue := strings.Join(n.of("third"), "; ")
 		for _, part := range []string{
-			`0.0s image "r.test/web:1" waits for its turn to be pulled: place 2 in the queue, behind r.test/big:1; 1 side by side at most (maxParallelImagePulls)`,
+			`0.0s image "r.test/web:1" waits for its turn to be pulled: place 2 in the queue, behind r.test/big:1; 1 ` +
+				`side by side at most (maxParallelImagePulls)`,
 			`10.0s image "r.test/web:1" waits for its turn to be pulled: place 1 in the queue, behind r.test/app:1;`,
 			`20.0s waited 20s for its turn to pull image "r.test/web:1"`,
 		} {
@@ -95,13 +100,15 @@ func TestLeavingTheQueueAdvancesOthers(t *testing.T) {
 		bored, leave := context.WithCancel(t.Context())
 		for i, ctx := range []context.Context{t.Context(), bored, t.Context()} {
 			go func() {
-				_, _ = p.EnsureImageExists(ctx, request(fmt.Sprint("p", i), fmt.Sprint("r.test/app:", i), v1.PullIfNotPresent))
+				_, _ = p.EnsureImageExists(ctx, request(fmt.Sprint("p", i), fmt.Sprint("r.test/app:", i),
+					v1.PullIfNotPresent))
 			}()
 			synctest.Wait()
 		}
 		leave()
 		synctest.Wait()
-		if got := strings.Join(n.of("p2"), "; "); !strings.Contains(got, "place 2") || !strings.Contains(got, "place 1") {
+		if got := strings.Join(n.of("p2"), "; "); !strings.Contains(got, "place 2") || !strings.Contains(got,
+			"place 1") {
 			t.Error(got)
 		}
 		time.Sleep(20 * time.Second)

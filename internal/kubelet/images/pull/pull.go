@@ -25,10 +25,12 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Runtime is the part of CRI's image service that pulling needs; internalapi.ImageManagerService is one.
+// Runtime is the part of CRI's image service that pulling needs; internalapi.ImageManagerService is
+// one.
 type Runtime interface {
 	ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error)
-	PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error)
+	PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig,
+		sandbox *runtimeapi.PodSandboxConfig) (string, error)
 }
 
 // Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
@@ -36,7 +38,8 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// NodeCredentials has credentials beside those of Pods' secrets; credentialprovider.Providers is one.
+// NodeCredentials has credentials beside those of Pods' secrets; credentialprovider.Providers is
+// one.
 type NodeCredentials interface {
 	Credentials(ctx context.Context, image string, pod *v1.Pod) ([]images.Credential, []error)
 }
@@ -55,15 +58,20 @@ type Deps struct {
 	Journal         journal.Sink
 	NodeCredentials NodeCredentials // nil: there are no credentials but those of secrets
 	Records         PullRecords     // nil: an image that is there is for everybody
-	QPS             float32         // pulls per second in the long run (registryPullQPS); one too many fails with "pull QPS exceeded"; 0 is no bound
-	Burst           int             // pulls at once (registryBurst)
-	MaxParallel     int             // pulls side by side, first come first served; 1 is upstream's default (serializeImagePulls), 0 is no bound
-	FirstDelay      time.Duration   // back-off after a failed pull; 10 s when 0
-	MaxDelay        time.Duration   // 300 s when 0
+	// pulls per second in the long run (registryPullQPS); one too many fails with "pull QPS
+	// exceeded"; 0 is no bound
+	QPS   float32
+	Burst int // pulls at once (registryBurst)
+	// pulls side by side, first come first served; 1 is upstream's default (serializeImagePulls), 0
+	// is no bound
+	MaxParallel int
+	FirstDelay  time.Duration // back-off after a failed pull; 10 s when 0
+	MaxDelay    time.Duration // 300 s when 0
 
 	// Tags asks the registry which tags there are of an image's repository; nil: nobody asks.
 	Tags func(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
-	// Progress tells how many bytes of an image that is being pulled are there, and of how many; nil, or false: nobody can tell.
+	// Progress tells how many bytes of an image that is being pulled are there, and of how many;
+	// nil, or false: nobody can tell.
 	Progress func(ctx context.Context, image string) (done, total int64, ok bool)
 }
 
@@ -79,8 +87,9 @@ type Request struct {
 	Handler   string // runtime handler of the Pod's RuntimeClass
 }
 
-// PullError is the error of an image that is not there: a *reason.Refusal, and when trying again makes sense. A zero RetryAt means that only a change of the Pod, or of what
-// the node has, can help.
+// PullError is the error of an image that is not there: a *reason.Refusal, and when trying again
+// makes sense. A zero RetryAt means that only a change of the Pod, or of what the node has, can
+// help.
 type PullError struct {
 	*reason.Refusal
 	RetryAt time.Time
@@ -113,12 +122,14 @@ func New(d Deps) *Puller {
 	if d.QPS > 0 {
 		rate = flowcontrol.NewTokenBucketRateLimiter(d.QPS, d.Burst)
 	}
-	p := &Puller{d: d, limiter: rate, queue: &pullQueue{limit: d.MaxParallel}, inflight: map[string]*sharedPull{}, failed: map[failureKey]images.BackOff{}}
+	p := &Puller{d: d, limiter: rate, queue: &pullQueue{limit: d.MaxParallel}, inflight: map[string]*sharedPull{},
+		failed: map[failureKey]images.BackOff{}}
 	return p
 }
 
-// EnsureImageExists returns the reference to create the container from, pulling the image if the policy says so. It waits for the pull; when ctx ends, the pull goes on only if others
-// wait for it too. The error is ctx's, or a *PullError whose Detail is the container's waiting message.
+// EnsureImageExists returns the reference to create the container from, pulling the image if the
+// policy says so. It waits for the pull; when ctx ends, the pull goes on only if others wait for it
+// too. The error is ctx's, or a *PullError whose Detail is the container's waiting message.
 func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, error) {
 	t := newPodPull(p.d, &r)
 	name, err := images.Normalize(t.image)
@@ -129,7 +140,8 @@ func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, erro
 	if err != nil {
 		return "", err
 	}
-	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: t.image, RuntimeHandler: r.Handler, Annotations: r.Pod.Annotations}
+	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: t.image, RuntimeHandler: r.Handler,
+		Annotations: r.Pod.Annotations}
 	lookupStart := time.Now()
 	found, err := p.d.Images.ImageStatus(ctx, spec, false)
 	lookupTime := time.Since(lookupStart)
@@ -138,7 +150,8 @@ func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, erro
 			return "", fmt.Errorf("image %q: %w", t.image, ctx.Err())
 		}
 		detail := fmt.Sprintf("Failed to inspect image %q: %v", name, err)
-		return "", p.refuse(t, &reason.Refusal{Code: reason.ImageInspectError, Detail: detail, Fix: "look at the container runtime's log"}, "InspectFailed", time.Time{})
+		return "", p.refuse(t, &reason.Refusal{Code: reason.ImageInspectError, Detail: detail,
+			Fix: "look at the container runtime's log"}, "InspectFailed", time.Time{})
 	}
 	switch images.Decide(t.policy, p.mayUse(ctx, t, spec, found.GetImage().GetId())) {
 	case images.Use:
@@ -224,26 +237,31 @@ func (p *Puller) pullFailed(t *podPull, key failureKey, err error) error {
 		message = fmt.Sprintf("Failed to pull image %q: %s", t.image, detail)
 	}
 	t.warn("Failed", message)
-	r := &reason.Refusal{Code: code, Detail: detail, Fix: "check the image's name and tag, the registry, and imagePullSecrets"}
+	r := &reason.Refusal{Code: code, Detail: detail,
+		Fix: "check the image's name and tag, the registry, and imagePullSecrets"}
 	return p.refuse(t, r, "", next.Until)
 }
 
 func (p *Puller) backOffError(t *podPull, past images.BackOff) error {
 	text := fmt.Sprintf("Back-off pulling image %q", t.image)
 	t.event(v1.EventTypeNormal, "BackOff", text)
-	r := &reason.Refusal{Code: reason.ImagePullBackOff, Detail: text + ": " + past.Error, Fix: "mend what the last pull failed of; it is tried again by itself"}
-	t.put(journal.BackingOff{Container: t.container, What: string(r.Code), Delay: journal.Took(past.Delay), Until: past.Until, Message: r.Detail})
+	r := &reason.Refusal{Code: reason.ImagePullBackOff, Detail: text + ": " + past.Error,
+		Fix: "mend what the last pull failed of; it is tried again by itself"}
+	t.put(journal.BackingOff{Container: t.container, What: string(r.Code), Delay: journal.Took(past.Delay),
+		Until: past.Until, Message: r.Detail})
 	t.warn("Failed", "Error: "+string(r.Code))
 	return &PullError{Refusal: withSource(r), RetryAt: past.Until}
 }
 
-// refuse tells the story's bad end: an event with the detail under its own reason, unless told already, and one for the container.
+// refuse tells the story's bad end: an event with the detail under its own reason, unless told
+// already, and one for the container.
 func (p *Puller) refuse(t *podPull, r *reason.Refusal, event string, retry time.Time) error {
 	if event != "" {
 		t.warn(event, r.Detail)
 	}
 	t.warn("Failed", "Error: "+string(r.Code))
-	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry, Secrets: t.pullSecrets()})
+	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry,
+		Secrets: t.pullSecrets()})
 	return &PullError{Refusal: withSource(r), RetryAt: retry}
 }
 
@@ -252,17 +270,20 @@ func withSource(r *reason.Refusal) *reason.Refusal {
 	return r
 }
 
-// classifyError names the failure. Runtimes mark two kinds in their text; a code of Unknown says nothing and is left out.
+// classifyError names the failure. Runtimes mark two kinds in their text; a code of Unknown says
+// nothing and is left out.
 func classifyError(name string, err error) (reason.Code, string) {
 	text := err.Error()
 	if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown {
 		text = s.Message()
 	}
 	if rest, ok := strings.CutPrefix(text, string(reason.RegistryUnavailable)); ok {
-		return reason.RegistryUnavailable, fmt.Sprintf("image pull failed for %s because the registry is unavailable%s", name, rest)
+		return reason.RegistryUnavailable, fmt.Sprintf("image pull failed for %s because the registry is unavailable%s",
+			name, rest)
 	}
 	if rest, ok := strings.CutPrefix(text, string(reason.SignatureValidationFailed)); ok {
-		return reason.SignatureValidationFailed, fmt.Sprintf("image pull failed for %s because the signature validation failed%s", name, rest)
+		return reason.SignatureValidationFailed,
+			fmt.Sprintf("image pull failed for %s because the signature validation failed%s", name, rest)
 	}
 	return reason.ErrImagePull, text
 }

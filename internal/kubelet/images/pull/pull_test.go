@@ -35,7 +35,8 @@ type fakeRegistry struct {
 	events  []string
 }
 
-func (w *fakeRegistry) ImageStatus(_ context.Context, s *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+func (w *fakeRegistry) ImageStatus(_ context.Context, s *runtimeapi.ImageSpec,
+	_ bool) (*runtimeapi.ImageStatusResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.present[s.Image] {
@@ -44,7 +45,8 @@ func (w *fakeRegistry) ImageStatus(_ context.Context, s *runtimeapi.ImageSpec, _
 	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "id-" + s.Image, Size: 1234}}, nil
 }
 
-func (w *fakeRegistry) PullImage(ctx context.Context, s *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+func (w *fakeRegistry) PullImage(ctx context.Context, s *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig,
+	_ *runtimeapi.PodSandboxConfig) (string, error) {
 	w.mu.Lock()
 	w.pulls++
 	w.running++
@@ -118,14 +120,18 @@ func TestPulledOnce(t *testing.T) {
 		}
 		expect(t, w,
 			`spec.containers{c} Normal Pulling Pulling image "app:1"`, "Pulling",
-			`spec.containers{c} Normal Pulled Successfully pulled image "app:1" in 1s (1s including waiting). Image size: 1234 bytes.`, "Pulled")
+			`spec.containers{c} Normal Pulled Successfully pulled image "app:1" in 1s (1s including waiting). Image `+
+				`size: 1234 bytes.`, "Pulled")
 		ref, err = p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent))
 		if err != nil || ref != "id-app:1" || w.pulls != 1 {
 			t.Fatal(ref, err, w.pulls)
 		}
 		// recordings/pods/image-one-good-one-missing
-		expect(t, w, `spec.containers{c} Normal Pulled Container image "app:1" already present on machine and can be accessed by the pod`, "Pulled")
-		if _, err := p.EnsureImageExists(t.Context(), pullRequest("3", "app:1", v1.PullAlways)); err != nil || w.pulls != 2 {
+		expect(t, w,
+			`spec.containers{c} Normal Pulled Container image "app:1" already present on machine and can be accessed `+
+				`by the pod`, "Pulled")
+		if _, err := p.EnsureImageExists(t.Context(), pullRequest("3", "app:1", v1.PullAlways)); err != nil ||
+			w.pulls != 2 {
 			t.Errorf("Always: %v after %d pulls, want a second one", err, w.pulls)
 		}
 	})
@@ -138,27 +144,34 @@ func TestBackOff(t *testing.T) {
 		w.refuse["app:1"] = status.Error(codes.NotFound, "app:1: not found")
 		_, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent))
 		var r *reason.Refusal
-		if !errors.As(err, &r) || r.Code != reason.ErrImagePull || r.Detail != "rpc error: code = NotFound desc = app:1: not found" {
+		if !errors.As(err, &r) || r.Code != reason.ErrImagePull ||
+			r.Detail != "rpc error: code = NotFound desc = app:1: not found" {
 			t.Fatalf("got %v", err)
 		}
 		expect(t, w, // recordings/pods/image-not-found
 			`spec.containers{c} Normal Pulling Pulling image "app:1"`, "Pulling",
-			`spec.containers{c} Warning Failed Failed to pull image "app:1": rpc error: code = NotFound desc = app:1: not found`,
+			`spec.containers{c} Warning Failed Failed to pull image "app:1": rpc error: code = NotFound desc = app:1: `+
+				`not found`,
 			`spec.containers{c} Warning Failed Error: ErrImagePull`, "PullFailed")
 		_, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent))
-		if !errors.As(err, &r) || r.Code != reason.ImagePullBackOff || r.Detail != `Back-off pulling image "app:1": ErrImagePull: rpc error: code = NotFound desc = app:1: not found` {
+		if !errors.As(err, &r) || r.Code != reason.ImagePullBackOff ||
+			r.Detail != `Back-off pulling image "app:1": ErrImagePull: rpc error: code = NotFound desc = app:1: not `+
+				`found` {
 			t.Fatalf("got %v", err)
 		}
-		expect(t, w, `spec.containers{c} Normal BackOff Back-off pulling image "app:1"`, "BackingOff", `spec.containers{c} Warning Failed Error: ImagePullBackOff`)
+		expect(t, w, `spec.containers{c} Normal BackOff Back-off pulling image "app:1"`, "BackingOff",
+			`spec.containers{c} Warning Failed Error: ImagePullBackOff`)
 		var f *pull.PullError
 		if !errors.As(err, &f) || time.Until(f.RetryAt) != 10*time.Second {
 			t.Fatalf("next try %v, want in 10s", f.RetryAt)
 		}
-		if _, err := p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent)); !errors.As(err, &r) || r.Code != reason.ErrImagePull {
+		if _, err := p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent)); !errors.As(err,
+			&r) || r.Code != reason.ErrImagePull {
 			t.Errorf("another Pod has its own back-off: %v", err)
 		}
 		time.Sleep(10 * time.Second)
-		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent)); !errors.As(err, &f) || f.Code != reason.ErrImagePull || time.Until(f.RetryAt) != 20*time.Second {
+		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent)); !errors.As(err,
+			&f) || f.Code != reason.ErrImagePull || time.Until(f.RetryAt) != 20*time.Second {
 			t.Fatalf("second failure: %v", err)
 		}
 		p.Forget("1")
@@ -179,20 +192,25 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, w, // recordings/pods/image-never-missing
-			`spec.containers{c} Warning ErrImageNeverPull Container image "registry.example/absent:1" is not present with pull policy of Never`,
+			`spec.containers{c} Warning ErrImageNeverPull Container image "registry.example/absent:1" is not present `+
+				`with pull policy of Never`,
 			`spec.containers{c} Warning Failed Error: ErrImageNeverPull`, "PullFailed")
-		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "Bad::x", v1.PullAlways)); !errors.As(err, &r) || r.Code != reason.InvalidImageName {
+		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "Bad::x", v1.PullAlways)); !errors.As(err, &r) ||
+			r.Code != reason.InvalidImageName {
 			t.Fatal(err)
 		}
-		if s := w.recorded(); !strings.Contains(s, "Warning InspectFailed Failed to apply default image tag") || !strings.Contains(s, "Error: InvalidImageName") {
+		if s := w.recorded(); !strings.Contains(s, "Warning InspectFailed Failed to apply default image tag") ||
+			!strings.Contains(s, "Error: InvalidImageName") {
 			t.Error(s)
 		}
 		w.refuse["app:1"] = status.Error(codes.Unknown, "no such host")
-		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullAlways)); !errors.As(err, &r) || r.Detail != "no such host" {
+		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullAlways)); !errors.As(err, &r) ||
+			r.Detail != "no such host" {
 			t.Errorf("a code of Unknown says nothing and is left out: %v", err)
 		}
 		w.refuse["app:2"] = status.Error(codes.Unknown, "RegistryUnavailable: 503")
-		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:2", v1.PullAlways)); !errors.As(err, &r) || r.Code != reason.RegistryUnavailable ||
+		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:2", v1.PullAlways)); !errors.As(err, &r) ||
+			r.Code != reason.RegistryUnavailable ||
 			r.Detail != "image pull failed for app:2 because the registry is unavailable: 503" {
 			t.Error(err)
 		}
@@ -205,7 +223,8 @@ func TestWaitersShareOnePull(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				if _, err := p.EnsureImageExists(t.Context(), pullRequest(fmt.Sprint(i), "app:1", v1.PullIfNotPresent)); err != nil {
+				if _, err := p.EnsureImageExists(t.Context(),
+					pullRequest(fmt.Sprint(i), "app:1", v1.PullIfNotPresent)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -229,14 +248,16 @@ func TestParallel(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() {
-					if _, err := p.EnsureImageExists(t.Context(), pullRequest("1", fmt.Sprintf("app:%d", i), v1.PullIfNotPresent)); err != nil {
+					if _, err := p.EnsureImageExists(t.Context(),
+						pullRequest("1", fmt.Sprintf("app:%d", i), v1.PullIfNotPresent)); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			wg.Wait()
 			if w.peak != tc.peak || time.Since(startedAt) != tc.took {
-				t.Errorf("limit %d: %d at once in %v, want %d in %v", tc.limit, w.peak, time.Since(startedAt), tc.peak, tc.took)
+				t.Errorf("limit %d: %d at once in %v, want %d in %v", tc.limit, w.peak, time.Since(startedAt), tc.peak,
+					tc.took)
 			}
 		})
 	}
@@ -292,10 +313,14 @@ func TestPullSecrets(t *testing.T) {
 		w, p := newFakeRegistry(1)
 		w.login = "right"
 		secret := func(user string) *v1.Secret {
-			return &v1.Secret{Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: fmt.Appendf(nil, `{"registry.example":{"username":%q,"password":"x"}}`, user)}}
+			return &v1.Secret{Type: v1.SecretTypeDockercfg,
+				Data: map[string][]byte{v1.DockerConfigKey: fmt.Appendf(nil,
+					`{"registry.example":{"username":%q,"password":"x"}}`, user)}}
 		}
 		var r *reason.Refusal
-		if _, err := p.EnsureImageExists(t.Context(), pullRequest("1", "registry.example/app:1", v1.PullAlways)); !errors.As(err, &r) || r.Detail != "401 Unauthorized" {
+		if _, err := p.EnsureImageExists(t.Context(),
+			pullRequest("1", "registry.example/app:1", v1.PullAlways)); !errors.As(err, &r) ||
+			r.Detail != "401 Unauthorized" {
 			t.Errorf("without a secret: %v", err)
 		}
 		with := pullRequest("2", "registry.example/app:1", v1.PullAlways)

@@ -20,14 +20,17 @@ import (
 
 func request(name, img string, policy v1.PullPolicy, secrets ...*v1.Secret) pull.Request {
 	c := v1.Container{Name: "c", Image: img, ImagePullPolicy: policy}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 	return pull.Request{Pod: p, Container: &p.Spec.Containers[0], Secrets: secrets}
 }
 
 func dockerSecret(name, user string) *v1.Secret {
 	return &v1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}, Type: v1.SecretTypeDockerConfigJson,
-		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":{"r.test":{"username":"` + user + `","password":"p"}}}`)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Type:       v1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{
+			v1.DockerConfigJsonKey: []byte(`{"auths":{"r.test":{"username":"` + user + `","password":"p"}}}`)},
 	}
 }
 
@@ -35,7 +38,8 @@ func dockerSecret(name, user string) *v1.Secret {
 type nodeCredentials struct{ user string }
 
 func (p nodeCredentials) Credentials(context.Context, string, *v1.Pod) ([]images.Credential, []error) {
-	return []images.Credential{{Auth: &runtimeapi.AuthConfig{Username: p.user, Password: "p"}, Origin: images.Origin{Name: "provider"}}}, nil
+	return []images.Credential{{Auth: &runtimeapi.AuthConfig{Username: p.user, Password: "p"},
+		Origin: images.Origin{Name: "provider"}}}, nil
 }
 
 // row: CRI-23
@@ -49,7 +53,8 @@ func TestNodeAndSecretsBothOpenRegistries(t *testing.T) {
 		{"none", pull.Deps{}, request("a", "r.test/app:1", ""), "401"},
 		{"secret", pull.Deps{}, request("a", "r.test/app:1", "", dockerSecret("s", "robot")), ""},
 		{"provider", pull.Deps{NodeCredentials: nodeCredentials{"robot"}}, request("a", "r.test/app:1", ""), ""},
-		{"wrong secret, then provider", pull.Deps{NodeCredentials: nodeCredentials{"robot"}}, request("a", "r.test/app:1", "", dockerSecret("s", "other")), ""},
+		{"wrong secret, then provider", pull.Deps{NodeCredentials: nodeCredentials{"robot"}},
+			request("a", "r.test/app:1", "", dockerSecret("s", "other")), ""},
 	} {
 		w := &fakeRegistry{present: map[string]bool{}, login: "robot"}
 		x.d.Images, x.d.Recorder, x.d.Journal = w, w, w
@@ -67,16 +72,20 @@ func TestOnePodsSecretDoesNotOpenTheImageForAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: w, Records: manager})
-	if _, err := p.EnsureImageExists(t.Context(), request("owner", "r.test/app:1", v1.PullIfNotPresent, dockerSecret("s", "robot"))); err != nil {
+	if _, err := p.EnsureImageExists(t.Context(), request("owner", "r.test/app:1", v1.PullIfNotPresent,
+		dockerSecret("s", "robot"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.EnsureImageExists(t.Context(), request("friend", "r.test/app:1", v1.PullNever, dockerSecret("s", "robot"))); err != nil || w.pulls != 1 {
+	if _, err := p.EnsureImageExists(t.Context(), request("friend", "r.test/app:1", v1.PullNever,
+		dockerSecret("s", "robot"))); err != nil || w.pulls != 1 {
 		t.Fatalf("%v after %d pulls", err, w.pulls)
 	}
-	if _, err := p.EnsureImageExists(t.Context(), request("thief", "r.test/app:1", v1.PullIfNotPresent)); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, err := p.EnsureImageExists(t.Context(), request("thief", "r.test/app:1", v1.PullIfNotPresent)); err == nil ||
+		!strings.Contains(err.Error(), "401") {
 		t.Errorf("a Pod without credentials: %v", err)
 	}
-	if _, err := p.EnsureImageExists(t.Context(), request("lazy", "r.test/app:1", v1.PullNever)); err == nil || !strings.Contains(err.Error(), `Container image "r.test/app:1" is not present with pull policy of Never`) {
+	if _, err := p.EnsureImageExists(t.Context(), request("lazy", "r.test/app:1", v1.PullNever)); err == nil ||
+		!strings.Contains(err.Error(), `Container image "r.test/app:1" is not present with pull policy of Never`) {
 		t.Errorf("a Pod without credentials that does not pull: %v", err)
 	}
 	w.present["preloaded:1"] = true
@@ -90,7 +99,8 @@ func TestTooManyPullsPerSecond(t *testing.T) {
 		w := &fakeRegistry{present: map[string]bool{}}
 		p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: w, QPS: 1, Burst: 2})
 		for i, want := range []string{"", "", "pull QPS exceeded"} {
-			_, err := p.EnsureImageExists(t.Context(), request(string(rune('a'+i)), "r.test/app:"+string(rune('1'+i)), ""))
+			_, err := p.EnsureImageExists(t.Context(), request(string(rune('a'+i)), "r.test/app:"+string(rune('1'+i)),
+				""))
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("pull %d: %v", i, err)
 			}

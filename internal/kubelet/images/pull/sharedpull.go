@@ -49,7 +49,8 @@ func (p *Puller) joinPull(ctx context.Context, t *podPull, spec *runtimeapi.Imag
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = &sharedPull{key: key, done: make(chan struct{}), cancel: cancel}
 		p.inflight[key] = f
-		go p.run(own, f, spec, func() (string, *images.Credential, error) { return p.tryCredentials(own, spec, creds, t.Sandbox) })
+		go p.run(own, f, spec,
+			func() (string, *images.Credential, error) { return p.tryCredentials(own, spec, creds, t.Sandbox) })
 	}
 	f.join(t)
 	p.mu.Unlock()
@@ -89,7 +90,8 @@ func (p *Puller) run(ctx context.Context, f *sharedPull, spec *runtimeapi.ImageS
 	close(f.done)
 }
 
-// recordIntent tells the records that a pull begins: should the kubelet end now, the image is still known to be its own.
+// recordIntent tells the records that a pull begins: should the kubelet end now, the image is still
+// known to be its own.
 func (p *Puller) recordIntent(name string) error {
 	if p.d.Records == nil {
 		return nil
@@ -102,11 +104,13 @@ func (p *Puller) recordResult(ctx context.Context, name string, f *sharedPull) {
 		return
 	}
 	if err := p.d.Records.RecordPullResult(name, cmp.Or(f.result.id, f.result.ref), f.result.used); err != nil {
-		klog.FromContext(ctx).Error(err, "Record of a pull not written; Pods have to prove their right to the image", "image", name)
+		klog.FromContext(ctx).Error(err, "Record of a pull not written; Pods have to prove their right to the image",
+			"image", name)
 	}
 }
 
-// pullFunc pulls and returns the image's reference and the credentials that worked, nil when there were none.
+// pullFunc pulls and returns the image's reference and the credentials that worked, nil when there
+// were none.
 type pullFunc func() (string, *images.Credential, error)
 
 func (p *Puller) pullWhenAllowed(ctx context.Context, f *sharedPull, name string, pull pullFunc) (pullResult, error) {
@@ -130,7 +134,8 @@ func (p *Puller) pullWhenAllowed(ctx context.Context, f *sharedPull, name string
 }
 
 // tryCredentials tries the credentials in turn, or none when there are none.
-func (p *Puller) tryCredentials(ctx context.Context, spec *runtimeapi.ImageSpec, creds []images.Credential, sandbox *runtimeapi.PodSandboxConfig) (string, *images.Credential, error) {
+func (p *Puller) tryCredentials(ctx context.Context, spec *runtimeapi.ImageSpec, creds []images.Credential,
+	sandbox *runtimeapi.PodSandboxConfig) (string, *images.Credential, error) {
 	if !p.limiter.TryAccept() {
 		return "", nil, errors.New("pull QPS exceeded")
 	}

@@ -19,7 +19,8 @@ type Policy struct {
 	Allow  []string                                       // preloadedImagesVerificationAllowlist
 }
 
-// RequiresVerification tells whether the right to an image has to be proven. ours: the kubelet pulled it.
+// RequiresVerification tells whether the right to an image has to be proven. ours: the kubelet
+// pulled it.
 func (p Policy) RequiresVerification(name string, pulledByKubelet bool) bool {
 	switch p.Verify {
 	case kubelet.NeverVerifyPreloadedImages:
@@ -38,11 +39,17 @@ func (p Policy) Check() error {
 		plain, wild := strings.CutSuffix(pattern, "/*")
 		switch {
 		case pattern == "":
-			return fmt.Errorf("invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: the supplied pattern is empty: %q", pattern)
+			return fmt.Errorf(
+				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: the supplied "+
+					"pattern is empty: %q", pattern)
 		case strings.Contains(plain, "*"):
-			return fmt.Errorf("invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: wildcards are only allowed as the final path segment \"/*\": %q", pattern)
+			return fmt.Errorf(
+				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: wildcards "+
+					"are only allowed as the final path segment \"/*\": %q", pattern)
 		case !wild && withoutTag(plain) != plain && hasTag(plain):
-			return fmt.Errorf("invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: image pattern must not have a tag or digest: %q", pattern)
+			return fmt.Errorf(
+				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: image "+
+					"pattern must not have a tag or digest: %q", pattern)
 		}
 	}
 	return nil
@@ -97,7 +104,9 @@ func AllowsUse(r *kubelet.ImagePulledRecord, name string, has []images.Credentia
 			hash := Hash(c)
 			return slices.ContainsFunc(known.KubernetesSecrets, func(s kubelet.ImagePullSecret) bool {
 				// The same secret, changed or not; or another one with the same content.
-				return s.CredentialHash == hash || s.UID == c.Origin.Secret.UID && s.Namespace == c.Origin.Secret.Namespace && s.Name == c.Origin.Secret.Name
+				return s.CredentialHash == hash ||
+					s.UID == c.Origin.Secret.UID && s.Namespace == c.Origin.Secret.Namespace &&
+						s.Name == c.Origin.Secret.Name
 			})
 		case c.Origin.ServiceAccount != nil:
 			return slices.Contains(known.KubernetesServiceAccounts, *c.Origin.ServiceAccount)
@@ -109,7 +118,8 @@ func AllowsUse(r *kubelet.ImagePulledRecord, name string, has []images.Credentia
 // Hash tells credentials apart without telling them.
 func Hash(c images.Credential) string {
 	raw, err := json.Marshal(map[string]string{
-		"username": c.Auth.GetUsername(), "password": c.Auth.GetPassword(), "auth": c.Auth.GetAuth(), "identityToken": c.Auth.GetIdentityToken(), "registryToken": c.Auth.GetRegistryToken(),
+		"username": c.Auth.GetUsername(), "password": c.Auth.GetPassword(), "auth": c.Auth.GetAuth(),
+		"identityToken": c.Auth.GetIdentityToken(), "registryToken": c.Auth.GetRegistryToken(),
 	})
 	if err != nil {
 		return "" // strings marshal
@@ -117,7 +127,8 @@ func Hash(c images.Credential) string {
 	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
-// AddCredentials adds what an image was pulled with to its record; without credentials, or with the node's own, every Pod may use it.
+// AddCredentials adds what an image was pulled with to its record; without credentials, or with the
+// node's own, every Pod may use it.
 func AddCredentials(r kubelet.ImagePulledRecord, name string, used *images.Credential) kubelet.ImagePulledRecord {
 	out := *r.DeepCopy()
 	if out.CredentialMapping == nil {

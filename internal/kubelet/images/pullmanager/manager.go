@@ -33,7 +33,8 @@ func Open(dir string, p Policy) (*PullManager, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	b := &PullManager{policy: p, pulling: filepath.Join(dir, "image_manager", "pulling"), pulled: filepath.Join(dir, "image_manager", "pulled"), pending: map[string]int{}}
+	b := &PullManager{policy: p, pulling: filepath.Join(dir, "image_manager", "pulling"),
+		pulled: filepath.Join(dir, "image_manager", "pulled"), pending: map[string]int{}}
 	for _, d := range []string{b.pulling, b.pulled} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("records of pulled images: %w", err)
@@ -47,7 +48,8 @@ type ImageStatusGetter interface {
 	ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error)
 }
 
-// Recover settles pulls that the end of the kubelet cut off: an image that has come since was pulled by the kubelet, and nobody knows with what.
+// Recover settles pulls that the end of the kubelet cut off: an image that has come since was
+// pulled by the kubelet, and nobody knows with what.
 func (b *PullManager) Recover(ctx context.Context, runtime ImageStatusGetter) error {
 	entries, err := os.ReadDir(b.pulling)
 	if err != nil {
@@ -58,7 +60,8 @@ func (b *PullManager) Recover(ctx context.Context, runtime ImageStatusGetter) er
 		intent := &kubelet.ImagePullIntent{}
 		if err := load(path, intent); err != nil {
 			klog.FromContext(ctx).Error(err, "Record of a pull cannot be read; it is dropped", "path", path)
-		} else if found, err := runtime.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: intent.Image}, false); err != nil {
+		} else if found, err := runtime.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: intent.Image}, false); err !=
+			nil {
 			return fmt.Errorf("image %q, whose pull was cut off: %w", intent.Image, err)
 		} else if id := found.GetImage().GetId(); id != "" {
 			if err := b.updateRecord(id, func(r kubelet.ImagePulledRecord) kubelet.ImagePulledRecord {
@@ -77,14 +80,16 @@ func (b *PullManager) Recover(ctx context.Context, runtime ImageStatusGetter) er
 	return nil
 }
 
-// MayUse tells whether a Pod may use an image that is there. credentials are asked only when they matter.
+// MayUse tells whether a Pod may use an image that is there. credentials are asked only when they
+// matter.
 func (b *PullManager) MayUse(ctx context.Context, name, id string, credentials func() []images.Credential) bool {
 	b.mu.Lock()
 	record, err := b.read(id)
 	under := b.pending[name] > 0
 	b.mu.Unlock()
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Record of a pulled image cannot be read; the Pod has to prove its right", "image", name)
+		klog.FromContext(ctx).Error(err, "Record of a pulled image cannot be read; the Pod has to prove its right",
+			"image", name)
 	}
 	pulledByKubelet := record != nil || err != nil || under
 	if !b.policy.RequiresVerification(name, pulledByKubelet) {
@@ -104,7 +109,9 @@ func (b *PullManager) MayUse(ctx context.Context, name, id string, credentials f
 	for i := range has {
 		if AllowsUse(record, name, has[i:i+1]) {
 			if next := AddCredentials(*record, name, &has[i]); !equalRecords(next, *record) {
-				if err := b.updateRecord(id, func(r kubelet.ImagePulledRecord) kubelet.ImagePulledRecord { return AddCredentials(r, name, &has[i]) }); err != nil {
+				if err := b.updateRecord(id, func(r kubelet.ImagePulledRecord) kubelet.ImagePulledRecord {
+					return AddCredentials(r, name, &has[i])
+				}); err != nil {
 					klog.FromContext(ctx).Error(err, "Record of a pulled image not written", "image", name)
 				}
 			}
@@ -135,11 +142,14 @@ func (b *PullManager) RecordPullIntent(name string) error {
 	return nil
 }
 
-// RecordPullResult notes how a pull ended. id is empty when it failed; used are the credentials that worked, nil for none.
+// RecordPullResult notes how a pull ended. id is empty when it failed; used are the credentials
+// that worked, nil for none.
 func (b *PullManager) RecordPullResult(name, id string, used *images.Credential) error {
 	var err error
 	if id != "" {
-		err = b.updateRecord(id, func(r kubelet.ImagePulledRecord) kubelet.ImagePulledRecord { return AddCredentials(r, name, used) })
+		err = b.updateRecord(id, func(r kubelet.ImagePulledRecord) kubelet.ImagePulledRecord {
+			return AddCredentials(r, name, used)
+		})
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +179,8 @@ func (b *PullManager) updateRecord(id string, change func(kubelet.ImagePulledRec
 		old = &kubelet.ImagePulledRecord{} // what cannot be read is written anew
 	}
 	next := change(*old)
-	next.TypeMeta, next.ImageRef, next.LastUpdatedTime = typeMeta("ImagePulledRecord"), id, metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+	next.TypeMeta, next.ImageRef, next.LastUpdatedTime = typeMeta("ImagePulledRecord"), id,
+		metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	return write(filepath.Join(b.pulled, fileName(id)), &next)
 }
 

@@ -18,8 +18,9 @@ const id = "sha256:1234"
 
 func secret(uid, password string) images.Credential {
 	return images.Credential{
-		Auth:   &runtimeapi.AuthConfig{Username: "u", Password: password},
-		Origin: images.Origin{Name: "ns/" + uid, Secret: &kubelet.ImagePullSecret{UID: uid, Namespace: "ns", Name: uid}},
+		Auth: &runtimeapi.AuthConfig{Username: "u", Password: password},
+		Origin: images.Origin{Name: "ns/" + uid, Secret: &kubelet.ImagePullSecret{UID: uid, Namespace: "ns",
+			Name: uid}},
 	}
 }
 
@@ -48,7 +49,8 @@ func mayUse(t *testing.T, b *pullmanager.PullManager, name string, has ...images
 
 func TestMayUse(t *testing.T) {
 	a, other := secret("a", "1"), secret("b", "2")
-	account := images.Credential{Auth: &runtimeapi.AuthConfig{}, Origin: images.Origin{ServiceAccount: &kubelet.ImagePullServiceAccount{UID: "s", Namespace: "ns", Name: "sa"}}}
+	account := images.Credential{Auth: &runtimeapi.AuthConfig{},
+		Origin: images.Origin{ServiceAccount: &kubelet.ImagePullServiceAccount{UID: "s", Namespace: "ns", Name: "sa"}}}
 	preloaded := kubelet.NeverVerifyPreloadedImages
 	for _, x := range []struct {
 		name   string
@@ -61,20 +63,31 @@ func TestMayUse(t *testing.T) {
 	}{
 		{"preloaded", pullmanager.Policy{Verify: preloaded}, nil, false, "r.test/app:1", nil, true},
 		{"preloaded, always", pullmanager.Policy{Verify: kubelet.AlwaysVerify}, nil, false, "r.test/app:1", nil, false},
-		{"preloaded, allowed", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages, Allow: []string{"r.test/*"}}, nil, false, "r.test/app:1", nil, true},
-		{"preloaded, allowed by name", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages, Allow: []string{"r.test/app"}}, nil, false, "r.test/app:1", nil, true},
-		{"preloaded, not allowed", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages, Allow: []string{"r.tes/*", "r.test/ap"}}, nil, false, "r.test/app:1", nil, false},
+		{"preloaded, allowed", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages,
+			Allow: []string{"r.test/*"}}, nil, false, "r.test/app:1", nil, true},
+		{"preloaded, allowed by name", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages,
+			Allow: []string{"r.test/app"}}, nil, false, "r.test/app:1", nil, true},
+		{"preloaded, not allowed", pullmanager.Policy{Verify: kubelet.NeverVerifyAllowlistedImages,
+			Allow: []string{"r.tes/*", "r.test/ap"}}, nil, false, "r.test/app:1", nil, false},
 		{"without credentials", pullmanager.Policy{Verify: preloaded}, nil, true, "r.test/app:1", nil, true},
-		{"without credentials, other name", pullmanager.Policy{Verify: preloaded}, nil, true, "r.test/other:1", nil, false},
+		{"without credentials, other name", pullmanager.Policy{Verify: preloaded}, nil, true, "r.test/other:1", nil,
+			false},
 		{"without credentials, other tag", pullmanager.Policy{Verify: preloaded}, nil, true, "r.test/app:2", nil, true},
 		{"secret, none", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", nil, false},
-		{"secret, never verified", pullmanager.Policy{Verify: kubelet.NeverVerify}, &a, true, "r.test/app:1", nil, true},
-		{"secret, same", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{other, a}, true},
-		{"secret, other", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{other}, false},
-		{"secret, same with new content", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{secret("a", "3")}, true},
-		{"secret, other with same content", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{secret("c", "1")}, true},
-		{"account, same", pullmanager.Policy{Verify: preloaded}, &account, true, "r.test/app:1", []images.Credential{account}, true},
-		{"account, a secret", pullmanager.Policy{Verify: preloaded}, &account, true, "r.test/app:1", []images.Credential{a}, false},
+		{"secret, never verified", pullmanager.Policy{Verify: kubelet.NeverVerify}, &a, true, "r.test/app:1", nil,
+			true},
+		{"secret, same", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{other, a},
+			true},
+		{"secret, other", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1", []images.Credential{other},
+			false},
+		{"secret, same with new content", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1",
+			[]images.Credential{secret("a", "3")}, true},
+		{"secret, other with same content", pullmanager.Policy{Verify: preloaded}, &a, true, "r.test/app:1",
+			[]images.Credential{secret("c", "1")}, true},
+		{"account, same", pullmanager.Policy{Verify: preloaded}, &account, true, "r.test/app:1",
+			[]images.Credential{account}, true},
+		{"account, a secret", pullmanager.Policy{Verify: preloaded}, &account, true, "r.test/app:1",
+			[]images.Credential{a}, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -104,7 +117,8 @@ func TestASecondSecretOpensTheImageToo(t *testing.T) {
 
 type fakeImages map[string]string
 
-func (f fakeImages) ImageStatus(_ context.Context, s *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+func (f fakeImages) ImageStatus(_ context.Context, s *runtimeapi.ImageSpec,
+	_ bool) (*runtimeapi.ImageStatusResponse, error) {
 	if f[s.Image] == "" {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
@@ -141,7 +155,8 @@ func TestPullCutOffByTheEndOfTheKubelet(t *testing.T) {
 
 func TestBadAllowlist(t *testing.T) {
 	for _, pattern := range []string{"", "r.test/*/x", "r.test/app:1", "*"} {
-		if _, err := pullmanager.Open(t.TempDir(), pullmanager.Policy{Allow: []string{pattern}}); err == nil || !strings.Contains(err.Error(), "preloadedImagesVerificationAllowlist") {
+		if _, err := pullmanager.Open(t.TempDir(), pullmanager.Policy{Allow: []string{pattern}}); err == nil ||
+			!strings.Contains(err.Error(), "preloadedImagesVerificationAllowlist") {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}

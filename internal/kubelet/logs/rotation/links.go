@@ -18,13 +18,15 @@ func (k *Manager) link(ctx context.Context, c runningContainer, path string) boo
 	}
 	err := os.Symlink(path, filepath.Join(k.d.Links, linkName(c.pod, c.namespace, c.name, c.id)))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		klog.FromContext(ctx).Error(err, "Failed to create the link to a container's log", "pod", klog.KRef(c.namespace, c.pod), "containerName", c.name)
+		klog.FromContext(ctx).Error(err, "Failed to create the link to a container's log",
+			"pod", klog.KRef(c.namespace, c.pod), "containerName", c.name)
 		return false
 	}
 	return true
 }
 
-// unlink removes links that lead to logs of ours that are gone; those of other runtimes are not touched.
+// unlink removes links that lead to logs of ours that are gone; those of other runtimes are not
+// touched.
 func (k *Manager) unlink(ctx context.Context) {
 	if k.d.Links == "" {
 		return
@@ -46,12 +48,14 @@ func (k *Manager) unlink(ctx context.Context) {
 			continue
 		}
 		if err := os.Remove(link); err != nil {
-			klog.FromContext(ctx).Error(err, "Failed to remove the link to a container's log that is gone", "link", link)
+			klog.FromContext(ctx).Error(err, "Failed to remove the link to a container's log that is gone",
+				"link", link)
 		}
 	}
 }
 
-// isRunningLog tells whether a running container writes to path: its log may be missing for a moment.
+// isRunningLog tells whether a running container writes to path: its log may be missing for a
+// moment.
 func (k *Manager) isRunningLog(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -120,7 +120,8 @@ func (k *Manager) RotateAll(ctx context.Context) {
 		go func() {
 			defer func() { <-turn; wg.Done() }()
 			if err := k.rotate(ctx, c.id, path, time.Now()); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Failed to rotate log for container", "pod", klog.KRef(c.namespace, c.pod), "containerName", c.name, "path", path)
+				klog.FromContext(ctx).Error(err, "Failed to rotate log for container",
+					"pod", klog.KRef(c.namespace, c.pod), "containerName", c.name, "path", path)
 			}
 		}()
 	}
@@ -133,7 +134,8 @@ func (k *Manager) RotateAll(ctx context.Context) {
 func (k *Manager) running() []runningContainer {
 	var out []runningContainer
 	for _, p := range k.d.Pods() {
-		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses) {
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+			p.Status.EphemeralContainerStatuses) {
 			if s.State.Running == nil || s.ContainerID == "" {
 				continue
 			}
@@ -151,7 +153,8 @@ func (k *Manager) dir(c runningContainer) string {
 	return filepath.Join(k.d.Dir, c.namespace+"_"+c.pod+"_"+c.uid, c.name)
 }
 
-// track finds the container's log, links it, and removes what its earlier runs left. The path is empty when the log cannot be found.
+// track finds the container's log, links it, and removes what its earlier runs left. The path is
+// empty when the log cannot be found.
 func (k *Manager) track(ctx context.Context, c runningContainer) string {
 	k.mu.Lock()
 	s := k.logs[c.id]
@@ -175,33 +178,38 @@ func (k *Manager) track(ctx context.Context, c runningContainer) string {
 	return s.path
 }
 
-// findLog is where the kubelet had the runtime log to; when nothing is there, what the runtime says, which is then asked to write again.
+// findLog is where the kubelet had the runtime log to; when nothing is there, what the runtime
+// says, which is then asked to write again.
 func (k *Manager) findLog(ctx context.Context, c runningContainer) string {
 	path := filepath.Join(k.dir(c), strconv.Itoa(c.attempt)+".log")
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
 	r, err := k.d.Runtime.ContainerStatus(ctx, c.id, false)
-	if err != nil || r.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || r.GetStatus().GetLogPath() == "" {
+	if err != nil || r.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING ||
+		r.GetStatus().GetLogPath() == "" {
 		return "" // it has ended meanwhile
 	}
 	path = r.GetStatus().GetLogPath()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := k.d.Runtime.ReopenContainerLog(ctx, c.id); err != nil {
-			klog.FromContext(ctx).Error(err, "Container log doesn't exist, reopen container log failed", "containerID", c.id, "path", path)
+			klog.FromContext(ctx).Error(err, "Container log doesn't exist, reopen container log failed",
+				"containerID", c.id, "path", path)
 			return ""
 		}
 	}
 	return path
 }
 
-// needsRotation tells whether the log must be rotated; a log that somebody took away is written anew.
+// needsRotation tells whether the log must be rotated; a log that somebody took away is written
+// anew.
 func (k *Manager) needsRotation(ctx context.Context, id, path string) bool {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := k.d.Runtime.ReopenContainerLog(ctx, id); err != nil {
-			klog.FromContext(ctx).V(2).Info("Container log doesn't exist, reopen container log failed", "containerID", id, "path", path, "err", err)
+			klog.FromContext(ctx).V(2).Info("Container log doesn't exist, reopen container log failed",
+				"containerID", id, "path", path, "err", err)
 		}
 		return false
 	case err != nil:

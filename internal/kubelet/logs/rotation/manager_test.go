@@ -31,16 +31,23 @@ func TestRotation(t *testing.T) {
 		want  rotationSteps
 	}{
 		{"the first", 5, nil, rotationSteps{rename: "0.log.20260102-150405"}},
-		{"the previous one is compressed", 5, []string{"0.log.1"}, rotationSteps{compress: []string{"0.log.1"}, rename: "0.log.20260102-150405"}},
-		{"the oldest goes", 4, []string{"0.log.3", "0.log.1.gz", "0.log.2.gz"}, rotationSteps{remove: []string{"0.log.1.gz"}, compress: []string{"0.log.3"}, rename: "0.log.20260102-150405"}},
-		{"leftovers go", 5, []string{"0.log.1", "0.log.1.gz", "0.log.2.tmp"}, rotationSteps{remove: []string{"0.log.1", "0.log.2.tmp"}, rename: "0.log.20260102-150405"}},
-		{"two files only", 2, []string{"0.log.1"}, rotationSteps{remove: []string{"0.log.1"}, rename: "0.log.20260102-150405"}},
+		{"the previous one is compressed", 5, []string{"0.log.1"}, rotationSteps{compress: []string{"0.log.1"},
+			rename: "0.log.20260102-150405"}},
+		{"the oldest goes", 4, []string{"0.log.3", "0.log.1.gz", "0.log.2.gz"},
+			rotationSteps{remove: []string{"0.log.1.gz"}, compress: []string{"0.log.3"},
+				rename: "0.log.20260102-150405"}},
+		{"leftovers go", 5, []string{"0.log.1", "0.log.1.gz", "0.log.2.tmp"},
+			rotationSteps{remove: []string{"0.log.1", "0.log.2.tmp"}, rename: "0.log.20260102-150405"}},
+		{"two files only", 2, []string{"0.log.1"},
+			rotationSteps{remove: []string{"0.log.1"}, rename: "0.log.20260102-150405"}},
 	} {
-		if d := cmp.Diff(c.want, planRotation("0.log", c.files, Policy{MaxFiles: c.max}, at), cmp.AllowUnexported(rotationSteps{})); d != "" {
+		if d := cmp.Diff(c.want, planRotation("0.log", c.files, Policy{MaxFiles: c.max}, at),
+			cmp.AllowUnexported(rotationSteps{})); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
-	if got := unreachable([]string{"0.log", "1.log", "1.log.20260102-150405.gz", "2.log", "3.log", "note"}, 3); !slices.Equal(got, []string{"0.log", "1.log", "1.log.20260102-150405.gz"}) {
+	if got := unreachable([]string{"0.log", "1.log", "1.log.20260102-150405.gz", "2.log", "3.log", "note"},
+		3); !slices.Equal(got, []string{"0.log", "1.log", "1.log.20260102-150405.gz"}) {
 		t.Errorf("unreachable: %v", got)
 	}
 	if got := linkName(strings.Repeat("p", 250), "ns", "c", "id"); len(got) != 255 {
@@ -54,9 +61,13 @@ func TestPolicy(t *testing.T) {
 		t.Error(p, err)
 	}
 	for want, change := range map[string]func(*kubeletconfig.KubeletConfiguration){
-		"containerLogMaxSize":    func(c *kubeletconfig.KubeletConfiguration) { c.ContainerLogMaxSize = "ten" },
-		"containerLogMaxFiles":   func(c *kubeletconfig.KubeletConfiguration) { c.ContainerLogMaxFiles = ptr.To[int32](1) },
-		"containerLogMaxWorkers": func(c *kubeletconfig.KubeletConfiguration) { c.ContainerLogMaxWorkers = ptr.To[int32](0) },
+		"containerLogMaxSize": func(c *kubeletconfig.KubeletConfiguration) { c.ContainerLogMaxSize = "ten" },
+		"containerLogMaxFiles": func(c *kubeletconfig.KubeletConfiguration) {
+			c.ContainerLogMaxFiles = ptr.To[int32](1)
+		},
+		"containerLogMaxWorkers": func(c *kubeletconfig.KubeletConfiguration) {
+			c.ContainerLogMaxWorkers = ptr.To[int32](0)
+		},
 		"containerLogMonitorInterval": func(c *kubeletconfig.KubeletConfiguration) {
 			c.ContainerLogMonitorInterval = &metav1.Duration{Duration: time.Second}
 		},
@@ -87,7 +98,8 @@ func (r *runtime) ReopenContainerLog(context.Context, string) error {
 
 func (r *runtime) ContainerStatus(context.Context, string, bool) (*runtimeapi.ContainerStatusResponse, error) {
 	r.status++
-	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: r.path}}, nil
+	return &runtimeapi.ContainerStatusResponse{
+		Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: r.path}}, nil
 }
 
 func newTestManager(t *testing.T, size int64) (*Manager, *runtime, string) {
@@ -100,13 +112,17 @@ func newTestManager(t *testing.T, size int64) (*Manager, *runtime, string) {
 	if err := os.MkdirAll(filepath.Join(root, "containers"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "u1"}, Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
-		{Name: "app", ContainerID: "containerd://c9", RestartCount: 2, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
-		{Name: "done", ContainerID: "containerd://c8", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}},
-	}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "u1"},
+		Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+			{Name: "app", ContainerID: "containerd://c9", RestartCount: 2,
+				State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+			{Name: "done", ContainerID: "containerd://c8",
+				State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}},
+		}}}
 	r := &runtime{path: filepath.Join(dir, "2.log")}
 	k := New(Deps{
-		Pods: func() []*v1.Pod { return []*v1.Pod{pod} }, Runtime: r, Dir: filepath.Join(root, "pods"), Links: filepath.Join(root, "containers"),
+		Pods: func() []*v1.Pod { return []*v1.Pod{pod} }, Runtime: r, Dir: filepath.Join(root, "pods"),
+		Links:  filepath.Join(root, "containers"),
 		Policy: Policy{MaxSize: size, MaxFiles: 3, Workers: 2, MonitorInterval: time.Hour},
 	})
 	return k, r, dir
@@ -134,7 +150,8 @@ func names(t *testing.T, dir string) []string {
 
 func TestRound(t *testing.T) {
 	k, r, dir := newTestManager(t, 10)
-	for name, text := range map[string]string{"0.log": "old", "1.log": "previous", "2.log": "more than ten bytes", "2.log.20200101-000000": "before"} {
+	for name, text := range map[string]string{"0.log": "old", "1.log": "previous", "2.log": "more than ten bytes",
+		"2.log.20200101-000000": "before"} {
 		put(t, filepath.Join(dir, name), text)
 	}
 	k.RotateAll(t.Context())
@@ -197,7 +214,8 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	starts := 0
-	k.Sink(listener{&starts}).Put(journal.Ref{Namespace: "a", Name: "web", UID: "u1"}, journal.ContainerStarted{Container: "app", ID: "c9", Restart: 2})
+	k.Sink(listener{&starts}).Put(journal.Ref{Namespace: "a", Name: "web", UID: "u1"},
+		journal.ContainerStarted{Container: "app", ID: "c9", Restart: 2})
 	if starts != 1 {
 		t.Error("the fact does not go on")
 	}

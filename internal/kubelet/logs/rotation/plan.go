@@ -20,13 +20,15 @@ type rotationSteps struct {
 	rename   string // the new name of the log being written
 }
 
-// planRotation decides over the rotated files of one log (named after it) at a moment. Oldest go first, so that who reads a newer one is not disturbed.
+// planRotation decides over the rotated files of one log (named after it) at a moment. Oldest go
+// first, so that who reads a newer one is not disturbed.
 func planRotation(log string, files []string, p Policy, now time.Time) rotationSteps {
 	var s rotationSteps
 	var used []string
 	slices.Sort(files)
 	for _, f := range files {
-		if strings.HasSuffix(f, tmpSuffix) || !strings.HasSuffix(f, compressSuffix) && slices.Contains(files, f+compressSuffix) {
+		if strings.HasSuffix(f, tmpSuffix) || !strings.HasSuffix(f, compressSuffix) && slices.Contains(files,
+			f+compressSuffix) {
 			s.remove = append(s.remove, f)
 		} else {
 			used = append(used, f)
@@ -44,7 +46,8 @@ func planRotation(log string, files []string, p Policy, now time.Time) rotationS
 	return s
 }
 
-// unreachable chooses, among the files of a container's directory, those of runs before the previous one: no kubectl logs shows them.
+// unreachable chooses, among the files of a container's directory, those of runs before the
+// previous one: no kubectl logs shows them.
 func unreachable(files []string, run int) []string {
 	var out []string
 	for _, f := range files {
@@ -56,7 +59,8 @@ func unreachable(files []string, run int) []string {
 	return out
 }
 
-// linkName is the name of a container's link, as log collectors take it apart: pod_namespace_container-id.log.
+// linkName is the name of a container's link, as log collectors take it apart:
+// pod_namespace_container-id.log.
 func linkName(pod, namespace, container, id string) string {
 	const most = 251 // bytes before ".log"
 	name := pod + "_" + namespace + "_" + container + "-" + id

@@ -17,13 +17,15 @@ type Policy struct {
 	MonitorInterval time.Duration
 }
 
-// PolicyOf reads containerLogMaxSize, containerLogMaxFiles, containerLogMaxWorkers and containerLogMonitorInterval; errors name the field.
+// PolicyOf reads containerLogMaxSize, containerLogMaxFiles, containerLogMaxWorkers and
+// containerLogMonitorInterval; errors name the field.
 func PolicyOf(c *kubeletconfig.KubeletConfiguration) (Policy, error) {
 	p := Policy{MaxSize: 10 << 20, MaxFiles: 5, Workers: 1, MonitorInterval: 10 * time.Second}
 	if c.ContainerLogMaxSize != "" {
 		q, err := resource.ParseQuantity(c.ContainerLogMaxSize)
 		if err != nil {
-			return p, fmt.Errorf("containerLogMaxSize %q: %w: write a quantity such as 10Mi", c.ContainerLogMaxSize, err)
+			return p, fmt.Errorf("containerLogMaxSize %q: %w: write a quantity such as 10Mi", c.ContainerLogMaxSize,
+				err)
 		}
 		if q.Value() == 0 {
 			return p, errors.New("containerLogMaxSize: must be greater than 0, or negative to keep logs whole")
@@ -42,7 +44,8 @@ func PolicyOf(c *kubeletconfig.KubeletConfiguration) (Policy, error) {
 	}
 	if d := c.ContainerLogMonitorInterval; d != nil {
 		if p.MonitorInterval = d.Duration; p.MonitorInterval < 3*time.Second {
-			return p, fmt.Errorf("containerLogMonitorInterval %s: must be greater than or equal to 3s", p.MonitorInterval)
+			return p, fmt.Errorf("containerLogMonitorInterval %s: must be greater than or equal to 3s",
+				p.MonitorInterval)
 		}
 	}
 	return p, nil

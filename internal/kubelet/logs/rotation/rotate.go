@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// rotate puts a log aside. When the runtime does not write to a new file, the old name comes back and the next round tries again.
+// rotate puts a log aside. When the runtime does not write to a new file, the old name comes back
+// and the next round tries again.
 func (k *Manager) rotate(ctx context.Context, id, path string, now time.Time) error {
 	files, err := filepath.Glob(path + ".*")
 	if err != nil {

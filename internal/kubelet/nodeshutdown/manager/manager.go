@@ -17,14 +17,16 @@ import (
 
 // Session is a connection to the service that shuts the machine down.
 type Session interface {
-	// CurrentInhibitDelay is how long it waits for those who hold a lock; OverrideInhibitDelay asks for more.
+	// CurrentInhibitDelay is how long it waits for those who hold a lock; OverrideInhibitDelay asks
+	// for more.
 	CurrentInhibitDelay(ctx context.Context) (time.Duration, error)
 	OverrideInhibitDelay(ctx context.Context, d time.Duration) error
 	// InhibitShutdown takes a lock that delays a shutdown.
 	InhibitShutdown(ctx context.Context) (release func() error, err error)
 	// PreparingForShutdown tells whether a shutdown has begun.
 	PreparingForShutdown(ctx context.Context) (bool, error)
-	// MonitorShutdown says true when a shutdown begins and false when it is called off; it is closed when the connection is lost.
+	// MonitorShutdown says true when a shutdown begins and false when it is called off; it is
+	// closed when the connection is lost.
 	MonitorShutdown(ctx context.Context) (<-chan bool, error)
 	Close() error
 }
@@ -80,7 +82,8 @@ func (k *Manager) Run(ctx context.Context) {
 		err := k.runSession(ctx)
 		if err != nil && ctx.Err() == nil && err.Error() != reported {
 			reported = err.Error()
-			log.Error(err, "Pods would not end in order at a shutdown of the machine; trying again", "after", reconnectDelay)
+			log.Error(err, "Pods would not end in order at a shutdown of the machine; trying again",
+				"after", reconnectDelay)
 		}
 		select {
 		case <-ctx.Done():
@@ -145,12 +148,15 @@ func (k *Manager) ensureInhibitDelay(ctx context.Context, bus Session) error {
 		return fmt.Errorf("read InhibitDelayMaxSec: %w", err)
 	}
 	if have < need {
-		return fmt.Errorf("node shutdown manager was unable to update logind InhibitDelayMaxSec to %s (ShutdownGracePeriod), current value of InhibitDelayMaxSec (%s) is less than requested ShutdownGracePeriod", need, have)
+		return fmt.Errorf("node shutdown manager was unable to update logind InhibitDelayMaxSec to %s "+
+			"(ShutdownGracePeriod), current value of InhibitDelayMaxSec (%s) is less than requested "+
+			"ShutdownGracePeriod", need, have)
 	}
 	return nil
 }
 
-// handleSignal acts on the word that a shutdown begins or is called off; what was known already changes nothing but the lock.
+// handleSignal acts on the word that a shutdown begins or is called off; what was known already
+// changes nothing but the lock.
 func (k *Manager) handleSignal(ctx context.Context, lock *inhibitLock, active bool) error {
 	if active == k.ShuttingDown() {
 		if active {
@@ -189,7 +195,8 @@ func (k *Manager) killPods(ctx context.Context) {
 		now := time.Now()
 		var rest []<-chan struct{}
 		for _, t := range g.Pods {
-			log.V(1).Info("Shutdown manager killing pod with gracePeriod", "pod", klog.KObj(t.Pod), "gracePeriod", t.Grace)
+			log.V(1).Info("Shutdown manager killing pod with gracePeriod", "pod", klog.KObj(t.Pod),
+				"gracePeriod", t.Grace)
 			if at, ok := k.d.KillPod(t.Pod.UID, t.Termination(now)); ok {
 				rest = append(rest, at)
 			}

@@ -96,12 +96,14 @@ func (m *testNode) locks(held, taken int) {
 
 func testPod(uid string, priority int32) *v1.Pod {
 	grace := int64(30)
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}, Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)},
+		Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
 }
 
 func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {
 	t.Parallel()
-	m := begin(t, []nodeshutdown.Step{{Priority: 0, Period: 20 * time.Second}, {Priority: 2000000000, Period: 10 * time.Second}}, testPod("critical", 2000001000), testPod("plain", 0))
+	m := begin(t, []nodeshutdown.Step{{Priority: 0, Period: 20 * time.Second},
+		{Priority: 2000000000, Period: 10 * time.Second}}, testPod("critical", 2000001000), testPod("plain", 0))
 	m.locks(1, 1)
 	if m.k.Admit() != nil || m.k.Healthy() != nil {
 		t.Error("refuses before a shutdown")
@@ -111,11 +113,13 @@ func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {
 	}
 	m.locks(0, 1)
 	text := "Terminated, Pod was terminated in response to imminent node shutdown."
-	want := []string{"Shutdown: Shutdown manager detected shutdown event", "healthy: node is shutting down", "end plain in 20s: " + text, "end critical in 10s: " + text}
+	want := []string{"Shutdown: Shutdown manager detected shutdown event", "healthy: node is shutting down",
+		"end plain in 20s: " + text, "end critical in 10s: " + text}
 	if got := m.recorded(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if no := m.k.Admit(); no == nil || no.Code != "NodeShutdown" || no.Detail != "Pod was rejected as the node is shutting down." {
+	if no := m.k.Admit(); no == nil || no.Code != "NodeShutdown" ||
+		no.Detail != "Pod was rejected as the node is shutting down." {
 		t.Errorf("%v", no)
 	}
 	if err := m.bus.EmitPrepareForShutdown(false); err != nil {
@@ -129,7 +133,8 @@ func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {
 
 func TestAGroupWaitsNoLongerThanItsPeriod(t *testing.T) {
 	t.Parallel()
-	m := begin(t, []nodeshutdown.Step{{Priority: 0, Period: 50 * time.Millisecond}, {Priority: 5, Period: time.Second}}, testPod("stuck", 0), testPod("later", 5))
+	m := begin(t, []nodeshutdown.Step{{Priority: 0, Period: 50 * time.Millisecond}, {Priority: 5, Period: time.Second}},
+		testPod("stuck", 0), testPod("later", 5))
 	m.stay["stuck"] = true
 	m.locks(1, 1)
 	if err := m.bus.EmitPrepareForShutdown(true); err != nil {

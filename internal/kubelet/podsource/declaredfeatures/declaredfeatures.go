@@ -1,8 +1,11 @@
-// Package declaredfeatures looks at what the API changes in Pods that are on this node, and says which changes need what this kubelet does not do.
+// Package declaredfeatures looks at what the API changes in Pods that are on this node, and says
+// which changes need what this kubelet does not do.
 //
-// Chapter 5, received. The API server refuses such changes where it knows KEP-5328; behind an older one the kubelet is the only one to tell.
+// The API server refuses such changes where it knows KEP-5328; behind an older one the kubelet is
+// the only one to tell.
 //
-// In: what a source says, on its way to intake's Merge. Out: the same, and an event per change that cannot be obeyed. To add a rule: admit.CheckUpdate.
+// In: what a source says, on its way to intake's Merge. Out: the same, and an event per change that
+// cannot be obeyed. To add a rule: admit.CheckUpdate.
 package declaredfeatures
 
 import (
@@ -23,7 +26,8 @@ type Deps struct {
 	Event    func(p *v1.Pod, kind, why, message string) // tells the Pod's owner
 }
 
-// Watch returns a receiver that passes on to another. One source alone may speak to it, as sources speak one thing after another.
+// Watch returns a receiver that passes on to another. One source alone may speak to it, as sources
+// speak one thing after another.
 func Watch(to podsource.Receiver, d Deps) podsource.Receiver {
 	return &featureChecker{next: to, d: d, last: map[types.UID]*v1.Pod{}}
 }

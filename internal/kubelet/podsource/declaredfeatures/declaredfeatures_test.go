@@ -20,12 +20,14 @@ func (*sink) Complete(string)                {}
 func TestUnsupportedUpdateIsReported(t *testing.T) {
 	message := []string{}
 	to := &sink{}
-	w := declaredfeatures.Watch(to, declaredfeatures.Deps{Declared: []string{"ExtendWebSocketsToKubelet"}, Event: func(p *v1.Pod, kind, why, text string) {
-		message = append(message, p.Name+" "+kind+" "+why+": "+text)
-	}})
+	w := declaredfeatures.Watch(to, declaredfeatures.Deps{Declared: []string{"ExtendWebSocketsToKubelet"},
+		Event: func(p *v1.Pod, kind, why, text string) {
+			message = append(message, p.Name+" "+kind+" "+why+": "+text)
+		}})
 	sized := func(generation int64, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Generation: generation}, Spec: v1.PodSpec{
-			Resources: &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}, Containers: []v1.Container{{Name: "c"}},
+			Resources:  &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}},
+			Containers: []v1.Container{{Name: "c"}},
 		}}
 	}
 	status := sized(2, "2")
@@ -35,7 +37,8 @@ func TestUnsupportedUpdateIsReported(t *testing.T) {
 	}
 	w.Remove("api", status, false)
 	w.Put("api", sized(1, "4")) // another life of it
-	want := "p Warning FailedNodeDeclaredFeaturesCheck: Pod requires node features that are not available: InPlacePodLevelResourcesVerticalScaling"
+	want := "p Warning FailedNodeDeclaredFeaturesCheck: Pod requires node features that are not available: " +
+		"InPlacePodLevelResourcesVerticalScaling"
 	if len(message) != 1 || message[0] != want || to.puts != 4 || to.gone != 1 {
 		t.Errorf("said %q, passed on %+v", message, to)
 	}

@@ -27,7 +27,8 @@ const (
 	Delete
 )
 
-// Next decides. A mirror stays while its Pod ends, so that what still runs can be read; it goes with the Pod.
+// Next decides. A mirror stays while its Pod ends, so that what still runs can be read; it goes
+// with the Pod.
 func Next(s State) Action {
 	switch {
 	case !s.Synced || s.Static == nil && !s.SourcesReady:
@@ -51,17 +52,20 @@ func IsMirrorOf(m, p *v1.Pod) bool {
 
 func hash(p *v1.Pod) string { return p.Annotations[static.HashAnnotation] }
 
-// NewMirrorPod is the Pod that mirrors a static one, as it is created: owned by the node, so that it goes with it.
+// NewMirrorPod is the Pod that mirrors a static one, as it is created: owned by the node, so that
+// it goes with it.
 func NewMirrorPod(p *v1.Pod, node *v1.Node) *v1.Pod {
 	m := p.DeepCopy()
 	isTrue := true
 	m.Annotations[v1.MirrorPodAnnotationKey] = hash(p)
 	m.UID, m.ResourceVersion = "", ""
-	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &isTrue}}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+		Controller: &isTrue}}
 	return m
 }
 
-// MirrorStatus is a static Pod's status as its mirror shows it: times that the mirror has from an earlier kubelet stay, and so do conditions of others.
+// MirrorStatus is a static Pod's status as its mirror shows it: times that the mirror has from an
+// earlier kubelet stay, and so do conditions of others.
 func MirrorStatus(m *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	out := *s.DeepCopy()
 	if t := m.Status.StartTime; t != nil && out.StartTime != nil && t.Before(out.StartTime) {

@@ -24,7 +24,8 @@ type StatusManager interface {
 	RemoveStatus(uid types.UID)
 }
 
-// Manager keeps mirrors true. It is a StatusManager for workers, and a Receiver that passes on all but mirrors.
+// Manager keeps mirrors true. It is a StatusManager for workers, and a Receiver that passes on all
+// but mirrors.
 type Manager struct {
 	client   kubernetes.Interface
 	statuses StatusManager
@@ -61,10 +62,12 @@ type Deps struct {
 
 // New returns a Manager; Run makes it act.
 func New(d Deps) *Manager {
-	return &Manager{client: d.Client, statuses: d.Statuses, node: d.Node, wakeup: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{}}
+	return &Manager{client: d.Client, statuses: d.Statuses, node: d.Node, wakeup: make(chan struct{}, 1),
+		entries: map[types.NamespacedName]*entry{}}
 }
 
-// Filter returns a Receiver that keeps mirrors to itself and passes on the rest; API's Pods go through it.
+// Filter returns a Receiver that keeps mirrors to itself and passes on the rest; API's Pods go
+// through it.
 func (k *Manager) Filter(to podsource.Receiver) podsource.Receiver { return mirrorFilter{k, to} }
 
 type mirrorFilter struct {
@@ -173,10 +176,12 @@ func (k *Manager) removeMirror(m *v1.Pod) {
 
 // writeStatus has the status of the Pod that holds the name written to its mirror.
 func (e *entry) writeStatus(to StatusManager) {
-	if e.mirror == nil || e.mirror.DeletionTimestamp != nil || len(e.staticPods) == 0 || e.staticPods[0].status == nil || !IsMirrorOf(e.mirror, e.staticPods[0].pod) {
+	if e.mirror == nil || e.mirror.DeletionTimestamp != nil || len(e.staticPods) == 0 ||
+		e.staticPods[0].status == nil || !IsMirrorOf(e.mirror, e.staticPods[0].pod) {
 		return
 	}
-	if ph := e.staticPods[0].status.Phase; e.staticPods[0].terminating && (ph == v1.PodSucceeded || ph == v1.PodFailed) {
+	if ph := e.staticPods[0].status.Phase; e.staticPods[0].terminating &&
+		(ph == v1.PodSucceeded || ph == v1.PodFailed) {
 		return // a Pod that its source does not have any more goes without a last phase, as upstream's do
 	}
 	to.SetPodStatus(e.mirror, MirrorStatus(e.mirror, *e.staticPods[0].status))
@@ -197,7 +202,8 @@ func (k *Manager) SetPodStatus(p *v1.Pod, status v1.PodStatus) {
 	}
 }
 
-// DeletePod deletes a Pod from the API after its last status. Static Pods have nothing to delete: their mirrors go when they have left the node.
+// DeletePod deletes a Pod from the API after its last status. Static Pods have nothing to delete:
+// their mirrors go when they have left the node.
 func (k *Manager) DeletePod(p *v1.Pod) {
 	if !pod.IsStatic(p) {
 		k.statuses.DeletePod(p)
@@ -246,7 +252,8 @@ type work struct {
 	node *v1.Node
 }
 
-// reconcile does what is to be done and returns when to look again; 0 when something new has to be told first.
+// reconcile does what is to be done and returns when to look again; 0 when something new has to be
+// told first.
 func (k *Manager) reconcile(ctx context.Context) (wait time.Duration) {
 	for _, t := range k.dueWork(&wait) {
 		err := k.do(ctx, t)
@@ -258,7 +265,8 @@ func (k *Manager) reconcile(ctx context.Context) (wait time.Duration) {
 			e.delay = min(max(2*e.delay, 250*time.Millisecond), 30*time.Second)
 			e.retryAt = time.Now().Add(e.delay)
 			if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Cannot keep the mirror of a static Pod true, trying again", "pod", klog.KRef(t.name.Namespace, t.name.Name), "after", e.delay)
+				klog.FromContext(ctx).Error(err, "Cannot keep the mirror of a static Pod true, trying again",
+					"pod", klog.KRef(t.name.Namespace, t.name.Name), "after", e.delay)
 			}
 		}
 		if remaining := max(time.Until(e.retryAt), time.Millisecond); wait == 0 || remaining < wait {
@@ -326,7 +334,8 @@ func (k *Manager) do(ctx context.Context, t work) error {
 	case Delete:
 		klog.FromContext(ctx).Info("Deleting a mirror pod", "pod", klog.KObj(t.pod), "podUID", t.pod.UID)
 		zero := int64(0)
-		err := pods.Delete(ctx, t.name.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(t.pod.UID))})
+		err := pods.Delete(ctx, t.name.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero,
+			Preconditions: metav1.NewUIDPreconditions(string(t.pod.UID))})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete mirror: %w", err)
 		}

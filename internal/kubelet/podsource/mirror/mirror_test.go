@@ -23,7 +23,8 @@ import (
 )
 
 func own(hash string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-n1", UID: types.UID(hash), Annotations: map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-n1", UID: types.UID(hash),
+		Annotations: map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}}}
 }
 
 func of(hash string) *v1.Pod {
@@ -52,11 +53,13 @@ func TestNext(t *testing.T) {
 		{"the node is not known", with(func(s *mirror.State) { s.Mirror, s.Node = nil, nil }), mirror.Nothing},
 		{"the node is being deleted", with(func(s *mirror.State) { s.Mirror, s.Node = nil, leaving }), mirror.Nothing},
 		{"its Pod ends", with(func(s *mirror.State) { s.Terminating = true }), mirror.Nothing},
-		{"its Pod ends, and there is none", with(func(s *mirror.State) { s.Terminating, s.Mirror = true, nil }), mirror.Nothing},
+		{"its Pod ends, and there is none", with(func(s *mirror.State) { s.Terminating, s.Mirror = true, nil }),
+			mirror.Nothing},
 		{"of another content", with(func(s *mirror.State) { s.Mirror = of("b") }), mirror.Delete},
 		{"somebody deletes it", with(func(s *mirror.State) { s.Mirror = going }), mirror.Delete},
 		{"its Pod is gone", with(func(s *mirror.State) { s.Static = nil }), mirror.Delete},
-		{"its Pod may still come", with(func(s *mirror.State) { s.Static, s.SourcesReady = nil, false }), mirror.Nothing},
+		{"its Pod may still come", with(func(s *mirror.State) { s.Static, s.SourcesReady = nil, false }),
+			mirror.Nothing},
 		{"nothing at all", with(func(s *mirror.State) { s.Static, s.Mirror = nil, nil }), mirror.Nothing},
 	} {
 		if got := mirror.Next(tc.s); got != tc.want {
@@ -68,7 +71,9 @@ func TestNext(t *testing.T) {
 func TestImage(t *testing.T) {
 	m := mirror.NewMirrorPod(own("a"), node())
 	o := m.OwnerReferences
-	if m.UID != "" || m.Annotations[v1.MirrorPodAnnotationKey] != "a" || len(o) != 1 || o[0].Kind != "Node" || o[0].Name != "n1" || o[0].UID != "uid-n1" || !*o[0].Controller || !mirror.IsMirrorOf(m, own("a")) || mirror.IsMirrorOf(m, own("b")) {
+	if m.UID != "" || m.Annotations[v1.MirrorPodAnnotationKey] != "a" || len(o) != 1 || o[0].Kind != "Node" ||
+		o[0].Name != "n1" || o[0].UID != "uid-n1" || !*o[0].Controller || !mirror.IsMirrorOf(m, own("a")) ||
+		mirror.IsMirrorOf(m, own("b")) {
 		t.Errorf("%+v", m.ObjectMeta)
 	}
 }
@@ -77,13 +82,17 @@ func TestOnto(t *testing.T) {
 	early, late := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	m := of("a")
 	m.Status = v1.PodStatus{StartTime: &early, QOSClass: v1.PodQOSBurstable, Conditions: []v1.PodCondition{
-		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: early}, {Type: v1.PodInitialized, Status: v1.ConditionFalse, LastTransitionTime: early}, {Type: "theirs", Status: v1.ConditionTrue},
+		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: early},
+		{Type: v1.PodInitialized, Status: v1.ConditionFalse, LastTransitionTime: early},
+		{Type: "theirs", Status: v1.ConditionTrue},
 	}}
 	got := mirror.MirrorStatus(m, v1.PodStatus{StartTime: &late, Conditions: []v1.PodCondition{
-		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: late}, {Type: v1.PodInitialized, Status: v1.ConditionTrue, LastTransitionTime: late},
+		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: late},
+		{Type: v1.PodInitialized, Status: v1.ConditionTrue, LastTransitionTime: late},
 	}})
 	c := got.Conditions
-	if !got.StartTime.Equal(&early) || got.QOSClass != v1.PodQOSBurstable || len(c) != 3 || !c[0].LastTransitionTime.Equal(&early) || !c[1].LastTransitionTime.Equal(&late) || c[2].Type != "theirs" {
+	if !got.StartTime.Equal(&early) || got.QOSClass != v1.PodQOSBurstable || len(c) != 3 ||
+		!c[0].LastTransitionTime.Equal(&early) || !c[1].LastTransitionTime.Equal(&late) || c[2].Type != "theirs" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,10 +1,13 @@
-// Package static reads Pods that no API server gave out: from manifests in files and from answers of a URL.
+// Package static reads Pods that no API server gave out: from manifests in files and from answers
+// of a URL.
 //
-// Chapter 5, received. A manifest gets defaults, the node's name behind its own, a uid that is the hash of its content and place, the annotations
-// kubernetes.io/config.source and .hash, and is validated; one that refers to API objects is refused, as upstream's gate PreventStaticPodAPIReferences (on
-// since v1.34) does. Diff says what came and went between two readings.
+// A manifest gets defaults, the node's name behind its own, a uid that is the hash of its content
+// and place, the annotations kubernetes.io/config.source and .hash, and is validated; one that
+// refers to API objects is refused, as upstream's gate PreventStaticPodAPIReferences (on since
+// v1.34) does. Diff says what came and went between two readings.
 //
-// In: bytes, where they come from, the API's rules for Pods (Rules, joined by app). Out: Pods, or an error that names the field.
+// In: bytes, where they come from, the API's rules for Pods (Rules, joined by app). Out: Pods, or
+// an error that names the field.
 //
 // To add a reference that is refused: a row in references.go.
 package static

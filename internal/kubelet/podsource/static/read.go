@@ -47,7 +47,8 @@ type Manifest struct {
 	UnknownFields []string // fields that no Pod has; they were left out
 }
 
-// ParsePod reads a manifest of a single Pod, in JSON or YAML. now becomes the annotation kubernetes.io/config.seen.
+// ParsePod reads a manifest of a single Pod, in JSON or YAML. now becomes the annotation
+// kubernetes.io/config.seen.
 func ParsePod(raw []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
 	plain, err := toJSON(raw)
 	if err != nil {
@@ -102,7 +103,8 @@ func isKind(plain []byte, want string) error {
 		return err
 	}
 	if head.Kind != want || head.APIVersion != "v1" {
-		return fmt.Errorf("it is kind %q of apiVersion %q, want kind %s of apiVersion v1", head.Kind, head.APIVersion, want)
+		return fmt.Errorf("it is kind %q of apiVersion %q, want kind %s of apiVersion v1", head.Kind, head.APIVersion,
+			want)
 	}
 	return nil
 }
@@ -130,7 +132,10 @@ func read(plain []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("invalid pod: %v", errs)
 	}
 	if len(m.Pod.Spec.EphemeralContainers) > 0 {
-		return Manifest{}, fmt.Errorf("invalid pod: %v", field.ErrorList{field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create")})
+		return Manifest{},
+			fmt.Errorf("invalid pod: %v",
+				field.ErrorList{field.Forbidden(field.NewPath("spec", "ephemeralContainers"),
+					"cannot be set on create")})
 	}
 	what, err := APIReference(m.Pod)
 	if err != nil {
@@ -155,7 +160,8 @@ func setMetadata(p *v1.Pod, content []byte, o Origin, now time.Time) {
 	if p.Annotations == nil {
 		p.Annotations = map[string]string{}
 	}
-	p.Annotations[HashAnnotation], p.Annotations[SourceAnnotation], p.Annotations[SeenAnnotation] = string(p.UID), o.Source, now.Format(time.RFC3339Nano)
+	p.Annotations[HashAnnotation], p.Annotations[SourceAnnotation], p.Annotations[SeenAnnotation] = string(p.UID),
+		o.Source, now.Format(time.RFC3339Nano)
 	if o.Source == "file" {
 		tolerateNoExecute(p)
 	}
@@ -182,7 +188,8 @@ func tolerateNoExecute(p *v1.Pod) {
 	p.Spec.Tolerations = append(p.Spec.Tolerations, all)
 }
 
-// uid is the hash of content and place, in the shape of upstream's: 32 hexadecimal digits. It does not depend on defaults, which a newer kubelet may change.
+// uid is the hash of content and place, in the shape of upstream's: 32 hexadecimal digits. It does
+// not depend on defaults, which a newer kubelet may change.
 func uid(content []byte, o Origin) types.UID {
 	h := sha256.New()
 	h.Write(content)

@@ -6,8 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// APIReference names the API objects that a Pod needs, with upstream's word for them; empty when it needs none. A static Pod may need none: it must run without
-// an API server, and the node must not get at objects that way.
+// APIReference names the API objects that a Pod needs, with upstream's word for them; empty when it
+// needs none. A static Pod may need none: it must run without an API server, and the node must not
+// get at objects that way.
 func APIReference(p *v1.Pod) (string, error) {
 	s := &p.Spec
 	switch {
@@ -32,7 +33,8 @@ func APIReference(p *v1.Pod) (string, error) {
 func environment(s *v1.PodSpec, kind string) bool {
 	uses := func(env []v1.EnvVar, from []v1.EnvFromSource) bool {
 		for _, e := range env {
-			if v := e.ValueFrom; v != nil && (kind == "secret" && v.SecretKeyRef != nil || kind == "configmap" && v.ConfigMapKeyRef != nil) {
+			if v := e.ValueFrom; v != nil && (kind == "secret" && v.SecretKeyRef != nil ||
+				kind == "configmap" && v.ConfigMapKeyRef != nil) {
 				return true
 			}
 		}
@@ -59,8 +61,10 @@ func volumeSecrets(s *v1.PodSpec) bool {
 		v := &s.Volumes[i].VolumeSource
 		switch {
 		case v.Secret != nil, v.AzureFile != nil,
-			v.CephFS != nil && v.CephFS.SecretRef != nil, v.Cinder != nil && v.Cinder.SecretRef != nil, v.FlexVolume != nil && v.FlexVolume.SecretRef != nil,
-			v.RBD != nil && v.RBD.SecretRef != nil, v.ScaleIO != nil && v.ScaleIO.SecretRef != nil, v.ISCSI != nil && v.ISCSI.SecretRef != nil,
+			v.CephFS != nil && v.CephFS.SecretRef != nil, v.Cinder != nil && v.Cinder.SecretRef != nil,
+			v.FlexVolume != nil && v.FlexVolume.SecretRef != nil,
+			v.RBD != nil && v.RBD.SecretRef != nil, v.ScaleIO != nil && v.ScaleIO.SecretRef != nil,
+			v.ISCSI != nil && v.ISCSI.SecretRef != nil,
 			v.StorageOS != nil && v.StorageOS.SecretRef != nil, v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
 			return true
 		case v.Projected != nil:
@@ -96,9 +100,12 @@ func volumeConfigMaps(s *v1.PodSpec) bool {
 // volume judges what is left of a volume's kinds.
 func volume(v *v1.Volume) (string, error) {
 	switch {
-	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil, v.EmptyDir != nil, v.FC != nil, v.FlexVolume != nil,
-		v.Flocker != nil, v.GCEPersistentDisk != nil, v.GitRepo != nil, v.HostPath != nil, v.Image != nil, v.ISCSI != nil, v.NFS != nil, v.PhotonPersistentDisk != nil,
-		v.PortworxVolume != nil, v.Quobyte != nil, v.RBD != nil, v.ScaleIO != nil, v.StorageOS != nil, v.VsphereVolume != nil:
+	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil,
+		v.EmptyDir != nil, v.FC != nil, v.FlexVolume != nil,
+		v.Flocker != nil, v.GCEPersistentDisk != nil, v.GitRepo != nil, v.HostPath != nil, v.Image != nil,
+		v.ISCSI != nil, v.NFS != nil, v.PhotonPersistentDisk != nil,
+		v.PortworxVolume != nil, v.Quobyte != nil, v.RBD != nil, v.ScaleIO != nil, v.StorageOS != nil,
+		v.VsphereVolume != nil:
 		return "", nil
 	case v.CSI != nil:
 		return "csidrivers (via CSI volumes)", nil

@@ -59,12 +59,14 @@ func TestWhatAManifestBecomes(t *testing.T) {
 	if len(p.UID) != 32 || p.Spec.Priority == nil || *p.Spec.Priority != 2000001000 {
 		t.Errorf("uid %q, priority %v", p.UID, p.Spec.Priority)
 	}
-	if own := read(t, strings.Replace(manifest(""), "name: etcd", "name: etcd, uid: mine, namespace: kube-system", 1), file); own.UID != "mine" || own.Namespace != "kube-system" {
+	if own := read(t, strings.Replace(manifest(""), "name: etcd", "name: etcd, uid: mine, namespace: kube-system", 1),
+		file); own.UID != "mine" || own.Namespace != "kube-system" {
 		t.Errorf("%s %s", own.UID, own.Namespace)
 	}
 }
 
-// The uid is the hash of content and place: the same Pod at another place, or another Pod at the same, is another one.
+// The uid is the hash of content and place: the same Pod at another place, or another Pod at the
+// same, is another one.
 func TestUID(t *testing.T) {
 	at := func(place, source, node string) types.UID {
 		return read(t, manifest(""), static.Origin{Source: source, Location: place, Node: node}).UID
@@ -73,7 +75,9 @@ func TestUID(t *testing.T) {
 	if first != at("/a", "file", "n") {
 		t.Error("the same manifest has two uids")
 	}
-	for what, uid := range map[string]types.UID{"place": at("/b", "file", "n"), "source": at("/a", "http", "n"), "node": at("/a", "file", "m"), "content": read(t, manifest("hostNetwork: true"), static.Origin{Source: "file", Location: "/a", Node: "n"}).UID} {
+	for what, uid := range map[string]types.UID{"place": at("/b", "file", "n"), "source": at("/a", "http", "n"),
+		"node": at("/a", "file", "m"), "content": read(t, manifest("hostNetwork: true"),
+			static.Origin{Source: "file", Location: "/a", Node: "n"}).UID} {
 		if uid == first {
 			t.Errorf("another %s has the same uid", what)
 		}
@@ -86,22 +90,34 @@ func TestRefusedManifests(t *testing.T) {
 		{"no YAML", "{", "couldn't parse as pod"},
 		{"another kind", "{kind: Deployment, apiVersion: apps/v1}", `kind "Deployment"`},
 		{"no name", "{kind: Pod, apiVersion: v1, spec: {containers: [{name: c}]}}", "name is needed for the pod"},
-		{"invalid", "{kind: Pod, apiVersion: v1, metadata: {name: a}}", "invalid pod: [spec.containers: Required value]"},
-		{"wrong type", "{kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: 3}}", "couldn't parse as pod"},
+		{"invalid", "{kind: Pod, apiVersion: v1, metadata: {name: a}}",
+			"invalid pod: [spec.containers: Required value]"},
+		{"wrong type", "{kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: 3}}",
+			"couldn't parse as pod"},
 		{"ephemeral container", manifest("ephemeralContainers: [{name: e}]"), "cannot be set on create"},
 		{"service account", manifest("serviceAccountName: x"), "static pods may not reference serviceaccounts"},
 		{"pull secret", manifest("imagePullSecrets: [{name: x}]"), "static pods may not reference secrets"},
-		{"secret volume", manifest("volumes: [{name: v, secret: {secretName: x}}]"), "static pods may not reference secrets"},
-		{"config map volume", manifest("volumes: [{name: v, configMap: {name: x}}]"), "static pods may not reference configmaps"},
-		{"claim", manifest("volumes: [{name: v, persistentVolumeClaim: {claimName: x}}]"), "static pods may not reference persistentvolumeclaims"},
+		{"secret volume", manifest("volumes: [{name: v, secret: {secretName: x}}]"),
+			"static pods may not reference secrets"},
+		{"config map volume", manifest("volumes: [{name: v, configMap: {name: x}}]"),
+			"static pods may not reference configmaps"},
+		{"claim", manifest("volumes: [{name: v, persistentVolumeClaim: {claimName: x}}]"),
+			"static pods may not reference persistentvolumeclaims"},
 		{"generic claim", manifest("volumes: [{name: v, ephemeral: {}}]"), "via ephemeral volumes"},
 		{"CSI", manifest("volumes: [{name: v, csi: {driver: x}}]"), "csidrivers"},
-		{"token", manifest("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), "serviceaccounts (via projected volumes)"},
-		{"projected secret", manifest("volumes: [{name: v, projected: {sources: [{secret: {name: x}}]}}]"), "static pods may not reference secrets"},
-		{"trust bundle", manifest("volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {path: t}}]}}]"), "clustertrustbundles"},
+		{"token", manifest("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"),
+			"serviceaccounts (via projected volumes)"},
+		{"projected secret", manifest("volumes: [{name: v, projected: {sources: [{secret: {name: x}}]}}]"),
+			"static pods may not reference secrets"},
+		{"trust bundle", manifest("volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {path: t}}]}}]"),
+			"clustertrustbundles"},
 		{"resource claim", manifest("resourceClaims: [{name: x}]"), "resourceclaims"},
-		{"variable of a secret", strings.Replace(manifest(""), "image: i", "image: i, env: [{name: A, valueFrom: {secretKeyRef: {name: x, key: k}}}]", 1), "secrets"},
-		{"variables of a config map", strings.Replace(manifest(""), "image: i", "image: i, envFrom: [{configMapRef: {name: x}}]", 1), "configmaps"},
+		{"variable of a secret",
+			strings.Replace(manifest(""), "image: i",
+				"image: i, env: [{name: A, valueFrom: {secretKeyRef: {name: x, key: k}}}]", 1), "secrets"},
+		{"variables of a config map",
+			strings.Replace(manifest(""), "image: i", "image: i, envFrom: [{configMapRef: {name: x}}]", 1),
+			"configmaps"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, err := static.ParsePod([]byte(tc.text), file, rules, now)
@@ -113,7 +129,8 @@ func TestRefusedManifests(t *testing.T) {
 }
 
 func TestAcceptedVolumes(t *testing.T) {
-	for _, v := range []string{"emptyDir: {}", "hostPath: {path: /x}", "downwardAPI: {}", "nfs: {server: s, path: /p}", "image: {reference: r}", "projected: {sources: [{downwardAPI: {}}]}"} {
+	for _, v := range []string{"emptyDir: {}", "hostPath: {path: /x}", "downwardAPI: {}", "nfs: {server: s, path: /p}",
+		"image: {reference: r}", "projected: {sources: [{downwardAPI: {}}]}"} {
 		if _, err := static.ParsePod([]byte(manifest("volumes: [{name: v, "+v+"}]")), file, rules, now); err != nil {
 			t.Errorf("%s: %v", v, err)
 		}
@@ -125,18 +142,23 @@ func TestAny(t *testing.T) {
 		name, text, want, says string
 	}{
 		{"a Pod", manifest(""), "etcd-node-1", ""},
-		{"a list", `{kind: PodList, apiVersion: v1, items: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b}, spec: {containers: [{name: c}]}}]}`, "a-node-1 b-node-1", ""},
+		{"a list", `{kind: PodList, apiVersion: v1, items: [{metadata: {name: a}, spec: {containers: [{name: c}]}},` +
+			` {metadata: {name: b}, spec: {containers: [{name: c}]}}]}`, "a-node-1 b-node-1", ""},
 		{"an empty list", `{kind: PodList, apiVersion: v1}`, "", ""},
-		{"one bad Pod spoils it", `{kind: PodList, apiVersion: v1, items: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b}}]}`, "", "items[1]: invalid pod"},
+		{"one bad Pod spoils it",
+			`{kind: PodList, apiVersion: v1, items: [{metadata: {name: a}, spec: {containers: [{name: c}]}},` +
+				` {metadata: {name: b}}]}`, "", "items[1]: invalid pod"},
 		{"neither", `{kind: Node, apiVersion: v1}`, "", "couldn't parse as single or multiple pods"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			list, err := static.Parse([]byte(tc.text), static.Origin{Source: "http", Location: "http://x", Node: "node-1"}, rules, now)
+			list, err := static.Parse([]byte(tc.text), static.Origin{Source: "http", Location: "http://x",
+				Node: "node-1"}, rules, now)
 			var names []string
 			for _, m := range list {
 				names = append(names, m.Pod.Name)
 			}
-			if got := strings.Join(names, " "); err == nil && got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			if got := strings.Join(names, " "); err == nil && got != tc.want || (err == nil) != (tc.says == "") ||
+				err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %q, error %v", got, err)
 			}
 		})
@@ -145,14 +167,16 @@ func TestAny(t *testing.T) {
 
 func TestUnknownFieldsAreReportedAndDropped(t *testing.T) {
 	m, err := static.ParsePod([]byte(manifest("hostNetwrk: true")), file, rules, now)
-	if err != nil || len(m.UnknownFields) != 1 || !strings.Contains(m.UnknownFields[0], "hostNetwrk") || m.Pod.Spec.HostNetwork {
+	if err != nil || len(m.UnknownFields) != 1 || !strings.Contains(m.UnknownFields[0], "hostNetwrk") ||
+		m.Pod.Spec.HostNetwork {
 		t.Errorf("%v %v", m.UnknownFields, err)
 	}
 }
 
 func one(name, uid, print string, seen time.Time) static.Manifest {
 	p := &v1.Pod{}
-	p.Name, p.UID, p.Annotations = name, types.UID(uid), map[string]string{static.SeenAnnotation: seen.Format(time.RFC3339)}
+	p.Name, p.UID, p.Annotations = name, types.UID(uid),
+		map[string]string{static.SeenAnnotation: seen.Format(time.RFC3339)}
 	return static.Manifest{Pod: p, Hash: print}
 }
 
@@ -168,9 +192,12 @@ func TestDiffer(t *testing.T) {
 		{"nothing new", []static.Manifest{a, b}, []static.Manifest{b, a}, "", "", "", "2 1"},
 		{"one went", []static.Manifest{a, b}, []static.Manifest{b}, "", "1", "", "2"},
 		{"all went", []static.Manifest{a, b}, nil, "", "1 2", "", ""},
-		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{one("a", "3", "y", now)}, "3", "1", "", "3"},
-		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{one("a", "1", "y", later)}, "1", "", "", "1"},
-		{"two of one name: the one that was there stays", []static.Manifest{b}, []static.Manifest{one("b", "9", "x", now), b}, "", "", "9", "2"},
+		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{one("a", "3", "y", now)}, "3", "1", "",
+			"3"},
+		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{one("a", "1", "y", later)}, "1", "",
+			"", "1"},
+		{"two of one name: the one that was there stays", []static.Manifest{b},
+			[]static.Manifest{one("b", "9", "x", now), b}, "", "", "9", "2"},
 		{"two of one name, both new: the first", nil, []static.Manifest{one("b", "9", "x", now), b}, "9", "", "2", "9"},
 		{"two of one uid", nil, []static.Manifest{a, one("z", "1", "x", now)}, "1", "", "1", "1"},
 	} {
@@ -187,7 +214,8 @@ func TestDiffer(t *testing.T) {
 			for _, m := range d.Current {
 				has = append(has, m.Pod)
 			}
-			if got := [4]string{uids(d.Updated), uids(d.Removed), uids(d.Duplicates), uids(has)}; got != [4]string{tc.put, tc.gone, tc.duplicates, tc.has} {
+			if got := [4]string{uids(d.Updated), uids(d.Removed), uids(d.Duplicates), uids(has)}; got != [4]string{
+				tc.put, tc.gone, tc.duplicates, tc.has} {
 				t.Errorf("put, gone, twins, has: %q", got)
 			}
 		})

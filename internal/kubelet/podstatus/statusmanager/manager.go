@@ -113,7 +113,8 @@ func (w *Manager) wake() {
 	}
 }
 
-// maxParallelWrites is how many statuses are written side by side; those of one Pod follow each other.
+// maxParallelWrites is how many statuses are written side by side; those of one Pod follow each
+// other.
 const maxParallelWrites = 8
 
 // Run writes until ctx ends, then makes one last attempt at what is left.
@@ -155,7 +156,8 @@ func (w *Manager) flush(ctx context.Context) {
 	}
 }
 
-// next takes the first Pod that has something to write, nobody writing, and no delay left; else it returns how long to wait, 0 when there is nothing.
+// next takes the first Pod that has something to write, nobody writing, and no delay left; else it
+// returns how long to wait, 0 when there is nothing.
 func (w *Manager) next() (uid types.UID, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +229,8 @@ func (w *Manager) retryLater(ctx context.Context, e *entry, since time.Time, err
 	w.enqueue(e.base.UID, e)
 	e.since = since
 	if ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Cannot write the Pod's status, trying again", "pod", klog.KObj(e.base), "after", e.delay)
+		klog.FromContext(ctx).Error(err, "Cannot write the Pod's status, trying again", "pod", klog.KObj(e.base),
+			"after", e.delay)
 	}
 }
 
@@ -237,7 +240,8 @@ func (w *Manager) write(ctx context.Context, base *v1.Pod, status v1.PodStatus) 
 	if err != nil || !changed {
 		return nil, err
 	}
-	pod, err := w.client.CoreV1().Pods(base.Namespace).Patch(ctx, base.Name, types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "status")
+	pod, err := w.client.CoreV1().Pods(base.Namespace).Patch(ctx, base.Name, types.StrategicMergePatchType, raw,
+		metav1.PatchOptions{}, "status")
 	if err != nil {
 		return nil, fmt.Errorf("patch status of %s/%s: %w", base.Namespace, base.Name, err)
 	}
@@ -247,14 +251,16 @@ func (w *Manager) write(ctx context.Context, base *v1.Pod, status v1.PodStatus) 
 // remove deletes the object now; one that is gone or replaced is none of ours.
 func (w *Manager) remove(ctx context.Context, pod *v1.Pod) error {
 	zero := int64(0)
-	err := w.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	err := w.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero,
+		Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }
 
-// patchBody is the patch from one status to another, with the uid so that it cannot hit another Pod of the name.
+// patchBody is the patch from one status to another, with the uid so that it cannot hit another Pod
+// of the name.
 func patchBody(base *v1.Pod, status v1.PodStatus) (raw []byte, changed bool, err error) {
 	meta := metav1.ObjectMeta{UID: base.UID}
 	from, err := json.Marshal(v1.Pod{Status: base.Status})

@@ -20,7 +20,8 @@ import (
 )
 
 func start(t *testing.T) (*fake.Clientset, *statusmanager.Manager, *v1.Pod) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}, Status: v1.PodStatus{Phase: v1.PodPending}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
+		Status: v1.PodStatus{Phase: v1.PodPending}}
 	api := fake.NewClientset(pod)
 	w := statusmanager.New(api, journal.Discard{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,7 +1,7 @@
 // Package dial opens the connections of probes.
 //
-// Chapter: watched. In: a timeout. Out: a net.Dialer whose connections leave nothing behind: a probe closes thousands of connections an hour, and each would stay in
-// TIME_WAIT for a minute otherwise.
+// In: a timeout. Out: a net.Dialer whose connections leave nothing behind: a probe closes thousands
+// of connections an hour, and each would stay in TIME_WAIT for a minute otherwise.
 package dial
 
 import (
@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Func opens a connection, as net.Dialer.DialContext does. Where Pods are no network endpoints (testcluster) it reaches their scripts.
+// Func opens a connection, as net.Dialer.DialContext does. Where Pods are no network endpoints
+// (testcluster) it reaches their scripts.
 type Func func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Or is f, or the network when f is nil.
@@ -22,7 +23,8 @@ func (f Func) Or(timeout time.Duration) Func {
 	return Dialer(timeout).DialContext
 }
 
-// Dialer returns a dialer for one probe. Closing its connections waits at most a second for data on the way and then resets them.
+// Dialer returns a dialer for one probe. Closing its connections waits at most a second for data on
+// the way and then resets them.
 func Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{
 		Timeout:   timeout,
@@ -30,7 +32,8 @@ func Dialer(timeout time.Duration) *net.Dialer {
 		Control: func(_, _ string, c syscall.RawConn) error {
 			var err error
 			if e := c.Control(func(fd uintptr) {
-				err = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: 1})
+				err = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
+					&syscall.Linger{Onoff: 1, Linger: 1})
 			}); e != nil {
 				return e
 			}

@@ -1,6 +1,7 @@
 // Package exec asks by running a command in the container.
 //
-// Chapter: watched. In: an exec probe, the runtime's ExecSync. Out: Success for exit code 0, Failure for any other and for a command that takes too long.
+// In: an exec probe, the runtime's ExecSync. Out: Success for exit code 0, Failure for any other
+// and for a command that takes too long.
 package exec
 
 import (
@@ -19,9 +20,11 @@ import (
 
 const maxOutput = 10 << 10 // bytes kept of what the command says
 
-// Runtime runs a command in a container; internalapi.RuntimeService does. An exit code other than 0 is an error that is a utilexec.ExitError.
+// Runtime runs a command in a container; internalapi.RuntimeService does. An exit code other than 0
+// is an error that is a utilexec.ExitError.
 type Runtime interface {
-	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+	ExecSync(ctx context.Context, containerID string, cmd []string,
+		timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
 // Prober asks through the runtime.
@@ -52,5 +55,6 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 }
 
 func timedOut(err error) bool {
-	return status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "command timed out")
+	return status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) ||
+		strings.HasPrefix(err.Error(), "command timed out")
 }

@@ -22,7 +22,8 @@ import (
 // fakeRuntime answers by the command's first word, as CRI's client does.
 type fakeRuntime struct{}
 
-func (fakeRuntime) ExecSync(ctx context.Context, _ string, cmd []string, timeout time.Duration) ([]byte, []byte, error) {
+func (fakeRuntime) ExecSync(ctx context.Context, _ string, cmd []string,
+	timeout time.Duration) ([]byte, []byte, error) {
 	switch word := cmd[0]; word {
 	case "healthy":
 		return []byte("fine"), nil, nil
@@ -80,7 +81,8 @@ func TestResults(t *testing.T) {
 		{"loud", probe.Outcome{Result: probe.Success, Output: strings.Repeat("x", 10<<10)}},
 		// recordings/pods/liveness-exec-timeout
 		{"mute", probe.Outcome{Result: probe.Failure, Output: `command timed out: "mute -c" timed out after 10ms`}},
-		{"cri-client", probe.Outcome{Result: probe.Failure, Output: `command timed out: "cri-client -c" timed out after 10ms`}},
+		{"cri-client",
+			probe.Outcome{Result: probe.Failure, Output: `command timed out: "cri-client -c" timed out after 10ms`}},
 	} {
 		to := target(tc.word, "-c")
 		to.Timeout = 10 * time.Millisecond

@@ -1,6 +1,6 @@
 // Package grpc asks the standard gRPC health service.
 //
-// Chapter: watched. In: a grpc probe. Out: Success when the service answers SERVING.
+// In: a grpc probe. Out: Success when the service answers SERVING.
 package grpc
 
 import (
@@ -32,7 +32,8 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(t.Probe.GRPC.Port)))
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(a.UserAgent),
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUserAgent(a.UserAgent),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return a.Dial.Or(t.Timeout)(ctx, "tcp", addr)
 		}))
@@ -65,7 +66,8 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 func refused(err error, timeout time.Duration) probe.Outcome {
 	switch s, _ := status.FromError(err); s.Code() {
 	case codes.Unimplemented:
-		return failed("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): %s", s.Message())
+		return failed("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): %s",
+			s.Message())
 	case codes.DeadlineExceeded:
 		return failed("timeout: health rpc did not complete within %v", timeout)
 	}

@@ -88,11 +88,15 @@ func TestTexts(t *testing.T) {
 	}{
 		{target(healthy, ""), probe.Success, "service healthy"},
 		{target(healthy, "sick"), probe.Failure, `service unhealthy (responded with "NOT_SERVING")`},
-		{target(healthy, "nosuch"), probe.Failure, "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
-		{target(bare, ""), probe.Failure, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service grpc.health.v1.Health"},
+		{target(healthy, "nosuch"), probe.Failure,
+			"error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
+		{target(bare, ""), probe.Failure,
+			"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service " +
+				"grpc.health.v1.Health"},
 		{away, probe.Failure, `timeout: failed to connect service "127.0.0.1:`}, // recordings/pods/readiness-grpc-ok
 	} {
-		if got := a.Probe(t.Context(), tc.to); got.Result != tc.result || got.Err != nil || !strings.HasPrefix(got.Output, tc.text) {
+		if got := a.Probe(t.Context(), tc.to); got.Result != tc.result || got.Err != nil ||
+			!strings.HasPrefix(got.Output, tc.text) {
 			t.Errorf("got %+v, want %v %q", got, tc.result, tc.text)
 		}
 	}

@@ -1,6 +1,7 @@
 // Package http asks a URL of the container.
 //
-// Chapter: watched. In: an httpGet probe. Out: Success for 200 to 399, Warning for a redirect to another host (it is not followed), Failure for the rest.
+// In: an httpGet probe. Out: Success for 200 to 399, Warning for a redirect to another host (it is
+// not followed), Failure for the rest.
 package http
 
 import (
@@ -61,7 +62,8 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	case code >= 200 && code < 300:
 		return probe.Outcome{Result: probe.Success, Output: string(body)}
 	case code >= 300 && code < 400:
-		return probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: " + string(body)}
+		return probe.Outcome{Result: probe.Warning,
+			Output: "Probe terminated redirects, Response body: " + string(body)}
 	default:
 		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("HTTP probe failed with statuscode: %d", code)}
 	}
@@ -99,7 +101,8 @@ func urlFor(scheme, host, path string) *url.URL {
 	return u
 }
 
-// headers sets the probe's own, and ours unless it has them. An empty User-Agent or Accept is not sent at all.
+// headers sets the probe's own, and ours unless it has them. An empty User-Agent or Accept is not
+// sent at all.
 func (a Prober) headers(req *http.Request, own []v1.HTTPHeader) {
 	for _, h := range own {
 		req.Header.Add(h.Name, h.Value)
@@ -118,7 +121,8 @@ func (a Prober) headers(req *http.Request, own []v1.HTTPHeader) {
 	req.Header.Del("Host")
 }
 
-// sameHost follows redirects on the host asked first, ten at most, and stops at one to another host.
+// sameHost follows redirects on the host asked first, ten at most, and stops at one to another
+// host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse

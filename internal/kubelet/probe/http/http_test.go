@@ -81,7 +81,8 @@ func TestStatus(t *testing.T) {
 		{299, probe.Outcome{Result: probe.Success, Output: "body"}},
 		{302, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: body"}},
 		{399, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: body"}},
-		{400, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 400"}}, // recordings/pods/liveness-http-500
+		// recordings/pods/liveness-http-500
+		{400, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 400"}},
 		{500, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 500"}},
 	} {
 		got := prober.Probe(t.Context(), target(t, server, "/"+strconv.Itoa(tc.code)))
@@ -105,15 +106,19 @@ func TestRequest(t *testing.T) {
 		t.Fatal(o)
 	}
 	host := strings.TrimPrefix(server, "http://")
-	if seen.Host != host || seen.URL.String() != "/healthz?deep=1" || seen.ContentLength != 0 || seen.Method != http.MethodGet ||
-		seen.UserAgent() != "kube-probe/1.37" || seen.Header.Get("Accept") != "*/*" || seen.Header.Get("Accept-Encoding") != "" || !seen.Close {
+	if seen.Host != host || seen.URL.String() != "/healthz?deep=1" || seen.ContentLength != 0 ||
+		seen.Method != http.MethodGet ||
+		seen.UserAgent() != "kube-probe/1.37" || seen.Header.Get("Accept") != "*/*" ||
+		seen.Header.Get("Accept-Encoding") != "" || !seen.Close {
 		t.Errorf("sent %s %s to %s with %v", seen.Method, seen.URL, seen.Host, seen.Header)
 	}
 	get := to.Probe.HTTPGet
-	get.HTTPHeaders = []v1.HTTPHeader{{Name: "Host", Value: "web.example"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}, {Name: "user-agent", Value: "me"}, {Name: "Accept", Value: ""}}
+	get.HTTPHeaders = []v1.HTTPHeader{{Name: "Host", Value: "web.example"}, {Name: "X-A", Value: "1"},
+		{Name: "X-A", Value: "2"}, {Name: "user-agent", Value: "me"}, {Name: "Accept", Value: ""}}
 	get.Scheme = ""
 	prober.Probe(t.Context(), to)
-	if _, accept := seen.Header["Accept"]; seen.Host != "web.example" || fmt.Sprint(seen.Header["X-A"]) != "[1 2]" || seen.UserAgent() != "me" || accept {
+	if _, accept := seen.Header["Accept"]; seen.Host != "web.example" || fmt.Sprint(seen.Header["X-A"]) != "[1 2]" ||
+		seen.UserAgent() != "me" || accept {
 		t.Errorf("sent to %s with %v", seen.Host, seen.Header)
 	}
 	to.PodIP, get.Host = "192.0.2.1", "127.0.0.1"
@@ -122,7 +127,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Redirects are followed on the same host only; see FEATURES U-16 for the difference from the row's text.
+// Redirects are followed on the same host only; see FEATURES U-16 for the difference from the row's
+// text.
 //
 // row: PRB-05
 func TestRedirects(t *testing.T) {
@@ -140,14 +146,18 @@ func TestRedirects(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	if o := prober.Probe(t.Context(), target(t, server, "/away")); o.Result != probe.Warning || !strings.HasPrefix(o.Output, "Probe terminated redirects, Response body: <a href=\"http://other.invalid/\">Found</a>.") {
+	if o := prober.Probe(t.Context(), target(t, server, "/away")); o.Result != probe.Warning ||
+		!strings.HasPrefix(o.Output,
+			"Probe terminated redirects, Response body: <a href=\"http://other.invalid/\">Found</a>.") {
 		t.Errorf("to another host: %+v", o)
 	}
-	if o := prober.Probe(t.Context(), target(t, server, "/here")); o.Result != probe.Failure || o.Output != "HTTP probe failed with statuscode: 503" {
+	if o := prober.Probe(t.Context(), target(t, server, "/here")); o.Result != probe.Failure ||
+		o.Output != "HTTP probe failed with statuscode: 503" {
 		t.Errorf("to a sick page here: %+v", o)
 	}
 	asked = 0
-	if o := prober.Probe(t.Context(), target(t, server, "/round")); o.Result != probe.Failure || asked != 10 || !strings.HasSuffix(o.Output, "stopped after 10 redirects") {
+	if o := prober.Probe(t.Context(), target(t, server, "/round")); o.Result != probe.Failure || asked != 10 ||
+		!strings.HasSuffix(o.Output, "stopped after 10 redirects") {
 		t.Errorf("in a circle, %d asked: %+v", asked, o)
 	}
 }
@@ -161,8 +171,10 @@ func TestTLS(t *testing.T) {
 	}
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
 	to := target(t, strings.Replace(plain, "http:", "https:", 1), "/hostname")
-	want := fmt.Sprintf("Get %q: http: server gave HTTP response to HTTPS client", strings.Replace(plain, "http:", "https:", 1)+"/hostname")
-	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want { // recordings/pods/readiness-https
+	want := fmt.Sprintf("Get %q: http: server gave HTTP response to HTTPS client",
+		strings.Replace(plain, "http:", "https:", 1)+"/hostname")
+	// recordings/pods/readiness-https
+	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want {
 		t.Errorf("got %+v, want %s", o, want)
 	}
 }
@@ -180,7 +192,8 @@ func TestTimeout(t *testing.T) {
 	to := target(t, server, "/shell?cmd=sleep%208")
 	to.Timeout = 50 * time.Millisecond
 	// recordings/pods/liveness-http-timeout
-	want := fmt.Sprintf("Get %q: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", server+"/shell?cmd=sleep%208")
+	want := fmt.Sprintf("Get %q: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+		server+"/shell?cmd=sleep%208")
 	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want {
 		t.Errorf("got %+v, want %s", o, want)
 	}

@@ -1,6 +1,6 @@
 // Package probetest is the suite every kind of probe passes.
 //
-// Chapter: watched. To use it: a Subject that can bring a container into each condition, and Run.
+// To use it: a Subject that can bring a container into each condition, and Run.
 package probetest
 
 import (
@@ -30,7 +30,8 @@ type Subject struct {
 	Prober probe.Prober
 	// Target returns whom to ask so that the condition holds; the suite sets the timeout.
 	Target func(t *testing.T, c Condition) probe.Target
-	// Skip lists conditions the kind cannot tell from Healthy, such as Failing for a kind that only connects.
+	// Skip lists conditions the kind cannot tell from Healthy, such as Failing for a kind that only
+	// connects.
 	Skip []Condition
 }
 
@@ -42,7 +43,8 @@ const (
 	slack        = 10 * time.Second
 )
 
-// Run proves what all kinds promise: the right result for each condition, the timeout kept, an end when the context ends, no confusion when asked side by side.
+// Run proves what all kinds promise: the right result for each condition, the timeout kept, an end
+// when the context ends, no confusion when asked side by side.
 func Run(t *testing.T, s Subject) {
 	for _, c := range []Condition{Healthy, Failing, Absent, Unresponsive} {
 		t.Run(string(c), func(t *testing.T) {
@@ -104,7 +106,8 @@ func (s Subject) check(t *testing.T, c Condition, o probe.Outcome) {
 	switch good := o.Err == nil && o.Result == probe.Success; {
 	case c == Healthy && !good:
 		t.Errorf("a healthy container gives %+v", o)
-	case c == Absent && o.Err == nil && o.Result != probe.Failure, c != Healthy && c != Absent && (o.Err != nil || o.Result != probe.Failure):
+	case c == Absent && o.Err == nil && o.Result != probe.Failure,
+		c != Healthy && c != Absent && (o.Err != nil || o.Result != probe.Failure):
 		t.Errorf("%s gives %+v, want a failure", c, o)
 	case c != Healthy && o.Err == nil && o.Output == "" && c != Failing:
 		t.Errorf("%s gives a failure that says nothing", c)

@@ -1,6 +1,6 @@
 // Package tcp asks whether a port takes connections.
 //
-// Chapter: watched. In: a tcpSocket probe. Out: Success when the connection was made, whatever happens to it then.
+// In: a tcpSocket probe. Out: Success when the connection was made, whatever happens to it then.
 package tcp
 
 import (

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-// A listener that closes at once is healthy, as is one that never speaks: the connection is the answer.
+// A listener that closes at once is healthy, as is one that never speaks: the connection is the
+// answer.
 //
 // row: PRB-10
 func TestConformance(t *testing.T) {
@@ -22,7 +23,9 @@ func TestConformance(t *testing.T) {
 		Skip:   []probetest.Condition{probetest.Failing, probetest.Unresponsive},
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
 			at := func(port int) probe.Target {
-				return probe.Target{PodIP: "127.0.0.1", Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
+				return probe.Target{PodIP: "127.0.0.1",
+					Probe: &v1.Probe{
+						ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
 			}
 			if c == probetest.Absent {
 				return at(ports.Closed(t))

@@ -98,7 +98,8 @@ func (n *Query) Check() field.ErrorList {
 	case len(n.Files)+len(n.Services) == 0:
 		errs = append(errs, field.Required(path, "cannot be empty with options"))
 	case len(n.Files) > 0 && len(n.Services) > 0:
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("%v, %v", n.Files, n.Services), "cannot specify a file and service"))
+		errs = append(errs, field.Invalid(path, fmt.Sprintf("%v, %v", n.Files, n.Services),
+			"cannot specify a file and service"))
 	case len(n.Files) > 1:
 		errs = append(errs, field.Invalid(path, n.Files, "cannot specify more than one file"))
 	case len(n.Files) == 1 && n.Options != (Options{}):

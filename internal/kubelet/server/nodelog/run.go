@@ -32,7 +32,8 @@ func Serve(w http.ResponseWriter, r *http.Request, dir string, n *Query) {
 		queryJournal(ctx, w, n.args(journal))
 	}
 	if len(files) > 0 && n.Options != (Options{}) {
-		fmt.Fprintf(w, "\noptions present and query resolved to log files for %v\ntry without specifying options\n", files)
+		fmt.Fprintf(w, "\noptions present and query resolved to log files for %v\ntry without specifying options\n",
+			files)
 		return
 	}
 	for _, s := range files {
@@ -42,7 +43,8 @@ func Serve(w http.ResponseWriter, r *http.Request, dir string, n *Query) {
 
 // inJournal tells whether the journal has a line of the service.
 func inJournal(ctx context.Context, service string) bool {
-	out, err := exec.CommandContext(ctx, "journalctl", "--unit="+service, "--lines=1", "--no-pager", "--quiet").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "journalctl", "--unit="+service, "--lines=1", "--no-pager",
+		"--quiet").CombinedOutput()
 	return err == nil && len(out) > 0
 }
 
@@ -55,7 +57,8 @@ func queryJournal(ctx context.Context, w io.Writer, args []string) {
 	}
 }
 
-// copyFile looks for service, service.log and service/service.log, in this order. Nothing outside the directory is read.
+// copyFile looks for service, service.log and service/service.log, in this order. Nothing outside
+// the directory is read.
 func copyFile(w io.Writer, dir, service string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

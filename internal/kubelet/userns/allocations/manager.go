@@ -34,7 +34,8 @@ func New(root string, pool userns.Pool, running Running) *Manager {
 	return &Manager{dir: filepath.Join(root, "pods"), pool: pool, running: running}
 }
 
-// GetOrCreate returns the Pod's range, a new one when it has none yet. It is on disk before it is returned.
+// GetOrCreate returns the Pod's range, a new one when it has none yet. It is on disk before it is
+// returned.
 func (l *Manager) GetOrCreate(ctx context.Context, uid types.UID) (userns.Range, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,13 +102,16 @@ func (l *Manager) each(visit func(types.UID, userns.Range, error) error) error {
 	return nil
 }
 
-// repair writes a damaged file anew: with the ids of the Pod's sandbox, or, when nothing of it runs, with ids that are free.
+// repair writes a damaged file anew: with the ids of the Pod's sandbox, or, when nothing of it
+// runs, with ids that are free.
 func (l *Manager) repair(ctx context.Context, uid types.UID, cause error) (userns.Range, error) {
 	r, runs, err := l.running(ctx, uid)
 	if err != nil {
-		return userns.Range{}, fmt.Errorf("user namespace of pod %s: %w; the runtime does not tell what it had: %w", uid, cause, err)
+		return userns.Range{}, fmt.Errorf("user namespace of pod %s: %w; the runtime does not tell what it had: %w",
+			uid, cause, err)
 	}
-	klog.FromContext(ctx).Info("The file of a Pod's user namespace is damaged and written anew", "pod", uid, "damage", cause, "running", runs)
+	klog.FromContext(ctx).Info("The file of a Pod's user namespace is damaged and written anew", "pod", uid,
+		"damage", cause, "running", runs)
 	if runs {
 		return r, l.write(uid, r)
 	}

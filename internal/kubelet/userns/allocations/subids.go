@@ -15,7 +15,8 @@ import (
 // subIDUser is the user whose subordinate ids the node gives to its Pods.
 const subIDUser = "kubelet"
 
-// Pool reads which ids this node gives to Pods: those subordinate to the user "kubelet", or the default ones when there is no such user or no getsubids in PATH.
+// Pool reads which ids this node gives to Pods: those subordinate to the user "kubelet", or the
+// default ones when there is no such user or no getsubids in PATH.
 func Pool(ctx context.Context, w userns.Config) (userns.Pool, error) {
 	return poolOf(ctx, w, func(name string) error { _, err := user.Lookup(name); return err })
 }

@@ -1,8 +1,10 @@
 // Package atomicwriter writes a set of files so that readers see all of the old or all of the new.
 //
-// Chapter: furnished. The files lie in a directory named by the time; the link ..data points to it and is replaced by one rename; the names readers use are links through ..data.
+// The files lie in a directory named by the time; the link ..data points to it and is replaced by
+// one rename; the names readers use are links through ..data.
 //
-// In: a volume's directory, its Payload. Out: the files. After a crash at any point the next Write repairs what is there.
+// In: a volume's directory, its Payload. Out: the files. After a crash at any point the next Write
+// repairs what is there.
 package atomicwriter
 
 import (
@@ -24,8 +26,9 @@ const (
 	timestampFormat = "..2006_01_02_15_04_05."
 )
 
-// Write makes dir, which must exist, hold exactly the payload. finish is called with the directory of the new files before anybody sees them. changed is false when the files
-// were there already. Names beginning with two dots belong to Write.
+// Write makes dir, which must exist, hold exactly the payload. finish is called with the directory
+// of the new files before anybody sees them. changed is false when the files were there already.
+// Names beginning with two dots belong to Write.
 func Write(dir string, p volume.Payload, finish func(dir string) error) (changed bool, err error) {
 	if err := p.Check(); err != nil {
 		return false, err
@@ -139,7 +142,8 @@ func link(dir string, p volume.Payload) error {
 	return nil
 }
 
-// sweep removes links to files that are no more, directories of older writes, and what a crash left.
+// sweep removes links to files that are no more, directories of older writes, and what a crash
+// left.
 func sweep(dir string, p volume.Payload, current string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -144,7 +144,8 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 	}
 }
 
-// What a crash can leave at each point of a write; the next write, of the old files or of new ones, must repair it.
+// What a crash can leave at each point of a write; the next write, of the old files or of new ones,
+// must repair it.
 func TestAfterACrash(t *testing.T) {
 	leave := map[string]func(dir string){
 		"files half written": func(dir string) {
@@ -208,8 +209,12 @@ func TestEscape(t *testing.T) {
 			os.Remove(filepath.Join(dir, "a"))
 			must(t, os.Symlink(precious, filepath.Join(dir, "a")))
 		},
-		"a stale directory leads out": func(dir string) { must(t, os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9"))) },
-		"..data_tmp is a directory":   func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755)) },
+		"a stale directory leads out": func(dir string) {
+			must(t, os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9")))
+		},
+		"..data_tmp is a directory": func(dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755))
+		},
 	} {
 		dir := t.TempDir()
 		write(t, dir, files("a", "old"))

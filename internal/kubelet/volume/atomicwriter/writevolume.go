@@ -9,14 +9,16 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// WriteVolume makes the volume's directory, in memory if asked, and writes the payload into it with the Pod's group. Containers see it read-only, so the
-// group may read the files, not write them (0440).
+// WriteVolume makes the volume's directory, in memory if asked, and writes the payload into it with
+// the Pod's group. Containers see it read-only, so the group may read the files, not write them
+// (0440).
 func WriteVolume(m volume.Mounter, a volume.MounterArgs, memory bool, p volume.Payload) error {
 	if err := volumedir.Make(m, a.Dir, memory, volume.MemoryLimit(a.Pod, nil, a.Node.Allocatable)); err != nil {
 		return err
 	}
 	group := fsgroup.FSGroup(a.Pod)
-	if _, err := Write(a.Dir, p, func(dir string) error { return fsgroup.ChangeOwnership(dir, group, true) }); err != nil || group == nil {
+	if _, err := Write(a.Dir, p, func(dir string) error { return fsgroup.ChangeOwnership(dir, group, true) }); err !=
+		nil || group == nil {
 		return err
 	}
 	if err := os.Chown(a.Dir, -1, int(*group)); err != nil {

@@ -1,6 +1,8 @@
-// Package claim serves persistentVolumeClaim and ephemeral volumes whose claim is bound to a volume of type hostPath, local or nfs.
+// Package claim serves persistentVolumeClaim and ephemeral volumes whose claim is bound to a volume
+// of type hostPath, local or nfs.
 //
-// Chapter: furnished. In: the claim and its volume from the API server, the node's labels. Out: the volume's path, checked; a server's directory is mounted.
+// In: the claim and its volume from the API server, the node's labels. Out: the volume's path,
+// checked; a server's directory is mounted.
 package claim
 
 import (
@@ -46,9 +48,11 @@ func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	}
 	pv, err := t.boundVolume(ctx, a, name)
 	if err != nil {
-		return volume.Mounted{}, volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", a.Pod.Namespace, name, err)}
+		return volume.Mounted{},
+			volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", a.Pod.Namespace, name, err)}
 	}
-	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), ReadOnly: readOnly, Device: pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock}
+	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), ReadOnly: readOnly,
+		Device: pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock}
 	if err := checkMode(a.Pod, a.Volume.Name, m.Device); err != nil {
 		return volume.Mounted{}, volume.Unprocessed{Err: err}
 	}
@@ -69,9 +73,11 @@ func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 		n := pv.Spec.NFS
 		m.Path, m.Size = a.Dir, volume.SizeOfMount
 		m.ReadOnly = m.ReadOnly || n.ReadOnly
-		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly, Options: pv.Spec.MountOptions})
+		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly,
+			Options: pv.Spec.MountOptions})
 	}
-	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name, volume.CheckSourceSupported(&pv.Spec.PersistentVolumeSource))
+	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name,
+		volume.CheckSourceSupported(&pv.Spec.PersistentVolumeSource))
 }
 
 // checkMode compares how containers use the volume with its mode.
@@ -110,7 +116,8 @@ func (t Plugin) boundVolume(ctx context.Context, a volume.MounterArgs, name stri
 		return nil, fmt.Errorf("failed to fetch PVC from API server: %w", err)
 	}
 	if a.Volume.Ephemeral != nil && !metav1.IsControlledBy(c, a.Pod) {
-		return nil, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", c.Namespace, c.Name, a.Pod.Namespace, a.Pod.Name)
+		return nil, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", c.Namespace, c.Name,
+			a.Pod.Namespace, a.Pod.Name)
 	}
 	if c.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("PVC is being deleted")

@@ -19,9 +19,12 @@ import (
 func bound(change func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)) *volumetest.Objects {
 	o := volumetest.NewObjects()
 	c := &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "c"}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "c"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
 	}
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "c"}}}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+		Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "c"}}}
 	change(c, pv)
 	o.Claims[c.Namespace+"/"+c.Name], o.Volumes[pv.Name] = c, pv
 	return o
@@ -52,9 +55,11 @@ func TestVolumes(t *testing.T) {
 	}
 	zone := func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 		pv.Spec.Local = &v1.LocalVolumeSource{Path: dir}
-		pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{"b"}}},
-		}}}}
+		pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{
+			Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn,
+					Values: []string{"b"}}},
+			}}}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -65,7 +70,8 @@ func TestVolumes(t *testing.T) {
 		{"local directory", local(dir), false, ""},
 		{"local, not there", local("/nonexistent"), false, "no such file or directory"},
 		{"local file", local(file), false, "is not a directory"},
-		{"another zone's", zone, false, `storage node affinity check failed for volume "pv" : no matching NodeSelectorTerms`},
+		{"another zone's", zone, false,
+			`storage node affinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		{"block in volumeMounts", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 			local(dir)(c, pv)
 			pv.Spec.VolumeMode = &block
@@ -75,7 +81,8 @@ func TestVolumes(t *testing.T) {
 			local(dir)(c, pv)
 			pv.Spec.VolumeMode = &block
 		}, true, "is not a block device"},
-		{"file system in volumeDevices", local(dir), true, "volume v has volumeMode Filesystem, but is specified in volumeDevices"},
+		{"file system in volumeDevices", local(dir), true,
+			"volume v has volumeMode Filesystem, but is specified in volumeDevices"},
 		{"not bound", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 			local(dir)(c, pv)
 			c.Status.Phase = v1.ClaimPending
@@ -91,11 +98,15 @@ func TestVolumes(t *testing.T) {
 	} {
 		pod := volumetest.Pod()
 		if c.device {
-			pod.Spec.Containers[0].VolumeMounts, pod.Spec.Containers[0].VolumeDevices = nil, []v1.VolumeDevice{{Name: "v"}}
+			pod.Spec.Containers[0].VolumeMounts, pod.Spec.Containers[0].VolumeDevices = nil,
+				[]v1.VolumeDevice{{Name: "v"}}
 		}
 		o := bound(c.change)
-		typ := Plugin{Claims: o, Mounts: mount.DirMounter{}, Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
-		v := &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
+		typ := Plugin{Claims: o, Mounts: mount.DirMounter{},
+			Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
+		v := &v1.Volume{Name: "v",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+				ClaimName: "data"}}}
 		_, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: pod, Volume: v, Dir: filepath.Join(t.TempDir(), "v")})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -105,11 +116,14 @@ func TestVolumes(t *testing.T) {
 
 func TestServersDirectoryIsMountedWithItsOptions(t *testing.T) {
 	o := bound(func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-		pv.Spec.NFS, pv.Spec.MountOptions = &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export"}, []string{"hard", "nfsvers=4.2"}
+		pv.Spec.NFS, pv.Spec.MountOptions = &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export"},
+			[]string{"hard", "nfsvers=4.2"}
 	})
 	s := &fakeNFS{}
 	typ := Plugin{Claims: o, Mounts: s}
-	v := &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: true}}}
+	v := &v1.Volume{Name: "v",
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data",
+			ReadOnly: true}}}
 	dir := filepath.Join(t.TempDir(), "v")
 	m, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: v, Dir: dir})
 	if err != nil || m.Path != dir || !m.ReadOnly {

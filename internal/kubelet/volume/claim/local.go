@@ -14,13 +14,15 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 )
 
-// pathLocks has one lock per path of a local volume: what two Pods do to its group follows each other.
+// pathLocks has one lock per path of a local volume: what two Pods do to its group follows each
+// other.
 var pathLocks = keymutex.NewHashed(0)
 
 // pathFile, in a volume's Meta, holds the path of a local volume that a Pod uses.
 const pathFile = "path"
 
-// setUpLocal checks a path of this node, and gives a directory to the Pod's group. name is the PersistentVolume's.
+// setUpLocal checks a path of this node, and gives a directory to the Pod's group. name is the
+// PersistentVolume's.
 func setUpLocal(a volume.MounterArgs, m volume.Mounted, name string) error {
 	info, err := os.Stat(m.Path)
 	switch {
@@ -31,15 +33,17 @@ func setUpLocal(a volume.MounterArgs, m volume.Mounted, name string) error {
 	case m.Device:
 		return nil
 	case !info.IsDir():
-		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
+		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted "+
+			"and mounted by this node, mount it on a directory or use mode Block", m.Path)
 	}
 	pathLocks.LockKey(m.Path)
 	defer func() { _ = pathLocks.UnlockKey(m.Path) }() // never an error: this goroutine holds it
 	return chownIfUnused(a, m, name)
 }
 
-// chownIfUnused gives the directory to the Pod's group if no other Pod of this node uses it: group and modes are not changed
-// under a Pod that runs. A Pod that comes later and wants another group is told so by an event.
+// chownIfUnused gives the directory to the Pod's group if no other Pod of this node uses it: group
+// and modes are not changed under a Pod that runs. A Pod that comes later and wants another group
+// is told so by an event.
 func chownIfUnused(a volume.MounterArgs, m volume.Mounted, name string) error {
 	if a.MetaDir == "" {
 		return setOwnership(a, m)
@@ -73,7 +77,8 @@ func setOwnership(a volume.MounterArgs, m volume.Mounted) error {
 	return fsgroup.SetVolumeOwnership(a, m.Path, false)
 }
 
-// usedByOther tells whether another volume of a Pod on this node is the local path. meta is <root>/pods/<uid>/plugins/<plugin>/<name>.
+// usedByOther tells whether another volume of a Pod on this node is the local path. meta is
+// <root>/pods/<uid>/plugins/<plugin>/<name>.
 func usedByOther(meta, path string) (bool, error) {
 	plugin := filepath.Dir(meta)
 	pods := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
@@ -105,7 +110,9 @@ func warnGroupKept(a volume.MounterArgs, m volume.Mounted, name string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int64(st.Gid) != *want && a.Event != nil {
-		a.Event("AlreadyMountedVolume", fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", *want, name, st.Gid))
+		a.Event("AlreadyMountedVolume",
+			fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.",
+				*want, name, st.Gid))
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
-// The group of a local volume is set for the first Pod of the node that uses it, and never under one that runs.
+// The group of a local volume is set for the first Pod of the node that uses it, and never under
+// one that runs.
 //
 // row: CSI-16
 func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
@@ -36,7 +37,8 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 		messages := ""
 		_, err := typ.SetUp(t.Context(), volume.MounterArgs{
-			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"), MetaDir: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
+			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"),
+			MetaDir: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
 			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
 				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: readOnly},
 			}},
@@ -60,7 +62,8 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := "AlreadyMountedVolume The requested fsGroup is 3002, but the volume pv has GID 3001. The volume may not be shareable."
+	other := "AlreadyMountedVolume The requested fsGroup is 3002, but the volume pv has GID 3001. The volume may not " +
+		"be shareable."
 	use("reader", 3001, true, "0 600", "")
 	ends("reader")
 	use("a", 3001, false, "3001 660", "")

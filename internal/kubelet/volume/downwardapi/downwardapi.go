@@ -1,6 +1,7 @@
 // Package downwardapi makes downwardAPI volumes: files that tell a Pod about itself.
 //
-// Chapter: furnished. In: the Pod, its node's allocatable. Out: files in memory that follow labels, annotations and resources.
+// In: the Pod, its node's allocatable. Out: files in memory that follow labels, annotations and
+// resources.
 package downwardapi
 
 import (
@@ -46,14 +47,16 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 	if err := atomicwriter.WriteVolume(t.Mounts, a, true, p); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}, nil
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true,
+		Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.
 func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
 
 // Read makes the files of downward API items.
-func Read(pod *v1.Pod, allocatable v1.ResourceList, items []v1.DownwardAPIVolumeFile, mode int32) (volume.Payload, error) {
+func Read(pod *v1.Pod, allocatable v1.ResourceList, items []v1.DownwardAPIVolumeFile,
+	mode int32) (volume.Payload, error) {
 	p := volume.Payload{}
 	var bad []error
 	for i := range items {

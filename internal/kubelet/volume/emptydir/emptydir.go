@@ -1,6 +1,8 @@
-// Package emptydir makes emptyDir volumes: a directory, a tmpfs or huge pages, that lives as long as the Pod does on the node.
+// Package emptydir makes emptyDir volumes: a directory, a tmpfs or huge pages, that lives as long
+// as the Pod does on the node.
 //
-// Chapter: furnished. In: medium, sizeLimit. Out: an empty directory every user of the Pod may write to, the same one after a restart of a container or of the kubelet.
+// In: medium, sizeLimit. Out: an empty directory every user of the Pod may write to, the same one
+// after a restart of a container or of the kubelet.
 package emptydir
 
 import (
@@ -47,14 +49,16 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 	var err error
 	switch {
 	case e.Medium == v1.StorageMediumDefault, e.Medium == v1.StorageMediumMemory:
-		err = volumedir.Make(t.Mounts, a.Dir, e.Medium == v1.StorageMediumMemory, volume.MemoryLimit(a.Pod, e.SizeLimit, a.Node.Allocatable))
+		err = volumedir.Make(t.Mounts, a.Dir, e.Medium == v1.StorageMediumMemory,
+			volume.MemoryLimit(a.Pod, e.SizeLimit, a.Node.Allocatable))
 	case strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages)):
 		var size string
 		if size, err = volume.HugePage(a.Pod, e.Medium); err == nil {
 			err = volumedir.MakeHugetlbfs(t.Mounts, a.Dir, size)
 		}
 	default:
-		err = fmt.Errorf("unknown storage medium %q: use \"\", %q, %q or %s<size>", e.Medium, v1.StorageMediumMemory, v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix)
+		err = fmt.Errorf("unknown storage medium %q: use \"\", %q, %q or %s<size>", e.Medium, v1.StorageMediumMemory,
+			v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix)
 	}
 	if err != nil {
 		return volume.Mounted{}, err
@@ -66,7 +70,8 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 	return out, markReady(a)
 }
 
-// readyFile, in the volume's Meta, tells that the volume was set up: from then on groups and modes are the Pod's.
+// readyFile, in the volume's Meta, tells that the volume was set up: from then on groups and modes
+// are the Pod's.
 const readyFile = "ready"
 
 // ready tells whether an earlier kubelet has set the volume up, and it is still there.

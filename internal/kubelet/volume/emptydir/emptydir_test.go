@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
-// What a Pod made of its emptyDir stays so when the kubelet is started anew: no group, no mode is set a second time. The
-// first time fsGroupChangePolicy has no say.
+// What a Pod made of its emptyDir stays so when the kubelet is started anew: no group, no mode is
+// set a second time. The first time fsGroupChangePolicy has no say.
 //
 // row: CSI-16
 func TestAnEmptyDirIsGivenToTheGroupOnce(t *testing.T) {
@@ -28,7 +28,8 @@ func TestAnEmptyDirIsGivenToTheGroupOnce(t *testing.T) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy}
 		a := volume.MounterArgs{
 			Pod: pod, Dir: filepath.Join(root, "v"), MetaDir: filepath.Join(root, "meta"),
-			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}},
+			Volume: &v1.Volume{Name: "v",
+				VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}},
 		}
 		typ := Plugin{Mounts: mount.Mounter{}}
 		setUp := func(want string) {

@@ -1,6 +1,7 @@
 // Package fieldpath reads the parts of a PodField that containers may see through the downward API.
 //
-// Chapter: furnished. In: a field path or a resource selector. Out: the text for an environment variable or a file, errors in upstream's words. Pure.
+// In: a field path or a resource selector. Out: the text for an environment variable or a file,
+// errors in upstream's words. Pure.
 package fieldpath
 
 import (
@@ -14,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodField reads a field of the object itself: name, namespace, uid, labels, annotations, one label or annotation by metadata.labels['key'], nodeName and serviceAccountName.
+// PodField reads a field of the object itself: name, namespace, uid, labels, annotations, one label
+// or annotation by metadata.labels['key'], nodeName and serviceAccountName.
 func PodField(pod *v1.Pod, path string) (string, error) {
 	if outer, key, ok := subscript(path); ok {
 		switch outer {
@@ -61,8 +63,10 @@ func FormatMap(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ContainerResource reads a container's request or limit in units of the divisor, rounded up. A limit of cpu, memory or ephemeral-storage that is not set is the node's allocatable.
-func ContainerResource(pod *v1.Pod, container string, r *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+// ContainerResource reads a container's request or limit in units of the divisor, rounded up. A
+// limit of cpu, memory or ephemeral-storage that is not set is the node's allocatable.
+func ContainerResource(pod *v1.Pod, container string, r *v1.ResourceFieldSelector,
+	allocatable v1.ResourceList) (string, error) {
 	if r.ContainerName != "" {
 		container = r.ContainerName
 	}

@@ -1,7 +1,7 @@
 // Package fsgroup gives a volume to the Pod's group.
 //
-// Chapter: furnished. In: a directory, spec.securityContext.fsGroup and fsGroupChangePolicy. Out: group, group permissions and the setgid bit on everything in it;
-// events when that takes long.
+// In: a directory, spec.securityContext.fsGroup and fsGroupChangePolicy. Out: group, group
+// permissions and the setgid bit on everything in it; events when that takes long.
 package fsgroup
 
 import (
@@ -36,14 +36,16 @@ func FSGroup(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// SetVolumeOwnership gives a volume that outlives the Pod to the Pod's fsGroup, unless the policy OnRootMismatch finds that its top is the group's already.
+// SetVolumeOwnership gives a volume that outlives the Pod to the Pod's fsGroup, unless the policy
+// OnRootMismatch finds that its top is the group's already.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods
 func SetVolumeOwnership(a volume.MounterArgs, dir string, readOnly bool) error {
 	group := FSGroup(a.Pod)
 	if group == nil {
 		return nil
 	}
-	if p := a.Pod.Spec.SecurityContext.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && hasOwnership(dir, *group, readOnly) {
+	if p := a.Pod.Spec.SecurityContext.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch &&
+		hasOwnership(dir, *group, readOnly) {
 		return nil
 	}
 	var files atomic.Int64
@@ -51,7 +53,8 @@ func SetVolumeOwnership(a volume.MounterArgs, dir string, readOnly bool) error {
 	return changeTree(dir, *group, readOnly, &files)
 }
 
-// reportSlowChange says, from time to time, that the change takes long; the returned function ends that.
+// reportSlowChange says, from time to time, that the change takes long; the returned function ends
+// that.
 func reportSlowChange(a volume.MounterArgs, dir string, files *atomic.Int64) (stop func()) {
 	if a.Event == nil {
 		return func() {}
@@ -62,8 +65,10 @@ func reportSlowChange(a volume.MounterArgs, dir string, files *atomic.Int64) (st
 	const why = "VolumePermissionChangeInProgress"
 	done := make(chan struct{})
 	timer := time.AfterFunc(reportAfter, func() {
-		a.Event(why, fmt.Sprintf("Setting volume ownership for %s is taking longer than expected, consider using OnRootMismatch - "+
-			"https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods", dir))
+		a.Event(why,
+			fmt.Sprintf("Setting volume ownership for %s is taking longer than expected, consider using "+
+				"OnRootMismatch - "+
+				"https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods", dir))
 		t := time.NewTicker(reportInterval)
 		defer t.Stop()
 		for {
@@ -78,7 +83,8 @@ func reportSlowChange(a volume.MounterArgs, dir string, files *atomic.Int64) (st
 	return func() { timer.Stop(); close(done) }
 }
 
-// hasOwnership tells whether the directory itself has group, permissions and setgid bit as ChangeOwnership leaves them.
+// hasOwnership tells whether the directory itself has group, permissions and setgid bit as
+// ChangeOwnership leaves them.
 func hasOwnership(dir string, group int64, readOnly bool) bool {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -89,9 +95,11 @@ func hasOwnership(dir string, group int64, readOnly bool) bool {
 	return ok && int64(st.Gid) == group && info.Mode()&want == want
 }
 
-// ChangeOwnership gives dir and all below it to the group: files become readable and, unless readOnly, writable for it; directories also passable, and new files in them inherit the
-// group. Symbolic links change hands but not their targets. A nil group changes nothing. A file that vanishes meanwhile is no error; one whose group or mode cannot be
-// changed is told in the log and stays as it is, as upstream has it.
+// ChangeOwnership gives dir and all below it to the group: files become readable and, unless
+// readOnly, writable for it; directories also passable, and new files in them inherit the group.
+// Symbolic links change hands but not their targets. A nil group changes nothing. A file that
+// vanishes meanwhile is no error; one whose group or mode cannot be changed is told in the log and
+// stays as it is, as upstream has it.
 func ChangeOwnership(dir string, group *int64, readOnly bool) error {
 	if group == nil {
 		return nil
@@ -99,7 +107,8 @@ func ChangeOwnership(dir string, group *int64, readOnly bool) error {
 	return changeTree(dir, *group, readOnly, new(atomic.Int64))
 }
 
-// changeTree changes the directory itself last, so that OnRootMismatch never passes over a change that was broken off.
+// changeTree changes the directory itself last, so that OnRootMismatch never passes over a change
+// that was broken off.
 func changeTree(dir string, group int64, readOnly bool, files *atomic.Int64) error {
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && path != dir {
@@ -133,10 +142,12 @@ func changeFile(path string, group int, readOnly bool) {
 	}
 }
 
-// chmod does not follow a link that somebody put there meanwhile, where the kernel can do that (6.6).
+// chmod does not follow a link that somebody put there meanwhile, where the kernel can do that
+// (6.6).
 func chmod(path string, mode fs.FileMode) error {
 	bits := uint32(mode.Perm())
-	for has, bit := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX} {
+	for has, bit := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID,
+		fs.ModeSticky: unix.S_ISVTX} {
 		if mode&has != 0 {
 			bits |= bit
 		}

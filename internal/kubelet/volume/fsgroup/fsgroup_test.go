@@ -39,7 +39,8 @@ func TestPolicy(t *testing.T) {
 		if c.fits {
 			changeFile(dir, int(group), false)
 		}
-		pod := &v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: c.policy}}}
+		pod := &v1.Pod{
+			Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: c.policy}}}
 		if err := SetVolumeOwnership(volume.MounterArgs{Pod: pod}, dir, false); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 // Package hostpath lets a Pod use a path of the node.
 //
-// Chapter: furnished. In: path and type. Out: the path itself, after the type's check; nothing is mounted by the kubelet, and nothing is ever removed.
+// In: path and type. Out: the path itself, after the type's check; nothing is mounted by the
+// kubelet, and nothing is ever removed.
 package hostpath
 
 import (
@@ -44,7 +45,8 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 // TearDown does nothing: the path is the node's.
 func (Plugin) TearDown(context.Context, string) error { return nil }
 
-// Check verifies that the path is of the type, or makes it. A nil or empty type takes anything, also a path that is not there.
+// Check verifies that the path is of the type, or makes it. A nil or empty type takes anything,
+// also a path that is not there.
 func Check(path string, kind *v1.HostPathType) error {
 	if slices.Contains(strings.Split(path, "/"), "..") {
 		return fmt.Errorf("invalid HostPath `%s`: must not contain '..'", path)
@@ -74,7 +76,8 @@ func Check(path string, kind *v1.HostPathType) error {
 	case v1.HostPathCharDev:
 		return checkType(path, "a character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
 	case v1.HostPathBlockDev:
-		return checkType(path, "a block device", err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
+		return checkType(path, "a block device",
+			err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
 	}
 	return fmt.Errorf("%s is an invalid volume type", *kind)
 }

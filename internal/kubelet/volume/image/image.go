@@ -1,6 +1,7 @@
 // Package image serves image volumes: the content of an OCI image, read-only.
 //
-// Chapter: furnished. In: reference and pull policy. Out: the reference to pull and to give to the runtime, which mounts it; nothing lies below the Pod's directory.
+// In: reference and pull policy. Out: the reference to pull and to give to the runtime, which
+// mounts it; nothing lies below the Pod's directory.
 package image
 
 import (
@@ -29,7 +30,8 @@ func (Plugin) RequiresRemount() bool { return false }
 // SetUp names the image; pulling it is image/pull's part.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	i := a.Volume.Image
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Image: i.Reference, PullPolicy: i.PullPolicy, ReadOnly: true}, nil
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Image: i.Reference, PullPolicy: i.PullPolicy,
+		ReadOnly: true}, nil
 }
 
 // TearDown does nothing.

@@ -1,6 +1,7 @@
 // Package nfs mounts directories of NFS servers.
 //
-// Chapter: furnished. In: server, path, mount options. Out: the server's directory, mounted below the Pod's by mount(8); unmounted when the Pod is released.
+// In: server, path, mount options. Out: the server's directory, mounted below the Pod's by
+// mount(8); unmounted when the Pod is released.
 package nfs
 
 import (
@@ -37,7 +38,8 @@ func (Plugin) RequiresRemount() bool { return false }
 // SetUp mounts the volume.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	n := a.Volume.NFS
-	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly, Size: volume.SizeOfMount}
+	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly,
+		Size: volume.SizeOfMount}
 	return m, Mount(t.Mounts, a.Dir, Export{Server: n.Server, Path: n.Path, ReadOnly: n.ReadOnly})
 }
 
@@ -60,7 +62,8 @@ func (e Export) source() string {
 	return server + ":" + e.Path
 }
 
-// Mount mounts the export on dir. It can be repeated. The server owns the files: no fsGroup is applied.
+// Mount mounts the export on dir. It can be repeated. The server owns the files: no fsGroup is
+// applied.
 func Mount(m volume.Mounter, dir string, e Export) error {
 	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
 		return err

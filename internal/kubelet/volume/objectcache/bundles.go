@@ -19,7 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Bundles are the cluster's ClusterTrustBundles, watched from the time the first Pod asks for one (KEP-3257). Any authenticated user may read them all.
+// Bundles are the cluster's ClusterTrustBundles, watched from the time the first Pod asks for one
+// (KEP-3257). Any authenticated user may read them all.
 type Bundles struct {
 	ctx context.Context
 	d   Deps
@@ -35,7 +36,8 @@ func NewBundles(ctx context.Context, d Deps) *Bundles {
 	return &Bundles{ctx: ctx, d: d, readers: map[types.UID]bool{}}
 }
 
-// TrustAnchors are the certificates of the bundles that a projection chooses, each once, in an order that depends on nothing but them.
+// TrustAnchors are the certificates of the bundles that a projection chooses, each once, in an
+// order that depends on nothing but them.
 func (b *Bundles) TrustAnchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error) {
 	i, err := b.informerFor(ctx, uid)
 	if err != nil {
@@ -52,7 +54,8 @@ func (b *Bundles) TrustAnchors(ctx context.Context, uid types.UID, p *v1.Cluster
 		case optional:
 			return []byte{}, nil
 		}
-		return nil, fmt.Errorf("while getting ClusterTrustBundle: %w", apierrors.NewNotFound(certificatesv1.Resource("clustertrustbundle"), *p.Name))
+		return nil, fmt.Errorf("while getting ClusterTrustBundle: %w",
+			apierrors.NewNotFound(certificatesv1.Resource("clustertrustbundle"), *p.Name))
 	}
 	selector, err := metav1.LabelSelectorAsSelector(p.LabelSelector)
 	if err != nil {
@@ -74,7 +77,8 @@ func (b *Bundles) UnregisterPod(uid types.UID) {
 
 func selectBundles(all []any, signer string, selector labels.Selector) (out []*certificatesv1.ClusterTrustBundle) {
 	for _, o := range all {
-		if c := o.(*certificatesv1.ClusterTrustBundle); c.Spec.SignerName == signer && selector.Matches(labels.Set(c.Labels)) {
+		if c := o.(*certificatesv1.ClusterTrustBundle); c.Spec.SignerName == signer &&
+			selector.Matches(labels.Set(c.Labels)) {
 			out = append(out, c)
 		}
 	}
@@ -98,7 +102,8 @@ func normalizePEM(list []*certificatesv1.ClusterTrustBundle) []byte {
 	return out
 }
 
-// informerFor waits until the API server has told of its bundles, as long as for other objects, and notes who reads.
+// informerFor waits until the API server has told of its bundles, as long as for other objects, and
+// notes who reads.
 func (b *Bundles) informerFor(ctx context.Context, uid types.UID) (cache.SharedIndexInformer, error) {
 	b.mu.Lock()
 	b.readers[uid] = true
@@ -135,7 +140,8 @@ func (b *Bundles) startInformer() error {
 		return err
 	}
 	if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { b.notifyPods() }, UpdateFunc: func(any, any) { b.notifyPods() }, DeleteFunc: func(any) { b.notifyPods() },
+		AddFunc: func(any) { b.notifyPods() }, UpdateFunc: func(any, any) { b.notifyPods() },
+		DeleteFunc: func(any) { b.notifyPods() },
 	}); err != nil {
 		return err
 	}

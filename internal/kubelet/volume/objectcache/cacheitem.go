@@ -21,11 +21,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
-// waitTimeout is how long a reader waits while the API server refuses: the Node authorizer may not have seen yet that the Pod was bound to this node.
+// waitTimeout is how long a reader waits while the API server refuses: the Node authorizer may not
+// have seen yet that the Pod was bound to this node.
 const waitTimeout = 2 * time.Second
 
 // watchBackoff is how a watch that fails is taken up again.
-var watchBackoff = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
+var watchBackoff = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10,
+	Cap: 30 * time.Second}
 
 // cacheItem is one object and its watch. It is the reflector's store.
 type cacheItem struct {
@@ -63,9 +65,10 @@ func (i *cacheItem) watch(ctx context.Context) {
 		},
 	}
 	backoff := watchBackoff
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, i.cache.d.Client), k.empty, i, cache.ReflectorOptions{
-		Name: fmt.Sprintf("%s %s/%s", i.ref.Kind, i.ref.Namespace, i.ref.Name), Backoff: &backoff,
-	})
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, i.cache.d.Client), k.empty, i,
+		cache.ReflectorOptions{
+			Name: fmt.Sprintf("%s %s/%s", i.ref.Kind, i.ref.Namespace, i.ref.Name), Backoff: &backoff,
+		})
 	go r.RunWithContext(ctx)
 }
 
@@ -187,10 +190,12 @@ func kindOf(ref volume.Ref) objectKind {
 			get: func(ctx context.Context, c kubernetes.Interface, r volume.Ref) (runtime.Object, error) {
 				return c.CoreV1().Secrets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 			},
-			list: func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (runtime.Object, error) {
+			list: func(ctx context.Context, c kubernetes.Interface, ns string,
+				o metav1.ListOptions) (runtime.Object, error) {
 				return c.CoreV1().Secrets(ns).List(ctx, o)
 			},
-			watch: func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (watch.Interface, error) {
+			watch: func(ctx context.Context, c kubernetes.Interface, ns string,
+				o metav1.ListOptions) (watch.Interface, error) {
 				return c.CoreV1().Secrets(ns).Watch(ctx, o)
 			},
 		}
@@ -200,10 +205,12 @@ func kindOf(ref volume.Ref) objectKind {
 		get: func(ctx context.Context, c kubernetes.Interface, r volume.Ref) (runtime.Object, error) {
 			return c.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 		},
-		list: func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (runtime.Object, error) {
+		list: func(ctx context.Context, c kubernetes.Interface, ns string,
+			o metav1.ListOptions) (runtime.Object, error) {
 			return c.CoreV1().ConfigMaps(ns).List(ctx, o)
 		},
-		watch: func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (watch.Interface, error) {
+		watch: func(ctx context.Context, c kubernetes.Interface, ns string,
+			o metav1.ListOptions) (watch.Interface, error) {
 			return c.CoreV1().ConfigMaps(ns).Watch(ctx, o)
 		},
 	}

@@ -74,7 +74,8 @@ func (c *Cache) WatchedObjects() int {
 	return len(c.items)
 }
 
-// GetConfigMap returns the ConfigMap. It waits for the first answer of its watch, and asks the API server directly when no held Pod refers to it.
+// GetConfigMap returns the ConfigMap. It waits for the first answer of its watch, and asks the API
+// server directly when no held Pod refers to it.
 func (c *Cache) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	o, err := c.get(ctx, volume.Ref{Kind: volume.ConfigMap, Namespace: namespace, Name: name})
 	if err != nil {

@@ -23,13 +23,15 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objectcache"
 )
 
-// TestMain takes out the handler that slows errors down by the wall clock: in a bubble of virtual time it would sleep until today.
+// TestMain takes out the handler that slows errors down by the wall clock: in a bubble of virtual
+// time it would sleep until today.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	m.Run()
 }
 
-// fakeAPI lets the node read single ConfigMaps by name, as the Node authorizer does, and refuses anything wider.
+// fakeAPI lets the node read single ConfigMaps by name, as the Node authorizer does, and refuses
+// anything wider.
 type fakeAPI struct {
 	t       *testing.T
 	client  *fake.Clientset
@@ -43,7 +45,8 @@ type fakeAPI struct {
 }
 
 func serve(t *testing.T) (*fakeAPI, *objectcache.Cache) {
-	s := &fakeAPI{t: t, client: fake.NewClientset(), stored: map[string]*v1.ConfigMap{}, watches: map[string][]*watch.FakeWatcher{}}
+	s := &fakeAPI{t: t, client: fake.NewClientset(), stored: map[string]*v1.ConfigMap{},
+		watches: map[string][]*watch.FakeWatcher{}}
 	s.client.PrependReactor("list", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		name, err := s.admit(a.(clienttesting.ListAction).GetListRestrictions().Fields.String())
 		if err != nil {
@@ -133,7 +136,9 @@ func (s *fakeAPI) watching(name string) (n int) {
 func podOf(uid string, configs ...string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)}}
 	for _, c := range configs {
-		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: c}}}})
+		p.Spec.Volumes = append(p.Spec.Volumes,
+			v1.Volume{VolumeSource: v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: c}}}})
 	}
 	return p
 }
@@ -186,7 +191,8 @@ func TestComesAndGoes(t *testing.T) {
 		s, c := serve(t)
 		c.RegisterPod(podOf("a", "cfg"))
 		_, err := c.GetConfigMap(t.Context(), "ns", "cfg")
-		if !apierrors.IsNotFound(err) || err.Error() != `configmap "cfg" not found` { // recordings/pods/env-configmap-missing
+		// recordings/pods/env-configmap-missing
+		if !apierrors.IsNotFound(err) || err.Error() != `configmap "cfg" not found` {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -210,12 +216,14 @@ func TestComesAndGoes(t *testing.T) {
 	})
 }
 
-// The Node authorizer may learn a moment later than we that the Pod is ours; a reader waits for it, but not for ever.
+// The Node authorizer may learn a moment later than we that the Pod is ours; a reader waits for it,
+// but not for ever.
 func TestRefusedAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := serve(t)
 		s.put("cfg", data("1"))
-		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "cfg", errors.New("no relationship found"))
+		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"},
+			"cfg", errors.New("no relationship found"))
 		c.RegisterPod(podOf("a", "cfg"))
 		startedAt := time.Now()
 		time.AfterFunc(200*time.Millisecond, func() { s.mu.Lock(); s.refuse = nil; s.mu.Unlock() })
@@ -225,10 +233,12 @@ func TestRefusedAtFirst(t *testing.T) {
 		c.UnregisterPod("a")
 		synctest.Wait()
 
-		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "cfg", errors.New("no relationship found"))
+		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"},
+			"cfg", errors.New("no relationship found"))
 		c.RegisterPod(podOf("a", "cfg"))
 		startedAt = time.Now()
-		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); !apierrors.IsForbidden(err) || time.Since(startedAt) > 5*time.Second {
+		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); !apierrors.IsForbidden(err) ||
+			time.Since(startedAt) > 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(startedAt), err)
 		}
 		s.notified()
@@ -264,7 +274,8 @@ func TestImmutableIsNotWatched(t *testing.T) {
 
 func TestUnregisteredObjectIsRead(t *testing.T) {
 	s, c := serve(t)
-	if _, err := s.client.CoreV1().Secrets("ns").Create(t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().Secrets("ns").Create(t.Context(),
+		&v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.GetSecret(t.Context(), "ns", "pull"); err != nil {

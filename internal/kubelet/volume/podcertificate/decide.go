@@ -11,7 +11,8 @@ const (
 	retryDelay = time.Minute
 	// retryDelayAfterDenial is how long a signer is left alone that has refused a refresh.
 	retryDelayAfterDenial = 10 * time.Minute
-	// requestTimeout is after how long a request that the API server does not know any more is made anew; one that nobody answers is cleaned up then.
+	// requestTimeout is after how long a request that the API server does not know any more is made
+	// anew; one that nobody answers is cleaned up then.
 	requestTimeout = 15 * time.Minute
 )
 
@@ -45,12 +46,14 @@ type step struct {
 	err        string    // why there is no file yet
 }
 
-// decide decides about a certificate (KEP-4317): a first one is waited for, a later one is asked for in time while the old one is good. A signer's no to the
-// first is final: what was asked for would not change.
+// decide decides about a certificate (KEP-4317): a first one is waited for, a later one is asked
+// for in time while the old one is good. A signer's no to the first is final: what was asked for
+// would not change.
 func decide(s state, signer, namespace string, now time.Time) step {
 	waiting := ""
 	if s.request != nil {
-		waiting = fmt.Sprintf("waiting for signer %s to answer PodCertificateRequest %s/%s, made %s ago", signer, namespace, s.request.name, now.Sub(s.request.createdAt).Round(time.Second))
+		waiting = fmt.Sprintf("waiting for signer %s to answer PodCertificateRequest %s/%s, made %s ago", signer,
+			namespace, s.request.name, now.Sub(s.request.createdAt).Round(time.Second))
 	}
 	deleted := s.request != nil && !s.request.seen && now.Sub(s.request.createdAt) > requestTimeout
 	switch {
@@ -63,9 +66,11 @@ func decide(s state, signer, namespace string, now time.Time) step {
 	case now.Before(s.credential.refresh):
 		return step{useCurrent: true, checkAt: s.credential.refresh}
 	}
-	out := step{useCurrent: now.Before(s.credential.expires), create: (s.request == nil || deleted) && !now.Before(s.retryAfter), checkAt: now.Add(retryDelay)}
+	out := step{useCurrent: now.Before(s.credential.expires),
+		create: (s.request == nil || deleted) && !now.Before(s.retryAfter), checkAt: now.Add(retryDelay)}
 	if !out.useCurrent {
-		out.err = fmt.Sprintf("the certificate ended at %s: %s", s.credential.expires.UTC().Format(time.RFC3339), cmp.Or(waiting, s.refused, "a new one is asked for"))
+		out.err = fmt.Sprintf("the certificate ended at %s: %s", s.credential.expires.UTC().Format(time.RFC3339),
+			cmp.Or(waiting, s.refused, "a new one is asked for"))
 	}
 	return out
 }

@@ -1,7 +1,8 @@
-// Package podcertificate gets certificates for Pods: it makes a key that never leaves the node, asks a signer by a PodCertificateRequest, and asks anew in time (KEP-4317).
+// Package podcertificate gets certificates for Pods: it makes a key that never leaves the node,
+// asks a signer by a PodCertificateRequest, and asks anew in time (KEP-4317).
 //
-// Chapter: furnished. In: projections of podCertificate, the node, its requests by a watch. Out: keys and chains as PEM; when to come back. A kubelet that
-// starts anew asks anew, as keys are in memory alone.
+// In: projections of podCertificate, the node, its requests by a watch. Out: keys and chains as
+// PEM; when to come back. A kubelet that starts anew asks anew, as keys are in memory alone.
 package podcertificate
 
 import (
@@ -36,7 +37,8 @@ type Deps struct {
 	Now     func() time.Time
 }
 
-// Manager are those of the node's Pods. The watch of requests begins with the first Pod that has one.
+// Manager are those of the node's Pods. The watch of requests begins with the first Pod that has
+// one.
 type Manager struct {
 	ctx context.Context
 	d   Deps
@@ -58,7 +60,8 @@ func New(ctx context.Context, d Deps) *Manager {
 }
 
 // Credential implements volume.Certificates. Its error names what is waited for.
-func (c *Manager) Credential(ctx context.Context, pod *v1.Pod, source string, p *v1.PodCertificateProjection) (volume.Credential, error) {
+func (c *Manager) Credential(ctx context.Context, pod *v1.Pod, source string,
+	p *v1.PodCertificateProjection) (volume.Credential, error) {
 	at, now := sourceKey{pod.UID, source}, c.d.Now()
 	s := c.stateOf(ctx, at, pod)
 	do := decide(s, p.SignerName, pod.Namespace, now)
@@ -68,7 +71,8 @@ func (c *Manager) Credential(ctx context.Context, pod *v1.Pod, source string, p 
 		case err != nil && !do.useCurrent:
 			return volume.Credential{}, fmt.Errorf("requesting a certificate of signer %s: %w", p.SignerName, err)
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Certificate not renewed, the old one is still good", "pod", klog.KObj(pod), "expires", s.credential.expires)
+			klog.FromContext(ctx).Error(err, "Certificate not renewed, the old one is still good",
+				"pod", klog.KObj(pod), "expires", s.credential.expires)
 		default:
 			s.request = created
 			c.mu.Lock()
@@ -117,7 +121,8 @@ func (c *Manager) stateOf(ctx context.Context, at sourceKey, pod *v1.Pod) state 
 	}
 	applyAnswer(s, o.(*certificatesv1.PodCertificateRequest), c.d.Now())
 	if s.refused != "" && s.credential != nil && s.request == nil {
-		klog.FromContext(ctx).Error(errors.New(s.refused), "Certificate not renewed, the old one is still good", "pod", klog.KObj(pod), "expires", s.credential.expires)
+		klog.FromContext(ctx).Error(errors.New(s.refused), "Certificate not renewed, the old one is still good",
+			"pod", klog.KObj(pod), "expires", s.credential.expires)
 	}
 	return *s
 }
@@ -130,12 +135,16 @@ func applyAnswer(s *state, r *certificatesv1.PodCertificateRequest, now time.Tim
 			if r.Status.BeginRefreshAt == nil || r.Status.NotAfter == nil {
 				continue // no answer that an API server lets in
 			}
-			s.credential = &credential{key: s.request.key, chain: certificateBlocks(r.Status.CertificateChain), refresh: r.Status.BeginRefreshAt.Time, expires: r.Status.NotAfter.Time}
+			s.credential = &credential{key: s.request.key, chain: certificateBlocks(r.Status.CertificateChain),
+				refresh: r.Status.BeginRefreshAt.Time, expires: r.Status.NotAfter.Time}
 			s.request, s.refused = nil, ""
 			return
-		case certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed:
-			how := map[string]string{certificatesv1.PodCertificateRequestConditionTypeDenied: "denied", certificatesv1.PodCertificateRequestConditionTypeFailed: "could not fulfil"}[w.Type]
-			s.refused = fmt.Sprintf("signer %s %s PodCertificateRequest %s/%s: %s: %s", r.Spec.SignerName, how, r.Namespace, r.Name, w.Reason, w.Message)
+		case certificatesv1.PodCertificateRequestConditionTypeDenied,
+			certificatesv1.PodCertificateRequestConditionTypeFailed:
+			how := map[string]string{certificatesv1.PodCertificateRequestConditionTypeDenied: "denied",
+				certificatesv1.PodCertificateRequestConditionTypeFailed: "could not fulfil"}[w.Type]
+			s.refused = fmt.Sprintf("signer %s %s PodCertificateRequest %s/%s: %s: %s", r.Spec.SignerName, how,
+				r.Namespace, r.Name, w.Reason, w.Message)
 			s.request, s.retryAfter = nil, now.Add(retryDelayAfterDenial)
 			return
 		}
@@ -158,7 +167,8 @@ func (c *Manager) createRequest(ctx context.Context, pod *v1.Pod, p *v1.PodCerti
 		return nil, errors.New("the node is not registered yet")
 	}
 	c.watch(node.Name)
-	account, err := c.d.Client.CoreV1().ServiceAccounts(pod.Namespace).Get(ctx, pod.Spec.ServiceAccountName, metav1.GetOptions{})
+	account, err := c.d.Client.CoreV1().ServiceAccounts(pod.Namespace).Get(ctx, pod.Spec.ServiceAccountName,
+		metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -174,21 +184,25 @@ func (c *Manager) createRequest(ctx context.Context, pod *v1.Pod, p *v1.PodCerti
 	if err != nil {
 		return nil, err
 	}
-	created, err := c.d.Client.CertificatesV1().PodCertificateRequests(pod.Namespace).Create(ctx, &certificatesv1.PodCertificateRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, GenerateName: "req-" + pod.Name + "-",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
-		},
-		Spec: certificatesv1.PodCertificateRequestSpec{
-			SignerName: p.SignerName, PodName: pod.Name, PodUID: pod.UID, ServiceAccountName: account.Name, ServiceAccountUID: account.UID,
-			NodeName: types.NodeName(node.Name), NodeUID: node.UID, MaxExpirationSeconds: p.MaxExpirationSeconds,
-			StubPKCS10Request: stub, UnverifiedUserAnnotations: p.UserAnnotations,
-		},
-	}, metav1.CreateOptions{})
+	created, err := c.d.Client.CertificatesV1().PodCertificateRequests(pod.Namespace).Create(ctx,
+		&certificatesv1.PodCertificateRequest{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, GenerateName: "req-" + pod.Name + "-",
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+			},
+			Spec: certificatesv1.PodCertificateRequestSpec{
+				SignerName: p.SignerName, PodName: pod.Name, PodUID: pod.UID, ServiceAccountName: account.Name,
+				ServiceAccountUID: account.UID,
+				NodeName:          types.NodeName(node.Name), NodeUID: node.UID,
+				MaxExpirationSeconds: p.MaxExpirationSeconds,
+				StubPKCS10Request:    stub, UnverifiedUserAnnotations: p.UserAnnotations,
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return &request{name: created.Name, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), createdAt: c.d.Now()}, nil
+	return &request{name: created.Name, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		createdAt: c.d.Now()}, nil
 }
 
 // watch begins to hear of this node's requests.
@@ -198,16 +212,18 @@ func (c *Manager) watch(node string) {
 	if c.requests != nil {
 		return
 	}
-	i := certificatesinformers.NewFilteredPodCertificateRequestInformer(c.d.Client, "", 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-	})
+	i := certificatesinformers.NewFilteredPodCertificateRequestInformer(c.d.Client, "", 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+		})
 	notify := func(o any) {
 		if r, ok := o.(*certificatesv1.PodCertificateRequest); ok {
 			c.d.Changed(r.Spec.PodUID)
 		}
 	}
 	// Adding fails only on an informer that has stopped.
-	_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, o any) { notify(o) }, DeleteFunc: notify})
+	_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, o any) { notify(o) },
+		DeleteFunc: notify})
 	c.requests = i
 	go i.RunWithContext(c.ctx)
 }

@@ -18,26 +18,30 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A Pod waits for its first certificate and is told when it comes; it is asked for the next one when that is due, with another key, and the first is used until
-// the second is there. A Pod that goes leaves no key behind.
+// A Pod waits for its first certificate and is told when it comes; it is asked for the next one
+// when that is due, with another key, and the first is used until the second is there. A Pod that
+// goes leaves no key behind.
 func TestACertificateIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
-		api := fake.NewClientset(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "default", UID: "account"}})
+		api := fake.NewClientset(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "default",
+			UID: "account"}})
 		created := 0
-		api.PrependReactor("create", "podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			created++
-			r := a.(clienttesting.CreateAction).GetObject().(*certificatesv1.PodCertificateRequest)
-			r.Name = fmt.Sprint(r.GenerateName, created)
-			return false, nil, nil
-		})
+		api.PrependReactor("create",
+			"podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				created++
+				r := a.(clienttesting.CreateAction).GetObject().(*certificatesv1.PodCertificateRequest)
+				r.Name = fmt.Sprint(r.GenerateName, created)
+				return false, nil, nil
+			})
 		notified := map[types.UID]int{}
 		c := New(ctx, Deps{
 			Client: api, Now: time.Now, Changed: func(uid types.UID) { notified[uid]++ },
 			Node: func() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "node-uid"}} },
 		})
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "pod"}, Spec: v1.PodSpec{ServiceAccountName: "default"}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "pod"},
+			Spec: v1.PodSpec{ServiceAccountName: "default"}}
 		want := &v1.PodCertificateProjection{SignerName: "example.com/s", KeyType: "ED25519"}
 		issue := func(name string) {
 			t.Helper()
@@ -46,12 +50,15 @@ func TestACertificateIsRenewed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := r.Spec; s.PodUID != "pod" || s.NodeUID != "node-uid" || s.ServiceAccountUID != "account" || s.NodeName != "node" {
+			if s := r.Spec; s.PodUID != "pod" || s.NodeUID != "node-uid" || s.ServiceAccountUID != "account" ||
+				s.NodeName != "node" {
 				t.Errorf("asked as %+v", s)
 			}
 			r.Status = certificatesv1.PodCertificateRequestStatus{
-				Conditions: []metav1.Condition{{Type: "Issued", Status: "True"}}, CertificateChain: "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n",
-				BeginRefreshAt: &metav1.Time{Time: time.Now().Add(time.Hour)}, NotAfter: &metav1.Time{Time: time.Now().Add(2 * time.Hour)},
+				Conditions:       []metav1.Condition{{Type: "Issued", Status: "True"}},
+				CertificateChain: "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n",
+				BeginRefreshAt:   &metav1.Time{Time: time.Now().Add(time.Hour)},
+				NotAfter:         &metav1.Time{Time: time.Now().Add(2 * time.Hour)},
 			}
 			before := notified["pod"]
 			if _, err := requests.UpdateStatus(ctx, r, metav1.UpdateOptions{}); err != nil {
@@ -63,7 +70,8 @@ func TestACertificateIsRenewed(t *testing.T) {
 			}
 		}
 		for range 2 { // to look again is not to ask again
-			if _, err := c.Credential(ctx, pod, "v", want); err == nil || !strings.Contains(err.Error(), "waiting for signer example.com/s to answer PodCertificateRequest n/req-p-1") {
+			if _, err := c.Credential(ctx, pod, "v", want); err == nil || !strings.Contains(err.Error(),
+				"waiting for signer example.com/s to answer PodCertificateRequest n/req-p-1") {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -75,13 +83,15 @@ func TestACertificateIsRenewed(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		for range 2 {
-			if got, err := c.Credential(ctx, pod, "v", want); err != nil || !bytes.Equal(got.Key, first.Key) || created != 2 {
+			if got, err := c.Credential(ctx, pod, "v", want); err != nil || !bytes.Equal(got.Key, first.Key) ||
+				created != 2 {
 				t.Fatalf("while the second is waited for: asked %d times: %v", created, err)
 			}
 			synctest.Wait()
 		}
 		issue("req-p-2")
-		if got, err := c.Credential(ctx, pod, "v", want); err != nil || bytes.Equal(got.Key, first.Key) || !got.RefreshAt.After(first.RefreshAt) {
+		if got, err := c.Credential(ctx, pod, "v", want); err != nil || bytes.Equal(got.Key, first.Key) ||
+			!got.RefreshAt.After(first.RefreshAt) {
 			t.Errorf("the second has the first's key, or comes back at %s: %v", got.RefreshAt, err)
 		}
 		c.UnregisterPod("other")

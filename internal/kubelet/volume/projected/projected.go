@@ -1,6 +1,8 @@
-// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items, service-account tokens, authorities and certificates in one directory.
+// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items,
+// service-account tokens, authorities and certificates in one directory.
 //
-// Chapter: furnished. In: objects from the cache, tokens from the API server. Out: files in memory that follow their sources; Mounted.Again is when a token has to be renewed.
+// In: objects from the cache, tokens from the API server. Out: files in memory that follow their
+// sources; Mounted.Again is when a token has to be renewed.
 package projected
 
 import (
@@ -33,7 +35,8 @@ type Plugin struct {
 	certs   volume.Certificates
 }
 
-// New returns the type. Without more, projections of ClusterTrustBundles and of certificates are refused.
+// New returns the type. Without more, projections of ClusterTrustBundles and of certificates are
+// refused.
 func New(m volume.Mounter, o volume.Objects, t volume.Tokens) Plugin {
 	return Plugin{mounts: m, objects: o, tokens: &tokenCache{api: t, tokens: map[tokenKey]cachedToken{}}}
 }
@@ -84,7 +87,8 @@ func (t Plugin) TearDown(_ context.Context, dir string) error {
 	return volumedir.Remove(t.mounts, dir)
 }
 
-func (t Plugin) source(ctx context.Context, a volume.MounterArgs, s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
+func (t Plugin) source(ctx context.Context, a volume.MounterArgs,
+	s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
 	mode := v1.ProjectedVolumeSourceDefaultMode
 	if a.Volume.Projected.DefaultMode != nil {
 		mode = *a.Volume.Projected.DefaultMode
@@ -92,11 +96,13 @@ func (t Plugin) source(ctx context.Context, a volume.MounterArgs, s *v1.VolumePr
 	switch {
 	case s.ConfigMap != nil:
 		c := s.ConfigMap
-		p, err := configmap.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		p, err := configmap.Read(ctx, t.objects, a.Pod.Namespace,
+			volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
 		return p, time.Time{}, err
 	case s.Secret != nil:
 		c := s.Secret
-		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode,
+			Optional: c.Optional != nil && *c.Optional})
 		return p, time.Time{}, err
 	case s.DownwardAPI != nil:
 		p, err := downwardapi.Read(a.Pod, a.Node.Allocatable, s.DownwardAPI.Items, mode)
@@ -113,17 +119,20 @@ func (t Plugin) source(ctx context.Context, a volume.MounterArgs, s *v1.VolumePr
 }
 
 // certificate is the files of a key and its chain (KEP-4317).
-func (t Plugin) certificate(ctx context.Context, a volume.MounterArgs, s *v1.PodCertificateProjection, mode int32) (volume.Payload, time.Time, error) {
+func (t Plugin) certificate(ctx context.Context, a volume.MounterArgs, s *v1.PodCertificateProjection,
+	mode int32) (volume.Payload, time.Time, error) {
 	if t.certs == nil {
 		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
 	}
 	// Paths of a volume are its sources' own.
-	c, err := t.certs.Credential(ctx, a.Pod, strings.Join([]string{a.Volume.Name, s.CredentialBundlePath, s.KeyPath, s.CertificateChainPath}, "|"), s)
+	c, err := t.certs.Credential(ctx, a.Pod,
+		strings.Join([]string{a.Volume.Name, s.CredentialBundlePath, s.KeyPath, s.CertificateChainPath}, "|"), s)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	p := volume.Payload{}
-	for path, data := range map[string][]byte{s.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.KeyPath: c.Key, s.CertificateChainPath: c.Chain} {
+	for path, data := range map[string][]byte{s.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.KeyPath: c.Key,
+		s.CertificateChainPath: c.Chain} {
 		if path != "" {
 			p[path] = fileForPod(a.Pod, data, mode)
 		}
@@ -141,7 +150,8 @@ func fileForPod(pod *v1.Pod, data []byte, mode int32) volume.File {
 }
 
 // trustAnchors is a file with the chosen authorities (KEP-3257).
-func (t Plugin) trustAnchors(ctx context.Context, a volume.MounterArgs, s *v1.ClusterTrustBundleProjection, mode int32) (volume.Payload, error) {
+func (t Plugin) trustAnchors(ctx context.Context, a volume.MounterArgs, s *v1.ClusterTrustBundleProjection,
+	mode int32) (volume.Payload, error) {
 	switch {
 	case t.bundles == nil:
 		return nil, errors.New("projected source clusterTrustBundle is not supported by this node")
@@ -155,7 +165,8 @@ func (t Plugin) trustAnchors(ctx context.Context, a volume.MounterArgs, s *v1.Cl
 	return volume.Payload{s.Path: fileForPod(a.Pod, text, mode)}, nil
 }
 
-func (t Plugin) token(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {
+func (t Plugin) token(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection,
+	mode int32) (volume.Payload, time.Time, error) {
 	text, refreshAt, err := t.tokens.get(ctx, a, s)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("failed to fetch token: %w", err)

@@ -23,7 +23,8 @@ type cachedToken struct {
 	refreshAt, expires time.Time
 }
 
-// tokenCache keeps tokens until they are due, so that other changes of a volume do not ask for new ones.
+// tokenCache keeps tokens until they are due, so that other changes of a volume do not ask for new
+// ones.
 type tokenCache struct {
 	api    volume.Tokens
 	mu     sync.Mutex
@@ -31,7 +32,8 @@ type tokenCache struct {
 }
 
 // get returns the token and when to come back for the next one.
-func (c *tokenCache) get(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection) (string, time.Time, error) {
+func (c *tokenCache) get(ctx context.Context, a volume.MounterArgs,
+	s *v1.ServiceAccountTokenProjection) (string, time.Time, error) {
 	at := tokenKey{a.Dir, s.Path}
 	c.mu.Lock()
 	old, ok := c.tokens[at]
@@ -43,7 +45,8 @@ func (c *tokenCache) get(ctx context.Context, a volume.MounterArgs, s *v1.Servic
 	fresh, err := c.request(ctx, a.Pod, s)
 	if err != nil {
 		if ok && now.Before(old.expires) {
-			klog.FromContext(ctx).Error(err, "Service-account token not renewed, the old one is still good", "pod", klog.KObj(a.Pod), "expires", old.expires)
+			klog.FromContext(ctx).Error(err, "Service-account token not renewed, the old one is still good",
+				"pod", klog.KObj(a.Pod), "expires", old.expires)
 			return old.text, now.Add(retry), nil
 		}
 		return "", time.Time{}, err
@@ -55,14 +58,16 @@ func (c *tokenCache) get(ctx context.Context, a volume.MounterArgs, s *v1.Servic
 }
 
 // request asks for a token bound to the Pod: it ends with it.
-func (c *tokenCache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (cachedToken, error) {
+func (c *tokenCache) request(ctx context.Context, pod *v1.Pod,
+	s *v1.ServiceAccountTokenProjection) (cachedToken, error) {
 	seconds := int64(3600)
 	if s.ExpirationSeconds != nil {
 		seconds = *s.ExpirationSeconds
 	}
 	r := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &seconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+			UID: pod.UID},
 	}}
 	if s.Audience != "" {
 		r.Spec.Audiences = []string{s.Audience}
@@ -76,7 +81,8 @@ func (c *tokenCache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAcco
 		life = *got.Spec.ExpirationSeconds // the server may shorten or lengthen it
 	}
 	expires := got.Status.ExpirationTimestamp.Time
-	return cachedToken{got.Status.Token, volume.TokenRefreshTime(expires, time.Duration(life)*time.Second), expires}, nil
+	return cachedToken{got.Status.Token, volume.TokenRefreshTime(expires, time.Duration(life)*time.Second),
+		expires}, nil
 }
 
 func (c *tokenCache) forget(dir string) {

@@ -1,6 +1,8 @@
-// Package secret makes secret volumes: each key of a Secret, or each item asked for, as a file that follows the object.
+// Package secret makes secret volumes: each key of a Secret, or each item asked for, as a file that
+// follows the object.
 //
-// Chapter: furnished. In: the Secret from the object cache. Out: files in memory, replaced all at once when the object changes.
+// In: the Secret from the object cache. Out: files in memory, replaced all at once when the object
+// changes.
 package secret
 
 import (
@@ -39,20 +41,23 @@ func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	if s.DefaultMode != nil {
 		mode = *s.DefaultMode
 	}
-	p, err := Read(ctx, t.Objects, a.Pod.Namespace, volume.Source{Name: s.SecretName, Items: s.Items, Mode: mode, Optional: s.Optional != nil && *s.Optional})
+	p, err := Read(ctx, t.Objects, a.Pod.Namespace, volume.Source{Name: s.SecretName, Items: s.Items, Mode: mode,
+		Optional: s.Optional != nil && *s.Optional})
 	if err != nil {
 		return volume.Mounted{}, err
 	}
 	if err := atomicwriter.WriteVolume(t.Mounts, a, true, p); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}, nil
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true,
+		Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.
 func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
 
-// Read makes the files of a Secret. With Optional an object or key that is not there gives no files.
+// Read makes the files of a Secret. With Optional an object or key that is not there gives no
+// files.
 func Read(ctx context.Context, o volume.Objects, namespace string, s volume.Source) (volume.Payload, error) {
 	c, err := o.GetSecret(ctx, namespace, s.Name)
 	if err != nil {

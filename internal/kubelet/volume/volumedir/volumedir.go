@@ -1,6 +1,7 @@
 // Package volumedir makes and removes volume directories.
 //
-// Chapter: furnished. In: a directory, the Mounts port. Out: the directory as a volume needs it, or gone; what is mounted in it is unmounted first and never deleted.
+// In: a directory, the Mounts port. Out: the directory as a volume needs it, or gone; what is
+// mounted in it is unmounted first and never deleted.
 package volumedir
 
 import (
@@ -16,7 +17,8 @@ import (
 // Mode of a volume's directory: the Pod decides who may write.
 const Mode fs.FileMode = 0o777
 
-// MakeHugetlbfs makes the directory a file system of huge pages of a size like 2Mi. It can be repeated.
+// MakeHugetlbfs makes the directory a file system of huge pages of a size like 2Mi. It can be
+// repeated.
 func MakeHugetlbfs(m volume.Mounter, dir, pageSize string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -46,8 +48,9 @@ func Make(m volume.Mounter, dir string, memory bool, size int64) error {
 	return os.Chmod(dir, Mode|st.Mode()&fs.ModeSetgid)
 }
 
-// Remove unmounts whatever is mounted at dir or below, and removes it. A mount that stays keeps everything: deleting through it would destroy what is not ours. What is
-// mounted is looked up and not touched first, so that a file server that is away only keeps the unmounting.
+// Remove unmounts whatever is mounted at dir or below, and removes it. A mount that stays keeps
+// everything: deleting through it would destroy what is not ours. What is mounted is looked up and
+// not touched first, so that a file server that is away only keeps the unmounting.
 func Remove(m volume.Mounter, dir string) error {
 	points, err := m.MountPoints(dir)
 	if err != nil {
@@ -71,7 +74,8 @@ func Remove(m volume.Mounter, dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Empty removes a directory that nothing is mounted on and that holds nothing: one that was made to mount on, in vain.
+// Empty removes a directory that nothing is mounted on and that holds nothing: one that was made to
+// mount on, in vain.
 func Empty(m volume.Mounter, dir string) error {
 	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
 		return err

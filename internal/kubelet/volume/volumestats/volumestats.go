@@ -1,7 +1,9 @@
-// Package volumestats asks for the sizes of directories and file systems, and waits for each only so long.
+// Package volumestats asks for the sizes of directories and file systems, and waits for each only
+// so long.
 //
-// Chapter: furnished. A file server that is away keeps whoever asks for its size: a question that is not answered in time is given up by the caller, goes on by itself, and is not
-// asked again before it has ended. In: functions that ask the kernel. Out: their answers, or an error naming path and since when.
+// A file server that is away keeps whoever asks for its size: a question that is not answered in
+// time is given up by the caller, goes on by itself, and is not asked again before it has ended.
+// In: functions that ask the kernel. Out: their answers, or an error naming path and since when.
 package volumestats
 
 import (
@@ -34,7 +36,8 @@ func New[T any](measure func(path string) (T, error)) *Measurer[T] {
 	return &Measurer[T]{measure: measure, timeout: Timeout, pending: map[string]*pendingCall[T]{}}
 }
 
-// Measure returns the answer. Callers that ask of the same path at the same time share one question.
+// Measure returns the answer. Callers that ask of the same path at the same time share one
+// question.
 func (a *Measurer[T]) Measure(path string) (T, error) {
 	a.mu.Lock()
 	q := a.pending[path]
@@ -57,7 +60,8 @@ func (a *Measurer[T]) Measure(path string) (T, error) {
 		return q.value, q.err
 	case <-timer.C:
 		var zero T
-		return zero, fmt.Errorf("measuring %s hangs since %s: a file server that does not answer?", path, q.since.Format(time.RFC3339))
+		return zero, fmt.Errorf("measuring %s hangs since %s: a file server that does not answer?", path,
+			q.since.Format(time.RFC3339))
 	}
 }
 

@@ -17,7 +17,8 @@ func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
 			return len(path), nil
 		})
 		for range 3 {
-			if _, err := a.Measure("/far"); err == nil || !strings.Contains(err.Error(), "measuring /far hangs since ") {
+			if _, err := a.Measure("/far"); err == nil || !strings.Contains(err.Error(),
+				"measuring /far hangs since ") {
 				t.Errorf("%v", err)
 			}
 			if n, err := a.Measure("/near"); n != 5 || err != nil {

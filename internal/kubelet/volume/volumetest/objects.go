@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Objects stands in for the API server: ConfigMaps, Secrets, claims and volumes by namespace/name, and tokens without end.
+// Objects stands in for the API server: ConfigMaps, Secrets, claims and volumes by namespace/name,
+// and tokens without end.
 type Objects struct {
 	mu            sync.Mutex
 	Configs       map[string]*v1.ConfigMap
@@ -33,7 +34,8 @@ type Objects struct {
 func NewObjects() *Objects {
 	return &Objects{
 		Configs: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
-		Claims: map[string]*v1.PersistentVolumeClaim{}, Volumes: map[string]*v1.PersistentVolume{}, Registered: map[types.UID]bool{},
+		Claims: map[string]*v1.PersistentVolumeClaim{}, Volumes: map[string]*v1.PersistentVolume{},
+		Registered: map[types.UID]bool{},
 	}
 }
 
@@ -81,7 +83,8 @@ func (o *Objects) GetVolume(_ context.Context, name string) (*v1.PersistentVolum
 }
 
 // CreateToken is volume.Tokens: token-1, token-2, …
-func (o *Objects) CreateToken(_ context.Context, _, _ string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+func (o *Objects) CreateToken(_ context.Context, _, _ string,
+	r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.Deny != nil {
@@ -96,7 +99,8 @@ func (o *Objects) CreateToken(_ context.Context, _, _ string, r *authenticationv
 	out := r.DeepCopy()
 	seconds := int64(life / time.Second)
 	out.Spec.ExpirationSeconds = &seconds
-	out.Status = authenticationv1.TokenRequestStatus{Token: fmt.Sprintf("token-%d", o.Tokens), ExpirationTimestamp: metav1.NewTime(time.Now().Add(life))}
+	out.Status = authenticationv1.TokenRequestStatus{Token: fmt.Sprintf("token-%d", o.Tokens),
+		ExpirationTimestamp: metav1.NewTime(time.Now().Add(life))}
 	return out, nil
 }
 

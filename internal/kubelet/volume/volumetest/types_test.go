@@ -43,7 +43,8 @@ func items() []v1.DownwardAPIVolumeFile {
 	}
 }
 
-// Every type is a row. The Pod's labels cannot change under the suite, so downward types change nothing in Change.
+// Every type is a row. The Pod's labels cannot change under the suite, so downward types change
+// nothing in Change.
 //
 // row: CSI-16
 func TestTypes(t *testing.T) {
@@ -52,35 +53,50 @@ func TestTypes(t *testing.T) {
 	o.SetSecret("sec", "s", "2")
 	host := t.TempDir()
 	bound := volumetest.NewObjects()
-	bound.Claims["ns/data"] = &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound}}
+	bound.Claims["ns/data"] = &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound}}
 	bound.Volumes["pv"] = &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
-		ClaimRef: &v1.ObjectReference{}, PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: host}},
+		ClaimRef:               &v1.ObjectReference{},
+		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: host}},
 	}}
 	same := map[string]string{"labels": `app="x"`, "cpu": "2"}
 	for name, s := range map[string]volumetest.Subject{
-		"emptyDir":           {Plugin: emptydir.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true, Size: volume.SizeOfFiles},
-		"emptyDir in memory": {Plugin: emptydir.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true, Size: volume.SizeOfFiles},
-		"no source":          {Plugin: emptydir.Plugin{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
-		"hostPath":           {Plugin: hostpath.Plugin{}, Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
-		"local claim":        {Plugin: claim.Plugin{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
-		"image":              {Plugin: image.Plugin{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
+		"emptyDir": {Plugin: emptydir.Plugin{Mounts: mounts()},
+			Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true, Size: volume.SizeOfFiles},
+		"emptyDir in memory": {Plugin: emptydir.Plugin{Mounts: mounts()},
+			Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true,
+			Size: volume.SizeOfFiles},
+		"no source": {Plugin: emptydir.Plugin{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
+		"hostPath": {Plugin: hostpath.Plugin{},
+			Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
+		"local claim": {Plugin: claim.Plugin{Claims: bound, Mounts: mounts()},
+			Volume:   v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
+		"image": {Plugin: image.Plugin{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
-			Plugin: configmap.Plugin{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
-			Content: map[string]string{"a": "1"}, Change: func() map[string]string { o.SetConfig("cfg", "b", "new"); return map[string]string{"b": "new"} },
-			Size: volume.SizeOfFiles,
+			Plugin:  configmap.Plugin{Mounts: mounts(), Objects: o},
+			Volume:  v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
+			Content: map[string]string{"a": "1"},
+			Change:  func() map[string]string { o.SetConfig("cfg", "b", "new"); return map[string]string{"b": "new"} },
+			Size:    volume.SizeOfFiles,
 		},
 		"secret": {
-			Plugin: secret.Plugin{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
-			Content: map[string]string{"s": "2"}, Change: func() map[string]string { o.SetSecret("sec", "s", "new"); return map[string]string{"s": "new"} },
-			Size: volume.SizeOfFiles,
+			Plugin:  secret.Plugin{Mounts: mounts(), Objects: o},
+			Volume:  v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
+			Content: map[string]string{"s": "2"},
+			Change:  func() map[string]string { o.SetSecret("sec", "s", "new"); return map[string]string{"s": "new"} },
+			Size:    volume.SizeOfFiles,
 		},
 		"downwardAPI": {
-			Plugin: downwardapi.Plugin{Mounts: mounts()}, Volume: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
+			Plugin:  downwardapi.Plugin{Mounts: mounts()},
+			Volume:  v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
 			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
 		"projected": {
-			Plugin: projected.New(mounts(), o, o), Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-				{DownwardAPI: &v1.DownwardAPIProjection{Items: items()}}, {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "sa/token"}},
+			Plugin: projected.New(mounts(), o, o),
+			Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+				{DownwardAPI: &v1.DownwardAPIProjection{Items: items()}},
+				{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "sa/token"}},
 			}}},
 			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
@@ -100,16 +116,23 @@ func TestSecretsStayInMemory(t *testing.T) {
 		t volume.Plugin
 		v v1.VolumeSource
 	}{
-		"secret":      {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
-		"downwardAPI": {downwardapi.Plugin{Mounts: mounts()}, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}}},
+		"secret": {secret.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
+		"downwardAPI": {downwardapi.Plugin{Mounts: mounts()},
+			v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}}},
 		"projected": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
 		}}},
-		"emptyDir": {emptydir.Plugin{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr(resource.MustParse("4Mi"))}}},
+		"emptyDir": {emptydir.Plugin{Mounts: mounts()},
+			v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory,
+				SizeLimit: ptr(resource.MustParse("4Mi"))}}},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
-		node := volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi"), v1.ResourceCPU: resource.MustParse("1")}}
-		if _, err := tc.t.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir, Node: node}); err != nil {
+		node := volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi"),
+			v1.ResourceCPU: resource.MustParse("1")}}
+		if _, err := tc.t.SetUp(t.Context(),
+			volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir,
+				Node: node}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -143,23 +166,40 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 		v   v1.VolumeSource
 		err string
 	}{
-		"configMap": {configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no")}}, `configmap "no" not found`},
-		"secret":    {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "no"}}, `secret "no" not found`},
+		"configMap": {configmap.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no")}},
+			`configmap "no" not found`},
+		"secret": {secret.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "no"}}, `secret "no" not found`},
 		"key": {
-			configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg"), Items: key}},
+			configmap.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg"), Items: key}},
 			"configmap references non-existent config key: nokey",
 		},
-		"secret key":      {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key}}, "references non-existent secret key: nokey"},
-		"optional object": {configmap.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no"), Optional: &yes}}, ""},
-		"optional key":    {secret.Plugin{Mounts: mounts(), Objects: o}, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key, Optional: &yes}}, ""},
-		"two of a projection": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("no")}}, {Secret: &v1.SecretProjection{LocalObjectReference: named("no")}},
-		}}}, `[configmap "no" not found, secret "no" not found]`},
-		"unbound claim": {claim.Plugin{Claims: o, Mounts: mounts()}, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, `error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`},
-		"huge pages":    {emptydir.Plugin{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}}, `hugePages storage requested, but there is no resource request for huge pages`},
+		"secret key": {secret.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key}},
+			"references non-existent secret key: nokey"},
+		"optional object": {configmap.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no"), Optional: &yes}},
+			""},
+		"optional key": {secret.Plugin{Mounts: mounts(), Objects: o},
+			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key, Optional: &yes}}, ""},
+		"two of a projection": {projected.New(mounts(), o, o),
+			v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("no")}},
+				{Secret: &v1.SecretProjection{LocalObjectReference: named("no")}},
+			}}}, `[configmap "no" not found, secret "no" not found]`},
+		"unbound claim": {claim.Plugin{Claims: o, Mounts: mounts()},
+			v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			`error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not ` +
+				`found`},
+		"huge pages": {emptydir.Plugin{Mounts: mounts()},
+			v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}},
+			`hugePages storage requested, but there is no resource request for huge pages`},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
-		_, err := tc.t.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})
+		_, err := tc.t.SetUp(t.Context(),
+			volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})
 		if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %v, want %s", name, err, tc.err)
 		}
@@ -181,12 +221,14 @@ func TestModesAndGroup(t *testing.T) {
 	p := volumetest.Pod()
 	typ := projected.New(mounts(), o, o)
 	v := v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []v1.VolumeProjection{
-		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("cfg"), Items: []v1.KeyToPath{{Key: "a", Path: "a"}, {Key: "a", Path: "z", Mode: &item}}}},
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("cfg"),
+			Items: []v1.KeyToPath{{Key: "a", Path: "a"}, {Key: "a", Path: "z", Mode: &item}}}},
 		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 	}}}
 	check := func(when string, want map[string]string) {
 		t.Helper()
-		if _, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: p, Volume: &v1.Volume{Name: "v", VolumeSource: v}, Dir: dir}); err != nil {
+		if _, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: p, Volume: &v1.Volume{Name: "v", VolumeSource: v},
+			Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 		for name, text := range want {
@@ -207,7 +249,8 @@ func TestModesAndGroup(t *testing.T) {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &user}
 	check("one user", map[string]string{"a": "-rwxr-xr-x 0 0", "token": "-rw------- 1000 0"})
 	p.Spec.SecurityContext.FSGroup = &group
-	check("group", map[string]string{".": "dgtrwxrwxrwx 0 2345", "a": "-rwxr-xr-x 0 2345", "z": "-r--r----- 0 2345", "token": "-rw-r----- 1000 2345"})
+	check("group", map[string]string{".": "dgtrwxrwxrwx 0 2345", "a": "-rwxr-xr-x 0 2345", "z": "-r--r----- 0 2345",
+		"token": "-rw-r----- 1000 2345"})
 }
 
 func itoa(n uint32) string {
@@ -219,9 +262,12 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 		o := volumetest.NewObjects()
 		typ := projected.New(mount.DirMounter{}, o, o)
 		seconds := int64(600)
-		a := volume.MounterArgs{Pod: volumetest.Pod(), Dir: filepath.Join(t.TempDir(), "v"), Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
-			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: &seconds}}},
-		}}}}
+		a := volume.MounterArgs{Pod: volumetest.Pod(), Dir: filepath.Join(t.TempDir(), "v"),
+			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+				Sources: []v1.VolumeProjection{
+					{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault",
+						ExpirationSeconds: &seconds}}},
+			}}}}
 		read := func(want string) volume.Mounted {
 			t.Helper()
 			m, err := typ.SetUp(t.Context(), a)
@@ -237,7 +283,8 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 		if got := time.Until(m.RefreshAt); got != 48*time.Minute {
 			t.Errorf("to be renewed in %v, want at 80 %% of an hour", got)
 		}
-		if s := o.TokenRequests[0]; *s.ExpirationSeconds != 600 || s.Audiences[0] != "vault" || s.BoundObjectRef.UID != a.Pod.UID || s.BoundObjectRef.Kind != "Pod" {
+		if s := o.TokenRequests[0]; *s.ExpirationSeconds != 600 || s.Audiences[0] != "vault" ||
+			s.BoundObjectRef.UID != a.Pod.UID || s.BoundObjectRef.Kind != "Pod" {
 			t.Errorf("asked for %+v", s)
 		}
 		time.Sleep(47 * time.Minute)

@@ -1,6 +1,6 @@
 // Package volumetest is the suite every volume type passes, and the objects its tests work with.
 //
-// Chapter: furnished. To use it: a Subject for the type as a row of types_test.go.
+// To use it: a Subject for the type as a row of types_test.go.
 package volumetest
 
 import (
@@ -25,9 +25,11 @@ type Subject struct {
 	Volume v1.VolumeSource
 	// Content is what a container reads, by path in the volume; nil when the type does not fill it.
 	Content map[string]string
-	// Change alters what the content comes from and returns the content from then on; nil when the type does not refresh.
+	// Change alters what the content comes from and returns the content from then on; nil when the
+	// type does not refresh.
 	Change func() map[string]string
-	// Elsewhere is true when the volume is not below the Pod's directory although the type may put some there.
+	// Elsewhere is true when the volume is not below the Pod's directory although the type may put
+	// some there.
 	Elsewhere bool
 	// Writable is true when containers write into the volume.
 	Writable bool
@@ -41,7 +43,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("owns its volumes only", func(t *testing.T) {
 		other := &v1.Volume{VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}
 		if s.Plugin.Name() == "" || !s.Plugin.CanSupport(v) || s.Plugin.CanSupport(other) {
-			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Plugin.Name(), s.Plugin.CanSupport(v), s.Plugin.CanSupport(other))
+			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Plugin.Name(), s.Plugin.CanSupport(v),
+				s.Plugin.CanSupport(other))
 		}
 		if (s.Change != nil) != s.Plugin.RequiresRemount() {
 			t.Errorf("Refreshes is %v", s.Plugin.RequiresRemount())
@@ -129,7 +132,8 @@ func (s Subject) lifecycle(t *testing.T, v *v1.Volume) {
 func (s Subject) args(v *v1.Volume, dir string) volume.MounterArgs {
 	return volume.MounterArgs{
 		Pod: Pod(), Volume: v, Dir: filepath.Join(dir, v.Name),
-		Node: volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("2")}},
+		Node: volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"),
+			v1.ResourceCPU: resource.MustParse("2")}},
 	}
 }
 
@@ -145,7 +149,8 @@ func (s Subject) compare(t *testing.T, m volume.Mounted, want map[string]string)
 // Pod is the Pod of the suite.
 func Pod() *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID("0c5f6a52-5d11-4a27-9a44-6c3f7c5b7a10"), Labels: map[string]string{"app": "x"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p",
+			UID: types.UID("0c5f6a52-5d11-4a27-9a44-6c3f7c5b7a10"), Labels: map[string]string{"app": "x"}},
 		Spec: v1.PodSpec{
 			ServiceAccountName: "default",
 			Containers:         []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v"}}}},

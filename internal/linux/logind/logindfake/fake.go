@@ -43,7 +43,8 @@ func Start(dir string) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Address: "unix:path=" + path, listener: l, conns: map[*net.UnixConn]bool{}, delay: 5_000_000, changed: make(chan struct{})}
+	s := &Service{Address: "unix:path=" + path, listener: l, conns: map[*net.UnixConn]bool{}, delay: 5_000_000,
+		changed: make(chan struct{})}
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
@@ -118,7 +119,8 @@ func (s *Service) emit(path dbus.ObjectPath, iface, member string, body ...any) 
 			Type: dbus.TypeSignal,
 			Headers: map[dbus.HeaderField]dbus.Variant{
 				dbus.FieldPath: dbus.MakeVariant(path), dbus.FieldInterface: dbus.MakeVariant(iface),
-				dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSender: dbus.MakeVariant(":1.1"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
+				dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSender: dbus.MakeVariant(":1.1"),
+				dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
 			},
 			Body: body,
 		})
@@ -129,7 +131,8 @@ func (s *Service) emit(path dbus.ObjectPath, iface, member string, body ...any) 
 	return errors.Join(errs...)
 }
 
-// Locks is how many locks are held and were ever taken; changed is closed when that is not true any more.
+// Locks is how many locks are held and were ever taken; changed is closed when that is not true any
+// more.
 func (s *Service) Locks() (held, taken int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +203,8 @@ func (s *Service) serve(c *net.UnixConn) error {
 }
 
 func reply(m *dbus.Message, body []any, err error) *dbus.Message {
-	out := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{dbus.FieldReplySerial: dbus.MakeVariant(m.Serial())}, Body: body}
+	out := &dbus.Message{Type: dbus.TypeMethodReply,
+		Headers: map[dbus.HeaderField]dbus.Variant{dbus.FieldReplySerial: dbus.MakeVariant(m.Serial())}, Body: body}
 	if err != nil {
 		out.Type, out.Body = dbus.TypeError, []any{err.Error()}
 		name := "org.freedesktop.DBus.Error.Failed"

@@ -78,7 +78,8 @@ func (b *batch) addOp(op rules.Op) error {
 	switch op.Verb {
 	case rules.AddChain:
 		b.add(unix.NFT_MSG_NEWCHAIN, netlink.Create, b.chainAttr(op.Name))
-		b.add(unix.NFT_MSG_DELRULE, 0, b.ruleAttrs(op.Name)) // all of a chain left by a transaction that this one repeats
+		// all of a chain left by a transaction that this one repeats
+		b.add(unix.NFT_MSG_DELRULE, 0, b.ruleAttrs(op.Name))
 	case rules.DeleteChain:
 		b.add(unix.NFT_MSG_DELCHAIN, 0, b.chainAttr(op.Name))
 	case rules.AddRule:
@@ -88,7 +89,8 @@ func (b *batch) addOp(op rules.Op) error {
 	case rules.AddAffinity:
 		b.addAffinitySet(op)
 	case rules.DeleteAffinity:
-		b.add(unix.NFT_MSG_DELSET, 0, attrString(attrString(nil, unix.NFTA_SET_TABLE, b.table.name), unix.NFTA_SET_NAME, op.Name))
+		b.add(unix.NFT_MSG_DELSET, 0, attrString(attrString(nil, unix.NFTA_SET_TABLE, b.table.name), unix.NFTA_SET_NAME,
+			op.Name))
 	default:
 		return ErrUnknown
 	}
@@ -120,7 +122,8 @@ func (b *batch) addRule(op rules.Op) error {
 		}
 		list = attrBytes(list, unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, raw)
 	}
-	b.add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, attrBytes(b.ruleAttrs(op.Name), unix.NFTA_RULE_EXPRESSIONS|unix.NLA_F_NESTED, list))
+	b.add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append,
+		attrBytes(b.ruleAttrs(op.Name), unix.NFTA_RULE_EXPRESSIONS|unix.NLA_F_NESTED, list))
 	return nil
 }
 
@@ -143,14 +146,16 @@ func (b *batch) addAnonSet(n *anonSet) {
 	case n.verdicts != nil:
 		a = attrUint32(attrUint32(a, unix.NFTA_SET_DATA_TYPE, verdictType), unix.NFTA_SET_DATA_LEN, 16)
 	case n.values != nil:
-		a = attrUint32(attrUint32(a, unix.NFTA_SET_DATA_TYPE, addrType<<6|typeService), unix.NFTA_SET_DATA_LEN, addrLen+4)
+		a = attrUint32(attrUint32(a, unix.NFTA_SET_DATA_TYPE, addrType<<6|typeService), unix.NFTA_SET_DATA_LEN,
+			addrLen+4)
 	}
 	a = attrBytes(a, unix.NFTA_SET_DESC|unix.NLA_F_NESTED, attrUint32(nil, setDescSize, uint32(count)))
 	a = attrBytes(a, unix.NFTA_SET_USERDATA, append([]byte{keyByteOrder, 4}, nativeUint32(order)...))
 	b.add(unix.NFT_MSG_NEWSET, netlink.Create, a)
 	a = attrString(attrString(nil, unix.NFTA_SET_ELEM_LIST_TABLE, b.table.name), unix.NFTA_SET_ELEM_LIST_SET, name)
 	a = attrUint32(a, unix.NFTA_SET_ELEM_LIST_SET_ID, b.setCount)
-	b.add(unix.NFT_MSG_NEWSETELEM, netlink.Create, attrBytes(a, unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, elements))
+	b.add(unix.NFT_MSG_NEWSETELEM, netlink.Create, attrBytes(a, unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED,
+		elements))
 }
 
 // elements are those of a nameless set, and their number.
@@ -164,7 +169,8 @@ func (b *batch) elements(n *anonSet) (list []byte, count int) {
 		count++
 	}
 	for i, v := range n.verdicts {
-		add(nativeUint32(uint32(i)), func(e []byte) []byte { return attrBytes(e, unix.NFTA_SET_ELEM_DATA|unix.NLA_F_NESTED, v.data()) })
+		add(nativeUint32(uint32(i)),
+			func(e []byte) []byte { return attrBytes(e, unix.NFTA_SET_ELEM_DATA|unix.NLA_F_NESTED, v.data()) })
 	}
 	for i, v := range n.values {
 		add(nativeUint32(uint32(i)), func(e []byte) []byte { return attrValue(e, unix.NFTA_SET_ELEM_DATA, v) })
@@ -226,7 +232,8 @@ func (b *batch) addElement(op rules.Op) error {
 		kind, flags = unix.NFT_MSG_NEWSETELEM, netlink.Create
 	}
 	b.openOwn(kind, flags)
-	b.bytes = attrString(attrString(b.bytes, unix.NFTA_SET_ELEM_LIST_TABLE, b.table.name), unix.NFTA_SET_ELEM_LIST_SET, op.Name)
+	b.bytes = attrString(attrString(b.bytes, unix.NFTA_SET_ELEM_LIST_TABLE, b.table.name), unix.NFTA_SET_ELEM_LIST_SET,
+		op.Name)
 	list := len(b.bytes)
 	b.bytes = openNest(b.bytes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 	one := len(b.bytes)
@@ -251,7 +258,8 @@ func (b *batch) addAffinitySet(op rules.Op) {
 	a = attrUint32(a, unix.NFTA_SET_ID, b.setCount)
 	a = attrUint32(a, unix.NFTA_SET_FLAGS, unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL)
 	a = attrUint32(attrUint32(a, unix.NFTA_SET_KEY_TYPE, t), unix.NFTA_SET_KEY_LEN, length)
-	a = attrBytes(a, unix.NFTA_SET_TIMEOUT, binary.BigEndian.AppendUint64(nil, uint64((time.Duration(op.Timeout)*time.Second).Milliseconds())))
+	a = attrBytes(a, unix.NFTA_SET_TIMEOUT,
+		binary.BigEndian.AppendUint64(nil, uint64((time.Duration(op.Timeout)*time.Second).Milliseconds())))
 	a = attrBytes(a, unix.NFTA_SET_DESC|unix.NLA_F_NESTED, attrUint32(nil, setDescSize, affinitySize))
 	a = attrBytes(a, unix.NFTA_SET_USERDATA, append([]byte{keyByteOrder, 4}, nativeUint32(bigOrder)...))
 	b.add(unix.NFT_MSG_NEWSET, netlink.Create, a)

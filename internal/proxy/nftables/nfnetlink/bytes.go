@@ -42,7 +42,8 @@ func attrValue(to []byte, kind uint16, data []byte) []byte {
 	return to
 }
 
-// openNest appends the head of an attribute of attributes, which follow; closed at the place where it begins gives it its length.
+// openNest appends the head of an attribute of attributes, which follow; closed at the place where
+// it begins gives it its length.
 func openNest(to []byte, kind uint16) []byte {
 	return binary.NativeEndian.AppendUint16(append(to, 0, 0), kind|unix.NLA_F_NESTED)
 }
@@ -51,7 +52,8 @@ func closeNest(b []byte, at int) { binary.NativeEndian.PutUint16(b[at:], uint16(
 
 func nativeUint32(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// hostToNetwork is a number of this machine as one whose bytes are read in the order of the network.
+// hostToNetwork is a number of this machine as one whose bytes are read in the order of the
+// network.
 func hostToNetwork(n uint32) uint32 { return binary.BigEndian.Uint32(nativeUint32(n)) }
 
 // nextAttribute takes the first attribute off; what is cut short ends the list.
@@ -63,7 +65,8 @@ func nextAttribute(b []byte) (kind uint16, data, rest []byte) {
 	if length < 4 || length > len(b) {
 		return 0, nil, nil
 	}
-	return binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER), b[4:length], b[min((length+3)&^3, len(b)):]
+	return binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER), b[4:length],
+		b[min((length+3)&^3, len(b)):]
 }
 
 // cString is a text with the zero at its end, without it.

@@ -12,15 +12,18 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// replyTimeout is how long an answer of the kernel may take; it answers before a send returns, so that nothing is lost unless memory is short.
+// replyTimeout is how long an answer of the kernel may take; it answers before a send returns, so
+// that nothing is lost unless memory is short.
 const replyTimeout = 5 * time.Second
 
-// Conn is a way to the kernel that tables share: one socket for requests and one to hear by, so that what one of them does is no news to any of
-// them and cannot drown what others do. The zero value is ready. Requests of all its tables may be made by one goroutine at a time.
+// Conn is a way to the kernel that tables share: one socket for requests and one to hear by, so
+// that what one of them does is no news to any of them and cannot drown what others do. The zero
+// value is ready. Requests of all its tables may be made by one goroutine at a time.
 type Conn struct {
 	nl         *netlink.Conn // nil: to be opened
 	sendBuffer int           // of nl, for one batch, in bytes
-	// bytes is room for batches, of which there is one at a time; sequence is the next one's number.
+	// bytes is room for batches, of which there is one at a time; sequence is the next one's
+	// number.
 	bytes    []byte
 	sequence uint32
 
@@ -38,7 +41,8 @@ type Table struct {
 	setTypes map[string]setType // of the frame, by name
 }
 
-// Open prepares a table; nothing is asked of the kernel. The network namespace is that of the thread of each later call's first need.
+// Open prepares a table; nothing is asked of the kernel. The network namespace is that of the
+// thread of each later call's first need.
 func Open(line *Conn, family rules.Family, name string, frame rules.TableFrame) (*Table, error) {
 	t := &Table{Conn: line, family: family, name: name, setTypes: map[string]setType{}}
 	for _, d := range frame.Sets {
@@ -99,7 +103,8 @@ func (l *Conn) reset(err error) error {
 // defaultSendBuffer is a socket's room for sending as Linux has it.
 const defaultSendBuffer = 200 << 10
 
-// Send carries operations out as one batch: all of them or, with an error, none. ErrUnknown means that nothing was sent.
+// Send carries operations out as one batch: all of them or, with an error, none. ErrUnknown means
+// that nothing was sent.
 func (t *Table) Send(ops []rules.Op) error {
 	if len(ops) == 0 {
 		return nil
@@ -183,5 +188,6 @@ func (t *Table) request(kind uint16, flags netlink.HeaderFlags, attrs []byte) ([
 
 // message is one of nf_tables.
 func message(kind uint16, flags netlink.HeaderFlags, family byte, attrs []byte) netlink.Message {
-	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), Flags: flags}, Data: append([]byte{family, 0, 0, 0}, attrs...)}
+	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind),
+		Flags: flags}, Data: append([]byte{family, 0, 0, 0}, attrs...)}
 }

@@ -24,7 +24,8 @@ type TableContents struct {
 // List reads the table. One that is not there is empty.
 func (t *Table) List() (TableContents, error) {
 	l := TableContents{ChainUses: map[string]int{}, Elements: map[rules.Element]string{}}
-	// The kernel lists a family's chains; those of a table alone are asked for by its name, which older ones overlook.
+	// The kernel lists a family's chains; those of a table alone are asked for by its name, which
+	// older ones overlook.
 	got, err := t.request(unix.NFT_MSG_GETCHAIN, netlink.Dump, attrString(nil, unix.NFTA_CHAIN_TABLE, t.name))
 	if err != nil && !isNotExist(err) {
 		return l, fmt.Errorf("list chains: %w", err)
@@ -32,7 +33,8 @@ func (t *Table) List() (TableContents, error) {
 	for _, m := range got {
 		a := attributes(m)
 		if cString(findAttribute(a, unix.NFTA_CHAIN_TABLE)) == t.name {
-			l.ChainUses[cString(findAttribute(a, unix.NFTA_CHAIN_NAME))] = int(uint32Of(findAttribute(a, unix.NFTA_CHAIN_USE)))
+			l.ChainUses[cString(findAttribute(a, unix.NFTA_CHAIN_NAME))] = int(
+				uint32Of(findAttribute(a, unix.NFTA_CHAIN_USE)))
 		}
 	}
 	got, err = t.request(unix.NFT_MSG_GETSET, netlink.Dump, attrString(nil, unix.NFTA_SET_TABLE, t.name))
@@ -52,7 +54,8 @@ func (t *Table) List() (TableContents, error) {
 }
 
 func (t *Table) elements(set string, k setType, to map[rules.Element]string) error {
-	got, err := t.request(unix.NFT_MSG_GETSETELEM, netlink.Dump, attrString(attrString(nil, unix.NFTA_SET_ELEM_LIST_TABLE, t.name), unix.NFTA_SET_ELEM_LIST_SET, set))
+	got, err := t.request(unix.NFT_MSG_GETSETELEM, netlink.Dump,
+		attrString(attrString(nil, unix.NFTA_SET_ELEM_LIST_TABLE, t.name), unix.NFTA_SET_ELEM_LIST_SET, set))
 	if err != nil {
 		return fmt.Errorf("list %s: %w", set, err)
 	}
@@ -66,14 +69,16 @@ func (t *Table) elements(set string, k setType, to map[rules.Element]string) err
 			}
 			text := ""
 			if k.data != nil {
-				if text, err = k.data.decodeKey(findAttribute(findAttribute(one, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VALUE)); err != nil {
+				if text, err = k.data.decodeKey(findAttribute(findAttribute(one, unix.NFTA_SET_ELEM_DATA),
+					unix.NFTA_DATA_VALUE)); err != nil {
 					return fmt.Errorf("list %s: %w", set, err)
 				}
 			}
 			if k.isVerdictMap {
 				v := findAttribute(findAttribute(one, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
 				kind := expr.VerdictKind(int32(uint32Of(findAttribute(v, unix.NFTA_VERDICT_CODE))))
-				text = verdict{expr.Verdict{Kind: kind, Chain: cString(findAttribute(v, unix.NFTA_VERDICT_CHAIN))}}.text()
+				text = verdict{
+					expr.Verdict{Kind: kind, Chain: cString(findAttribute(v, unix.NFTA_VERDICT_CHAIN))}}.text()
 			}
 			to[rules.Element{Set: set, Key: key}] = text
 		}

@@ -24,8 +24,8 @@ type Notification struct {
 	Err error
 }
 
-// Listen tells of changes of the table that did not come by its line, until ctx ends. Nothing wakes it for what the line sends; other tables' changes
-// cost a look at their names.
+// Listen tells of changes of the table that did not come by its line, until ctx ends. Nothing wakes
+// it for what the line sends; other tables' changes cost a look at their names.
 func (t *Table) Listen(ctx context.Context, tell func(Notification)) error {
 	l := t.Conn
 	l.mu.Lock()
@@ -83,7 +83,8 @@ func (l *Conn) closeListener() {
 	}
 }
 
-// filterOwnPort drops, in the kernel, what is told of a socket: before it could fill the ears' room.
+// filterOwnPort drops, in the kernel, what is told of a socket: before it could fill the ears'
+// room.
 func filterOwnPort(listenConn *netlink.Conn, own uint32) error {
 	const port = 12 // of the message that tells: nlmsg_pid
 	filter, err := bpf.Assemble([]bpf.Instruction{
@@ -98,7 +99,8 @@ func filterOwnPort(listenConn *netlink.Conn, own uint32) error {
 	return listenConn.SetBPF(filter)
 }
 
-// receive gathers what a transaction changes until the message that ends it, for as long as somebody listens.
+// receive gathers what a transaction changes until the message that ends it, for as long as
+// somebody listens.
 func (l *Conn) receive(listenConn *netlink.Conn) {
 	notifications := map[*Table]*Notification{}
 	for {
@@ -110,7 +112,8 @@ func (l *Conn) receive(listenConn *netlink.Conn) {
 		}
 		if err != nil {
 			for _, one := range l.stopListening(listenConn) {
-				one.notify(Notification{Overrun: true, Err: fmt.Errorf("hear of changes of rules: %w", err)}) // what came meanwhile is unknown
+				// what came meanwhile is unknown
+				one.notify(Notification{Overrun: true, Err: fmt.Errorf("hear of changes of rules: %w", err)})
 			}
 			return
 		}
@@ -128,7 +131,8 @@ func (l *Conn) receive(listenConn *netlink.Conn) {
 	}
 }
 
-// stopListening is the end of listening at a socket, unless it has been let go of already; it returns who listened. Whoever of them asks anew when told gets another socket.
+// stopListening is the end of listening at a socket, unless it has been let go of already; it
+// returns who listened. Whoever of them asks anew when told gets another socket.
 func (l *Conn) stopListening(listenConn *netlink.Conn) []*listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +171,9 @@ func (l *Conn) collect(m netlink.Message, notifications map[*Table]*Notification
 		return
 	}
 	a := attributes(m)
-	const table, set = 1, 2 // every kind of message has the table's name in its first attribute; sets and elements have the set's in the second
+	// every kind of message has the table's name in its first attribute; sets and elements have the
+	// set's in the second
+	const table, set = 1, 2
 	for _, t := range l.listening() {
 		if m.Data[0] != t.byteFamily() || cString(findAttribute(a, table)) != t.name {
 			continue
@@ -189,7 +195,8 @@ func (l *Conn) collect(m netlink.Message, notifications map[*Table]*Notification
 	}
 }
 
-// Generation is the number of the rules of the network namespace: each transaction of anybody adds one.
+// Generation is the number of the rules of the network namespace: each transaction of anybody adds
+// one.
 func (t *Table) Generation() (uint32, error) {
 	got, err := t.request(unix.NFT_MSG_GETGEN, 0, nil)
 	if err != nil {

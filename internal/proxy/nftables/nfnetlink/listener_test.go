@@ -20,8 +20,9 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// What one family's table does is no news to the other's on the same line, and cannot drown what others do: with hardly any room to hear in, what is heard
-// first after a large batch is the change that somebody else makes. On a line of its own the batch is too much, and only that is told.
+// What one family's table does is no news to the other's on the same line, and cannot drown what
+// others do: with hardly any room to hear in, what is heard first after a large batch is the change
+// that somebody else makes. On a line of its own the batch is too much, and only that is told.
 func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes a network namespace")
@@ -60,10 +61,12 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 		reported, on := make(chan Notification), make(chan struct{})
 		var four *Table
 		inside(func() (err error) {
-			if four, err = Open(line, rules.IPv4, "t", rules.TableFrame{Sets: []rules.SetDef{{Name: "ips", Type: "ipv4_addr"}}}); err != nil {
+			if four, err = Open(line, rules.IPv4,
+				"t", rules.TableFrame{Sets: []rules.SetDef{{Name: "ips", Type: "ipv4_addr"}}}); err != nil {
 				return err
 			}
-			six, err := Open(other, rules.IPv6, "t", rules.TableFrame{Sets: []rules.SetDef{{Name: "ips", Type: "ipv6_addr"}}})
+			six, err := Open(other, rules.IPv6,
+				"t", rules.TableFrame{Sets: []rules.SetDef{{Name: "ips", Type: "ipv6_addr"}}})
 			if err != nil {
 				return err
 			}
@@ -95,7 +98,8 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 			nft("add element ip6 t ips { fd00::1 }")
 		}
 		close(on)
-		if h := notifications(); h.Overrun == shared || shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
+		if h := notifications(); h.Overrun == shared ||
+			shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
 			t.Errorf("%s: heard %+v", name, h)
 		}
 		cancel()
@@ -121,7 +125,8 @@ func TestAnEndOfListeningIsTold(t *testing.T) {
 		}
 	}}}
 	line.receive(listenConn)
-	if len(reported) != 2 || !reported[0].Overrun || reported[0].Err != nil || !reported[1].Overrun || !errors.Is(reported[1].Err, unix.EPERM) {
+	if len(reported) != 2 || !reported[0].Overrun || reported[0].Err != nil || !reported[1].Overrun ||
+		!errors.Is(reported[1].Err, unix.EPERM) {
 		t.Errorf("told %+v", reported)
 	}
 }

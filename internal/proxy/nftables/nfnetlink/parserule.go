@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// Registers: the first of sixteen bytes, the second, and the first of four bytes after an address in the first.
+// Registers: the first of sixteen bytes, the second, and the first of four bytes after an address
+// in the first.
 const (
 	reg      = unix.NFT_REG_1
 	reg2     = unix.NFT_REG_2
@@ -20,13 +21,15 @@ const (
 	afterIP6 = unix.NFT_REG32_04
 )
 
-// parsedRule is a rule read from its text: expressions, of which some look up sets of the rule's own.
+// parsedRule is a rule read from its text: expressions, of which some look up sets of the rule's
+// own.
 type parsedRule struct {
 	list     []expr.Any
 	anonSets []anonSet
 }
 
-// anonSet is a set of a rule's own: a map from 0, 1, … to verdicts or to addresses with ports, or ranges of addresses.
+// anonSet is a set of a rule's own: a map from 0, 1, … to verdicts or to addresses with ports, or
+// ranges of addresses.
 type anonSet struct {
 	verdicts []verdict
 	values   [][]byte
@@ -93,7 +96,8 @@ func (t *Table) statement(r *ruleReader) error {
 		if err != nil {
 			return err
 		}
-		r.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{n}})
+		r.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{n}})
 	case r.accept("iifname"):
 		return r.iifname()
 	case r.accept(ip, "daddr"):
@@ -103,7 +107,8 @@ func (t *Table) statement(r *ruleReader) error {
 		r.add(t.address(true))
 		return t.compareAddress(r)
 	case r.accept("fib", "saddr", "type", "local"):
-		r.add(&expr.Fib{Register: reg, FlagSADDR: true, ResultADDRTYPE: true}, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: nativeUint32(unix.RTN_LOCAL)})
+		r.add(&expr.Fib{Register: reg, FlagSADDR: true, ResultADDRTYPE: true},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: nativeUint32(unix.RTN_LOCAL)})
 	case r.accept("numgen", "random", "mod"):
 		return t.numgen(r)
 	case r.accept("dnat", "to"):
@@ -163,7 +168,8 @@ func (t *Table) compareAddress(r *ruleReader) error {
 		for i := range p.Bits() {
 			mask[i/8] |= 0x80 >> (i % 8)
 		}
-		r.add(&expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: uint32(len(data)), Mask: mask, Xor: make([]byte, len(data))})
+		r.add(&expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: uint32(len(data)), Mask: mask,
+			Xor: make([]byte, len(data))})
 	}
 	r.add(&expr.Cmp{Op: op, Register: reg, Data: data})
 	return nil
@@ -248,7 +254,8 @@ func (t *Table) numgen(r *ruleReader) error {
 	if err != nil {
 		return err
 	}
-	m := anonSet{lookup: &expr.Lookup{SourceRegister: reg, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: anonymousMap}}
+	m := anonSet{lookup: &expr.Lookup{SourceRegister: reg, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
+		SetName: anonymousMap}}
 	for _, item := range items {
 		v, err := verdictOf(item)
 		if err != nil {
@@ -261,7 +268,8 @@ func (t *Table) numgen(r *ruleReader) error {
 	return nil
 }
 
-// maxMapItems is how many elements a rule's own map may have here: one attribute, of 64 KiB at most, holds them all.
+// maxMapItems is how many elements a rule's own map may have here: one attribute, of 64 KiB at
+// most, holds them all.
 const maxMapItems = 500
 
 // mapItems are what the numbers of a map lead to: "0 : x, 1 : y }".
@@ -290,8 +298,10 @@ func (t *Table) dnat(r *ruleReader) error {
 	if err != nil || !t.family.Has(to.Addr()) || to.Addr().Zone() != "" {
 		return ErrUnknown
 	}
-	r.add(&expr.Immediate{Register: reg, Data: to.Addr().AsSlice()}, &expr.Immediate{Register: reg2, Data: binary.BigEndian.AppendUint16(nil, to.Port())})
-	r.add(&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.byteFamily()), RegAddrMin: reg, RegProtoMin: reg2, Specified: true})
+	r.add(&expr.Immediate{Register: reg, Data: to.Addr().AsSlice()},
+		&expr.Immediate{Register: reg2, Data: binary.BigEndian.AppendUint16(nil, to.Port())})
+	r.add(&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.byteFamily()), RegAddrMin: reg, RegProtoMin: reg2,
+		Specified: true})
 	return nil
 }
 
@@ -305,7 +315,8 @@ func (t *Table) dnatMap(r *ruleReader) error {
 	if err != nil {
 		return err
 	}
-	m := anonSet{lookup: &expr.Lookup{SourceRegister: reg, DestRegister: reg, IsDestRegSet: true, SetName: anonymousMap}}
+	m := anonSet{lookup: &expr.Lookup{SourceRegister: reg, DestRegister: reg, IsDestRegSet: true,
+		SetName: anonymousMap}}
 	for _, item := range items {
 		addr, port, _ := strings.Cut(item, " . ")
 		a, err := netip.ParseAddr(addr)
@@ -324,7 +335,8 @@ func (t *Table) dnatMap(r *ruleReader) error {
 		after = afterIP6
 	}
 	r.add(&expr.Numgen{Register: reg, Modulus: uint32(mod), Type: unix.NFT_NG_RANDOM}, m.lookup)
-	r.add(&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.byteFamily()), RegAddrMin: reg, RegProtoMin: after, Specified: true})
+	r.add(&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.byteFamily()), RegAddrMin: reg, RegProtoMin: after,
+		Specified: true})
 	return nil
 }
 

@@ -55,7 +55,8 @@ func typeParts(set, types string) (setType, error) {
 	return k, nil
 }
 
-// encodeKey is a key's text in bytes. Each part begins at a multiple of four, as in the kernel's registers.
+// encodeKey is a key's text in bytes. Each part begins at a multiple of four, as in the kernel's
+// registers.
 func (k setType) encodeKey(in string) ([]byte, error) {
 	texts := strings.Split(in, " . ")
 	if len(texts) != len(k.parts) {

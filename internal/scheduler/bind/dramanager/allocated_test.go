@@ -17,20 +17,23 @@ import (
 func someAllocation(t *rapid.T) *resourceapi.AllocationResult {
 	a := &resourceapi.AllocationResult{}
 	for range rapid.IntRange(0, 3).Draw(t, "results") {
-		r := resourceapi.DeviceRequestAllocationResult{Driver: "d", Pool: "p", Device: fmt.Sprintf("gpu-%d", rapid.IntRange(0, 4).Draw(t, "device"))}
+		r := resourceapi.DeviceRequestAllocationResult{Driver: "d", Pool: "p",
+			Device: fmt.Sprintf("gpu-%d", rapid.IntRange(0, 4).Draw(t, "device"))}
 		switch rapid.IntRange(0, 2).Draw(t, "kind") {
 		case 0:
 			r.AdminAccess = new(true)
 		case 1:
 			r.ShareID = new(types.UID(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "share"))))
-			r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"memory": *resource.NewQuantity(rapid.Int64Range(1, 9).Draw(t, "memory"), resource.DecimalSI)}
+			r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{
+				"memory": *resource.NewQuantity(rapid.Int64Range(1, 9).Draw(t, "memory"), resource.DecimalSI)}
 		}
 		a.Devices.Results = append(a.Devices.Results, r)
 	}
 	return a
 }
 
-// What is kept claim by claim is what summing all claims up gives, and what was handed out before stays as it was.
+// What is kept claim by claim is what summing all claims up gives, and what was handed out before
+// stays as it was.
 func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kept, all := newAllocatedDevices(), map[types.UID]*resourceapi.AllocationResult{}
@@ -51,8 +54,10 @@ func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 				}
 			}
 			got := kept.pools.Allocated()
-			if !got.AllocatedDevices.Equal(want.AllocatedDevices) || !got.AllocatedSharedDeviceIDs.Equal(want.AllocatedSharedDeviceIDs) {
-				t.Fatalf("devices %v %v, want %v %v", got.AllocatedDevices, got.AllocatedSharedDeviceIDs, want.AllocatedDevices, want.AllocatedSharedDeviceIDs)
+			if !got.AllocatedDevices.Equal(want.AllocatedDevices) || !got.AllocatedSharedDeviceIDs.Equal(
+				want.AllocatedSharedDeviceIDs) {
+				t.Fatalf("devices %v %v, want %v %v", got.AllocatedDevices, got.AllocatedSharedDeviceIDs,
+					want.AllocatedDevices, want.AllocatedSharedDeviceIDs)
 			}
 			same := func(a, b structured.ConsumedCapacity) bool {
 				return maps.EqualFunc(a, b, func(x, y *resource.Quantity) bool { return x.Cmp(*y) == 0 })

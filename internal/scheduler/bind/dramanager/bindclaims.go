@@ -23,7 +23,8 @@ import (
 
 var _ dynamicresources.ClaimWriter = (*Manager)(nil)
 
-// BindClaims writes the plan's claims one after another and waits for devices that have to become ready. What was written stays in the plan when it fails.
+// BindClaims writes the plan's claims one after another and waits for devices that have to become
+// ready. What was written stays in the plan when it fails.
 func (m *Manager) BindClaims(ctx context.Context, p *v1.Pod, plan *dynamicresources.Plan) error {
 	for i := range plan.Claims {
 		item := &plan.Claims[i]
@@ -63,7 +64,8 @@ func (m *Manager) createClaim(ctx context.Context, item *dynamicresources.ClaimA
 }
 
 // bindClaim writes allocation and reservation, again on what is there after a conflict.
-func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod, item dynamicresources.ClaimAllocation) (*resourceapi.ResourceClaim, error) {
+func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod,
+	item dynamicresources.ClaimAllocation) (*resourceapi.ResourceClaim, error) {
 	c := item.Claim.DeepCopy()
 	client := m.client.ResourceV1().ResourceClaims(c.Namespace)
 	again := false
@@ -94,7 +96,8 @@ func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod, item dynamicresource
 			c.Status.Allocation = item.Allocation.DeepCopy()
 			c.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
 		}
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods",
+			Name: p.Name, UID: p.UID})
 		is, err := m.updateClaim(ctx, c, statusSubresource)
 		if err != nil {
 			what := "reservation"
@@ -109,30 +112,36 @@ func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod, item dynamicresource
 	return c, err
 }
 
-// patchExtendedResourceClaimStatus writes into the Pod's status which claim serves its extended resources.
-func (m *Manager) patchExtendedResourceClaimStatus(ctx context.Context, p *v1.Pod, claim string, mapping []v1.ContainerExtendedResourceRequest) error {
+// patchExtendedResourceClaimStatus writes into the Pod's status which claim serves its extended
+// resources.
+func (m *Manager) patchExtendedResourceClaimStatus(ctx context.Context, p *v1.Pod, claim string,
+	mapping []v1.ContainerExtendedResourceRequest) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": p.UID},
-		"status":   map[string]any{"extendedResourceClaimStatus": v1.PodExtendedResourceClaimStatus{RequestMappings: mapping, ResourceClaimName: claim}},
+		"status": map[string]any{"extendedResourceClaimStatus": v1.PodExtendedResourceClaimStatus{
+			RequestMappings: mapping, ResourceClaimName: claim}},
 	})
 	if err != nil {
 		return err
 	}
-	_, err = m.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = m.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("update pod %s/%s ExtendedResourceClaimStatus: %w", p.Namespace, p.Name, err)
 	}
 	return nil
 }
 
-// waitForDevices waits until every device with binding conditions has them (KEP-5007). When one fails or takes too long, the claims that were allocated for this Pod lose
-// their devices, so that others can be tried.
+// waitForDevices waits until every device with binding conditions has them (KEP-5007). When one
+// fails or takes too long, the claims that were allocated for this Pod lose their devices, so that
+// others can be tried.
 func (m *Manager) waitForDevices(ctx context.Context, p *v1.Pod, plan *dynamicresources.Plan) error {
 	if done, err := m.allDevicesReady(plan); done && err == nil {
 		return nil
 	}
 	if m.Recorder != nil {
-		m.Recorder(p.Spec.SchedulerName).Eventf(p, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling", "waiting for binding conditions for device on node %s", plan.Node)
+		m.Recorder(p.Spec.SchedulerName).Eventf(p, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+			"waiting for binding conditions for device on node %s", plan.Node)
 	}
 	wait, cancel := context.WithTimeout(ctx, plan.Wait)
 	defer cancel()
@@ -171,7 +180,8 @@ func (m *Manager) allDevicesReady(plan *dynamicresources.Plan) (bool, error) {
 	return true, nil
 }
 
-// DevicesReady tells whether all devices of a claim have their binding conditions; the error is that one has failed.
+// DevicesReady tells whether all devices of a claim have their binding conditions; the error is
+// that one has failed.
 func DevicesReady(c *resourceapi.ResourceClaim) (bool, error) {
 	if c.Status.Allocation == nil {
 		return false, nil
@@ -210,7 +220,8 @@ func (m *Manager) unreserveClaims(ctx context.Context, plan *dynamicresources.Pl
 			continue
 		}
 		errs = append(errs, m.Deallocate(ctx, item.Claim))
-		if c, err := m.client.ResourceV1().ResourceClaims(item.Claim.Namespace).Get(ctx, item.Claim.Name, metav1.GetOptions{}); err == nil {
+		if c, err := m.client.ResourceV1().ResourceClaims(item.Claim.Namespace).Get(ctx, item.Claim.Name,
+			metav1.GetOptions{}); err == nil {
 			item.Claim = c
 		}
 	}
@@ -276,8 +287,10 @@ func (m *Manager) deleteClaim(ctx context.Context, claim *resourceapi.ResourceCl
 
 // Unreserve takes one Pod from a claim's reservations.
 func (m *Manager) Unreserve(ctx context.Context, p *v1.Pod, claim *resourceapi.ResourceClaim) {
-	patch := fmt.Appendf(nil, `{"metadata": {"uid": %q}, "status": {"reservedFor": [{"$patch": "delete", "uid": %q}]}}`, claim.UID, p.UID)
-	is, err := m.client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	patch := fmt.Appendf(nil, `{"metadata": {"uid": %q}, "status": {"reservedFor": [{"$patch": "delete", "uid": %q}]}}`,
+		claim.UID, p.UID)
+	is, err := m.client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	switch {
 	case err == nil:
 		_ = m.claims.AssumeClaimAfterAPICall(is)

@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// claimTracker are ResourceClaims as the API shows them, with what this scheduler knows better laid over.
+// claimTracker are ResourceClaims as the API shows them, with what this scheduler knows better laid
+// over.
 type claimTracker struct {
 	lister resourcelisters.ResourceClaimLister
 
@@ -42,7 +43,8 @@ type inFlightAllocation struct {
 var _ framework.ResourceClaimTracker = (*claimTracker)(nil)
 
 func newClaimTracker(informer resourceinformers.ResourceClaimInformer) (*claimTracker, error) {
-	c := &claimTracker{lister: informer.Lister(), assumed: map[string]*resourceapi.ResourceClaim{}, inFlight: map[types.UID]*inFlightAllocation{}, changed: make(chan struct{}),
+	c := &claimTracker{lister: informer.Lister(), assumed: map[string]*resourceapi.ResourceClaim{},
+		inFlight: map[types.UID]*inFlightAllocation{}, changed: make(chan struct{}),
 		apiClaims: map[types.UID]*resourceapi.ResourceClaim{}, allocated: newAllocatedDevices()}
 	reg, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -83,7 +85,8 @@ func isNewer(a, b *resourceapi.ResourceClaim) bool {
 	return a.UID == b.UID && err == nil && order > 0
 }
 
-// claimChanged drops what was assumed when the API shows it, or something newer, or the claim is gone.
+// claimChanged drops what was assumed when the API shows it, or something newer, or the claim is
+// gone.
 func (c *claimTracker) claimChanged(obj any, gone bool) {
 	is, ok := obj.(*resourceapi.ResourceClaim)
 	if !ok {
@@ -103,7 +106,8 @@ func (c *claimTracker) claimChanged(obj any, gone bool) {
 	c.changed = make(chan struct{})
 }
 
-// updateAllocated takes in what a claim has now: what was written here if the API does not show it yet, what the API shows, or what is only decided.
+// updateAllocated takes in what a claim has now: what was written here if the API does not show it
+// yet, what the API shows, or what is only decided.
 func (c *claimTracker) updateAllocated(claim *resourceapi.ResourceClaim) {
 	is := c.apiClaims[claim.UID]
 	if ours := c.assumed[keyOf(claim)]; ours != nil && ours.UID == claim.UID && (is == nil || isNewer(ours, is)) {
@@ -119,7 +123,8 @@ func (c *claimTracker) updateAllocated(claim *resourceapi.ResourceClaim) {
 	c.allocated.set(claim.UID, has)
 }
 
-// sliceChanged takes in a slice with taint rules applied; was and is are nil where there was or is none.
+// sliceChanged takes in a slice with taint rules applied; was and is are nil where there was or is
+// none.
 func (c *claimTracker) sliceChanged(was, is *resourceapi.ResourceSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +206,8 @@ func (c *claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 	return state.AllocatedDevices, nil
 }
 
-// GatherAllocatedState gives what claims have, those included that are only decided. It is for reading.
+// GatherAllocatedState gives what claims have, those included that are only decided. It is for
+// reading.
 func (c *claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,12 +28,13 @@ type Manager struct {
 	dynamicresources.NodePools // of claims
 	claims                     *claimTracker
 	sliceTracker               *tracker.Tracker
-	slicesSynced               cache.InformerSynced       // of classes by extended resource
-	sliceHandler               cache.ResourceEventHandler // told of slices, after they count; set before the informers start
-	synced                     cache.InformerSynced       // of slices
-	classes                    resourcelisters.DeviceClassLister
-	extendedResources          *extendedresourcecache.ExtendedResourceCache
-	client                     kubernetes.Interface
+	slicesSynced               cache.InformerSynced // of classes by extended resource
+	// told of slices, after they count; set before the informers start
+	sliceHandler      cache.ResourceEventHandler
+	synced            cache.InformerSynced // of slices
+	classes           resourcelisters.DeviceClassLister
+	extendedResources *extendedresourcecache.ExtendedResourceCache
+	client            kubernetes.Interface
 	// Writer writes claims; nil: the client does.
 	Writer *apiwriter.Writer
 	// Recorder writes events about Pods; nil: none are written.
@@ -42,8 +43,9 @@ type Manager struct {
 
 var _ framework.SharedDRAManager = (*Manager)(nil)
 
-// ServedResources tells what of resource.k8s.io/v1 the API server serves: claims, slices and classes at all, and taint rules. A server that cannot be asked now counts as one that
-// serves all, as Gantry's does.
+// ServedResources tells what of resource.k8s.io/v1 the API server serves: claims, slices and
+// classes at all, and taint rules. A server that cannot be asked now counts as one that serves all,
+// as Gantry's does.
 func ServedResources(client kubernetes.Interface) (claims, rules bool) {
 	list, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
 	if err != nil {
@@ -61,19 +63,22 @@ func ServedResources(client kubernetes.Interface) (claims, rules bool) {
 	return claims, rules
 }
 
-// New makes a manager; nil without an error when the API server serves no claims. The informers' owner starts them.
+// New makes a manager; nil without an error when the API server serves no claims. The informers'
+// owner starts them.
 func New(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory) (*Manager, error) {
 	served, rules := ServedResources(client)
 	if !served {
 		return nil, nil
 	}
 	r := all.Resource().V1()
-	m := &Manager{client: client, sliceHandler: cache.ResourceEventHandlerFuncs{}, classes: r.DeviceClasses().Lister(), extendedResources: extendedresourcecache.NewExtendedResourceCache(klog.FromContext(ctx))}
+	m := &Manager{client: client, sliceHandler: cache.ResourceEventHandlerFuncs{}, classes: r.DeviceClasses().Lister(),
+		extendedResources: extendedresourcecache.NewExtendedResourceCache(klog.FromContext(ctx))}
 	var err error
 	if m.claims, err = newClaimTracker(r.ResourceClaims()); err != nil {
 		return nil, err
 	}
-	options := tracker.Options{EnableDeviceTaintRules: rules, EnableConsumableCapacity: true, SliceInformer: r.ResourceSlices(), KubeClient: client}
+	options := tracker.Options{EnableDeviceTaintRules: rules, EnableConsumableCapacity: true,
+		SliceInformer: r.ResourceSlices(), KubeClient: client}
 	if rules {
 		options.TaintInformer = r.DeviceTaintRules()
 	}
@@ -128,13 +133,15 @@ func sliceOf(obj any) *resourceapi.ResourceSlice {
 	return s
 }
 
-// AddSliceHandler calls the handler with slices as they are with taint rules applied, once they count. It must be called before the informers start.
+// AddSliceHandler calls the handler with slices as they are with taint rules applied, once they
+// count. It must be called before the informers start.
 func (m *Manager) AddSliceHandler(h cache.ResourceEventHandler) cache.InformerSynced {
 	m.sliceHandler = h
 	return m.synced
 }
 
-// AddClaimHandler calls back for each change of a claim, once it counts. It must be called before the informers start.
+// AddClaimHandler calls back for each change of a claim, once it counts. It must be called before
+// the informers start.
 func (m *Manager) AddClaimHandler(changed func(before, after any)) cache.InformerSynced {
 	m.claims.handler = changed
 	return m.claims.synced
@@ -179,7 +186,8 @@ type resolver struct {
 	*extendedresourcecache.ExtendedResourceCache
 }
 
-// GetDeviceClass finds a class by spec.extendedResourceName, or by its own name behind the common prefix.
+// GetDeviceClass finds a class by spec.extendedResourceName, or by its own name behind the common
+// prefix.
 func (r resolver) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
 	return r.ExtendedResourceCache.GetDeviceClass(name)
 }

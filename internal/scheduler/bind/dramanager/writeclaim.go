@@ -22,9 +22,11 @@ var (
 
 const statusSubresource = "status"
 
-// updateClaim replaces a claim, or its status, and gives what the API server made of it. What the line does not do the ordinary client does: the claim's version keeps a write that was
-// made after all from being made twice.
-func (m *Manager) updateClaim(ctx context.Context, c *resourceapi.ResourceClaim, subresource string) (*resourceapi.ResourceClaim, error) {
+// updateClaim replaces a claim, or its status, and gives what the API server made of it. What the
+// line does not do the ordinary client does: the claim's version keeps a write that was made after
+// all from being made twice.
+func (m *Manager) updateClaim(ctx context.Context, c *resourceapi.ResourceClaim,
+	subresource string) (*resourceapi.ResourceClaim, error) {
 	is, err := m.updateClaimWithWriter(ctx, c, subresource)
 	if !errors.Is(err, apiwriter.ErrNotSent) && !errors.Is(err, apiwriter.ErrLost) {
 		return is, err
@@ -36,8 +38,10 @@ func (m *Manager) updateClaim(ctx context.Context, c *resourceapi.ResourceClaim,
 	return client.Update(ctx, c, metav1.UpdateOptions{})
 }
 
-// updateClaimWithWriter is put over the line of bindings; apiwriter.ErrNotSent when the ordinary client must write.
-func (m *Manager) updateClaimWithWriter(ctx context.Context, c *resourceapi.ResourceClaim, subresource string) (*resourceapi.ResourceClaim, error) {
+// updateClaimWithWriter is put over the line of bindings; apiwriter.ErrNotSent when the ordinary
+// client must write.
+func (m *Manager) updateClaimWithWriter(ctx context.Context, c *resourceapi.ResourceClaim,
+	subresource string) (*resourceapi.ResourceClaim, error) {
 	if m.Writer == nil {
 		return nil, apiwriter.ErrNotSent
 	}
@@ -45,7 +49,8 @@ func (m *Manager) updateClaimWithWriter(ctx context.Context, c *resourceapi.Reso
 	if err != nil {
 		return nil, err
 	}
-	path := "/apis/resource.k8s.io/v1/namespaces/" + url.PathEscape(c.Namespace) + "/resourceclaims/" + url.PathEscape(c.Name)
+	path := "/apis/resource.k8s.io/v1/namespaces/" + url.PathEscape(c.Namespace) + "/resourceclaims/" + url.PathEscape(
+		c.Name)
 	if subresource != "" {
 		path += "/" + subresource
 	}

@@ -19,8 +19,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// Claims are written over the line: first the finalizer, then allocation and reservation upon the version that came back. After a conflict it is done again on what is there
-// now; what the server asks to do later, the ordinary client does. What the answer says counts at once.
+// Claims are written over the line: first the finalizer, then allocation and reservation upon the
+// version that came back. After a conflict it is done again on what is there now; what the server
+// asks to do later, the ordinary client does. What the answer says counts at once.
 func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 	var calls []string
 	version, refuse := byte('1'), 0
@@ -28,7 +29,8 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 		body, _ := io.ReadAll(r.Body) // what is missing shows
 		var whole runtime.Unknown
 		var c resourceapi.ResourceClaim
-		if whole.Unmarshal(body[len(protobufMagic):]) != nil || c.Unmarshal(whole.Raw) != nil || whole.Kind != "ResourceClaim" || whole.APIVersion != "resource.k8s.io/v1" {
+		if whole.Unmarshal(body[len(protobufMagic):]) != nil || c.Unmarshal(whole.Raw) != nil ||
+			whole.Kind != "ResourceClaim" || whole.APIVersion != "resource.k8s.io/v1" {
 			t.Errorf("%q is no claim", body)
 		}
 		calls = append(calls, r.Method+" "+r.URL.Path+" on "+c.ResourceVersion)
@@ -38,7 +40,9 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(code)
 			if code == http.StatusConflict {
-				answer, err := apiwriter.Encode(v1.SchemeGroupVersion.WithKind("Status"), &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict})
+				answer, err := apiwriter.Encode(v1.SchemeGroupVersion.WithKind("Status"),
+					&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict,
+						Reason: metav1.StatusReasonConflict})
 				if err != nil {
 					t.Error(err)
 				}
@@ -61,8 +65,11 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 	defer line.Close(t.Context())
 
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"}}
-	free := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "1"}}
-	has := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "p", Device: "g"}}}}
+	free := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u",
+		ResourceVersion: "1"}}
+	has := &resourceapi.AllocationResult{
+		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+			{Request: "r", Driver: "d", Pool: "p", Device: "g"}}}}
 	ordinary := fake.NewClientset(free)
 	all := informers.NewSharedInformerFactory(ordinary, 0)
 	claims, err := newClaimTracker(all.Resource().V1().ResourceClaims())
@@ -73,12 +80,15 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 	carry := func() *resourceapi.ResourceClaim {
 		t.Helper()
 		calls, version = nil, '1'
-		plan := &dynamicresources.Plan{Node: "n", Claims: []dynamicresources.ClaimAllocation{{Claim: free, Allocation: has}}}
+		plan := &dynamicresources.Plan{Node: "n",
+			Claims: []dynamicresources.ClaimAllocation{{Claim: free, Allocation: has}}}
 		if err := m.BindClaims(t.Context(), p, plan); err != nil {
 			t.Fatal(err)
 		}
 		c := plan.Claims[0].Claim
-		if c.Status.Allocation == nil || c.Status.Allocation.AllocationTimestamp == nil || len(c.Status.ReservedFor) != 1 || c.Status.ReservedFor[0].UID != "pod" || !slices.Contains(c.Finalizers, resourceapi.Finalizer) || c.ManagedFields != nil {
+		if c.Status.Allocation == nil || c.Status.Allocation.AllocationTimestamp == nil ||
+			len(c.Status.ReservedFor) != 1 || c.Status.ReservedFor[0].UID != "pod" || !slices.Contains(c.Finalizers,
+			resourceapi.Finalizer) || c.ManagedFields != nil {
 			t.Errorf("%+v", c)
 		}
 		if known, err := claims.Get("ns", "c"); err != nil || known != c {
@@ -87,11 +97,13 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 		return c
 	}
 	const at = "PUT /apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
-	if c := carry(); c.ResourceVersion != "3" || !slices.Equal(calls, []string{at + " on 1", at + "/status on 2"}) || len(ordinary.Actions()) != 0 {
+	if c := carry(); c.ResourceVersion != "3" || !slices.Equal(calls, []string{at + " on 1", at + "/status on 2"}) ||
+		len(ordinary.Actions()) != 0 {
 		t.Errorf("version %s, calls %q, of the ordinary client %v", c.ResourceVersion, calls, ordinary.Actions())
 	}
 	refuse = http.StatusConflict
-	if carry(); !slices.Equal(calls, []string{at + " on 1", at + " on 1", at + "/status on 2"}) || len(ordinary.Actions()) != 1 || ordinary.Actions()[0].GetVerb() != "get" {
+	if carry(); !slices.Equal(calls, []string{at + " on 1", at + " on 1", at + "/status on 2"}) ||
+		len(ordinary.Actions()) != 1 || ordinary.Actions()[0].GetVerb() != "get" {
 		t.Errorf("after a conflict: calls %q, of the ordinary client %v", calls, ordinary.Actions())
 	}
 	ordinary.ClearActions()

@@ -18,7 +18,8 @@ import (
 
 func keyOf(c *v1.PersistentVolumeClaim) string { return c.Namespace + "/" + c.Name }
 
-// AssumePodVolumes writes the plan's changes into copies and shows these to the next Pods. The plan then carries the copies.
+// AssumePodVolumes writes the plan's changes into copies and shows these to the next Pods. The plan
+// then carries the copies.
 func (l *VolumeBinder) AssumePodVolumes(p *volumebinding.PodVolumes) error {
 	bind, provision := slices.Clone(p.StaticBindings), slices.Clone(p.DynamicProvisions)
 	for i, pair := range bind {
@@ -44,7 +45,8 @@ func (l *VolumeBinder) AssumePodVolumes(p *volumebinding.PodVolumes) error {
 	return nil
 }
 
-// RevertAssumedPodVolumes shows the next Pods what the API says again. What was written stays written: the API shows it.
+// RevertAssumedPodVolumes shows the next Pods what the API says again. What was written stays
+// written: the API shows it.
 func (l *VolumeBinder) RevertAssumedPodVolumes(p *volumebinding.PodVolumes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +58,8 @@ func (l *VolumeBinder) RevertAssumedPodVolumes(p *volumebinding.PodVolumes) {
 	}
 }
 
-// BindPodVolumes writes the plan and waits until its claims are bound. Waiting ends with an error when the Pod is gone, a volume was taken back, provisioning failed, or the
-// context ended.
+// BindPodVolumes writes the plan and waits until its claims are bound. Waiting ends with an error
+// when the Pod is gone, a volume was taken back, provisioning failed, or the context ended.
 func (l *VolumeBinder) BindPodVolumes(ctx context.Context, pod *v1.Pod, p *volumebinding.PodVolumes) error {
 	if err := l.writePlan(ctx, p); err != nil {
 		return err
@@ -80,7 +82,8 @@ func (l *VolumeBinder) BindPodVolumes(ctx context.Context, pod *v1.Pod, p *volum
 
 func (l *VolumeBinder) writePlan(ctx context.Context, p *volumebinding.PodVolumes) error {
 	for i, pair := range p.StaticBindings {
-		klog.FromContext(ctx).V(2).Info("Claim bound to volume", "PVC", klog.KObj(pair.Claim), "PV", klog.KObj(pair.Volume))
+		klog.FromContext(ctx).V(2).Info("Claim bound to volume", "PVC", klog.KObj(pair.Claim),
+			"PV", klog.KObj(pair.Volume))
 		is, err := l.client.CoreV1().PersistentVolumes().Update(ctx, pair.Volume, metav1.UpdateOptions{})
 		if err != nil {
 			return err
@@ -103,7 +106,8 @@ func (l *VolumeBinder) writePlan(ctx context.Context, p *volumebinding.PodVolume
 	return nil
 }
 
-// checkBindings looks at what the API shows, not at what is assumed: another cycle may have assumed anew.
+// checkBindings looks at what the API shows, not at what is assumed: another cycle may have assumed
+// anew.
 func (l *VolumeBinder) checkBindings(pod *v1.Pod, p *volumebinding.PodVolumes) (bool, error) {
 	node, err := l.nodes.Get(p.Node)
 	if err != nil {
@@ -157,7 +161,8 @@ func (l *VolumeBinder) isClaimProvisioned(want *v1.PersistentVolumeClaim, node *
 	if c.Annotations == nil {
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", c.Name)
 	}
-	if c.Annotations[volume.AnnSelectedNode] != node.Name { // a provisioner that fails takes it off, to have another node chosen
+	// a provisioner that fails takes it off, to have another node chosen
+	if c.Annotations[volume.AnnSelectedNode] != node.Name {
 		return false, fmt.Errorf("provisioning failed for PVC %q", c.Name)
 	}
 	if c.Spec.VolumeName != "" {

@@ -1,7 +1,10 @@
-// Package volumebinder is the hands of the volume judges: it knows claims and volumes from informers, lays what this scheduler has decided over them, and writes it.
+// Package volumebinder is the hands of the volume judges: it knows claims and volumes from
+// informers, lays what this scheduler has decided over them, and writes it.
 //
-// Chapter 4, bound. A volume given to a claim gets its claimRef, a claim to be provisioned gets the selected node; the cluster's binder and the provisioner do the
-// rest, and Carry waits for them. What was assumed holds until the API shows something newer or the plan is forgotten.
+// A volume given to a claim gets its claimRef, a claim to be provisioned gets the selected node;
+// the cluster's binder and the provisioner do the rest, and Carry waits for them. What was assumed
+// holds until the API shows something newer or the plan is forgotten.
 //
-// In: a client, informers, persistentvolumebinder.Plan. Out: volumelisters.Listers, writes of PersistentVolumes and claims.
+// In: a client, informers, persistentvolumebinder.Plan. Out: volumelisters.Listers, writes of
+// PersistentVolumes and claims.
 package volumebinder

@@ -29,7 +29,8 @@ func (h handle) VolumeListers() volumelisters.Listers { return h.binder }
 // VolumeBinder is the ledger.
 func (h handle) VolumeBinder() volumebinding.Binder { return h.binder }
 
-// SharedBinder makes plugins on one ledger, however many profiles have them: what one assumes the others must see.
+// SharedBinder makes plugins on one ledger, however many profiles have them: what one assumes the
+// others must see.
 type SharedBinder struct {
 	mu     sync.Mutex
 	binder *VolumeBinder

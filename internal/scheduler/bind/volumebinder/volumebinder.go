@@ -67,22 +67,26 @@ func New(h framework.Handle) (*VolumeBinder, error) {
 	l := &VolumeBinder{
 		client: h.ClientSet(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
 		claimLister: core.PersistentVolumeClaims().Lister(), volumeLister: core.PersistentVolumes().Lister(),
-		classes: store.StorageClasses().Lister(), csiNodes: store.CSINodes().Informer().GetIndexer(), drivers: store.CSIDrivers().Lister(), capacities: store.CSIStorageCapacities().Lister(),
-		volumesByClass: core.PersistentVolumes().Informer().GetIndexer(), attachments: store.VolumeAttachments().Informer().GetIndexer(),
-		assumedObjects: assumedObjects{claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{}, changed: make(chan struct{})},
+		classes: store.StorageClasses().Lister(), csiNodes: store.CSINodes().Informer().GetIndexer(),
+		drivers: store.CSIDrivers().Lister(), capacities: store.CSIStorageCapacities().Lister(),
+		volumesByClass: core.PersistentVolumes().Informer().GetIndexer(),
+		attachments:    store.VolumeAttachments().Informer().GetIndexer(),
+		assumedObjects: assumedObjects{claims: map[string]*v1.PersistentVolumeClaim{},
+			volumes: map[string]*v1.PersistentVolume{}, changed: make(chan struct{})},
 	}
 	return l, l.watch(f)
 }
 
 func (l *VolumeBinder) watch(f informers.SharedInformerFactory) error {
 	core, store := f.Core().V1(), f.Storage().V1()
-	err := core.PersistentVolumes().Informer().AddIndexers(cache.Indexers{byClassIndex: func(obj any) ([]string, error) {
-		v, ok := obj.(*v1.PersistentVolume)
-		if !ok {
-			return nil, nil
-		}
-		return []string{volume.GetPersistentVolumeClass(v)}, nil
-	}})
+	err := core.PersistentVolumes().Informer().AddIndexers(
+		cache.Indexers{byClassIndex: func(obj any) ([]string, error) {
+			v, ok := obj.(*v1.PersistentVolume)
+			if !ok {
+				return nil, nil
+			}
+			return []string{volume.GetPersistentVolumeClass(v)}, nil
+		}})
 	if err != nil {
 		return fmt.Errorf("indexing volumes by class: %w", err)
 	}
@@ -112,9 +116,11 @@ func (l *VolumeBinder) watch(f informers.SharedInformerFactory) error {
 	if err != nil {
 		return fmt.Errorf("indexing CSINodes by driver: %w", err)
 	}
-	for _, i := range []cache.SharedIndexInformer{core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()} {
+	for _, i := range []cache.SharedIndexInformer{core.PersistentVolumes().Informer(),
+		core.PersistentVolumeClaims().Informer()} {
 		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { l.signalChange() }, UpdateFunc: func(_, _ any) { l.signalChange() }, DeleteFunc: func(any) { l.signalChange() },
+			AddFunc: func(any) { l.signalChange() }, UpdateFunc: func(_, _ any) { l.signalChange() },
+			DeleteFunc: func(any) { l.signalChange() },
 		}); err != nil {
 			return fmt.Errorf("watching volumes: %w", err)
 		}
@@ -125,7 +131,8 @@ func (l *VolumeBinder) watch(f informers.SharedInformerFactory) error {
 	if _, err := store.VolumeAttachments().Informer().AddEventHandler(l.changeRecorder(nodeOfAttachment)); err != nil {
 		return fmt.Errorf("watching attachments: %w", err)
 	}
-	if _, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { l.signalChange() }}); err != nil {
+	if _, err := core.Pods().Informer().AddEventHandler(
+		cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { l.signalChange() }}); err != nil {
 		return fmt.Errorf("watching Pods: %w", err)
 	}
 	return nil
@@ -145,7 +152,8 @@ func nodeOfAttachment(obj any) string {
 	return ""
 }
 
-// changeRecorder notes which node an object is about whenever it changes; every node for one that went unseen, of which an informer may have the key alone.
+// changeRecorder notes which node an object is about whenever it changes; every node for one that
+// went unseen, of which an informer may have the key alone.
 func (l *VolumeBinder) changeRecorder(node func(obj any) string) cache.ResourceEventHandler {
 	note := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -184,7 +192,8 @@ func (l *VolumeBinder) changeSignal() <-chan struct{} {
 	return l.changed
 }
 
-// isNewer tells whether version a is later than b; versions that cannot be compared are taken for it, so that nothing stale is kept.
+// isNewer tells whether version a is later than b; versions that cannot be compared are taken for
+// it, so that nothing stale is kept.
 func isNewer(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil && a != b || err == nil && c > 0
@@ -259,7 +268,8 @@ func (l *VolumeBinder) Class(name string) (*storagev1.StorageClass, error) {
 
 // CSINode finds what the drivers on a node say; nil when they say nothing.
 func (l *VolumeBinder) CSINode(node string) *storagev1.CSINode {
-	obj, there, err := l.csiNodes.GetByKey(node) // asked once per node: making an error of what is not there would cost more than the look
+	// asked once per node: making an error of what is not there would cost more than the look
+	obj, there, err := l.csiNodes.GetByKey(node)
 	if err != nil || !there {
 		return nil
 	}

@@ -43,23 +43,31 @@ func storageOf(size string) v1.ResourceList {
 }
 
 func newClaim(name, class string) *v1.PersistentVolumeClaim {
-	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Name: name, Namespace: "ns", UID: types.UID("claim-" + name)}, Spec: v1.PersistentVolumeClaimSpec{
-		StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: storageOf("1Gi")}}}
+	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Name: name, Namespace: "ns",
+		UID: types.UID("claim-" + name)}, Spec: v1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Resources: v1.VolumeResourceRequirements{Requests: storageOf("1Gi")}}}
 }
 
 func newVolume(name, size string) *v1.PersistentVolume {
-	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Name: name, UID: types.UID(name)}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
-		Spec: v1.PersistentVolumeSpec{StorageClassName: "local", Capacity: storageOf(size), AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}}}
+	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Name: name, UID: types.UID(name)},
+		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
+		Spec: v1.PersistentVolumeSpec{StorageClassName: "local", Capacity: storageOf(size),
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}}}
 }
 
 func newClass(name, provisioner string) *storagev1.StorageClass {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &mode}
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner,
+		VolumeBindingMode: &mode}
 }
 
 func podWith(claim string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p-" + claim, Namespace: "ns", UID: types.UID("pod-" + claim)}, Spec: v1.PodSpec{
-		Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}}}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p-" + claim, Namespace: "ns", UID: types.UID("pod-" + claim)},
+		Spec: v1.PodSpec{
+			Volumes: []v1.Volume{
+				{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+					ClaimName: claim}}}}}}
 }
 
 // fixture is a plugin with hands over a fake API.
@@ -73,9 +81,11 @@ type fixture struct {
 func start(t *testing.T, timeout int64, objects ...runtime.Object) *fixture {
 	t.Helper()
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	client := fake.NewClientset(append(objects, node, newClass("local", "kubernetes.io/no-provisioner"), newClass("made", "csi.example"))...)
+	client := fake.NewClientset(append(objects, node, newClass("local", "kubernetes.io/no-provisioner"),
+		newClass("made", "csi.example"))...)
 	version := atomic.Int64{}
-	client.PrependReactor("update", "*", func(a clienttesting.Action) (bool, runtime.Object, error) { // the API counts versions
+	// the API counts versions
+	client.PrependReactor("update", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if m, err := meta.Accessor(a.(clienttesting.UpdateAction).GetObject()); err == nil {
 			m.SetResourceVersion(fmt.Sprint(version.Add(1) + 1))
 		}
@@ -83,7 +93,8 @@ func start(t *testing.T, timeout int64, objects ...runtime.Object) *fixture {
 	})
 	h := fakeHandle{client: client, informers: informers.NewSharedInformerFactory(client, 0)}
 	row, _ := plugins.Lookup(volumebinding.Name)
-	pl, err := (&SharedBinder{}).Factory(row.New)(t.Context(), &config.VolumeBindingArgs{BindTimeoutSeconds: &timeout}, h)
+	pl, err := (&SharedBinder{}).Factory(row.New)(t.Context(),
+		&config.VolumeBindingArgs{BindTimeoutSeconds: &timeout}, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +107,8 @@ func start(t *testing.T, timeout int64, objects ...runtime.Object) *fixture {
 func (b *fixture) reserve(p *v1.Pod) (framework.CycleState, string) {
 	b.t.Helper()
 	state := schedule.NewCycleState()
-	r := schedule.SchedulePod(b.t.Context(), schedule.Input{Pod: p, Snapshot: b.snapshot, State: state, Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: b.plugin})})
+	r := schedule.SchedulePod(b.t.Context(), schedule.Input{Pod: p, Snapshot: b.snapshot, State: state,
+		Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: b.plugin})})
 	if !r.Scheduled() {
 		return state, r.Message()
 	}
@@ -107,7 +119,8 @@ func (b *fixture) reserve(p *v1.Pod) (framework.CycleState, string) {
 }
 
 func TestWhatIsAssumedIsTaken(t *testing.T) {
-	b := start(t, 60, newClaim("one", "local"), newClaim("two", "local"), newVolume("small", "1Gi"), newVolume("large", "5Gi"), podWith("one"), podWith("two"))
+	b := start(t, 60, newClaim("one", "local"), newClaim("two", "local"), newVolume("small", "1Gi"),
+		newVolume("large", "5Gi"), podWith("one"), podWith("two"))
 	first, no := b.reserve(podWith("one"))
 	if no != "" {
 		t.Fatal(no)
@@ -157,7 +170,8 @@ func TestOneVolumeServesOneClaim(t *testing.T) {
 	if _, no := b.reserve(podWith("one")); no != "" {
 		t.Fatal(no)
 	}
-	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind." {
+	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available persistent "+
+		"volumes to bind." {
 		t.Errorf("got %q", no)
 	}
 }
@@ -177,7 +191,8 @@ func TestPreBindWaitsForTheBinder(t *testing.T) {
 	}
 	c := b.claim("one")
 	c.Spec.VolumeName, c.Annotations = "only", map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
-	if _, err := b.client.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.client.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), c, metav1.UpdateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if s := <-done; !s.IsSuccess() {
@@ -191,7 +206,8 @@ func TestPreBindGivesUp(t *testing.T) {
 	if no != "" {
 		t.Fatal(no)
 	}
-	if s := b.plugin.PreBind(t.Context(), state, podWith("one"), "a"); s.Message() != "binding volumes: context deadline exceeded" {
+	if s := b.plugin.PreBind(t.Context(), state, podWith("one"), "a"); s.Message() != "binding volumes: context "+
+		"deadline exceeded" {
 		t.Errorf("got %q", s.Message())
 	}
 }
@@ -211,7 +227,8 @@ func TestProvisioningThatFails(t *testing.T) {
 	}
 	c := b.claim("one")
 	c.Annotations = map[string]string{"x": "y"}
-	if _, err := b.client.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.client.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), c, metav1.UpdateOptions{}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if s := <-done; s.Message() != `provisioning failed for PVC "one"` {
@@ -219,12 +236,14 @@ func TestProvisioningThatFails(t *testing.T) {
 	}
 }
 
-// A change of a CSINode or an attachment is noted for its node; one that was deleted unseen, of which only the key is left, for all.
+// A change of a CSINode or an attachment is noted for its node; one that was deleted unseen, of
+// which only the key is left, for all.
 func TestChangesOfNodesAreNoted(t *testing.T) {
 	l := &VolumeBinder{}
 	h, attachments := l.changeRecorder(nodeOfCSINode), l.changeRecorder(nodeOfAttachment)
 	h.OnAdd(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, false)
-	attachments.OnDelete(cache.DeletedFinalStateUnknown{Key: "a", Obj: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}}})
+	attachments.OnDelete(cache.DeletedFinalStateUnknown{Key: "a",
+		Obj: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}}})
 	nodes, now, known := l.Since(0)
 	if !known || len(nodes) != 2 || nodes[0] != "n1" || nodes[1] != "n2" {
 		t.Errorf("%q, known: %v", nodes, known)

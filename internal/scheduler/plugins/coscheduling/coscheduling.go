@@ -13,7 +13,8 @@ import (
 // Name of the plugin.
 const Name = "Coscheduling"
 
-// maxMissingForWait is the share of missing members up to which a group is not rejected for one that fits nowhere: the gap may close soon.
+// maxMissingForWait is the share of missing members up to which a group is not rejected for one
+// that fits nowhere: the gap may close soon.
 const maxMissingForWait = 0.1
 
 // Sources are what the plugin knows of the API.
@@ -52,7 +53,8 @@ func (*Plugin) Name() string { return Name }
 // PodGroupLabelOf names a Pod's group; empty when it has none.
 func PodGroupLabelOf(p *v1.Pod) string { return p.Labels[Label] }
 
-// group finds a Pod's PodGroup: named is false when the Pod names none, g nil when it does not exist.
+// group finds a Pod's PodGroup: named is false when the Pod names none, g nil when it does not
+// exist.
 func (p *Plugin) group(pod *v1.Pod) (g *Group, named bool) {
 	name := PodGroupLabelOf(pod)
 	if name == "" {
@@ -61,8 +63,8 @@ func (p *Plugin) group(pod *v1.Pod) (g *Group, named bool) {
 	return p.sources.Group(pod.Namespace, name), true
 }
 
-// Less sorts by priority, then by when the group (of a Pod without one: the Pod) was made, then by name of the group, so that members follow each other,
-// and members by their own names.
+// Less sorts by priority, then by when the group (of a Pod without one: the Pod) was made, then by
+// name of the group, so that members follow each other, and members by their own names.
 func (p *Plugin) Less(a, b framework.QueuedEntityInfo) bool {
 	x, y := podOf(a), podOf(b)
 	if i, j := a.GetPriority(), b.GetPriority(); i != j {
@@ -107,22 +109,27 @@ func groupKey(p *v1.Pod) string {
 	return p.Namespace + "/" + p.Name
 }
 
-// PreFilter refuses quickly what cannot be complete: too few members, or less free room than minResources.
-func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+// PreFilter refuses quickly what cannot be complete: too few members, or less free room than
+// minResources.
+func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	g, _ := p.group(pod)
 	if g == nil {
 		return nil, nil
 	}
 	if p.sources.InBackoff(g) {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("podGroup %v/%v failed recently", g.Namespace, g.Name))
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			fmt.Sprintf("podGroup %v/%v failed recently", g.Namespace, g.Name))
 	}
 	members, err := p.sources.Members(pod.Namespace, g.Name)
 	if err != nil {
 		return nil, framework.AsStatus(fmt.Errorf("listing members of PodGroup %s/%s: %w", g.Namespace, g.Name, err))
 	}
 	if len(members) < int(g.Spec.MinMember) {
-		// not yet: when the last member comes there is nothing to wait out, and all of them are tried at once, in their order
-		return nil, framework.NewStatus(framework.Pending, fmt.Sprintf(tooFewText, pod.Name, len(members), g.Spec.MinMember))
+		// not yet: when the last member comes there is nothing to wait out, and all of them are
+		// tried at once, in their order
+		return nil, framework.NewStatus(framework.Pending, fmt.Sprintf(tooFewText, pod.Name, len(members),
+			g.Spec.MinMember))
 	}
 	if gap := missingResources(g, nodes); len(gap) > 0 {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("resource gap: %v", gap))
@@ -133,8 +140,10 @@ func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Po
 // PreFilterExtensions has none.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// PostFilter rejects the whole group when one member fits nowhere, unless it is complete without it or nearly so.
-func (p *Plugin) PostFilter(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+// PostFilter rejects the whole group when one member fits nowhere, unless it is complete without it
+// or nearly so.
+func (p *Plugin) PostFilter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	_ framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	g, _ := p.group(pod)
 	if g == nil {
 		return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable, "can not find pod group")
@@ -155,11 +164,13 @@ func (p *Plugin) PostFilter(_ context.Context, _ framework.CycleState, pod *v1.P
 		}
 	}
 	return &framework.PostFilterResult{}, framework.NewStatus(framework.Unschedulable,
-		fmt.Sprintf("PodGroup %v/%v gets rejected due to Pod %v is unschedulable even after PostFilter", g.Namespace, g.Name, pod.Name))
+		fmt.Sprintf("PodGroup %v/%v gets rejected due to Pod %v is unschedulable even after PostFilter", g.Namespace,
+			g.Name, pod.Name))
 }
 
 // Permit lets the group go once enough members have a node, and makes the Pod wait until then.
-func (p *Plugin) Permit(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ string) (*framework.Status, time.Duration) {
+func (p *Plugin) Permit(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	_ string) (*framework.Status, time.Duration) {
 	g, named := p.group(pod)
 	switch {
 	case !named:

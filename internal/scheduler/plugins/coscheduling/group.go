@@ -46,8 +46,10 @@ func ReadGroup(content map[string]any) (*Group, error) {
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	PermitWaitingTimeSeconds *int64 `json:"permitWaitingTimeSeconds,omitempty"` // how long placed members wait for the others, unless the group says; default 60
-	PodGroupBackoffSeconds   *int64 `json:"podGroupBackoffSeconds,omitempty"`   // for how long a group that was rejected is not tried; default 0
+	// how long placed members wait for the others, unless the group says; default 60
+	PermitWaitingTimeSeconds *int64 `json:"permitWaitingTimeSeconds,omitempty"`
+	// for how long a group that was rejected is not tried; default 0
+	PodGroupBackoffSeconds *int64 `json:"podGroupBackoffSeconds,omitempty"`
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -56,7 +58,8 @@ func (a *Args) DeepCopyObject() runtime.Object {
 		return nil
 	}
 	c := &Args{TypeMeta: a.TypeMeta}
-	for to, from := range map[**int64]*int64{&c.PermitWaitingTimeSeconds: a.PermitWaitingTimeSeconds, &c.PodGroupBackoffSeconds: a.PodGroupBackoffSeconds} {
+	for to, from := range map[**int64]*int64{&c.PermitWaitingTimeSeconds: a.PermitWaitingTimeSeconds,
+		&c.PodGroupBackoffSeconds: a.PodGroupBackoffSeconds} {
 		if from != nil {
 			v := *from
 			*to = &v
@@ -79,10 +82,12 @@ func (a *Args) Complete() {
 func (a *Args) Check(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s := *a.PermitWaitingTimeSeconds; s < 0 {
-		errs = append(errs, field.Invalid(path.Child("permitWaitingTimeSeconds"), s, "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(path.Child("permitWaitingTimeSeconds"), s,
+			"must be greater than or equal to 0"))
 	}
 	if s := *a.PodGroupBackoffSeconds; s < 0 {
-		errs = append(errs, field.Invalid(path.Child("podGroupBackoffSeconds"), s, "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(path.Child("podGroupBackoffSeconds"), s,
+			"must be greater than or equal to 0"))
 	}
 	return errs
 }

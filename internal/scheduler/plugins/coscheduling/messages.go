@@ -16,7 +16,8 @@ const (
 
 var minimumPattern = regexp.MustCompile(`\d+ of (\d+) members of PodGroup|minMember of group: (\d+)`)
 
-// ParseMinimum is the minMember that the plugin named in a text of its own; false when the text is about something else.
+// ParseMinimum is the minMember that the plugin named in a text of its own; false when the text is
+// about something else.
 func ParseMinimum(text string) (int, bool) {
 	m := minimumPattern.FindStringSubmatch(text)
 	if m == nil {

@@ -11,12 +11,15 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// EventsToRegister wakes members for the new member that completes the group, and for a new or changed PodGroup.
+// EventsToRegister wakes members for the new member that completes the group, and for a new or
+// changed PodGroup.
 func (p *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	groups := framework.EventResource(PodGroups.Resource + "." + PodGroups.Version + "." + PodGroups.Group)
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add}, QueueingHintFn: p.isSchedulableAfterPodChange},
-		{Event: framework.ClusterEvent{Resource: groups, ActionType: framework.Add | framework.Update}, QueueingHintFn: isSchedulableAfterPodGroupChange},
+		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add},
+			QueueingHintFn: p.isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: groups, ActionType: framework.Add | framework.Update},
+			QueueingHintFn: isSchedulableAfterPodGroupChange},
 	}, nil
 }
 
@@ -35,7 +38,8 @@ func (p *Plugin) isSchedulableAfterPodChange(_ logr.Logger, pod *v1.Pod, _, now 
 	return framework.Queue, err
 }
 
-// isSchedulableAfterPodGroupChange wakes members for what their group asks: its status tells only what became of them.
+// isSchedulableAfterPodGroupChange wakes members for what their group asks: its status tells only
+// what became of them.
 func isSchedulableAfterPodGroupChange(_ logr.Logger, p *v1.Pod, before, now any) (framework.QueueingHint, error) {
 	o, ok := now.(interface {
 		GetName() string
@@ -53,7 +57,8 @@ func sameSpec(before, now any) bool {
 	return a && b && was != nil && is != nil && equality.Semantic.DeepEqual(was.Object["spec"], is.Object["spec"])
 }
 
-// missingResources is what minResources asks beyond what all nodes together have free; what members occupy already counts as free.
+// missingResources is what minResources asks beyond what all nodes together have free; what members
+// occupy already counts as free.
 func missingResources(g *Group, nodes []framework.NodeInfo) v1.ResourceList {
 	if len(g.Spec.MinResources) == 0 {
 		return nil
@@ -92,7 +97,8 @@ func subtractFree(left v1.ResourceList, n framework.NodeInfo) {
 		case v1.ResourcePods:
 			free = *resource.NewQuantity(int64(all.GetAllowedPodNumber()-len(n.GetPods())), resource.DecimalSI)
 		default:
-			free = *resource.NewQuantity(all.GetScalarResources()[name]-used.GetScalarResources()[name], resource.DecimalSI)
+			free = *resource.NewQuantity(all.GetScalarResources()[name]-used.GetScalarResources()[name],
+				resource.DecimalSI)
 		}
 		if free.Sign() > 0 {
 			want.Sub(free)

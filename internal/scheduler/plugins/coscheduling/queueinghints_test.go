@@ -10,12 +10,15 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// What a group asks wakes its members, what became of them does not: woken by that, some would be tried before the others are there.
+// What a group asks wakes its members, what became of them does not: woken by that, some would be
+// tried before the others are there.
 func TestWhatOfAGroupWakesItsMembers(t *testing.T) {
-	member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train-0", Labels: map[string]string{Label: "train"}}}
+	member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train-0",
+		Labels: map[string]string{Label: "train"}}}
 	group := func(name string, min int64, phase string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"namespace": "default", "name": name}, "spec": map[string]any{"minMember": min}, "status": map[string]any{"phase": phase},
+			"metadata": map[string]any{"namespace": "default", "name": name}, "spec": map[string]any{"minMember": min},
+			"status": map[string]any{"phase": phase},
 		}}
 	}
 	for name, c := range map[string]struct {
@@ -28,7 +31,8 @@ func TestWhatOfAGroupWakesItsMembers(t *testing.T) {
 		"another group":  {nil, group("other", 3, ""), framework.QueueSkip},
 		"no group":       {nil, "train", framework.QueueSkip},
 	} {
-		if got, err := isSchedulableAfterPodGroupChange(logr.Discard(), member, c.before, c.now); err != nil || got != c.want {
+		if got, err := isSchedulableAfterPodGroupChange(logr.Discard(), member, c.before, c.now); err != nil ||
+			got != c.want {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
 		}
 	}

@@ -95,7 +95,8 @@ func (s Status) Same(other Status) bool {
 
 // Content is the status with its zeros, so that a merge patch takes old counts back.
 func (s Status) Content() map[string]any {
-	out := map[string]any{"phase": s.Phase, "scheduled": s.Scheduled, "running": s.Running, "succeeded": s.Succeeded, "failed": s.Failed}
+	out := map[string]any{"phase": s.Phase, "scheduled": s.Scheduled, "running": s.Running, "succeeded": s.Succeeded,
+		"failed": s.Failed}
 	if s.OccupiedBy != "" {
 		out["occupiedBy"] = s.OccupiedBy
 	}

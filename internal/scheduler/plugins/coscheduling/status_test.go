@@ -24,13 +24,18 @@ func TestNextStatus(t *testing.T) {
 		members []*v1.Pod
 		want    Status
 	}{
-		"too few":           {"", pods("", v1.PodRunning), Status{Phase: PhasePending, Scheduled: 1, Running: 1}},
-		"enough exist":      {PhasePending, pods("", "", ""), Status{Phase: PhaseScheduling}},
-		"enough have nodes": {PhaseScheduling, pods(v1.PodPending, v1.PodPending, v1.PodRunning), Status{Phase: PhaseScheduled, Scheduled: 3, Running: 1}},
-		"enough run":        {PhaseScheduled, pods(v1.PodRunning, v1.PodRunning, v1.PodSucceeded), Status{Phase: PhaseRunning, Scheduled: 3, Running: 2, Succeeded: 1}},
-		"one failed":        {PhaseRunning, pods(v1.PodRunning, v1.PodRunning, v1.PodFailed), Status{Phase: PhaseFailed, Scheduled: 3, Running: 2, Failed: 1}},
-		"one failed early":  {PhaseScheduled, pods(v1.PodPending, v1.PodPending, v1.PodFailed), Status{Phase: PhaseScheduled, Scheduled: 3, Failed: 1}},
-		"all succeeded":     {PhaseRunning, pods(v1.PodSucceeded, v1.PodSucceeded, v1.PodSucceeded), Status{Phase: PhaseFinished, Scheduled: 3, Succeeded: 3}},
+		"too few":      {"", pods("", v1.PodRunning), Status{Phase: PhasePending, Scheduled: 1, Running: 1}},
+		"enough exist": {PhasePending, pods("", "", ""), Status{Phase: PhaseScheduling}},
+		"enough have nodes": {PhaseScheduling, pods(v1.PodPending, v1.PodPending, v1.PodRunning),
+			Status{Phase: PhaseScheduled, Scheduled: 3, Running: 1}},
+		"enough run": {PhaseScheduled, pods(v1.PodRunning, v1.PodRunning, v1.PodSucceeded),
+			Status{Phase: PhaseRunning, Scheduled: 3, Running: 2, Succeeded: 1}},
+		"one failed": {PhaseRunning, pods(v1.PodRunning, v1.PodRunning, v1.PodFailed),
+			Status{Phase: PhaseFailed, Scheduled: 3, Running: 2, Failed: 1}},
+		"one failed early": {PhaseScheduled, pods(v1.PodPending, v1.PodPending, v1.PodFailed),
+			Status{Phase: PhaseScheduled, Scheduled: 3, Failed: 1}},
+		"all succeeded": {PhaseRunning, pods(v1.PodSucceeded, v1.PodSucceeded, v1.PodSucceeded),
+			Status{Phase: PhaseFinished, Scheduled: 3, Succeeded: 3}},
 		"finished for good": {PhaseFinished, nil, Status{Phase: PhaseFinished}},
 		"all of them went":  {PhaseRunning, nil, Status{Phase: PhasePending}},
 	} {

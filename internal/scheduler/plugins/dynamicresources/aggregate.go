@@ -11,10 +11,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// maxNodesPerCycle is about how many looks the allocator is asked one after another; about more nodes are asked beside each other.
+// maxNodesPerCycle is about how many looks the allocator is asked one after another; about more
+// nodes are asked beside each other.
 const maxNodesPerCycle = 64
 
-// AppendAggregateKey is the shape of claims that have no devices yet, where verdicts on them are kept and no device is reached from several nodes.
+// AppendAggregateKey is the shape of claims that have no devices yet, where verdicts on them are
+// kept and no device is reached from several nodes.
 func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
 	if pl.nodeCache.pools == nil || len(p.Spec.ResourceClaims) == 0 || !pl.nodeCache.pools.AllNodeLocal() {
 		return to, false
@@ -30,7 +32,8 @@ func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
 	return schedule.AppendString(to, key), true
 }
 
-// countUncached counts the looks that some node had when a snapshot was followed last, and about which nothing is known for claims of a shape.
+// countUncached counts the looks that some node had when a snapshot was followed last, and about
+// which nothing is known for claims of a shape.
 func (k *nodeCache) countUncached(shape string) (n int) {
 	s := k.shapes[shape]
 	for at, users := range k.users {
@@ -68,13 +71,15 @@ func (*aggregate) TopologyLabels() []*columns.Labels { return nil }
 
 var errNotEvaluated = errors.New("something is wrong with a claim or its class")
 
-// PreFilter does what the plugin's does, and asks about a node of each look that is not known yet. An error has every node asked, which says it in full.
+// PreFilter does what the plugin's does, and asks about a node of each look that is not known yet.
+// An error has every node asked, which says it in full.
 func (t *aggregate) PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status {
 	w, s := t.plugin.newCycleState(p)
 	if s != nil {
 		return s
 	}
-	if w.cachedShape = t.plugin.nodeCache.cachedShapeOf(w, schedule.SnapshotOf(state)); w.cachedShape == nil || !w.cachedShape.allNodeLocal {
+	if w.cachedShape = t.plugin.nodeCache.cachedShapeOf(w, schedule.SnapshotOf(state)); w.cachedShape == nil ||
+		!w.cachedShape.allNodeLocal {
 		return framework.AsStatus(errNotEvaluated)
 	}
 	l := &t.plugin.nodeCache.nodeStates

@@ -18,10 +18,12 @@ import (
 
 // errNotAllocated is why a scheduler that knows no devices refuses a Pod with claims.
 func errNotAllocated(p *v1.Pod) error {
-	return fmt.Errorf("cannot allocate resource claim %q: the API server does not serve resource.k8s.io/v1", p.Spec.ResourceClaims[0].Name)
+	return fmt.Errorf("cannot allocate resource claim %q: the API server does not serve resource.k8s.io/v1",
+		p.Spec.ResourceClaims[0].Name)
 }
 
-// claimsOf finds the claims that the Pod names or that were made from templates for it. The error is why it has to wait.
+// claimsOf finds the claims that the Pod names or that were made from templates for it. The error
+// is why it has to wait.
 func (pl *Plugin) claimsOf(p *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	if len(p.Spec.ResourceClaims) == 0 {
 		return nil, nil
@@ -64,7 +66,8 @@ func (pl *Plugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.Status {
 }
 
 // PreFilter looks the claims up, and what there is to allocate from.
-func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	w, s := pl.newCycleState(p)
 	if s != nil {
 		return nil, s
@@ -110,7 +113,8 @@ func (pl *Plugin) newCycleState(p *v1.Pod) (*cycleState, *framework.Status) {
 // PreFilterExtensions has none: devices stay with the claims of Pods that would leave.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// checkClaim sorts a claim in: where its devices can be reached from, or that it needs some, of classes that are there.
+// checkClaim sorts a claim in: where its devices can be reached from, or that it needs some, of
+// classes that are there.
 func (pl *Plugin) checkClaim(w *cycleState, i int, c *resourceapi.ResourceClaim) *framework.Status {
 	if a := c.Status.Allocation; a != nil {
 		if !resourceclaim.CanBeReserved(c) {
@@ -177,7 +181,8 @@ func (pl *Plugin) makeAllocator(ctx context.Context, w *cycleState) error {
 }
 
 func (pl *Plugin) newAllocator(ctx context.Context, s *deviceState) (structured.Allocator, error) {
-	return structured.NewAllocator(ctx, allocatorFeatures, *s.allocated, pl.draManager.DeviceClasses(), s.slices, pl.celCache)
+	return structured.NewAllocator(ctx, allocatorFeatures, *s.allocated, pl.draManager.DeviceClasses(), s.slices,
+		pl.celCache)
 }
 
 // devicesFor is what a node's devices are taken from; nil when nothing has to be allocated.
@@ -201,26 +206,31 @@ type deviceRequest struct {
 // deviceRequestsOf lists what a request asks for: one thing, or alternatives in their order.
 func deviceRequestsOf(r *resourceapi.DeviceRequest) []deviceRequest {
 	if e := r.Exactly; e != nil {
-		return []deviceRequest{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess}}
+		return []deviceRequest{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count,
+			e.AdminAccess != nil && *e.AdminAccess}}
 	}
 	var out []deviceRequest
 	for i := range r.FirstAvailable {
 		s := &r.FirstAvailable[i]
-		out = append(out, deviceRequest{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, false})
+		out = append(out, deviceRequest{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode,
+			s.Count, false})
 	}
 	return out
 }
 
 func keyOf(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
 
-// PostFilter frees a claim that is allocated for nodes which do not suit the Pod otherwise, when nobody else has it.
-func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+// PostFilter frees a claim that is allocated for nodes which do not suit the Pod otherwise, when
+// nobody else has it.
+func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	if isUnfiltered(statuses) {
 		return nil, framework.AsStatus(framework.ErrNotFound)
 	}
 	w, err := cycleStateOf(state)
 	if errors.Is(err, framework.ErrNotFound) {
-		return nil, framework.NewStatus(framework.Unschedulable) // without a word, as of v1.37: that no claim helps is nobody's reason
+		// without a word, as of v1.37: that no claim helps is nobody's reason
+		return nil, framework.NewStatus(framework.Unschedulable)
 	}
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -243,7 +253,8 @@ func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p 
 	return nil, framework.NewStatus(framework.Unschedulable)
 }
 
-// isAllocatedElsewhere tells whether a node was refused because the claim's devices cannot be reached from it.
+// isAllocatedElsewhere tells whether a node was refused because the claim's devices cannot be
+// reached from it.
 func (w *cycleState) isAllocatedElsewhere(claim int) bool {
 	for _, s := range w.allocations {
 		for _, i := range s.unavailable {

@@ -22,21 +22,26 @@ func watching(r resourceapi.DeviceRequest) resourceapi.DeviceRequest {
 }
 
 func tolerating(r resourceapi.DeviceRequest) resourceapi.DeviceRequest {
-	r.Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "broken", Operator: resourceapi.DeviceTolerationOpExists}}
+	r.Exactly.Tolerations = []resourceapi.DeviceToleration{
+		{Key: "broken", Operator: resourceapi.DeviceTolerationOpExists}}
 	return r
 }
 
-// partitioned is a GPU of n1 that can be used whole or by halves: two slices of one pool, the counters in one and the devices in the other.
+// partitioned is a GPU of n1 that can be used whole or by halves: two slices of one pool, the
+// counters in one and the devices in the other.
 func partitioned() []runtime.Object {
 	pool := resourceapi.ResourcePool{Name: "n1", Generation: 1, ResourceSliceCount: 2}
-	counters := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "counters"}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: driver, NodeName: new("n1"), Pool: pool,
-		SharedCounters: []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8Gi")}}}},
-	}}
+	counters := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "counters"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: new("n1"), Pool: pool,
+			SharedCounters: []resourceapi.CounterSet{
+				{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8Gi")}}}},
+		}}
 	devices := slice("n1", "whole-0", "half-0", "half-1")
 	devices.Spec.Pool = pool
 	for i, uses := range []string{"8Gi", "4Gi", "4Gi"} {
-		devices.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(uses)}}}}
+		devices.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{
+			{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(uses)}}}}
 	}
 	return []runtime.Object{class("whole"), class("half"), counters, devices}
 }
@@ -45,13 +50,15 @@ func partitioned() []runtime.Object {
 func shared() []runtime.Object {
 	s := slice("n1", "card-0")
 	s.Spec.Devices[0].AllowMultipleAllocations = new(true)
-	s.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("8Gi")}}
+	s.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+		"memory": {Value: resource.MustParse("8Gi")}}
 	return []runtime.Object{class("card"), s}
 }
 
 func share(memory string) resourceapi.DeviceRequest {
 	r := exactly("card", 1)
-	r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(memory)}}
+	r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
+		"memory": resource.MustParse(memory)}}
 	return r
 }
 
@@ -59,7 +66,8 @@ func share(memory string) resourceapi.DeviceRequest {
 func sharing(name, memory string) *resourceapi.ResourceClaim {
 	c := allocatedTo(claim(name, share(memory)), "n1", "card-0")
 	r := &c.Status.Allocation.Devices.Results[0]
-	r.ShareID, r.ConsumedCapacity = new(types.UID("5e1ca7f8-27e2-4c13-8f8e-1f5b3d2b7a10")), map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(memory)}
+	r.ShareID, r.ConsumedCapacity = new(types.UID("5e1ca7f8-27e2-4c13-8f8e-1f5b3d2b7a10")),
+		map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(memory)}
 	return c
 }
 
@@ -71,17 +79,33 @@ func TestKindsOfDevices(t *testing.T) {
 		claims   []*resourceapi.ResourceClaim // a is the Pod's
 		fits     bool
 	}{
-		"admin access to a taken device":                    {gpu, []*resourceapi.ResourceClaim{claim("a", watching(exactly("gpu", 1))), allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")}, true},
-		"the same without admin access":                     {gpu, []*resourceapi.ResourceClaim{claim("a", exactly("gpu", 1)), allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")}, false},
-		"a tainted device that is tolerated":                {broken, []*resourceapi.ResourceClaim{claim("a", tolerating(exactly("gpu", 1)))}, true},
-		"a tainted device":                                  {broken, []*resourceapi.ResourceClaim{claim("a", exactly("gpu", 1))}, false},
-		"a whole card":                                      {partitioned(), []*resourceapi.ResourceClaim{claim("a", exactly("whole", 1))}, true},
-		"a whole card of which a half is taken":             {partitioned(), []*resourceapi.ResourceClaim{claim("a", exactly("whole", 1)), allocatedTo(claim("b", exactly("half", 1)), "n1", "half-0")}, false},
-		"the other half":                                    {partitioned(), []*resourceapi.ResourceClaim{claim("a", exactly("half", 1)), allocatedTo(claim("b", exactly("half", 1)), "n1", "half-0")}, true},
-		"a half of a card that is taken whole":              {partitioned(), []*resourceapi.ResourceClaim{claim("a", exactly("half", 1)), allocatedTo(claim("b", exactly("whole", 1)), "n1", "whole-0")}, false},
-		"a share of a device":                               {shared(), []*resourceapi.ResourceClaim{claim("a", share("5Gi"))}, true},
-		"a share beside another for which there is room":    {shared(), []*resourceapi.ResourceClaim{claim("a", share("5Gi")), sharing("b", "3Gi")}, true},
-		"a share beside another for which there is no room": {shared(), []*resourceapi.ResourceClaim{claim("a", share("5Gi")), sharing("b", "4Gi")}, false},
+		"admin access to a taken device": {gpu,
+			[]*resourceapi.ResourceClaim{claim("a", watching(exactly("gpu", 1))),
+				allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")}, true},
+		"the same without admin access": {gpu,
+			[]*resourceapi.ResourceClaim{claim("a", exactly("gpu", 1)), allocatedTo(claim("b", exactly("gpu", 1)), "n1",
+				"gpu-0")}, false},
+		"a tainted device that is tolerated": {broken,
+			[]*resourceapi.ResourceClaim{claim("a", tolerating(exactly("gpu", 1)))}, true},
+		"a tainted device": {broken,
+			[]*resourceapi.ResourceClaim{claim("a", exactly("gpu", 1))}, false},
+		"a whole card": {partitioned(),
+			[]*resourceapi.ResourceClaim{claim("a", exactly("whole", 1))}, true},
+		"a whole card of which a half is taken": {partitioned(),
+			[]*resourceapi.ResourceClaim{claim("a", exactly("whole", 1)),
+				allocatedTo(claim("b", exactly("half", 1)), "n1", "half-0")}, false},
+		"the other half": {partitioned(),
+			[]*resourceapi.ResourceClaim{claim("a", exactly("half", 1)),
+				allocatedTo(claim("b", exactly("half", 1)), "n1", "half-0")}, true},
+		"a half of a card that is taken whole": {partitioned(),
+			[]*resourceapi.ResourceClaim{claim("a", exactly("half", 1)), allocatedTo(claim("b", exactly("whole", 1)),
+				"n1", "whole-0")}, false},
+		"a share of a device": {shared(),
+			[]*resourceapi.ResourceClaim{claim("a", share("5Gi"))}, true},
+		"a share beside another for which there is room": {shared(),
+			[]*resourceapi.ResourceClaim{claim("a", share("5Gi")), sharing("b", "3Gi")}, true},
+		"a share beside another for which there is no room": {shared(),
+			[]*resourceapi.ResourceClaim{claim("a", share("5Gi")), sharing("b", "4Gi")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := c.snapshot
@@ -89,8 +113,10 @@ func TestKindsOfDevices(t *testing.T) {
 				objects = append(objects, claim)
 			}
 			pl := dynamicresources.New(nil, dynamicresources.NewFixedManager(objects...), nil)
-			nodes := []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
-			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: podUsing("a"), Snapshot: snapshot.Of(nodes, nil), Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
+			nodes := []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
+			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: podUsing("a"), Snapshot: snapshot.Of(nodes, nil),
+				Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
 			if r.Scheduled() != c.fits || c.fits && r.SuggestedHost != "n1" {
 				t.Errorf("winner %q, message %q", r.SuggestedHost, r.Message())
 			}

@@ -38,18 +38,23 @@ const (
 
 // allocatorFeatures are those of v1.37 that are on by default.
 var allocatorFeatures = structured.Features{
-	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, ConsumableCapacity: true, DeviceBindingAndStatus: true,
+	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true, ConsumableCapacity: true,
+	DeviceBindingAndStatus: true,
 }
 
 // ClaimWriter carry out what the plugin decides.
 type ClaimWriter interface {
-	// Deallocate takes a claim's devices and reservations back, so that it can be allocated anew elsewhere.
+	// Deallocate takes a claim's devices and reservations back, so that it can be allocated anew
+	// elsewhere.
 	Deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error
-	// DeleteClaim deletes a claim that was made for a Pod's extended resources. A failure is logged: the next attempt finds the claim and drops it.
+	// DeleteClaim deletes a claim that was made for a Pod's extended resources. A failure is
+	// logged: the next attempt finds the claim and drops it.
 	DeleteClaim(ctx context.Context, claim *resourceapi.ResourceClaim)
-	// Unreserve takes the Pod from those that a claim is reserved for. A failure is logged: the claims' controller mends it when the Pod ends.
+	// Unreserve takes the Pod from those that a claim is reserved for. A failure is logged: the
+	// claims' controller mends it when the Pod ends.
 	Unreserve(ctx context.Context, p *v1.Pod, claim *resourceapi.ResourceClaim)
-	// BindClaims writes allocations and reservations, and waits until the devices' binding conditions are met. Claims in the plan become what the API answered.
+	// BindClaims writes allocations and reservations, and waits until the devices' binding
+	// conditions are met. Claims in the plan become what the API answered.
 	BindClaims(ctx context.Context, p *v1.Pod, plan *Plan) error
 }
 
@@ -63,9 +68,11 @@ type Plugin struct {
 	nodeCache      nodeCache
 }
 
-// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only. A manager that is a NodePools spares it most questions.
+// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only.
+// A manager that is a NodePools spares it most questions.
 func New(args *config.DynamicResourcesArgs, draManager framework.SharedDRAManager, claimWriter ClaimWriter) *Plugin {
-	pl := &Plugin{draManager: draManager, claimWriter: claimWriter, celCache: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true})}
+	pl := &Plugin{draManager: draManager, claimWriter: claimWriter,
+		celCache: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true})}
 	pl.nodeCache.shapes = map[string]*shapeCache{}
 	pl.nodeCache.pools, _ = draManager.(NodePools)
 	if args != nil && args.FilterTimeout != nil {
@@ -95,18 +102,21 @@ var (
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// cycleState is what one cycle knows of the Pod's claims. Nodes are asked beside each other, each writes its own seat only.
+// cycleState is what one cycle knows of the Pod's claims. Nodes are asked beside each other, each
+// writes its own seat only.
 type cycleState struct {
 	claims      []*resourceapi.ResourceClaim
 	selectors   []*nodeaffinity.NodeSelector // of claims that are allocated and not reachable from everywhere
 	unallocated []int                        // claims to allocate
 	classes     []*resourceapi.DeviceClass   // that these name, in their order
 	extended    *extendedResources           // nil: no extended resource of the Pod is served by a device class
-	cachedShape *shapeCache                  // verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
-	allocator   structured.Allocator         // of everything there is; nil: nothing has to be allocated, or one is made for each node asked
-	devices     *deviceState                 // for explanations, where there is an allocator
-	allocations map[string]*nodeAllocation   // by node
-	plan        *Plan                        // since Reserve
+	// verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
+	cachedShape *shapeCache
+	// of everything there is; nil: nothing has to be allocated, or one is made for each node asked
+	allocator   structured.Allocator
+	devices     *deviceState               // for explanations, where there is an allocator
+	allocations map[string]*nodeAllocation // by node
+	plan        *Plan                      // since Reserve
 }
 
 // nodeAllocation is what was found out about one node.
@@ -117,7 +127,8 @@ type nodeAllocation struct {
 	unavailable  []int // claims that are allocated for other nodes
 }
 
-// Clone shares: a node's seat is written again with what is true for the copy, and only that of the node which is chosen in the end is read.
+// Clone shares: a node's seat is written again with what is true for the copy, and only that of the
+// node which is chosen in the end is read.
 func (w *cycleState) Clone() framework.StateData { return w }
 
 func cycleStateOf(state framework.CycleState) (*cycleState, error) {
@@ -136,7 +147,8 @@ func unresolvable(text string) *framework.Status {
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, text)
 }
 
-// Skips tells whether the Pod has no claims, and asks for no extended resource that a device class serves.
+// Skips tells whether the Pod has no claims, and asks for no extended resource that a device class
+// serves.
 func (pl *Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	return len(p.Spec.ResourceClaims) == 0 && !pl.servesExtended(p)
 }

@@ -31,8 +31,10 @@ type deviceCount struct {
 
 func (c deviceCount) free() int { return c.match - len(c.allocated) }
 
-// Explain counts, for each request that is not served yet, the devices that match and those that are taken, and by which claims.
-func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+// Explain counts, for each request that is not served yet, the devices that match and those that
+// are taken, and by which claims.
+func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	w, err := cycleStateOf(state)
 	if err != nil {
 		return schedule.Explanation{Code: reason.NoDevices}
@@ -54,9 +56,12 @@ func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1
 		}
 	}
 	if len(fixes) == 0 && len(details) > 0 {
-		fixes = append(fixes, "each request alone could be served, not all together: ask for fewer devices, loosen the claim's constraints, or free devices of this node")
+		fixes = append(fixes,
+			"each request alone could be served, not all together: ask for fewer devices, loosen the claim's "+
+				"constraints, or free devices of this node")
 	}
-	return schedule.Explanation{Code: reason.NoDevices, Detail: strings.Join(details, "; "), Fix: strings.Join(compact(fixes), "; or ")}
+	return schedule.Explanation{Code: reason.NoDevices, Detail: strings.Join(details, "; "),
+		Fix: strings.Join(compact(fixes), "; or ")}
 }
 
 func compact(list []string) []string { return slices.Compact(list) }
@@ -75,7 +80,8 @@ func (w *cycleState) explainElsewhere(n framework.NodeInfo) (schedule.Explanatio
 		for _, r := range c.Status.ReservedFor {
 			users = append(users, r.Resource+"/"+r.Name)
 		}
-		detail := fmt.Sprintf("claim %s has %s, which cannot be reached from this node", keyOf(c), strings.Join(devices, ", "))
+		detail := fmt.Sprintf("claim %s has %s, which cannot be reached from this node", keyOf(c),
+			strings.Join(devices, ", "))
 		fix := "let the Pod run where the claim's devices are"
 		if len(users) > 0 {
 			detail += "; it is reserved for " + strings.Join(users, ", ")
@@ -93,7 +99,8 @@ type nodeRequest struct {
 	request *resourceapi.DeviceRequest
 }
 
-func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceClaim, at nodeRequest) (details, fixes []string) {
+func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceClaim,
+	at nodeRequest) (details, fixes []string) {
 	served := false
 	for _, a := range deviceRequestsOf(at.request) {
 		k, err := pl.countDevices(ctx, at.devices, a, at.node)
@@ -105,7 +112,8 @@ func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceCla
 		if a.mode == resourceapi.DeviceAllocationModeAll {
 			want = max(k.match, 1)
 		}
-		text := fmt.Sprintf("claim %s, request %s asks for %d of device class %s: ", claimName(c), a.name, want, a.class)
+		text := fmt.Sprintf("claim %s, request %s asks for %d of device class %s: ", claimName(c), a.name, want,
+			a.class)
 		switch {
 		case k.total == 0:
 			text += "no ResourceSlice offers devices on this node"
@@ -137,13 +145,17 @@ func claimName(c *resourceapi.ResourceClaim) string {
 func fixText(a deviceRequest, k deviceCount, want int) string {
 	switch {
 	case k.total == 0:
-		return fmt.Sprintf("install a driver that publishes ResourceSlices with devices of class %s for this node, or add a node that has some", a.class)
+		return fmt.Sprintf("install a driver that publishes ResourceSlices with devices of class %s for this node, or "+
+			"add a node that has some", a.class)
 	case k.match == 0:
-		return fmt.Sprintf("change the selectors of request %s or of class %s, or add a node whose devices match", a.name, a.class)
+		return fmt.Sprintf("change the selectors of request %s or of class %s, or add a node whose devices match",
+			a.name, a.class)
 	case k.match < want:
-		return fmt.Sprintf("ask for at most %d in request %s, or add a node with %d such devices", k.match, a.name, want)
+		return fmt.Sprintf("ask for at most %d in request %s, or add a node with %d such devices", k.match, a.name,
+			want)
 	}
-	return fmt.Sprintf("free %d of the devices that are taken (end a Pod that has the claim, or delete a claim nobody uses), or add a node with devices of class %s", want-k.free(), a.class)
+	return fmt.Sprintf("free %d of the devices that are taken (end a Pod that has the claim, or delete a claim nobody "+
+		"uses), or add a node with devices of class %s", want-k.free(), a.class)
 }
 
 // claimsHolding names the claims that have the devices, at most five.
@@ -172,7 +184,8 @@ func (pl *Plugin) claimsHolding(taken []structured.DeviceID) string {
 	return strings.Join(out, ", ")
 }
 
-func (pl *Plugin) countDevices(ctx context.Context, s *deviceState, a deviceRequest, node *v1.Node) (deviceCount, error) {
+func (pl *Plugin) countDevices(ctx context.Context, s *deviceState, a deviceRequest,
+	node *v1.Node) (deviceCount, error) {
 	var out deviceCount
 	if s == nil {
 		return out, nil
@@ -192,7 +205,9 @@ func (pl *Plugin) countDevices(ctx context.Context, s *deviceState, a deviceRequ
 				continue
 			}
 			out.total++
-			yes, err := pl.matches(ctx, selectors, cel.Device{Driver: slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
+			yes, err := pl.matches(ctx, selectors,
+				cel.Device{Driver: slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations,
+					Attributes: d.Attributes, Capacity: d.Capacity})
 			if err != nil {
 				return out, err
 			}

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// specialClaimUID is the name of a claim for extended resources that is not written yet; it is no valid name.
+// specialClaimUID is the name of a claim for extended resources that is not written yet; it is no
+// valid name.
 const specialClaimUID = "<extended-resources>"
 
 // extendedResources is what a Pod asks of extended resources that device classes serve (KEP-5004).
@@ -40,7 +41,8 @@ func DeviceClassFor(draManager framework.SharedDRAManager, name v1.ResourceName)
 	return draManager.DeviceClassResolver().GetDeviceClass(name)
 }
 
-// isImplicit tells whether a resource names a device class itself: deviceclass.resource.kubernetes.io/NAME.
+// isImplicit tells whether a resource names a device class itself:
+// deviceclass.resource.kubernetes.io/NAME.
 func isImplicit(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix)
 }
@@ -77,7 +79,8 @@ func (pl *Plugin) extendedOf(p *v1.Pod) (*extendedResources, error) {
 		return nil, err
 	}
 	for _, c := range all {
-		if c.Namespace == p.Namespace && c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && metav1.IsControlledBy(c, p) {
+		if c.Namespace == p.Namespace && c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" &&
+			metav1.IsControlledBy(c, p) {
 			e.oldClaim = c
 		}
 	}
@@ -85,7 +88,8 @@ func (pl *Plugin) extendedOf(p *v1.Pod) (*extendedResources, error) {
 }
 
 // allocateExtended makes the claim for what the node does not offer through a device plugin.
-func (pl *Plugin) allocateExtended(e *extendedResources, found *nodeAllocation, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) allocateExtended(e *extendedResources, found *nodeAllocation, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if e.oldClaim != nil {
 		return unresolvable("cannot schedule extended resource claim")
 	}
@@ -104,9 +108,11 @@ func (pl *Plugin) allocateExtended(e *extendedResources, found *nodeAllocation, 
 		return nil
 	}
 	found.specialClaim = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.Namespace, Name: specialClaimUID, GenerateName: p.Name + "-extended-resources-", UID: specialClaimUID + p.UID,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
-		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		Namespace: p.Namespace, Name: specialClaimUID, GenerateName: p.Name + "-extended-resources-",
+		UID: specialClaimUID + p.UID,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID,
+			Controller: new(true)}},
+		Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
 	}}
 	found.specialClaim.Spec.Devices.Requests, found.mapping = requestsFor(p, need)
 	return nil
@@ -120,9 +126,12 @@ type containerRequest struct {
 	count     int64
 }
 
-// requestsFor turns extended resources into requests. Containers that live as long as the Pod have devices of their own; init containers that end take turns, with
-// the devices of containers after them and as many more as the most demanding one needs.
-func requestsFor(p *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass) ([]resourceapi.DeviceRequest, []v1.ContainerExtendedResourceRequest) {
+// requestsFor turns extended resources into requests. Containers that live as long as the Pod have
+// devices of their own; init containers that end take turns, with the devices of containers after
+// them and as many more as the most demanding one needs.
+func requestsFor(p *v1.Pod,
+	classes map[v1.ResourceName]*resourceapi.DeviceClass) ([]resourceapi.DeviceRequest,
+	[]v1.ContainerExtendedResourceRequest) {
 	var requests []resourceapi.DeviceRequest
 	var mapping []v1.ContainerExtendedResourceRequest
 	names := make([]v1.ResourceName, 0, len(classes))
@@ -133,7 +142,8 @@ func requestsFor(p *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass
 	for _, name := range names {
 		staying, passing := containerRequestsOf(p, name)
 		point := func(w containerRequest, request string) {
-			mapping = append(mapping, v1.ContainerExtendedResourceRequest{ContainerName: w.name, ResourceName: string(name), RequestName: request})
+			mapping = append(mapping, v1.ContainerExtendedResourceRequest{ContainerName: w.name,
+				ResourceName: string(name), RequestName: request})
 		}
 		for _, w := range staying {
 			requests = append(requests, deviceRequestOf(w, classes[name], w.count))
@@ -159,7 +169,8 @@ func requestsFor(p *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass
 	return requests, mapping
 }
 
-// reusedFromInit sums the devices of containers that start after an init container, as far as it needs them.
+// reusedFromInit sums the devices of containers that start after an init container, as far as it
+// needs them.
 func reusedFromInit(w containerRequest, staying []containerRequest, use func(containerRequest)) int64 {
 	var sum int64
 	for _, s := range staying {
@@ -183,7 +194,8 @@ func deviceRequestOf(w containerRequest, class *resourceapi.DeviceClass, count i
 	}}
 }
 
-// containerRequestsOf lists the containers that ask for the resource: those that stay, and init containers that pass.
+// containerRequestsOf lists the containers that ask for the resource: those that stay, and init
+// containers that pass.
 func containerRequestsOf(p *v1.Pod, name v1.ResourceName) (staying, passing []containerRequest) {
 	all := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	for i := range all {

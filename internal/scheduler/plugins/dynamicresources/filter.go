@@ -11,15 +11,18 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// isUnfiltered tells that the cycle ended before this plugin's PreFilter: upstream then finds no note of its own and says that; it ends up in the Pod's condition
-// ("… not found. not found") and keeps preemption, which could not help, from being tried.
+// isUnfiltered tells that the cycle ended before this plugin's PreFilter: upstream then finds no
+// note of its own and says that; it ends up in the Pod's condition ("… not found. not found") and
+// keeps preemption, which could not help, from being tried.
 func isUnfiltered(statuses framework.NodeToStatusReader) bool {
 	s, ok := statuses.(*schedule.NodeStatuses)
 	return ok && slices.Contains(s.NotRun, Name)
 }
 
-// Filter refuses nodes from which an allocated claim cannot be reached, or where not all others can be allocated.
-func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+// Filter refuses nodes from which an allocated claim cannot be reached, or where not all others can
+// be allocated.
+func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	w, err := cycleStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -71,7 +74,8 @@ func (pl *Plugin) allocate(ctx context.Context, q allocation) *framework.Status 
 }
 
 // PreScore skips when no claim offers a choice.
-func (*Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (*Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	w, err := cycleStateOf(state)
 	if err != nil || !w.needsScoring() {
 		return framework.NewStatus(framework.Skip)
@@ -91,7 +95,8 @@ func (w *cycleState) needsScoring() bool {
 }
 
 // Score counts how early in their lists the alternatives stand that the node can give (KEP-4816).
-func (*Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (*Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	w, err := cycleStateOf(state)
 	if err != nil {
 		return 0, framework.AsStatus(err)
@@ -120,14 +125,16 @@ func (w *cycleState) subrequestScores(results []resourceapi.AllocationResult) in
 	return sum
 }
 
-// subrequestScore gives the first alternative of each list 8 points (the longest a list can be), the second 7, and so on.
+// subrequestScore gives the first alternative of each list 8 points (the longest a list can be),
+// the second 7, and so on.
 func subrequestScore(c *resourceapi.ResourceClaim, a *resourceapi.AllocationResult) int64 {
 	var sum int64
 	for i := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[i]
 		for j := range r.FirstAvailable {
 			name := r.Name + "/" + r.FirstAvailable[j].Name
-			if slices.ContainsFunc(a.Devices.Results, func(d resourceapi.DeviceRequestAllocationResult) bool { return d.Request == name }) {
+			if slices.ContainsFunc(a.Devices.Results,
+				func(d resourceapi.DeviceRequestAllocationResult) bool { return d.Request == name }) {
 				sum += int64(resourceapi.FirstAvailableDeviceRequestMaxSize - j)
 				break
 			}
@@ -140,7 +147,8 @@ func subrequestScore(c *resourceapi.ResourceClaim, a *resourceapi.AllocationResu
 func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 
 // NormalizeScore makes the best node 100.
-func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	var most int64
 	for _, s := range scores {
 		most = max(most, s.Score)

@@ -24,50 +24,63 @@ const driver = "gpu.example.com"
 func class(name string) *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{
 		ExtendedResourceName: new("example.com/" + name),
-		Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["` + driver + `"].kind == "` + name + `"`}}},
+		Selectors: []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["` + driver + `"].kind == "` + name +
+				`"`}}},
 	}}
 }
 
 // slice offers devices of a node, named KIND-NUMBER.
 func slice(node string, devices ...string) *resourceapi.ResourceSlice {
 	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: driver, NodeName: new(node), Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		Driver: driver, NodeName: new(node), Pool: resourceapi.ResourcePool{Name: node, Generation: 1,
+			ResourceSliceCount: 1},
 	}}
 	for _, d := range devices {
 		kind, _, _ := strings.Cut(d, "-")
-		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: d, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: new(kind)}}})
+		s.Spec.Devices = append(s.Spec.Devices,
+			resourceapi.Device{Name: d, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"kind": {StringValue: new(kind)}}})
 	}
 	return s
 }
 
 func tainted(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	for i := range s.Spec.Devices {
-		s.Spec.Devices[i].Taints = []resourceapi.DeviceTaint{{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		s.Spec.Devices[i].Taints = []resourceapi.DeviceTaint{
+			{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	}
 	return s
 }
 
 func exactly(class string, count int64) resourceapi.DeviceRequest {
-	return resourceapi.DeviceRequest{Name: "req", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}}
+	return resourceapi.DeviceRequest{Name: "req", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class,
+		AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}}
 }
 
 func either(classes ...string) resourceapi.DeviceRequest {
 	r := resourceapi.DeviceRequest{Name: "req"}
 	for _, c := range classes {
-		r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{Name: c, DeviceClassName: c, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1})
+		r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{Name: c, DeviceClassName: c,
+			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1})
 	}
 	return r
 }
 
 func claim(name string, requests ...resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
-	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default",
+		UID: types.UID(name)},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: requests}}}
 }
 
 func allocatedTo(c *resourceapi.ResourceClaim, node, device string) *resourceapi.ResourceClaim {
 	c.Status.Allocation = &resourceapi.AllocationResult{
-		Devices:      resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "req", Driver: driver, Pool: node, Device: device}}},
-		NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}}},
+		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+			{Request: "req", Driver: driver, Pool: node, Device: device}}},
+		NodeSelector: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{
+				{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn,
+					Values: []string{node}}}}}},
 	}
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "other", UID: "other"}}
 	return c
@@ -83,7 +96,9 @@ func podUsing(claims ...string) *v1.Pod {
 
 func podRequesting(resourceName v1.ResourceName) *v1.Pod {
 	p := podUsing()
-	p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{resourceName: resource.MustParse("1")}}}}
+	p.Spec.Containers = []v1.Container{
+		{Name: "c", Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{resourceName: resource.MustParse("1")}}}}
 	return p
 }
 
@@ -101,28 +116,48 @@ func TestVerdicts(t *testing.T) {
 		want    want
 	}{
 		"free devices": {podUsing("a"), with(claim("a", exactly("gpu", 2))), want{winner: "n1"}},
-		"one is taken": {podUsing("a"), with(claim("a", exactly("gpu", 2)), allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")), want{
-			text: "0/2 nodes are available: 2 cannot allocate all claims.", detail: "claim default/a, request req asks for 2 of device class gpu: 2 of 2 devices of this node match, 1 taken (claim default/b)",
-			fix: "free 1 of the devices that are taken"}},
+		"one is taken": {podUsing("a"),
+			with(claim("a", exactly("gpu", 2)), allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")), want{
+				text: "0/2 nodes are available: 2 cannot allocate all claims.",
+				detail: "claim default/a, request req asks for 2 of device class gpu: 2 of 2 devices of this node " +
+					"match, 1 taken (claim default/b)",
+				fix: "free 1 of the devices that are taken"}},
 		"more than there are": {podUsing("a"), with(claim("a", exactly("gpu", 3))), want{
-			text: "0/2 nodes are available: 2 cannot allocate all claims.", detail: "asks for 3 of device class gpu: 2 of 2 devices of this node match, 0 taken", fix: "ask for at most 2 in request req"}},
-		"another kind":         {podUsing("a"), with(claim("a", exactly("fpga", 1)), class("fpga")), want{text: "2 cannot allocate all claims", detail: "none of the 2 devices of this node matches", fix: "change the selectors of request req or of class fpga"}},
-		"nothing published":    {podUsing("a"), []runtime.Object{class("gpu"), claim("a", exactly("gpu", 1))}, want{text: "2 cannot allocate all claims", detail: "no ResourceSlice offers devices on this node", fix: "install a driver"}},
-		"no such class":        {podUsing("a"), with(claim("a", exactly("tpu", 1))), want{text: "request req: device class tpu does not exist"}},
-		"no such claim":        {podUsing("a"), two, want{text: `could not find v1.ResourceClaim "default/a"`}},
-		"the second in a list": {podUsing("a"), with(claim("a", either("fpga", "nic")), class("fpga")), want{winner: "n2"}},
-		"the first in a list wins over the second": {podUsing("a"), with(claim("a", either("gpu", "nic"))), want{winner: "n1"}},
-		"devices elsewhere":                        {podUsing("a"), with(allocatedTo(claim("a", exactly("nic", 1)), "n2", "nic-0"), claim("b", exactly("gpu", 1))), want{winner: "n2"}},
-		"claims of two nodes": {podUsing("a", "b"), with(allocatedTo(claim("a", exactly("nic", 1)), "n2", "nic-0"), allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")), want{
-			text: "2 resourceclaim not available on the node", detail: "which cannot be reached from this node; it is reserved for pods/other", fix: "end pods/other"}},
-		"tainted devices":        {podUsing("a"), []runtime.Object{class("gpu"), tainted(slice("n1", "gpu-0")), claim("a", exactly("gpu", 1))}, want{text: "2 cannot allocate all claims"}},
+			text:   "0/2 nodes are available: 2 cannot allocate all claims.",
+			detail: "asks for 3 of device class gpu: 2 of 2 devices of this node match, 0 taken",
+			fix:    "ask for at most 2 in request req"}},
+		"another kind": {podUsing("a"), with(claim("a", exactly("fpga", 1)), class("fpga")),
+			want{text: "2 cannot allocate all claims", detail: "none of the 2 devices of this node matches",
+				fix: "change the selectors of request req or of class fpga"}},
+		"nothing published": {podUsing("a"),
+			[]runtime.Object{class("gpu"), claim("a", exactly("gpu", 1))},
+			want{text: "2 cannot allocate all claims", detail: "no ResourceSlice offers devices on this node",
+				fix: "install a driver"}},
+		"no such class": {podUsing("a"), with(claim("a", exactly("tpu", 1))),
+			want{text: "request req: device class tpu does not exist"}},
+		"no such claim": {podUsing("a"), two,
+			want{text: `could not find v1.ResourceClaim "default/a"`}},
+		"the second in a list": {podUsing("a"),
+			with(claim("a", either("fpga", "nic")), class("fpga")), want{winner: "n2"}},
+		"the first in a list wins over the second": {podUsing("a"), with(claim("a", either("gpu", "nic"))),
+			want{winner: "n1"}},
+		"devices elsewhere": {podUsing("a"), with(allocatedTo(claim("a", exactly("nic", 1)), "n2", "nic-0"),
+			claim("b", exactly("gpu", 1))), want{winner: "n2"}},
+		"claims of two nodes": {podUsing("a", "b"), with(allocatedTo(claim("a", exactly("nic", 1)), "n2", "nic-0"),
+			allocatedTo(claim("b", exactly("gpu", 1)), "n1", "gpu-0")), want{
+			text:   "2 resourceclaim not available on the node",
+			detail: "which cannot be reached from this node; it is reserved for pods/other", fix: "end pods/other"}},
+		"tainted devices": {podUsing("a"), []runtime.Object{class("gpu"), tainted(slice("n1", "gpu-0")),
+			claim("a", exactly("gpu", 1))}, want{text: "2 cannot allocate all claims"}},
 		"an extended resource":   {podRequesting("example.com/gpu"), two, want{winner: "n1"}},
 		"the class named itself": {podRequesting("deviceclass.resource.kubernetes.io/nic"), two, want{winner: "n2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl := dynamicresources.New(nil, dynamicresources.NewFixedManager(c.objects...), nil)
-			nodes := []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
-			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.pod, Snapshot: snapshot.Of(nodes, nil), Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
+			nodes := []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
+			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.pod, Snapshot: snapshot.Of(nodes, nil),
+				Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
 			if r.SuggestedHost != c.want.winner || !strings.Contains(r.Message(), c.want.text) {
 				t.Fatalf("winner %q, message %q", r.SuggestedHost, r.Message())
 			}
@@ -141,7 +176,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestWithoutAManagerClaimsAreRefused(t *testing.T) {
 	pl := dynamicresources.New(nil, nil, nil)
-	if s := pl.PreEnqueue(context.Background(), podUsing("a")); s.Code() != framework.UnschedulableAndUnresolvable || !strings.Contains(s.Message(), "does not serve resource.k8s.io/v1") {
+	if s := pl.PreEnqueue(context.Background(), podUsing("a")); s.Code() != framework.UnschedulableAndUnresolvable ||
+		!strings.Contains(s.Message(), "does not serve resource.k8s.io/v1") {
 		t.Error(s)
 	}
 	if s := pl.PreEnqueue(context.Background(), podUsing()); !s.IsSuccess() {

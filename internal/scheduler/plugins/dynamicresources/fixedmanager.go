@@ -18,8 +18,9 @@ import (
 // NoAllocations is a state where every device is free.
 func NoAllocations() *structured.AllocatedState {
 	return &structured.AllocatedState{
-		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 }
 
@@ -49,7 +50,8 @@ func ClaimNotFound(namespace, name string) error {
 
 var errFixed = errors.New("these claims are only looked at")
 
-// FixedManager is a manager of given objects that nothing changes, for whoever judges and does not act.
+// FixedManager is a manager of given objects that nothing changes, for whoever judges and does not
+// act.
 type FixedManager struct {
 	claims  []*resourceapi.ResourceClaim
 	slices  []*resourceapi.ResourceSlice
@@ -61,7 +63,8 @@ var (
 	_ framework.ResourceClaimTracker = fixedClaims{}
 )
 
-// NewFixedManager gathers objects; kinds that have nothing to do with devices are passed over. Taint rules are not applied.
+// NewFixedManager gathers objects; kinds that have nothing to do with devices are passed over.
+// Taint rules are not applied.
 func NewFixedManager(all ...runtime.Object) *FixedManager {
 	f := &FixedManager{}
 	for _, obj := range all {
@@ -77,12 +80,15 @@ func NewFixedManager(all ...runtime.Object) *FixedManager {
 	return f
 }
 
-// Without is the same when some Pods are gone: claims that nobody else has reserved give their devices back.
+// Without is the same when some Pods are gone: claims that nobody else has reserved give their
+// devices back.
 func (f *FixedManager) Without(gone map[types.UID]bool) *FixedManager {
-	out := &FixedManager{slices: f.slices, classes: f.classes, claims: make([]*resourceapi.ResourceClaim, len(f.claims))}
+	out := &FixedManager{slices: f.slices, classes: f.classes,
+		claims: make([]*resourceapi.ResourceClaim, len(f.claims))}
 	for i, c := range f.claims {
 		out.claims[i] = c
-		left := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool { return gone[r.UID] })
+		left := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor),
+			func(r resourceapi.ResourceClaimConsumerReference) bool { return gone[r.UID] })
 		if len(left) == len(c.Status.ReservedFor) {
 			continue
 		}
@@ -133,7 +139,8 @@ func (f fixedClasses) Get(name string) (*resourceapi.DeviceClass, error) {
 func (f fixedClasses) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
 	var found *resourceapi.DeviceClass
 	for _, c := range f.classes {
-		if string(name) != resourceapi.ResourceDeviceClassPrefix+c.Name && deref(c.Spec.ExtendedResourceName) != string(name) {
+		if string(name) != resourceapi.ResourceDeviceClassPrefix+c.Name &&
+			deref(c.Spec.ExtendedResourceName) != string(name) {
 			continue
 		}
 		if found == nil || found.CreationTimestamp.Before(&c.CreationTimestamp) {

@@ -14,7 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// maxShapes bounds what is kept: a pointer per look of nodes for claims of one shape, and a few words for each look that was asked about.
+// maxShapes bounds what is kept: a pointer per look of nodes for claims of one shape, and a few
+// words for each look that was asked about.
 const maxShapes = 64
 
 // nodeCache are the verdicts, by shape of claims and look of nodes.
@@ -39,8 +40,10 @@ type nodeResult struct {
 	score  int64             // score
 }
 
-// cachedShapeOf finds or begins what is kept for a Pod with claims that have nothing yet; nil when nothing can be kept for it: without a NodePools, with extended resources (which
-// claims come of them depends on the node), with claims that are allocated for some nodes, and about snapshots that were edited before any other was seen.
+// cachedShapeOf finds or begins what is kept for a Pod with claims that have nothing yet; nil when
+// nothing can be kept for it: without a NodePools, with extended resources (which claims come of
+// them depends on the node), with claims that are allocated for some nodes, and about snapshots
+// that were edited before any other was seen.
 func (k *nodeCache) cachedShapeOf(w *cycleState, snap *snapshot.Snapshot) *shapeCache {
 	if !k.isCacheable(w) || !k.sync(k.pools, snap) {
 		return nil
@@ -83,7 +86,8 @@ func (w *cycleState) isAllocated() bool {
 	return false
 }
 
-// shapeKeyOf is all that the allocator reads of the claims and their classes, but for the claims' names, which errors tell; errors are not kept.
+// shapeKeyOf is all that the allocator reads of the claims and their classes, but for the claims'
+// names, which errors tell; errors are not kept.
 func shapeKeyOf(w *cycleState) (string, error) {
 	var key []byte
 	for _, i := range w.unallocated {
@@ -122,7 +126,8 @@ func (s *shapeCache) resultOf(n *v1.Node) *nodeResult {
 	return nil
 }
 
-// store remembers what was said about a node with what was looked at then, which may be newer than the node's number. Nodes are asked beside each other.
+// store remembers what was said about a node with what was looked at then, which may be newer than
+// the node's number. Nodes are asked beside each other.
 func (s *shapeCache) store(n *v1.Node, seen *deviceState, v *nodeResult) {
 	at, ok := s.stateOfNode(n)
 	if !ok || s.hashes[at] != noNodeState && s.hashes[at] != nodeStateOf(seen) {
@@ -131,7 +136,8 @@ func (s *shapeCache) store(n *v1.Node, seen *deviceState, v *nodeResult) {
 	s.results[at].Store(v)
 }
 
-// evaluateNode asks the allocator about a node unless what it said before about one like it still holds.
+// evaluateNode asks the allocator about a node unless what it said before about one like it still
+// holds.
 func (pl *Plugin) evaluateNode(ctx context.Context, w *cycleState, n *v1.Node) *nodeResult {
 	if v := w.cachedShape.resultOf(n); v != nil {
 		return v
@@ -145,7 +151,8 @@ func (pl *Plugin) evaluateNode(ctx context.Context, w *cycleState, n *v1.Node) *
 	return v
 }
 
-// isCacheableStatus tells whether the allocator would say the same again: not when its time was up, nor when something is wrong with a claim or class, which names the claim.
+// isCacheableStatus tells whether the allocator would say the same again: not when its time was up,
+// nor when something is wrong with a claim or class, which names the claim.
 func isCacheableStatus(s *framework.Status) bool {
 	return s.IsSuccess() || s == statusNotAll || s == statusPools
 }
@@ -156,7 +163,8 @@ var (
 	statusPools  = unresolvable(textPools).WithPlugin(Name)
 )
 
-// claimsFor are the claims that have to be allocated: those of the Pod, then that for its extended resources on a node, if there is one.
+// claimsFor are the claims that have to be allocated: those of the Pod, then that for its extended
+// resources on a node, if there is one.
 func (w *cycleState) claimsFor(own *resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	claims := make([]*resourceapi.ResourceClaim, 0, len(w.unallocated)+1)
 	for _, i := range w.unallocated {
@@ -176,7 +184,8 @@ type nodeQuery struct {
 }
 
 // runAllocator looks for devices of the node for all of the claims.
-func (pl *Plugin) runAllocator(ctx context.Context, w *cycleState, q nodeQuery) ([]resourceapi.AllocationResult, *framework.Status) {
+func (pl *Plugin) runAllocator(ctx context.Context, w *cycleState,
+	q nodeQuery) ([]resourceapi.AllocationResult, *framework.Status) {
 	allocator, n, claims := w.allocator, q.node, q.claims
 	if allocator == nil {
 		var err error

@@ -45,7 +45,8 @@ type fixture struct {
 }
 
 func newFixture() *fixture {
-	y := &fixture{snapshot: snapshot.NewCache(), slices: map[string]*resourceapi.ResourceSlice{}, classes: map[string]*resourceapi.DeviceClass{}, claims: map[string]*resourceapi.ResourceClaim{},
+	y := &fixture{snapshot: snapshot.NewCache(), slices: map[string]*resourceapi.ResourceSlice{},
+		classes: map[string]*resourceapi.DeviceClass{}, claims: map[string]*resourceapi.ResourceClaim{},
 		pools: &countingPools{Pools: dynamicresources.NewPools()}}
 	y.rebuild()
 	return y
@@ -53,7 +54,8 @@ func newFixture() *fixture {
 
 func (y *fixture) rebuild() {
 	var all []runtime.Object
-	for _, name := range slices.Sorted(maps.Keys(y.slices)) { // of slices that contradict each other the library believes the first
+	// of slices that contradict each other the library believes the first
+	for _, name := range slices.Sorted(maps.Keys(y.slices)) {
 		all = append(all, y.slices[name])
 	}
 	for _, c := range y.classes {
@@ -96,12 +98,14 @@ var (
 
 const nodeCount = 4
 
-// someSlice is one of a node, of two nodes' pool, of a pool that all or some nodes reach; with taints, counters, shares and binding conditions at times.
+// someSlice is one of a node, of two nodes' pool, of a pool that all or some nodes reach; with
+// taints, counters, shares and binding conditions at times.
 func someSlice(t *rapid.T) *resourceapi.ResourceSlice {
 	node := nodeName(randomInt(t, nodeCount, "node"))
 	s := slice(node)
 	s.Name = node + oneOf(t, []string{"", "-b"}, "which")
-	s.Spec.Pool.ResourceSliceCount, s.Spec.Pool.Generation = int64(1+randomInt(t, 2, "slices")), int64(1+randomInt(t, 2, "generation"))
+	s.Spec.Pool.ResourceSliceCount, s.Spec.Pool.Generation = int64(1+randomInt(t, 2, "slices")),
+		int64(1+randomInt(t, 2, "generation"))
 	switch randomInt(t, 12, "reach") {
 	case 0:
 		s.Spec.Pool.Name = ManyNodes
@@ -109,12 +113,16 @@ func someSlice(t *rapid.T) *resourceapi.ResourceSlice {
 		s.Name, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.AllNodes = ManyNodes, ManyNodes, nil, new(true)
 	case 2:
 		s.Name, s.Spec.Pool.Name, s.Spec.NodeName = ManyNodes, ManyNodes, nil
-		s.Spec.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{"a"}}}}}}
+		s.Spec.NodeSelector = &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{
+				{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn,
+					Values: []string{"a"}}}}}}
 	case 3:
 		s.Name, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.PerDeviceNodeSelection = ManyNodes, ManyNodes, nil, new(true)
 	}
 	if randomInt(t, 4, "counters") == 0 {
-		s.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8Gi")}}}}
+		s.Spec.SharedCounters = []resourceapi.CounterSet{
+			{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8Gi")}}}}
 		return s
 	}
 	for i := range 1 + randomInt(t, 4, "devices") {
@@ -125,14 +133,18 @@ func someSlice(t *rapid.T) *resourceapi.ResourceSlice {
 
 func someDevice(t *rapid.T, s *resourceapi.ResourceSlice, i int) resourceapi.Device {
 	kind := oneOf(t, kinds, "kind")
-	d := resourceapi.Device{Name: fmt.Sprintf("%s-%d", kind, i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: new(kind)}, "root": {IntValue: new(int64(randomInt(t, 2, "root")))}}}
+	d := resourceapi.Device{Name: fmt.Sprintf("%s-%d", kind, i),
+		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: new(kind)},
+			"root": {IntValue: new(int64(randomInt(t, 2, "root")))}}}
 	switch kind {
 	case "whole", "half":
 		uses := map[string]string{"whole": "8Gi", "half": "4Gi"}[kind]
-		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(uses)}}}}
+		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{
+			{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(uses)}}}}
 	case "card":
 		d.AllowMultipleAllocations = new(true)
-		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("8Gi")}}
+		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+			"memory": {Value: resource.MustParse("8Gi")}}
 	}
 	if randomInt(t, 6, "tainted") == 0 {
 		d.Taints = []resourceapi.DeviceTaint{{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
@@ -160,7 +172,9 @@ func someRequest(t *rapid.T, name string) resourceapi.DeviceRequest {
 	case 4:
 		r = share(fmt.Sprintf("%dGi", 1+randomInt(t, 8, "memory")))
 	case 5:
-		r.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes["%s"].root == %d`, driver, randomInt(t, 2, "root"))}}}
+		r.Exactly.Selectors = []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes["%s"].root == %d`, driver,
+				randomInt(t, 2, "root"))}}}
 	}
 	r.Name = name
 	return r
@@ -172,7 +186,8 @@ func someClaim(t *rapid.T, name string) *resourceapi.ResourceClaim {
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, someRequest(t, fmt.Sprintf("r%d", i)))
 	}
 	if randomInt(t, 5, "constraint") == 0 {
-		c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: new(resourceapi.FullyQualifiedName(driver + "/root"))}}
+		c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{
+			{MatchAttribute: new(resourceapi.FullyQualifiedName(driver + "/root"))}}
 	}
 	return c
 }
@@ -197,7 +212,9 @@ func (y *fixture) step(t *rapid.T) {
 		y.rebuild()
 	case 4:
 		name := nodeName(randomInt(t, nodeCount, "node"))
-		y.snapshot.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": oneOf(t, []string{"a", "b"}, "zone")}}})
+		y.snapshot.SetNode(
+			&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+				Labels: map[string]string{"zone": oneOf(t, []string{"a", "b"}, "zone")}}})
 	case 5:
 		c := y.claims[fmt.Sprintf("held-%d", randomInt(t, 6, "freed"))]
 		if c != nil && c.Status.Allocation != nil {
@@ -227,7 +244,8 @@ type scheduleResult struct {
 	Choice      string
 }
 
-// plainManager is the yard's manager, which notes what is decided; knowing is the same with its Pools.
+// plainManager is the yard's manager, which notes what is decided; knowing is the same with its
+// Pools.
 type plainManager struct{ *fixture }
 
 type poolsManager struct {
@@ -254,7 +272,8 @@ func (t trackingClaims) SignalClaimPendingAllocation(_ types.UID, c *resourceapi
 	return nil
 }
 
-// pluginRunner is a judge, and what is remembered of its verdicts from ruling to ruling; nil: nothing.
+// pluginRunner is a judge, and what is remembered of its verdicts from ruling to ruling; nil:
+// nothing.
 type pluginRunner struct {
 	*dynamicresources.Plugin
 	pluginSet *schedule.PluginSet
@@ -269,8 +288,10 @@ func newPluginRunner(draManager framework.SharedDRAManager, memory *schedule.Equ
 // schedule lets a judge rule over every node, choose the node, and reserve there.
 func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p *v1.Pod) scheduleResult {
 	state := schedule.NewCycleState()
-	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: w, Plugins: pl.pluginSet, State: state, Cache: pl.eqCache})
-	a := scheduleResult{Statuses: map[string]string{"": r.Message()}, Score: map[string]int64{}, Choice: r.SuggestedHost}
+	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: w, Plugins: pl.pluginSet, State: state,
+		Cache: pl.eqCache})
+	a := scheduleResult{Statuses: map[string]string{"": r.Message()}, Score: map[string]int64{},
+		Choice: r.SuggestedHost}
 	for _, no := range r.Refusals(w.Len()) {
 		a.Statuses[no.Node] = fmt.Sprint(no.Code, no.Messages, no.Detail, no.Fix)
 	}
@@ -289,8 +310,8 @@ func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p 
 	return a
 }
 
-// What is kept from earlier Pods never shows: verdicts, numbers, scores and devices are those of a judge that asks the allocator about every node for every Pod, whatever
-// changes in between.
+// What is kept from earlier Pods never shows: verdicts, numbers, scores and devices are those of a
+// judge that asks the allocator about every node for every Pod, whatever changes in between.
 func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 	cases, looks, parted := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -303,7 +324,8 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 		for _, k := range kinds {
 			y.classes[k] = class(k)
 		}
-		knows, remembers := newPluginRunner(poolsManager{plainManager{y}, y.pools}, nil), newPluginRunner(poolsManager{plainManager{y}, y.pools}, &schedule.EquivalenceCache{})
+		knows, remembers := newPluginRunner(poolsManager{plainManager{y}, y.pools}, nil),
+			newPluginRunner(poolsManager{plainManager{y}, y.pools}, &schedule.EquivalenceCache{})
 		shapes := []*resourceapi.ResourceClaim{someClaim(t, "a"), someClaim(t, "a"), claim("a", exactly("gpu", 1))}
 		for i := range rapid.IntRange(20, 160).Draw(t, "pods") {
 			if randomInt(t, 2, "changes") == 0 {
@@ -319,8 +341,10 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 			w := y.snapshot.UpdateSnapshot()
 			before := y.pools.calls
 			got := y.schedule(t, remembers, w, podUsing(c.Name))
-			again, want := y.schedule(t, knows, w, podUsing(c.Name)), y.schedule(t, newPluginRunner(plainManager{y}, nil), w, podUsing(c.Name))
-			parted += int(remembers.eqCache.Counts().Hits - remembers.eqCache.Counts().RowsFiltered - remembers.eqCache.Counts().Bypassed)
+			again, want := y.schedule(t, knows, w, podUsing(c.Name)),
+				y.schedule(t, newPluginRunner(plainManager{y}, nil), w, podUsing(c.Name))
+			parted += int(remembers.eqCache.Counts().Hits - remembers.eqCache.Counts().RowsFiltered -
+				remembers.eqCache.Counts().Bypassed)
 			cases += w.Len()
 			looks += y.pools.calls - before
 			if !reflect.DeepEqual(want, got) || !reflect.DeepEqual(want, again) {
@@ -339,7 +363,8 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 	}
 }
 
-// Devices that another scheduler's claim got between verdict and Reserve are not given away again, and the node is asked anew.
+// Devices that another scheduler's claim got between verdict and Reserve are not given away again,
+// and the node is asked anew.
 func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	y := newFixture()
 	y.snapshot.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}})
@@ -347,7 +372,8 @@ func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	y.classes["gpu"] = class("gpu")
 	y.setClaim(claim("a", exactly("gpu", 1)))
 	pl := dynamicresources.New(nil, poolsManager{plainManager{y}, y.pools}, nil)
-	in := schedule.Input{Pod: podUsing("a"), Snapshot: y.snapshot.UpdateSnapshot(), Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl}), State: schedule.NewCycleState()}
+	in := schedule.Input{Pod: podUsing("a"), Snapshot: y.snapshot.UpdateSnapshot(),
+		Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl}), State: schedule.NewCycleState()}
 	if r := schedule.SchedulePod(t.Context(), in); r.SuggestedHost != "n0" {
 		t.Fatal(r.Message())
 	}
@@ -361,7 +387,8 @@ func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	}
 }
 
-// Nodes whose devices are alike but for names are asked about once, for claims of any shape; what is taken of them tells them apart, and giving it back makes them alike again.
+// Nodes whose devices are alike but for names are asked about once, for claims of any shape; what
+// is taken of them tells them apart, and giving it back makes them alike again.
 func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
 	y := newFixture()
 	const n = 200
@@ -381,13 +408,15 @@ func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
 		t.Helper()
 		y.setClaim(claim(name, requests...))
 		before := y.pools.calls
-		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: podUsing(name), Snapshot: w, Plugins: pl.pluginSet, Cache: pl.eqCache})
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: podUsing(name), Snapshot: w, Plugins: pl.pluginSet,
+			Cache: pl.eqCache})
 		if r.Feasible() != fits || r.Scheduled() != (fits > 0) {
 			t.Errorf("%s: %d nodes fit, want %d: %s", name, r.Feasible(), fits, r.Message())
 		}
 		return y.pools.calls - before
 	}
-	if got := looksFor("first", n, exactly("gpu", 1)); got != n+1 { // each to see what it looks like, one for its devices
+	// each to see what it looks like, one for its devices
+	if got := looksFor("first", n, exactly("gpu", 1)); got != n+1 {
 		t.Errorf("devices are looked up %d times at first", got)
 	}
 	if got := looksFor("more", n, exactly("gpu", 2)); got != 1 {
@@ -397,7 +426,8 @@ func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
 		t.Errorf("a shape that fits nowhere looks devices up %d times", got)
 	}
 	y.setClaim(allocatedTo(claim("held", exactly("gpu", 1)), nodeName(7), "gpu-1"))
-	if got := looksFor("more", n-1, exactly("gpu", 2)); got != 2 { // of the node that changed: its look, and its devices
+	// of the node that changed: its look, and its devices
+	if got := looksFor("more", n-1, exactly("gpu", 2)); got != 2 {
 		t.Errorf("after a change devices are looked up %d times", got)
 	}
 	y.setClaim(allocatedTo(claim("held-too", exactly("gpu", 1)), nodeName(9), "gpu-1"))

@@ -13,9 +13,11 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// nodeStates are numbers of nodes, by their places in the snapshot followed. Of nodes with the same number the allocator says the same about claims of any shape: each reaches
-// devices of its own alone, and these are alike, as is what is taken of them. Where devices can be reached from several nodes every node has a number of its own, and a
-// new one whenever something changes that may matter to it.
+// nodeStates are numbers of nodes, by their places in the snapshot followed. Of nodes with the same
+// number the allocator says the same about claims of any shape: each reaches devices of its own
+// alone, and these are alike, as is what is taken of them. Where devices can be reached from
+// several nodes every node has a number of its own, and a new one whenever something changes that
+// may matter to it.
 type nodeStates struct {
 	snapshot        *snapshot.Snapshot // nil: none was seen
 	objects         []*v1.Node         // by place
@@ -30,7 +32,8 @@ type nodeStates struct {
 	generation      int64 // counts how often numbers were given anew
 }
 
-// nodeState is a sum of all that the allocator reads of a node and its devices but names that tell nodes apart.
+// nodeState is a sum of all that the allocator reads of a node and its devices but names that tell
+// nodes apart.
 type nodeState [sha256.Size]byte
 
 // noNodeState is what nodes have that are like no other.
@@ -39,7 +42,8 @@ var noNodeState nodeState
 // spareRows is how many numbers may be out of use, for each node, before all are given anew.
 const spareRows = 3
 
-// sync brings the numbers up to a snapshot. Edited snapshots are passed over: false when no other was seen.
+// sync brings the numbers up to a snapshot. Edited snapshots are passed over: false when no other
+// was seen.
 func (l *nodeStates) sync(s NodePools, snap *snapshot.Snapshot) bool {
 	if snap == nil || snap.Layout() == 0 {
 		return l.snapshot != nil
@@ -48,7 +52,8 @@ func (l *nodeStates) sync(s NodePools, snap *snapshot.Snapshot) bool {
 	l.clock = now
 	was, apart := l.snapshot, s.AllNodeLocal()
 	l.snapshot = snap
-	if !known || was == nil || was.Layout() != snap.Layout() || apart != l.allNodeLocal || len(l.hashes) > (spareRows+1)*snap.Len()+64 {
+	if !known || was == nil || was.Layout() != snap.Layout() || apart != l.allNodeLocal ||
+		len(l.hashes) > (spareRows+1)*snap.Len()+64 {
 		l.allNodeLocal = apart
 		l.rebuild(s)
 		return true
@@ -136,8 +141,9 @@ func (l *nodeStates) rowWithState(number int32) (int, bool) {
 	return row, true
 }
 
-// nodeStateOf sums up what a node's devices are taken from, where no other node reaches them. The order of slices, and that of pools' names, are part of it: the allocator takes
-// devices in their order. Of devices that are shared there would be too much to say.
+// nodeStateOf sums up what a node's devices are taken from, where no other node reaches them. The
+// order of slices, and that of pools' names, are part of it: the allocator takes devices in their
+// order. Of devices that are shared there would be too much to say.
 func nodeStateOf(of *deviceState) nodeState {
 	if len(of.allocated.AllocatedSharedDeviceIDs)+len(of.allocated.AggregatedCapacity) > 0 {
 		return noNodeState
@@ -146,7 +152,8 @@ func nodeStateOf(of *deviceState) nodeState {
 	for _, s := range of.slices {
 		ranks[poolID{s.Spec.Driver, s.Spec.Pool.Name}] = 0
 	}
-	for i, id := range slices.SortedFunc(maps.Keys(ranks), func(a, b poolID) int { return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.pool, b.pool)) }) {
+	for i, id := range slices.SortedFunc(maps.Keys(ranks),
+		func(a, b poolID) int { return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.pool, b.pool)) }) {
 		ranks[id] = i
 	}
 	var sum []byte

@@ -11,17 +11,21 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 )
 
-// NodePools is a manager of devices that knows which nodes a change is about. With it, verdicts about a node are kept until something changes there.
+// NodePools is a manager of devices that knows which nodes a change is about. With it, verdicts
+// about a node are kept until something changes there.
 type NodePools interface {
 	nodechanges.Source // of devices, and of what is taken of them
 	// AllNodeLocal tells whether no device can be reached from several nodes.
 	AllNodeLocal() bool
-	// DevicesOf gives all slices of the pools that may matter to a node, and what is taken of these. Both are for reading.
+	// DevicesOf gives all slices of the pools that may matter to a node, and what is taken of
+	// these. Both are for reading.
 	DevicesOf(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState)
 }
 
-// Pools is what there is to allocate from, by pool, with what is taken, and when that changed for which node. A pool whose slices all name one node concerns that node
-// alone; any other pool concerns all nodes. The zero value is not ready; see NewPools. Callers see to it that one at a time uses it.
+// Pools is what there is to allocate from, by pool, with what is taken, and when that changed for
+// which node. A pool whose slices all name one node concerns that node alone; any other pool
+// concerns all nodes. The zero value is not ready; see NewPools. Callers see to it that one at a
+// time uses it.
 type Pools struct {
 	pools  map[poolID]*pool
 	ofNode map[string]map[poolID]*pool
@@ -32,7 +36,8 @@ type Pools struct {
 
 type poolID struct{ driver, pool string }
 
-// pool is one driver's pool. A device may be in several claims for a moment (one is freed as the next gets it), hence the counts.
+// pool is one driver's pool. A device may be in several claims for a moment (one is freed as the
+// next gets it), hence the counts.
 type pool struct {
 	slices   map[string]*resourceapi.ResourceSlice // by name
 	devices  map[structured.DeviceID]int
@@ -47,13 +52,15 @@ func NewPools() *Pools {
 
 func (p *Pools) pool(id poolID) *pool {
 	if p.pools[id] == nil {
-		p.pools[id] = &pool{slices: map[string]*resourceapi.ResourceSlice{}, devices: map[structured.DeviceID]int{}, shares: map[structured.SharedDeviceID]int{},
+		p.pools[id] = &pool{slices: map[string]*resourceapi.ResourceSlice{}, devices: map[structured.DeviceID]int{},
+			shares:   map[structured.SharedDeviceID]int{},
 			consumed: structured.NewConsumedCapacityCollection()}
 	}
 	return p.pools[id]
 }
 
-// nodes tells from where the pool's devices can be used: from one node, or perhaps from several; nowhere when it has no slices.
+// nodes tells from where the pool's devices can be used: from one node, or perhaps from several;
+// nowhere when it has no slices.
 func (p *pool) nodes() (node string, several bool) {
 	for _, s := range p.slices {
 		name := deref(s.Spec.NodeName)
@@ -65,7 +72,8 @@ func (p *pool) nodes() (node string, several bool) {
 	return node, false
 }
 
-// SetSlice takes in a slice that came, changed or went; was and is are nil where there was or is none.
+// SetSlice takes in a slice that came, changed or went; was and is are nil where there was or is
+// none.
 func (p *Pools) SetSlice(was, is *resourceapi.ResourceSlice) {
 	if was != nil {
 		id := poolID{was.Spec.Driver, was.Spec.Pool.Name}
@@ -77,7 +85,8 @@ func (p *Pools) SetSlice(was, is *resourceapi.ResourceSlice) {
 	}
 }
 
-// change changes a pool's slices, sorts the pool in where it belongs now and notes both for whom it mattered and for whom it matters.
+// change changes a pool's slices, sorts the pool in where it belongs now and notes both for whom it
+// mattered and for whom it matters.
 func (p *Pools) change(id poolID, do func(*pool)) {
 	o := p.pool(id)
 	p.noteChange(o)

@@ -11,13 +11,16 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// EventsToRegister wakes when a claim, a class or devices may have come, or a node that reaches them.
+// EventsToRegister wakes when a claim, a class or devices may have come, or a node that reaches
+// them.
 func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	if pl.draManager == nil {
 		return nil, nil
 	}
-	on := func(r framework.EventResource, a framework.ActionType, hint framework.QueueingHintFn) framework.ClusterEventWithHint {
-		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
+	on := func(r framework.EventResource, a framework.ActionType,
+		hint framework.QueueingHintFn) framework.ClusterEventWithHint {
+		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a},
+			QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
 		on(framework.Node, framework.Add|framework.UpdateNodeLabel|framework.UpdateNodeAllocatable, nil),
@@ -28,8 +31,10 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 	}, nil
 }
 
-// IsSchedulableAfterClaimChange: devices that a claim gave back may help anybody; else only the Pod's own claims matter, and of them what their status says.
-func (pl *Plugin) IsSchedulableAfterClaimChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+// IsSchedulableAfterClaimChange: devices that a claim gave back may help anybody; else only the
+// Pod's own claims matter, and of them what their status says.
+func (pl *Plugin) IsSchedulableAfterClaimChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*resourceapi.ResourceClaim)
 	is, ok := after.(*resourceapi.ResourceClaim)
 	if !ok {

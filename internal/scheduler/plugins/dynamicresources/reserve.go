@@ -44,7 +44,8 @@ func (pl *Plugin) Reserve(ctx context.Context, state framework.CycleState, p *v1
 	}
 	w.plan = &Plan{Node: node, Wait: pl.bindingTimeout}
 	for i, c := range w.claims {
-		if !slices.Contains(w.unallocated, i) && (!resourceclaim.IsReservedForPod(p, c, false) || needsBindingConditions(c.Status.Allocation)) {
+		if !slices.Contains(w.unallocated, i) && (!resourceclaim.IsReservedForPod(p, c, false) ||
+			needsBindingConditions(c.Status.Allocation)) {
 			w.plan.Claims = append(w.plan.Claims, ClaimAllocation{Claim: c})
 		}
 	}
@@ -58,10 +59,13 @@ func (pl *Plugin) Reserve(ctx context.Context, state framework.CycleState, p *v1
 		return framework.AsStatus(errors.New("claim allocation not found for node"))
 	}
 	for k, i := range w.unallocated {
-		w.plan.Claims = append(w.plan.Claims, ClaimAllocation{Claim: w.claims[i], Allocation: &s.results[k], pendingUID: w.claims[i].UID})
+		w.plan.Claims = append(w.plan.Claims, ClaimAllocation{Claim: w.claims[i], Allocation: &s.results[k],
+			pendingUID: w.claims[i].UID})
 	}
 	if s.specialClaim != nil {
-		w.plan.Claims = append(w.plan.Claims, ClaimAllocation{Claim: s.specialClaim, Allocation: &s.results[len(w.unallocated)], Create: true, pendingUID: s.specialClaim.UID})
+		w.plan.Claims = append(w.plan.Claims,
+			ClaimAllocation{Claim: s.specialClaim, Allocation: &s.results[len(w.unallocated)], Create: true,
+				pendingUID: s.specialClaim.UID})
 		w.plan.Mapping = s.mapping
 	}
 	for _, item := range w.plan.Claims {
@@ -71,14 +75,16 @@ func (pl *Plugin) Reserve(ctx context.Context, state framework.CycleState, p *v1
 		as := item.Claim.DeepCopy()
 		as.Status.Allocation = item.Allocation
 		if err := pl.draManager.ResourceClaims().SignalClaimPendingAllocation(item.pendingUID, as); err != nil {
-			return framework.AsStatus(fmt.Errorf("internal error, couldn't signal allocation for claim %s", item.Claim.Name))
+			return framework.AsStatus(fmt.Errorf("internal error, couldn't signal allocation for claim %s",
+				item.Claim.Name))
 		}
 	}
 	return nil
 }
 
 // allocateAgain asks the allocator for the devices of a node of which it is kept that it has some.
-func (pl *Plugin) allocateAgain(ctx context.Context, w *cycleState, snap *snapshot.Snapshot, node string) (*nodeAllocation, error) {
+func (pl *Plugin) allocateAgain(ctx context.Context, w *cycleState, snap *snapshot.Snapshot,
+	node string) (*nodeAllocation, error) {
 	if snap == nil || snap.Node(node) == nil {
 		return nil, fmt.Errorf("node %q is not in the snapshot", node)
 	}
@@ -90,9 +96,11 @@ func (pl *Plugin) allocateAgain(ctx context.Context, w *cycleState, snap *snapsh
 	return &nodeAllocation{results: results}, nil
 }
 
-// needsBindingConditions tells whether devices must say that they are ready before the Pod is bound (KEP-5007).
+// needsBindingConditions tells whether devices must say that they are ready before the Pod is bound
+// (KEP-5007).
 func needsBindingConditions(a *resourceapi.AllocationResult) bool {
-	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
+	return a != nil && slices.ContainsFunc(a.Devices.Results,
+		func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
 // Unreserve lets the devices go.
@@ -103,7 +111,8 @@ func (pl *Plugin) Unreserve(ctx context.Context, state framework.CycleState, p *
 	}
 	for _, item := range w.plan.Claims {
 		c := item.Claim
-		if item.Allocation != nil && pl.draManager.ResourceClaims().MaybeRemoveClaimPendingAllocation(item.pendingUID, false) {
+		if item.Allocation != nil && pl.draManager.ResourceClaims().MaybeRemoveClaimPendingAllocation(item.pendingUID,
+			false) {
 			pl.draManager.ResourceClaims().AssumedClaimRestore(c.Namespace, c.Name)
 		}
 		if pl.claimWriter == nil {
@@ -119,7 +128,8 @@ func (pl *Plugin) Unreserve(ctx context.Context, state framework.CycleState, p *
 }
 
 // PreBindPreFlight skips Pods with nothing to write.
-func (pl *Plugin) PreBindPreFlight(_ context.Context, state framework.CycleState, _ *v1.Pod, _ string) (*framework.PreBindPreFlightResult, *framework.Status) {
+func (pl *Plugin) PreBindPreFlight(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	_ string) (*framework.PreBindPreFlightResult, *framework.Status) {
 	w, err := cycleStateOf(state)
 	if err != nil || w.plan == nil || len(w.plan.Claims) == 0 || pl.claimWriter == nil {
 		return nil, framework.NewStatus(framework.Skip)

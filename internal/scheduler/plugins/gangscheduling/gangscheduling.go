@@ -81,11 +81,13 @@ type Progress struct {
 	Remaining int // Pods not judged yet
 }
 
-// Feasible tells whether a group can go with so many Pods: success, Wait while more must be placed, or Unschedulable when too few are left.
+// Feasible tells whether a group can go with so many Pods: success, Wait while more must be placed,
+// or Unschedulable when too few are left.
 func Feasible(least int, p Progress) *framework.Status {
 	switch {
 	case p.Remaining+p.Scheduled < least:
-		return framework.NewStatus(framework.Unschedulable, fmt.Sprintf(MinCountUnreachable, least, p.Scheduled, p.Remaining))
+		return framework.NewStatus(framework.Unschedulable, fmt.Sprintf(MinCountUnreachable, least, p.Scheduled,
+			p.Remaining))
 	case p.Scheduled < least:
 		return framework.NewStatus(framework.Wait, fmt.Sprintf(Unsatisfied, least, p.Scheduled, p.Remaining))
 	}
@@ -95,9 +97,12 @@ func Feasible(least int, p Progress) *framework.Status {
 // EventsToRegister wakes members for another member, for the group itself and for a lower minCount.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, QueueingHintFn: isSchedulableAfterPodChange},
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add}, QueueingHintFn: isSchedulableAfterPodChange},
-		{Event: framework.ClusterEvent{Resource: framework.PodGroup, ActionType: framework.Add | framework.Update}, QueueingHintFn: isSchedulableAfterPodGroupChange},
+		{Event: framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add},
+			QueueingHintFn: isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add},
+			QueueingHintFn: isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.PodGroup, ActionType: framework.Add | framework.Update},
+			QueueingHintFn: isSchedulableAfterPodGroupChange},
 	}, nil
 }
 

@@ -1,6 +1,7 @@
-// Package imagelocality scores nodes that hold the Pod's images higher, the more so the larger the image and the more nodes have it.
+// Package imagelocality scores nodes that hold the Pod's images higher, the more so the larger the
+// image and the more nodes have it.
 //
-// Chapter 3, judged. The second factor keeps Pods from piling up on the one node that pulled first.
+// The second factor keeps Pods from piling up on the one node that pulled first.
 // Pure.
 package imagelocality
 
@@ -38,7 +39,8 @@ var (
 func (*Plugin) Name() string { return Name }
 
 // Score sums size times spread of the images that are there, scaled to 0..100.
-func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	if len(n.GetImageStates()) == 0 {
 		return 0, nil
 	}

@@ -66,7 +66,8 @@ func (s *aggregate) topology(key string) *topology {
 // TopologyLabels are the topology keys of all terms met.
 func (s *aggregate) TopologyLabels() []*columns.Labels { return s.keys }
 
-// AppendRowState is the domain, or how often terms of each kind are met in one that is the row's alone.
+// AppendRowState is the domain, or how often terms of each kind are met in one that is the row's
+// alone.
 func (s *aggregate) AppendRowState(to []byte, n int, row int32) []byte {
 	t := s.topologies[n]
 	if !t.labels.Unique(row) {
@@ -133,7 +134,8 @@ func (s *aggregate) Valid() bool {
 	return true
 }
 
-// countedRow is a node, its row while the columns show it as it is (else -1), and whether a Pod comes (1) or goes (-1).
+// countedRow is a node, its row while the columns show it as it is (else -1), and whether a Pod
+// comes (1) or goes (-1).
 type countedRow struct {
 	node *v1.Node
 	row  int32
@@ -246,11 +248,13 @@ func (s *aggregate) addTermScore(t *framework.AffinityTerm, meant *v1.Pod, w wei
 
 // PreFilter gives the sums to this Pod's cycle.
 func (s *aggregate) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Status {
-	if len(s.podInfo.GetRequiredAffinityTerms())+len(s.podInfo.GetRequiredAntiAffinityTerms()) == 0 && s.entries[existingAntiAffinityCount] == 0 {
+	if len(s.podInfo.GetRequiredAffinityTerms())+len(s.podInfo.GetRequiredAntiAffinityTerms()) == 0 &&
+		s.entries[existingAntiAffinityCount] == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
 	of := func(k countKind) topologyCounts { return topologyCounts{aggregate: s, kind: k, total: s.entries[k]} }
-	state.Write(filterKey, &preFilterState{podInfo: s.podInfo, affinityCounts: of(affinityCount), antiAffinityCounts: of(antiAffinityCount), existingAntiAffinityCounts: of(existingAntiAffinityCount)})
+	state.Write(filterKey, &preFilterState{podInfo: s.podInfo, affinityCounts: of(affinityCount),
+		antiAffinityCounts: of(antiAffinityCount), existingAntiAffinityCounts: of(existingAntiAffinityCount)})
 	return nil
 }
 

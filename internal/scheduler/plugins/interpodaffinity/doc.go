@@ -1,8 +1,11 @@
-// Package interpodaffinity refuses nodes by what other Pods stand near them: required affinity and anti-affinity of the Pod, and required anti-affinity of the
-// Pods already there; preferred terms of both sides score.
+// Package interpodaffinity refuses nodes by what other Pods stand near them: required affinity and
+// anti-affinity of the Pod, and required anti-affinity of the Pods already there; preferred terms
+// of both sides score.
 //
-// Chapter 3, judged. Near means in the same domain: nodes that share the value of a term's topology key. What counts is kept by domain, so a verdict about a node is
-// a look at its labels. The first Pod of a group that wants to stand near itself may stand anywhere that has the keys.
+// Near means in the same domain: nodes that share the value of a term's topology key. What counts
+// is kept by domain, so a verdict about a node is a look at its labels. The first Pod of a group
+// that wants to stand near itself may stand anywhere that has the keys.
 //
-// In: InterPodAffinityArgs, and how namespaces are labelled. Out: refusals naming term and Pods, scores equal to upstream's formulas. Pure.
+// In: InterPodAffinityArgs, and how namespaces are labelled. Out: refusals naming term and Pods,
+// scores equal to upstream's formulas. Pure.
 package interpodaffinity

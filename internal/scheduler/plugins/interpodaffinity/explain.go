@@ -19,7 +19,8 @@ import (
 const maxPodsNamed = 3
 
 // Explain names the term, the domain and the Pods behind a refusal.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return schedule.Explanation{}
@@ -32,8 +33,11 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		t := &s.podInfo.GetRequiredAntiAffinityTerms()[i]
 		d := domain{t.TopologyKey, node.Labels[t.TopologyKey]}
 		who := s.podsInDomain(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
-		return schedule.Explanation{Code: reason.AntiAffinity, Detail: fmt.Sprintf("%s=%s has %s, which the Pod's anti-affinity (%s) keeps away from", d.key, d.value, who, termText(t)),
-			Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or make the term preferred", who, d.key)}
+		return schedule.Explanation{Code: reason.AntiAffinity,
+			Detail: fmt.Sprintf("%s=%s has %s, which the Pod's anti-affinity (%s) keeps away from", d.key, d.value, who,
+				termText(t)),
+			Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or make the term preferred", who,
+				d.key)}
 	}
 	d := s.existingAntiAffinityDomain(node)
 	if d == (domain{}) {
@@ -47,22 +51,28 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		}
 		return false
 	})
-	return schedule.Explanation{Code: reason.ExistingAntiAffinity, Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity keeps this Pod out", d.key, d.value, who),
-		Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or change the labels of this Pod", who, d.key)}
+	return schedule.Explanation{Code: reason.ExistingAntiAffinity,
+		Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity keeps this Pod out", d.key, d.value, who),
+		Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or change the labels of this Pod", who,
+			d.key)}
 }
 
 func (s *preFilterState) explainAffinity(i int, node *v1.Node) schedule.Explanation {
 	t := &s.podInfo.GetRequiredAffinityTerms()[i]
 	value, ok := node.Labels[t.TopologyKey]
 	if !ok {
-		return schedule.Explanation{Code: reason.Affinity, Detail: fmt.Sprintf("no label %s, the topology key of the Pod's affinity (%s)", t.TopologyKey, termText(t)),
-			Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", node.Name, t.TopologyKey)}
+		return schedule.Explanation{Code: reason.Affinity,
+			Detail: fmt.Sprintf("no label %s, the topology key of the Pod's affinity (%s)", t.TopologyKey, termText(t)),
+			Fix:    fmt.Sprintf("kubectl label node %s %s=VALUE", node.Name, t.TopologyKey)}
 	}
 	detail := fmt.Sprintf("no Pod in %s=%s matches the Pod's affinity (%s)", t.TopologyKey, value, termText(t))
 	if s.affinityCounts.none() {
-		return schedule.Explanation{Code: reason.Affinity, Detail: detail + ", nor on any other node", Fix: "start a Pod that matches, or make the term preferred"}
+		return schedule.Explanation{Code: reason.Affinity, Detail: detail + ", nor on any other node",
+			Fix: "start a Pod that matches, or make the term preferred"}
 	}
-	return schedule.Explanation{Code: reason.Affinity, Detail: detail, Fix: fmt.Sprintf("make room where such Pods are, start one in %s=%s, or make the term preferred", t.TopologyKey, value)}
+	return schedule.Explanation{Code: reason.Affinity, Detail: detail,
+		Fix: fmt.Sprintf("make room where such Pods are, start one in %s=%s, or make the term preferred", t.TopologyKey,
+			value)}
 }
 
 // podsInDomain names the Pods of a domain that are meant.
@@ -95,7 +105,8 @@ func (s *preFilterState) podsInDomain(state framework.CycleState, d domain, mean
 	return "Pods " + strings.Join(names, ", ")
 }
 
-// nodesOfDomain lists the nodes of a domain. All domains of a key are found at once, as many nodes are explained one after the other.
+// nodesOfDomain lists the nodes of a domain. All domains of a key are found at once, as many nodes
+// are explained one after the other.
 func (s *preFilterState) nodesOfDomain(snap *snapshot.Snapshot, d domain) []framework.NodeInfo {
 	if s.nodes[d.key] == nil {
 		byValue := map[string][]framework.NodeInfo{}

@@ -23,10 +23,13 @@ type preFilterState struct {
 
 // Clone copies the counts.
 func (s *preFilterState) Clone() framework.StateData {
-	return &preFilterState{podInfo: s.podInfo, affinityCounts: s.affinityCounts.clone(), antiAffinityCounts: s.antiAffinityCounts.clone(), existingAntiAffinityCounts: s.existingAntiAffinityCounts.clone()}
+	return &preFilterState{podInfo: s.podInfo, affinityCounts: s.affinityCounts.clone(),
+		antiAffinityCounts:         s.antiAffinityCounts.clone(),
+		existingAntiAffinityCounts: s.existingAntiAffinityCounts.clone()}
 }
 
-// topologyCounts are counts by domain: its own, or one kind of a tally's, and how they differ from these.
+// topologyCounts are counts by domain: its own, or one kind of a tally's, and how they differ from
+// these.
 type topologyCounts struct {
 	domainCounts
 	aggregate *aggregate
@@ -69,8 +72,10 @@ func (n *topologyCounts) add(node *v1.Node, key string, by int64) {
 	n.domainCounts.add(node, key, by)
 }
 
-// PreFilter counts once for all nodes; a Pod that neither minds others nor is minded by them is not judged.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+// PreFilter counts once for all nodes; a Pod that neither minds others nor is minded by them is not
+// judged.
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", err))
@@ -78,7 +83,8 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	s := &preFilterState{podInfo: own}
 	for _, n := range nodesWith(state, nodes, framework.NodeInfoLister.HavePodsWithRequiredAntiAffinityList) {
 		for _, other := range n.GetPodsWithRequiredAntiAffinity() {
-			pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(), countedPod{p, n.Node(), 1})
+			pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(),
+				countedPod{p, n.Node(), 1})
 		}
 	}
 	affinity, anti := own.GetRequiredAffinityTerms(), own.GetRequiredAntiAffinityTerms()
@@ -120,16 +126,19 @@ func (pl *Plugin) countAntiAffinity(c *topologyCounts, terms []framework.Affinit
 func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return pl }
 
 // AddPod counts a Pod in.
-func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, other, n.Node(), 1)
 }
 
 // RemovePod counts a Pod out.
-func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, other, n.Node(), -1)
 }
 
-func (pl *Plugin) updateCounts(state framework.CycleState, other framework.PodInfo, node *v1.Node, by int64) *framework.Status {
+func (pl *Plugin) updateCounts(state framework.CycleState, other framework.PodInfo, node *v1.Node,
+	by int64) *framework.Status {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -137,9 +146,11 @@ func (pl *Plugin) updateCounts(state framework.CycleState, other framework.PodIn
 	if node == nil {
 		return nil
 	}
-	pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(), countedPod{s.podInfo.GetPod(), node, by})
+	pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(),
+		countedPod{s.podInfo.GetPod(), node, by})
 	pl.countAffinity(&s.affinityCounts, s.podInfo.GetRequiredAffinityTerms(), countedPod{other.GetPod(), node, by})
-	pl.countAntiAffinity(&s.antiAffinityCounts, s.podInfo.GetRequiredAntiAffinityTerms(), countedPod{other.GetPod(), node, by})
+	pl.countAntiAffinity(&s.antiAffinityCounts, s.podInfo.GetRequiredAntiAffinityTerms(),
+		countedPod{other.GetPod(), node, by})
 	return nil
 }
 
@@ -155,8 +166,10 @@ func preFilterStateOf(state framework.CycleState) (*preFilterState, error) {
 	return s, nil
 }
 
-// Filter looks the node's domains up. Only missing company is beyond help by preemption: Pods that are minded could be removed.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+// Filter looks the node's domains up. Only missing company is beyond help by preemption: Pods that
+// are minded could be removed.
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -172,7 +185,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 	return nil
 }
 
-// unmetAffinity is the index of the first affinity term that the node does not meet; -1 when it meets all.
+// unmetAffinity is the index of the first affinity term that the node does not meet; -1 when it
+// meets all.
 func (pl *Plugin) unmetAffinity(s *preFilterState, node *v1.Node) int {
 	terms, missing := s.podInfo.GetRequiredAffinityTerms(), -1
 	for i := range terms {
@@ -190,22 +204,25 @@ func (pl *Plugin) unmetAffinity(s *preFilterState, node *v1.Node) int {
 	return missing
 }
 
-// unmetAntiAffinity is the index of the first anti-affinity term that the node breaks; -1 when it breaks none.
+// unmetAntiAffinity is the index of the first anti-affinity term that the node breaks; -1 when it
+// breaks none.
 func (s *preFilterState) unmetAntiAffinity(node *v1.Node) int {
 	if s.antiAffinityCounts.none() {
 		return -1
 	}
 	terms := s.podInfo.GetRequiredAntiAffinityTerms()
 	for i := range terms {
-		if value, ok := node.Labels[terms[i].TopologyKey]; ok && s.antiAffinityCounts.of(domain{terms[i].TopologyKey, value}) > 0 {
+		if value, ok := node.Labels[terms[i].TopologyKey]; ok &&
+			s.antiAffinityCounts.of(domain{terms[i].TopologyKey, value}) > 0 {
 			return i
 		}
 	}
 	return -1
 }
 
-// existingAntiAffinityDomain is the domain of the node where another Pod's anti-affinity keeps the Pod out, of several that of the first key, so that equal rulings name the same; empty
-// when there is none.
+// existingAntiAffinityDomain is the domain of the node where another Pod's anti-affinity keeps the
+// Pod out, of several that of the first key, so that equal rulings name the same; empty when there
+// is none.
 func (s *preFilterState) existingAntiAffinityDomain(node *v1.Node) domain {
 	if s.existingAntiAffinityCounts.none() {
 		return domain{}

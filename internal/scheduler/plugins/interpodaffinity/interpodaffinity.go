@@ -33,14 +33,16 @@ type Plugin struct {
 	affinityStatus, antiAffinityStatus, existingAntiAffinityStatus *framework.Status
 }
 
-// New makes the judge from defaulted arguments. namespaces may be nil: selectors of namespaces then see no labels.
+// New makes the judge from defaulted arguments. namespaces may be nil: selectors of namespaces then
+// see no labels.
 func New(args *config.InterPodAffinityArgs, namespaces Namespaces) *Plugin {
 	if namespaces == nil {
 		namespaces = func(string) labels.Set { return nil }
 	}
 	p := &Plugin{
 		hardWeight: 1, namespaces: namespaces,
-		affinityStatus:             framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonAffinity).WithPlugin(Name),
+		affinityStatus: framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			ReasonAffinity).WithPlugin(Name),
 		antiAffinityStatus:         framework.NewStatus(framework.Unschedulable, ReasonAntiAffinity).WithPlugin(Name),
 		existingAntiAffinityStatus: framework.NewStatus(framework.Unschedulable, ReasonExisting).WithPlugin(Name),
 	}
@@ -67,7 +69,8 @@ var (
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// matches tells whether a term means the Pod: by its namespace, or the labels of that, and by its own labels.
+// matches tells whether a term means the Pod: by its namespace, or the labels of that, and by its
+// own labels.
 func (pl *Plugin) matches(t *framework.AffinityTerm, p *v1.Pod) bool {
 	if !t.Selector.Matches(labels.Set(p.Labels)) {
 		return false
@@ -120,15 +123,18 @@ func (c domainCounts) add(node *v1.Node, key string, by int64) {
 	}
 }
 
-// countedPod is a Pod that terms may mean, the node whose domains they are about, and the sign of what they count.
+// countedPod is a Pod that terms may mean, the node whose domains they are about, and the sign of
+// what they count.
 type countedPod struct {
 	pod  *v1.Pod
 	node *v1.Node
 	sign int64
 }
 
-// nodesWith gives the nodes of the cycle: the world's where it is known, for it lists those with affine Pods apart.
-func nodesWith(state framework.CycleState, all []framework.NodeInfo, list func(framework.NodeInfoLister) ([]framework.NodeInfo, error)) []framework.NodeInfo {
+// nodesWith gives the nodes of the cycle: the world's where it is known, for it lists those with
+// affine Pods apart.
+func nodesWith(state framework.CycleState, all []framework.NodeInfo,
+	list func(framework.NodeInfoLister) ([]framework.NodeInfo, error)) []framework.NodeInfo {
 	if w := schedule.SnapshotOf(state); w != nil {
 		if found, err := list(w); err == nil {
 			return found

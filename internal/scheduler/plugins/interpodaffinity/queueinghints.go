@@ -10,16 +10,22 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// EventsToRegister wakes when company may have come or disliked Pods may have gone: Pods that come, go or change labels, nodes that come or change labels.
+// EventsToRegister wakes when company may have come or disliked Pods may have gone: Pods that come,
+// go or change labels, nodes that come or change labels.
 func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add | framework.Delete | framework.UpdatePodLabel}, QueueingHintFn: pl.isSchedulableAfterPodChange},
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel}, QueueingHintFn: pl.isSchedulableAfterNodeChange},
+		{Event: framework.ClusterEvent{Resource: framework.Pod,
+			ActionType: framework.Add | framework.Delete | framework.UpdatePodLabel},
+			QueueingHintFn: pl.isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel},
+			QueueingHintFn: pl.isSchedulableAfterNodeChange},
 	}, nil
 }
 
-// isSchedulableAfterPodChange: a Pod that is wanted came, or one that is minded, or that minds, went.
-func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+// isSchedulableAfterPodChange: a Pod that is wanted came, or one that is minded, or that minds,
+// went.
+func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return framework.Queue, err
@@ -45,9 +51,11 @@ func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod, before, 
 	return framework.QueueSkip, nil
 }
 
-// isSchedulableAfterNodeChange: a new node must have the keys that affinity needs; a changed one another value under a key that matters. Whose anti-affinity turned a Pod without
-// terms of its own away is not known here, so any node helps that.
-func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+// isSchedulableAfterNodeChange: a new node must have the keys that affinity needs; a changed one
+// another value under a key that matters. Whose anti-affinity turned a Pod without terms of its own
+// away is not known here, so any node helps that.
+func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return framework.Queue, err
@@ -78,10 +86,12 @@ func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod, before,
 	return framework.QueueSkip, nil
 }
 
-// SignPod signs what others' terms look at; Pods with terms of their own are not signed, for a verdict on them depends on the Pods around.
+// SignPod signs what others' terms look at; Pods with terms of their own are not signed, for a
+// verdict on them depends on the Pods around.
 func (*Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
 	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return nil, framework.NewStatus(framework.Unschedulable, "inter-Pod affinity is not signed")
 	}
-	return []framework.SignFragment{{Key: framework.LabelsSignerName, Value: p.Labels}, {Key: "v1.Pod.Namespace", Value: p.Namespace}}, nil
+	return []framework.SignFragment{{Key: framework.LabelsSignerName, Value: p.Labels},
+		{Key: "v1.Pod.Namespace", Value: p.Namespace}}, nil
 }

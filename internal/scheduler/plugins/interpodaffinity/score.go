@@ -29,8 +29,10 @@ func (p topologyScores) add(node *v1.Node, key string, by int64) {
 	p[key][value] += by
 }
 
-// PreScore weighs the preferred terms of the Pod, the preferred terms of Pods with affinity that mean it, and their required affinity by the hard weight.
-func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+// PreScore weighs the preferred terms of the Pod, the preferred terms of Pods with affinity that
+// mean it, and their required affinity by the hard weight.
+func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return framework.AsStatus(fmt.Errorf("parsing pod: %w", err))
@@ -85,7 +87,8 @@ func (pl *Plugin) addExistingPod(sum topologyScores, other framework.PodInfo, p 
 }
 
 // Score sums the weights of the node's domains; it may be negative until normalised.
-func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
 	if aggregate, ok := v.(aggregateScores); ok {
 		return aggregate.scoreOf(n.Node()), nil
@@ -107,7 +110,8 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod
 func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 
 // NormalizeScore stretches the sums over 0..100; equal sums are all 0.
-func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	low, top := int64(math.MaxInt64), int64(math.MinInt64)
 	for i := range scores {
 		low, top = min(low, scores[i].Score), max(top, scores[i].Score)

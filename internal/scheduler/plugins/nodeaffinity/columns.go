@@ -22,7 +22,8 @@ var (
 // IgnoresPods: the node itself decides.
 func (*Plugin) IgnoresPods() {}
 
-// AppendShape is selector and node affinity. Pods that name nodes by field are not shared: each names another.
+// AppendShape is selector and node affinity. Pods that name nodes by field are not shared: each
+// names another.
 func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	to = append(snapshot.AppendLabels(to, p.Spec.NodeSelector), 0xff)
 	if want := terms(p); want != nil {
@@ -117,7 +118,8 @@ func compile(term *v1.NodeSelectorTerm, t *columns.Table) (allTests, bool) {
 	return out, true
 }
 
-// Evaluator tests the value of each label once. What the library would call unreadable, and affinity added by the profile, is asked node by node.
+// Evaluator tests the value of each label once. What the library would call unreadable, and
+// affinity added by the profile, is asked node by node.
 func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	if pl.addedAffinity != nil || pl.addedPreferences != nil {
 		return nil

@@ -1,4 +1,5 @@
-// Package nodeaffinity refuses nodes that spec.nodeSelector, required node affinity or the profile's added affinity leave out, and scores by preferred terms.
+// Package nodeaffinity refuses nodes that spec.nodeSelector, required node affinity or the
+// profile's added affinity leave out, and scores by preferred terms.
 //
-// Chapter 3, judged. In: NodeAffinityArgs (addedAffinity). Pure.
+// In: NodeAffinityArgs (addedAffinity). Pure.
 package nodeaffinity

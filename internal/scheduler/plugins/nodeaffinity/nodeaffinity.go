@@ -35,7 +35,8 @@ type Plugin struct {
 	podStatus, enforcedStatus *framework.Status
 }
 
-// New makes the judge; args may be nil. The error is about a term of addedAffinity that cannot be read.
+// New makes the judge; args may be nil. The error is about a term of addedAffinity that cannot be
+// read.
 func New(args *config.NodeAffinityArgs) (*Plugin, error) {
 	refuse := func(text string) *framework.Status {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, text).WithPlugin(Name)
@@ -86,7 +87,8 @@ func terms(p *v1.Pod) *v1.NodeSelector {
 }
 
 // PreFilter compiles the terms, and names the nodes when every term names some by metadata.name.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	want := terms(p)
 	if want == nil && pl.addedAffinity == nil && len(p.Spec.NodeSelector) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
@@ -129,7 +131,8 @@ func nodeNamesOf(t v1.NodeSelectorTerm) sets.Set[string] {
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 // Filter refuses nodes that do not match.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if pl.addedAffinity != nil && !pl.addedAffinity.Match(n.Node()) {
 		return pl.enforcedStatus
 	}
@@ -161,7 +164,8 @@ func preferredOf(p *v1.Pod) (preferred, error) {
 }
 
 // PreScore compiles preferred terms; without any there is nothing to score.
-func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	own, err := preferredOf(p)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -174,7 +178,8 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 }
 
 // Score sums the weights of the preferred terms that match.
-func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
 	own, ok := v.(preferred)
 	if err != nil || !ok {
@@ -196,7 +201,8 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod
 func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 
 // NormalizeScore gives the node with the largest sum the best score.
-func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	schedule.Normalize(scores, false)
 	return nil
 }
@@ -214,10 +220,13 @@ func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragmen
 }
 
 // Explain says which label is missing or different.
-func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	node := n.Node()
 	if pl.addedAffinity != nil && !pl.addedAffinity.Match(node) {
-		return schedule.Explanation{Code: reason.LabelsNotMatched, Detail: "the profile's addedAffinity leaves the node out", Fix: "choose another schedulerName, or change addedAffinity in the scheduler's configuration"}
+		return schedule.Explanation{Code: reason.LabelsNotMatched,
+			Detail: "the profile's addedAffinity leaves the node out",
+			Fix:    "choose another schedulerName, or change addedAffinity in the scheduler's configuration"}
 	}
 	detail, fix := explainMismatch(p, node)
 	return schedule.Explanation{Code: reason.LabelsNotMatched, Detail: detail, Fix: fix}

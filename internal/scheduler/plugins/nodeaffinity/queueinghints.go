@@ -34,7 +34,8 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel}, QueueingHintFn: hint},
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel},
+			QueueingHintFn: hint},
 	}, nil
 }
 
@@ -43,7 +44,8 @@ func explainMismatch(p *v1.Pod, n *v1.Node) (detail, fix string) {
 	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
 		want := p.Spec.NodeSelector[key]
 		if have, ok := n.Labels[key]; !ok || have != want {
-			return fmt.Sprintf("nodeSelector wants %s=%s, node has %s", key, want, labelText(n, key)), fmt.Sprintf("kubectl label node %s %s=%s --overwrite", n.Name, key, want)
+			return fmt.Sprintf("nodeSelector wants %s=%s, node has %s", key, want, labelText(n, key)),
+				fmt.Sprintf("kubectl label node %s %s=%s --overwrite", n.Name, key, want)
 		}
 	}
 	want := terms(p)
@@ -56,19 +58,22 @@ func explainMismatch(p *v1.Pod, n *v1.Node) (detail, fix string) {
 			texts = append(texts, text)
 		}
 	}
-	return "node affinity wants " + strings.Join(texts, ", or "), "label a node so that one of the terms matches, or relax the Pod's node affinity"
+	return "node affinity wants " + strings.Join(texts, ", or "),
+		"label a node so that one of the terms matches, or relax the Pod's node affinity"
 }
 
 // unmetRequirement prints the first requirement of a term that the node does not meet.
 func unmetRequirement(t v1.NodeSelectorTerm, n *v1.Node) string {
 	for _, r := range t.MatchExpressions {
-		one := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{r}}}}
+		one := &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{r}}}}
 		if ok, _ := nodeaffinity.NewLazyErrorNodeSelector(one).Match(n); !ok {
 			return fmt.Sprintf("%s %s %v (node has %s)", r.Key, r.Operator, r.Values, labelText(n, r.Key))
 		}
 	}
 	for _, r := range t.MatchFields {
-		one := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{r}}}}
+		one := &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{r}}}}
 		if ok, _ := nodeaffinity.NewLazyErrorNodeSelector(one).Match(n); !ok {
 			return fmt.Sprintf("%s %s %v", r.Key, r.Operator, r.Values)
 		}

@@ -1,17 +1,21 @@
-// Package nodechanges remembers for which nodes something changed, and when, so that a judge looks again only there.
+// Package nodechanges remembers for which nodes something changed, and when, so that a judge looks
+// again only there.
 //
-// Chapter 3, judged. In: names of nodes, as what their verdicts rest on changes. Out: the nodes changed since a time. Pure.
+// In: names of nodes, as what their verdicts rest on changes. Out: the nodes changed since a time.
+// Pure.
 package nodechanges
 
 import "slices"
 
 // Source tells which nodes changed.
 type Source interface {
-	// Since lists the nodes that may have changed after a time, some more than once; false: any may have. now is the time to ask with next.
+	// Since lists the nodes that may have changed after a time, some more than once; false: any may
+	// have. now is the time to ask with next.
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
-// Log is a Source to write to. Its time is the number of changes; before the first it is 0. One at a time may use it.
+// Log is a Source to write to. Its time is the number of changes; before the first it is 0. One at
+// a time may use it.
 type Log struct {
 	now    int64
 	oldest int64    // what changed until then is forgotten, or was about all nodes

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who asks hears of every change since it asked last, or that anything may have changed, however long the log has become.
+// Who asks hears of every change since it asked last, or that anything may have changed, however
+// long the log has become.
 func TestNobodyMissesAChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Log

@@ -1,7 +1,9 @@
-// Package nodedeclaredfeatures refuses nodes whose kubelet does not declare a feature that the Pod needs (KEP-5328).
+// Package nodedeclaredfeatures refuses nodes whose kubelet does not declare a feature that the Pod
+// needs (KEP-5328).
 //
-// Chapter 3, judged. Which features a Pod needs the library tells from its spec, for this release: a feature that every supported kubelet has needs no declaring.
-// In: status.declaredFeatures by way of NodeInfo. Pure.
+// Which features a Pod needs the library tells from its spec, for this release: a feature that
+// every supported kubelet has needs no declaring. In: status.declaredFeatures by way of NodeInfo.
+// Pure.
 package nodedeclaredfeatures
 
 import (
@@ -59,7 +61,8 @@ func (pl *Plugin) requiredFeatures(p *v1.Pod) (ndf.FeatureSet, error) {
 }
 
 // PreFilter finds out what the Pod needs; most Pods need nothing.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	set, err := pl.requiredFeatures(p)
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -88,7 +91,8 @@ func (pl *Plugin) missing(state framework.CycleState, n framework.NodeInfo) ([]s
 }
 
 // Filter refuses nodes that do not declare all of it.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	missing, err := pl.missing(state, n)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -96,16 +100,20 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 	if len(missing) == 0 {
 		return nil
 	}
-	return framework.NewStatus(framework.UnschedulableAndUnresolvable, "node declared features check failed - unsatisfied requirements: "+strings.Join(missing, ", ")).WithPlugin(Name)
+	return framework.NewStatus(framework.UnschedulableAndUnresolvable,
+		"node declared features check failed - unsatisfied requirements: "+strings.Join(missing, ", ")).WithPlugin(Name)
 }
 
 // Explain names the features.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	missing, err := pl.missing(state, n)
 	if err != nil || len(missing) == 0 {
 		return schedule.Explanation{}
 	}
-	return schedule.Explanation{Code: reason.FeatureMissing, Detail: fmt.Sprintf("the node declares %v, the Pod needs %s", n.Node().Status.DeclaredFeatures, strings.Join(missing, ", ")),
+	return schedule.Explanation{Code: reason.FeatureMissing,
+		Detail: fmt.Sprintf("the node declares %v, the Pod needs %s", n.Node().Status.DeclaredFeatures,
+			strings.Join(missing, ", ")),
 		Fix: fmt.Sprintf("use a node whose kubelet has %s, or do without it", strings.Join(missing, ", "))}
 }
 
@@ -133,7 +141,8 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeDeclaredFeature}, QueueingHintFn: node},
+		{Event: framework.ClusterEvent{Resource: framework.Node,
+			ActionType: framework.Add | framework.UpdateNodeDeclaredFeature}, QueueingHintFn: node},
 	}, nil
 }
 

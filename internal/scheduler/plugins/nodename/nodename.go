@@ -1,7 +1,7 @@
 // Package nodename refuses every node but the one that spec.nodeName names.
 //
-// Chapter 3, judged. Pods that name a node are not queued by this scheduler, so the judge speaks in simulations, in `why` and for other callers of the framework.
-// Pure.
+// Pods that name a node are not queued by this scheduler, so the judge speaks in simulations, in
+// `why` and for other callers of the framework. Pure.
 package nodename
 
 import (
@@ -42,7 +42,8 @@ var (
 func (*Plugin) Name() string { return Name }
 
 // Filter refuses nodes of another name.
-func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if pod.Spec.NodeName == "" || pod.Spec.NodeName == n.Node().Name {
 		return nil
 	}
@@ -50,8 +51,11 @@ func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 }
 
 // Explain names the node asked for.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, _ framework.NodeInfo) schedule.Explanation {
-	return schedule.Explanation{Code: reason.OtherNodeNamed, Detail: fmt.Sprintf("spec.nodeName is %q", pod.Spec.NodeName), Fix: fmt.Sprintf("add a node named %q, or make the Pod anew without spec.nodeName", pod.Spec.NodeName)}
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	_ framework.NodeInfo) schedule.Explanation {
+	return schedule.Explanation{Code: reason.OtherNodeNamed,
+		Detail: fmt.Sprintf("spec.nodeName is %q", pod.Spec.NodeName),
+		Fix:    fmt.Sprintf("add a node named %q, or make the Pod anew without spec.nodeName", pod.Spec.NodeName)}
 }
 
 // EventsToRegister wakes for a new node of that name.
@@ -62,7 +66,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		}
 		return framework.Queue, nil
 	}
-	return []framework.ClusterEventWithHint{{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}, QueueingHintFn: hint}}, nil
+	return []framework.ClusterEventWithHint{
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}, QueueingHintFn: hint}}, nil
 }
 
 // SignPod signs the name.

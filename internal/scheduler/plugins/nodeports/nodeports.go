@@ -1,6 +1,6 @@
 // Package nodeports refuses nodes where a host port the Pod asks for is taken.
 //
-// Chapter 3, judged. Pure.
+// Pure.
 package nodeports
 
 import (
@@ -51,7 +51,8 @@ type preFilterState []v1.ContainerPort
 func (w preFilterState) Clone() framework.StateData { return w }
 
 // PreFilter skips Pods without host ports.
-func (*Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (*Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	ports := pod.HostPorts(p)
 	if len(ports) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
@@ -82,7 +83,8 @@ func conflictingPort(state framework.CycleState, p *v1.Pod, n framework.NodeInfo
 }
 
 // Filter refuses nodes where a port is taken.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if _, bad := conflictingPort(state, p, n); bad {
 		return pl.status
 	}
@@ -90,7 +92,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 }
 
 // Explain names the port and who has it.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	port, bad := conflictingPort(state, p, n)
 	if !bad {
 		return schedule.Explanation{}
@@ -102,21 +105,24 @@ func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
 			break
 		}
 	}
-	return schedule.Explanation{Code: reason.PortTaken, Detail: fmt.Sprintf("host port %d is taken by %s", port.HostPort, holder), Fix: "choose another hostPort, or do without one"}
+	return schedule.Explanation{Code: reason.PortTaken, Detail: fmt.Sprintf("host port %d is taken by %s",
+		port.HostPort, holder), Fix: "choose another hostPort, or do without one"}
 }
 
 // EventsToRegister wakes when a Pod that shared a port goes, and for new nodes.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	gone := func(_ logr.Logger, p *v1.Pod, before, _ any) (framework.QueueingHint, error) {
 		if other, ok := before.(*v1.Pod); ok {
-			if _, shared := fit.PortConflict(pod.HostPorts(p), pod.HostPorts(other)); !shared || other.Spec.NodeName == "" {
+			if _, shared := fit.PortConflict(pod.HostPorts(p), pod.HostPorts(other)); !shared ||
+				other.Spec.NodeName == "" {
 				return framework.QueueSkip, nil
 			}
 		}
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, QueueingHintFn: gone},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete},
+			QueueingHintFn: gone},
 		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}},
 	}, nil
 }

@@ -38,7 +38,8 @@ var (
 func (*Balanced) Name() string { return BalancedName }
 
 // PreScore skips Pods that ask for none of the resources.
-func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	a := &preFilterState{snapshot.Requests(p)}
 	for i := range b.resources {
 		if a.Get(v1.ResourceName(b.resources[i].Name)) > 0 {
@@ -49,8 +50,10 @@ func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1
 	return framework.NewStatus(framework.Skip)
 }
 
-// Score is 75 when the Pod changes nothing, up to 100 as it evens out the shares of the resources, down to 50 as it makes them uneven.
-func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+// Score is 75 when the Pod changes nothing, up to 100 as it evens out the shares of the resources,
+// down to 50 as it makes them uneven.
+func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(balancedKey)
 	a, ok := v.(*preFilterState)
 	if err != nil || !ok {
@@ -68,7 +71,8 @@ func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Po
 	return balancedScore(&with, &without), nil
 }
 
-// balancedScore counts in whole points as upstream does: a balance is rounded down before it is compared.
+// balancedScore counts in whole points as upstream does: a balance is rounded down before it is
+// compared.
 func balancedScore(with, without *shares) int64 {
 	return minScore + (framework.MaxScore/2+with.balance()-without.balance())/2
 }
@@ -104,7 +108,8 @@ func (s *shares) add(requested, allocatable int64) {
 // balance is 100 points for equal shares, less as they differ.
 func (s *shares) balance() int64 { return int64((1 - s.deviation()) * float64(framework.MaxScore)) }
 
-// deviation is the standard deviation of the fractions, 0 for fewer than two. The mean comes first: of equal fractions nothing may be left.
+// deviation is the standard deviation of the fractions, 0 for fewer than two. The mean comes first:
+// of equal fractions nothing may be left.
 func (s *shares) deviation() float64 {
 	switch {
 	case s.n < 2:

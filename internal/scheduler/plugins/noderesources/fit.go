@@ -21,7 +21,8 @@ import (
 const (
 	// FitName of the plugin.
 	FitName = "NodeResourcesFit"
-	// TooManyPods is upstream's text when the node's limit of Pods is reached; of other resources it says "Insufficient NAME".
+	// TooManyPods is upstream's text when the node's limit of Pods is reached; of other resources
+	// it says "Insufficient NAME".
 	TooManyPods = "Too many pods"
 
 	filterKey framework.StateKey = "PreFilter" + FitName
@@ -31,9 +32,12 @@ const (
 // Fit is the judge of room.
 type Fit struct {
 	ignored, ignoredGroups []string
-	servedByDevices        func(v1.ResourceName) bool // by a device class, on nodes without a device plugin for it; nil: none is
+	// by a device class, on nodes without a device plugin for it; nil: none is
+	servedByDevices func(v1.ResourceName) bool
 	resourceScorer
-	statusCache       [16]*framework.Status // refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods may help
+	// refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods
+	// may help
+	statusCache       [16]*framework.Status
 	unresolvableCache [16]*framework.Status // the same when it cannot
 }
 
@@ -52,12 +56,14 @@ func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 			}
 		}
 		f.statusCache[mask] = framework.NewStatus(framework.Unschedulable, texts...).WithPlugin(FitName)
-		f.unresolvableCache[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable, texts...).WithPlugin(FitName)
+		f.unresolvableCache[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable,
+			texts...).WithPlugin(FitName)
 	}
 	return f, nil
 }
 
-// SetServedByDevices makes the judge pass over resources that a node does not offer and a device class serves: DynamicResources judges these (KEP-5004).
+// SetServedByDevices makes the judge pass over resources that a node does not offer and a device
+// class serves: DynamicResources judges these (KEP-5004).
 func (f *Fit) SetServedByDevices(served func(v1.ResourceName) bool) { f.servedByDevices = served }
 
 // shortagesToReport takes out what DynamicResources judges.
@@ -70,7 +76,8 @@ func (f *Fit) shortagesToReport(short []fit.Shortage) []fit.Shortage {
 	})
 }
 
-// anyServedByDevices tells whether any resource that is asked for is left to DynamicResources on some nodes.
+// anyServedByDevices tells whether any resource that is asked for is left to DynamicResources on
+// some nodes.
 func (f *Fit) anyServedByDevices(requests *fit.Vector) bool {
 	if f.servedByDevices == nil {
 		return false
@@ -83,7 +90,8 @@ func (f *Fit) anyServedByDevices(requests *fit.Vector) bool {
 	return false
 }
 
-var commonResources = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+var commonResources = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory,
+	v1.ResourceEphemeralStorage}
 
 func insufficientText(name v1.ResourceName) string {
 	if name == v1.ResourcePods {
@@ -111,7 +119,8 @@ type preFilterState struct{ fit.Vector }
 func (a *preFilterState) Clone() framework.StateData { return a }
 
 // PreFilter sums the Pod's requests once.
-func (*Fit) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (*Fit) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	state.Write(filterKey, &preFilterState{snapshot.Requests(p)})
 	return nil, nil
 }
@@ -125,7 +134,8 @@ func (f *Fit) shortages(state framework.CycleState, p *v1.Pod, n framework.NodeI
 	if err != nil || !ok {
 		a = &preFilterState{snapshot.Requests(p)}
 	}
-	return f.shortagesToReport(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.isIgnored))
+	return f.shortagesToReport(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()),
+		snapshot.VectorOf(n.GetAllocatable()), f.isIgnored))
 }
 
 func (f *Fit) isIgnored(name v1.ResourceName) bool {
@@ -136,14 +146,16 @@ func (f *Fit) isIgnored(name v1.ResourceName) bool {
 	return slices.Contains(f.ignored, string(name)) || slices.Contains(f.ignoredGroups, group)
 }
 
-// Filter refuses nodes where something does not suffice. More than the empty node has is beyond help by preemption.
+// Filter refuses nodes where something does not suffice. More than the empty node has is beyond
+// help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
 	return f.statusOf(f.shortages(state, p, n))
 }
 
 // filterNode is the verdict on a Pod with these requests.
 func (f *Fit) filterNode(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
-	return f.statusOf(f.shortagesToReport(fit.Shortages(requests, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.isIgnored)))
+	return f.statusOf(f.shortagesToReport(fit.Shortages(requests, snapshot.VectorOf(n.GetRequested()),
+		snapshot.VectorOf(n.GetAllocatable()), f.isIgnored)))
 }
 
 func (f *Fit) statusOf(short []fit.Shortage) *framework.Status {
@@ -181,11 +193,13 @@ func newStatus(short []fit.Shortage, never bool) *framework.Status {
 }
 
 // Explain gives every shortfall: asked, free, allocatable.
-func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	w := schedule.Explanation{Code: reason.NoRoom}
 	var details, fixes []string
 	for _, s := range f.shortages(state, p, n) {
-		w.Short = append(w.Short, journal.Shortage{Resource: string(s.Resource), Requested: s.Requested, Used: s.Used, Available: s.Available})
+		w.Short = append(w.Short, journal.Shortage{Resource: string(s.Resource), Requested: s.Requested, Used: s.Used,
+			Available: s.Available})
 		switch {
 		case s.Resource == v1.ResourcePods:
 			w.Code = reason.TooManyPods
@@ -193,14 +207,20 @@ func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, 
 			fixes = append(fixes, "remove a Pod from the node, add a node, or raise the kubelet's maxPods")
 		case s.Available == 0:
 			w.Code = reason.NoSuchResource
-			details = append(details, fmt.Sprintf("asks %s %s, the node offers none", s.Resource, Quantity(s.Resource, s.Requested)))
+			details = append(details, fmt.Sprintf("asks %s %s, the node offers none", s.Resource,
+				Quantity(s.Resource, s.Requested)))
 			fixes = append(fixes, fmt.Sprintf("add a node that offers %s", s.Resource))
 		case s.Unresolvable():
-			details = append(details, fmt.Sprintf("asks %s %s, the whole node has %s", s.Resource, Quantity(s.Resource, s.Requested), Quantity(s.Resource, s.Available)))
-			fixes = append(fixes, fmt.Sprintf("request at most %s %s, or add a larger node", Quantity(s.Resource, s.Available), s.Resource))
+			details = append(details, fmt.Sprintf("asks %s %s, the whole node has %s", s.Resource,
+				Quantity(s.Resource, s.Requested), Quantity(s.Resource, s.Available)))
+			fixes = append(fixes, fmt.Sprintf("request at most %s %s, or add a larger node",
+				Quantity(s.Resource, s.Available), s.Resource))
 		default:
-			details = append(details, fmt.Sprintf("asks %s %s, %s left of %s", s.Resource, Quantity(s.Resource, s.Requested), Quantity(s.Resource, max(s.Available-s.Used, 0)), Quantity(s.Resource, s.Available)))
-			fixes = append(fixes, fmt.Sprintf("request %s %s less, free as much, or add a node", Quantity(s.Resource, s.Missing()), s.Resource))
+			details = append(details, fmt.Sprintf("asks %s %s, %s left of %s", s.Resource,
+				Quantity(s.Resource, s.Requested), Quantity(s.Resource, max(s.Available-s.Used, 0)),
+				Quantity(s.Resource, s.Available)))
+			fixes = append(fixes, fmt.Sprintf("request %s %s less, free as much, or add a node",
+				Quantity(s.Resource, s.Missing()), s.Resource))
 		}
 	}
 	w.Detail, w.Fix = strings.Join(details, "; "), strings.Join(fixes, "; ")
@@ -212,7 +232,8 @@ func Quantity(name v1.ResourceName, n int64) string {
 	switch {
 	case name == v1.ResourceCPU:
 		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage,
+		strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
 		return resource.NewQuantity(n, resource.BinarySI).String()
 	}
 	return resource.NewQuantity(n, resource.DecimalSI).String()
@@ -224,5 +245,6 @@ func (*Fit) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *fr
 }
 
 func signRequests(p *v1.Pod) []framework.SignFragment {
-	return []framework.SignFragment{{Key: framework.ResourcesSignerName, Value: [2]fit.Vector{snapshot.Requests(p), snapshot.RequestsNonZero(p)}}}
+	return []framework.SignFragment{{Key: framework.ResourcesSignerName,
+		Value: [2]fit.Vector{snapshot.Requests(p), snapshot.RequestsNonZero(p)}}}
 }

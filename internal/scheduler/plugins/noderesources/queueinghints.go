@@ -11,15 +11,21 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// EventsToRegister wakes when room may have come: a Pod on a node went or shrank, a node came or grew, the Pod itself asks for less.
+// EventsToRegister wakes when room may have come: a Pod on a node went or shrank, a node came or
+// grew, the Pod itself asks for less.
 func (f *Fit) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	all := []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete | framework.UpdatePodScaleDown}, QueueingHintFn: f.isSchedulableAfterPodEvent},
-		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodScaleDown}, QueueingHintFn: f.isSchedulableAfterPodUpdate},
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeAllocatable}, QueueingHintFn: f.isSchedulableAfterNodeChange},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod,
+			ActionType: framework.Delete | framework.UpdatePodScaleDown}, QueueingHintFn: f.isSchedulableAfterPodEvent},
+		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodScaleDown},
+			QueueingHintFn: f.isSchedulableAfterPodUpdate},
+		{Event: framework.ClusterEvent{Resource: framework.Node,
+			ActionType: framework.Add | framework.UpdateNodeAllocatable},
+			QueueingHintFn: f.isSchedulableAfterNodeChange},
 	}
 	if f.servedByDevices != nil {
-		all = append(all, framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: framework.DeviceClass, ActionType: framework.Add | framework.Update}, QueueingHintFn: f.isSchedulableAfterDeviceClassChange})
+		all = append(all, framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: framework.DeviceClass,
+			ActionType: framework.Add | framework.Update}, QueueingHintFn: f.isSchedulableAfterDeviceClassChange})
 	}
 	return all, nil
 }
@@ -33,7 +39,8 @@ func (f *Fit) isSchedulableAfterDeviceClassChange(_ logr.Logger, p *v1.Pod, _, _
 	return framework.QueueSkip, nil
 }
 
-// isSchedulableAfterPodEvent: a gone Pod frees at least its place; a smaller one helps if it gave up something the Pod asks for.
+// isSchedulableAfterPodEvent: a gone Pod frees at least its place; a smaller one helps if it gave
+// up something the Pod asks for.
 func (f *Fit) isSchedulableAfterPodEvent(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, ok := before.(*v1.Pod)
 	if !ok {
@@ -62,8 +69,10 @@ func (f *Fit) isSchedulableAfterPodUpdate(_ logr.Logger, p *v1.Pod, _, after any
 	return framework.Queue, nil
 }
 
-// isSchedulableAfterNodeChange: the empty node must have room, and a changed one more than before of something asked for.
-func (f *Fit) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+// isSchedulableAfterNodeChange: the empty node must have room, and a changed one more than before
+// of something asked for.
+func (f *Fit) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	is, ok := after.(*v1.Node)
 	if !ok {
 		return framework.Queue, nil

@@ -10,7 +10,8 @@ import (
 
 var _ schedule.ResourceChecker = (*Fit)(nil)
 
-// ResourceCheck compares the requests with what is not used; nil for Pods that ask for resources accounted by name.
+// ResourceCheck compares the requests with what is not used; nil for Pods that ask for resources
+// accounted by name.
 func (f *Fit) ResourceCheck(p *v1.Pod) schedule.ResourceCheck {
 	requests := snapshot.Requests(p)
 	if len(requests.Scalar) > 0 {
@@ -22,7 +23,9 @@ func (f *Fit) ResourceCheck(p *v1.Pod) schedule.ResourceCheck {
 		if used.Pods+1 > has.Pods {
 			mask = 1
 		}
-		for i, r := range [...][3]int64{{requests.MilliCPU, used.MilliCPU, has.MilliCPU}, {requests.Memory, used.Memory, has.Memory}, {requests.EphemeralStorage, used.Storage, has.EphemeralStorage}} {
+		for i, r := range [...][3]int64{{requests.MilliCPU, used.MilliCPU, has.MilliCPU},
+			{requests.Memory, used.Memory, has.Memory},
+			{requests.EphemeralStorage, used.Storage, has.EphemeralStorage}} {
 			if r[0] > 0 && r[0] > r[2]-r[1] {
 				mask |= 2 << i
 				never = never || r[0] > r[2]

@@ -36,12 +36,17 @@ func newResourceScorer(s *config.ScoringStrategy) (resourceScorer, error) {
 		return resourceScorer{resources: s.Resources, scoreOf: mostAllocated, weightedMean: plain}, nil
 	case config.RequestedToCapacityRatio:
 		if s.RequestedToCapacityRatio == nil || len(s.RequestedToCapacityRatio.Shape) == 0 {
-			return resourceScorer{}, fmt.Errorf("scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified")
+			return resourceScorer{},
+				fmt.Errorf("scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified")
 		}
 		rounded := func(sum, weights int64) int64 { return int64(math.Round(float64(sum) / float64(weights))) }
-		return resourceScorer{resources: s.Resources, scoreOf: RequestedToCapacityRatio(s.RequestedToCapacityRatio.Shape), weightedMean: rounded, skipZero: true}, nil
+		return resourceScorer{resources: s.Resources,
+			scoreOf: RequestedToCapacityRatio(s.RequestedToCapacityRatio.Shape), weightedMean: rounded,
+			skipZero: true}, nil
 	}
-	return resourceScorer{}, fmt.Errorf("scoringStrategy.type %q is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio", s.Type)
+	return resourceScorer{},
+		fmt.Errorf("scoringStrategy.type %q is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio",
+			s.Type)
 }
 
 // leastAllocated: 100 on an empty resource, 0 on a full one.
@@ -57,7 +62,8 @@ func mostAllocated(requested, allocatable int64) int64 {
 	return min(requested, allocatable) * framework.MaxScore / allocatable
 }
 
-// RequestedToCapacityRatio follows straight lines between the points of a shape; what is more than there is, or of nothing, counts as all.
+// RequestedToCapacityRatio follows straight lines between the points of a shape; what is more than
+// there is, or of nothing, counts as all.
 func RequestedToCapacityRatio(shape []config.UtilizationShapePoint) func(requested, allocatable int64) int64 {
 	scale := framework.MaxScore / maxShape
 	at := func(use int64) int64 {
@@ -84,7 +90,8 @@ func RequestedToCapacityRatio(shape []config.UtilizationShapePoint) func(request
 
 // score is the weighted mean over the resources that the node has and that count for the Pod.
 func (s *resourceScorer) score(requests *fit.Vector, n framework.NodeInfo) int64 {
-	room, used, nonZero := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetNonZeroRequested())
+	room, used, nonZero := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()),
+		snapshot.VectorOf(n.GetNonZeroRequested())
 	var sum, weights int64
 	for i := range s.resources {
 		name := v1.ResourceName(s.resources[i].Name)
@@ -109,8 +116,10 @@ func (s *resourceScorer) score(requests *fit.Vector, n framework.NodeInfo) int64
 	return s.weightedMean(sum, weights)
 }
 
-// requestedAndAllocatable gives what would be requested of a resource with the Pod there; false when the node has none of it or the Pod does not ask for a scalar.
-func requestedAndAllocatable(name v1.ResourceName, requests, used, room *fit.Vector) (requested, allocatable int64, counts bool) {
+// requestedAndAllocatable gives what would be requested of a resource with the Pod there; false
+// when the node has none of it or the Pod does not ask for a scalar.
+func requestedAndAllocatable(name v1.ResourceName,
+	requests, used, room *fit.Vector) (requested, allocatable int64, counts bool) {
 	n := requests.Get(name)
 	if n == 0 && fit.IsScalar(name) {
 		return 0, 0, false
@@ -120,13 +129,15 @@ func requestedAndAllocatable(name v1.ResourceName, requests, used, room *fit.Vec
 }
 
 // PreScore sums the Pod's requests, defaults for empty ones included, once.
-func (*Fit) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (*Fit) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	state.Write(fitKey, &preFilterState{snapshot.RequestsNonZero(p)})
 	return nil
 }
 
 // Score applies the strategy.
-func (f *Fit) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (f *Fit) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(fitKey)
 	a, ok := v.(*preFilterState)
 	if err != nil || !ok {

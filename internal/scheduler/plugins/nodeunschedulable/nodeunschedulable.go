@@ -1,6 +1,7 @@
-// Package nodeunschedulable refuses cordoned nodes (spec.unschedulable), unless the Pod tolerates node.kubernetes.io/unschedulable:NoSchedule.
+// Package nodeunschedulable refuses cordoned nodes (spec.unschedulable), unless the Pod tolerates
+// node.kubernetes.io/unschedulable:NoSchedule.
 //
-// Chapter 3, judged. Pods already on a cordoned node are not touched: this speaks at scheduling time only.
+// Pods already on a cordoned node are not touched: this speaks at scheduling time only.
 // Pure.
 package nodeunschedulable
 
@@ -43,11 +44,13 @@ var (
 func (*Plugin) Name() string { return Name }
 
 func tolerates(pod *v1.Pod) bool {
-	return fit.Tolerates(pod.Spec.Tolerations, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+	return fit.Tolerates(pod.Spec.Tolerations,
+		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 }
 
 // Filter refuses cordoned nodes.
-func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if !n.Node().Spec.Unschedulable || tolerates(pod) {
 		return nil
 	}
@@ -55,8 +58,10 @@ func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 }
 
 // Explain says how to lift it.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, _ *v1.Pod, n framework.NodeInfo) schedule.Explanation {
-	return schedule.Explanation{Code: reason.Cordoned, Detail: "cordoned (spec.unschedulable)", Fix: fmt.Sprintf("kubectl uncordon %s", n.Node().Name)}
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
+	return schedule.Explanation{Code: reason.Cordoned, Detail: "cordoned (spec.unschedulable)",
+		Fix: fmt.Sprintf("kubectl uncordon %s", n.Node().Name)}
 }
 
 // EventsToRegister wakes for nodes that become schedulable and for a toleration added to the Pod.
@@ -76,12 +81,15 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeTaint}, QueueingHintFn: node},
-		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodToleration}, QueueingHintFn: own},
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeTaint},
+			QueueingHintFn: node},
+		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodToleration},
+			QueueingHintFn: own},
 	}, nil
 }
 
 // SignPod signs the tolerations.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]framework.SignFragment, *framework.Status) {
-	return []framework.SignFragment{{Key: framework.TolerationsSignerName, Value: framework.TolerationsSigner(pod)}}, nil
+	return []framework.SignFragment{{Key: framework.TolerationsSignerName,
+		Value: framework.TolerationsSigner(pod)}}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// attachCounts are columns, by the nodes' places in the snapshot followed: how many volumes there are at most, and each driver's limit. What changed is read again, the rest
-// stands.
+// attachCounts are columns, by the nodes' places in the snapshot followed: how many volumes there
+// are at most, and each driver's limit. What changed is read again, the rest stands.
 type attachCounts struct {
 	listers  volumelisters.Listers
 	source   nodechanges.Source // nil: nothing is kept
@@ -24,10 +24,12 @@ type attachCounts struct {
 
 const noLimit = math.MaxInt32
 
-// inlineVolumeCounter is a node that knows how many volumes of its Pods may be attached without a claim.
+// inlineVolumeCounter is a node that knows how many volumes of its Pods may be attached without a
+// claim.
 type inlineVolumeCounter interface{ InlineVolumes() int }
 
-// maxVolumes is how many volumes there can be on a node, of whatever driver; false when that is not known. A claim is one volume at most.
+// maxVolumes is how many volumes there can be on a node, of whatever driver; false when that is not
+// known. A claim is one volume at most.
 func (r *attachCounts) maxVolumes(n framework.NodeInfo) (int, bool) {
 	node, counts := n.(inlineVolumeCounter)
 	if !counts {

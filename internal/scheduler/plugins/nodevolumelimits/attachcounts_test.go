@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// changingObjects are Facts that change and say for which nodes; lookups counts the volumes looked up.
+// changingObjects are Facts that change and say for which nodes; lookups counts the volumes looked
+// up.
 type changingObjects struct {
 	*volumelisters.Objects
 	nodechanges.Log
@@ -33,7 +34,8 @@ func (f *changingObjects) Volume(name string) (*v1.PersistentVolume, error) {
 	return f.Objects.Volume(name)
 }
 
-// set puts an object in the place of the one of that name; node is whom it is about, if it is a node's.
+// set puts an object in the place of the one of that name; node is whom it is about, if it is a
+// node's.
 func (f *changingObjects) set(name, node string, obj runtime.Object) {
 	f.objects[name] = obj
 	if obj == nil {
@@ -56,14 +58,19 @@ func (f *changingObjects) change(r *rapid.T, w *snapshot.Cache, i int) {
 		}
 		for _, d := range []string{"d1", "d2", "ebs.csi.aws.com"} {
 			if any(2, "limited") == 0 {
-				csi.Spec.Drivers = append(csi.Spec.Drivers, storagev1.CSINodeDriver{Name: d, Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(any(6, "limit")))}})
+				csi.Spec.Drivers = append(csi.Spec.Drivers,
+					storagev1.CSINodeDriver{Name: d,
+						Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(any(6, "limit")))}})
 			}
 		}
 		f.set("csi/"+node, node, csi)
 	case 1:
 		f.set("csi/"+node, node, nil)
 	case 2:
-		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.VolumeAttachmentSpec{NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new(fmt.Sprintf("v%d", any(6, "volume")))}}}
+		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: node},
+			Spec: storagev1.VolumeAttachmentSpec{NodeName: node,
+				Source: storagev1.VolumeAttachmentSource{
+					PersistentVolumeName: new(fmt.Sprintf("v%d", any(6, "volume")))}}}
 		f.set("attachment/"+node, node, a)
 	case 3:
 		f.set("attachment/"+node, node, nil)
@@ -78,7 +85,8 @@ func (f *changingObjects) change(r *rapid.T, w *snapshot.Cache, i int) {
 	}
 }
 
-// With columns the verdict on every node is the one without, whatever happens to nodes, limits, attachments and Pods in between, and though other Pods are promised nodes.
+// With columns the verdict on every node is the one without, whatever happens to nodes, limits,
+// attachments and Pods in between, and though other Pods are promised nodes.
 func TestColumnsChangeNoVerdict(t *testing.T) {
 	t.Parallel()
 	skipped, cases := 0, 0
@@ -86,7 +94,8 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 		f := &changingObjects{objects: map[string]runtime.Object{}}
 		for i := range 10 { // the last ones are those of promised Pods
 			name := fmt.Sprintf("v%d", i)
-			claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}}
+			claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+				Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}}
 			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			switch i {
 			case 0, 1:
@@ -99,18 +108,22 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 			f.set("claim/"+name, "", claim)
 			f.set("volume/"+name, "", pv)
 		}
-		f.set("class", "", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Provisioner: rapid.SampledFrom([]string{"d1", "kubernetes.io/aws-ebs"}).Draw(r, "provisioner")})
+		f.set("class", "", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "later"},
+			Provisioner: rapid.SampledFrom([]string{"d1", "kubernetes.io/aws-ebs"}).Draw(r, "provisioner")})
 		w := snapshot.NewCache()
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", i)
 			w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-			f.set("csi/"+name, name, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-				{Name: "d1", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(2))}}, {Name: "d2", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(3))}}}}})
+			f.set("csi/"+name, name, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+					{Name: "d1", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(2))}},
+					{Name: "d2", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(3))}}}}})
 		}
 		kept := New(f)
 		for i := range rapid.IntRange(1, 60).Draw(r, "pods") {
 			f.change(r, w, i)
-			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprint(i))}}
+			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i),
+				UID: types.UID(fmt.Sprint(i))}}
 			for range rapid.IntRange(1, 3).Draw(r, "volumes") {
 				p.Spec.Volumes = append(p.Spec.Volumes, claimVolume(rapid.IntRange(0, 6).Draw(r, "claim")))
 			}
@@ -151,7 +164,8 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 
 func claimVolume(i int) v1.Volume {
 	name := fmt.Sprintf("v%d", i)
-	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}
+	return v1.Volume{Name: name,
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}
 }
 
 func must[T any](v T, err error) T {
@@ -161,7 +175,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A node far from its limit costs no lookup, however many volumes are there; one near it is looked at in full.
+// A node far from its limit costs no lookup, however many volumes are there; one near it is looked
+// at in full.
 func TestVolumesAreLookedUpOnlyNearALimit(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int32]bool{5: false, 3: true} {
@@ -169,14 +184,23 @@ func TestVolumesAreLookedUpOnlyNearALimit(t *testing.T) {
 		w := snapshot.NewCache()
 		for i := range 4 {
 			name := fmt.Sprintf("v%d", i)
-			f.set("claim/"+name, "", &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}})
-			f.set("volume/"+name, "", &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: name}}}})
+			f.set("claim/"+name, "",
+				&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+					Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}})
+			f.set("volume/"+name, "", &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{
+					CSI: &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: name}}}})
 		}
-		f.set("csi", "n", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}}}})
+		f.set("csi", "n", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"},
+			Spec: storagev1.CSINodeSpec{
+				Drivers: []storagev1.CSINodeDriver{
+					{Name: "d", Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}}}})
 		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 		uses := func(claim string) *v1.Pod {
-			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: claim, UID: types.UID(claim)}, Spec: v1.PodSpec{Volumes: []v1.Volume{
-				{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}}}
+			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: claim, UID: types.UID(claim)},
+				Spec: v1.PodSpec{Volumes: []v1.Volume{
+					{Name: "v", VolumeSource: v1.VolumeSource{
+						PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}}}
 		}
 		for i := range 3 {
 			p := uses(fmt.Sprintf("v%d", i))
@@ -184,8 +208,10 @@ func TestVolumesAreLookedUpOnlyNearALimit(t *testing.T) {
 			w.SetPod(p)
 		}
 		pl := New(f)
-		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: uses("v3"), Snapshot: w.UpdateSnapshot(), Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
-		if looked := f.lookups > 2; r.Scheduled() == want || looked != want { // the Pod's own volume is looked up as it would be served by each plugin
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: uses("v3"), Snapshot: w.UpdateSnapshot(),
+			Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
+		// the Pod's own volume is looked up as it would be served by each plugin
+		if looked := f.lookups > 2; r.Scheduled() == want || looked != want {
 			t.Errorf("limit %d: fits %v, %d lookups", limit, r.Scheduled(), f.lookups)
 		}
 	}

@@ -1,8 +1,11 @@
-// Package nodevolumelimits refuses nodes that cannot attach as many volumes of a CSI driver as the Pod would need.
+// Package nodevolumelimits refuses nodes that cannot attach as many volumes of a CSI driver as the
+// Pod would need.
 //
-// Chapter 3, judged. The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all Pods on the node and of VolumeAttachments
-// still there, each once. Volumes of in-tree plugins count for the driver that took them over. Without a CSINode, or a limit in it, nothing is refused.
-// Most nodes have room to spare: rooms.go keeps for each node how many volumes there are at most, and volumes are looked up only where that is near the limit. Pure.
+// The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all
+// Pods on the node and of VolumeAttachments still there, each once. Volumes of in-tree plugins
+// count for the driver that took them over. Without a CSINode, or a limit in it, nothing is
+// refused. Most nodes have room to spare: rooms.go keeps for each node how many volumes there are
+// at most, and volumes are looked up only where that is near the limit. Pure.
 package nodevolumelimits
 
 import (
@@ -37,9 +40,11 @@ type Plugin struct {
 	attachCounts attachCounts
 }
 
-// New makes the judge; without facts it judges nobody. Facts that are a nodechanges.Source, of CSINodes and VolumeAttachments, spare it most lookups.
+// New makes the judge; without facts it judges nobody. Facts that are a nodechanges.Source, of
+// CSINodes and VolumeAttachments, spare it most lookups.
 func New(listers volumelisters.Listers) *Plugin {
-	pl := &Plugin{listers: listers, status: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name), attachCounts: attachCounts{listers: listers}}
+	pl := &Plugin{listers: listers, status: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name),
+		attachCounts: attachCounts{listers: listers}}
 	pl.attachCounts.source, _ = listers.(nodechanges.Source)
 	return pl
 }
@@ -67,12 +72,15 @@ type preFilterState struct {
 func (n *preFilterState) Clone() framework.StateData { return n }
 
 // PreFilter skips Pods that have nothing to attach, or nothing that a node can lack room for.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	if pl.listers == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return volumelisters.MayNeedAttach(p, &v) }) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	if pl.listers == nil || !slices.ContainsFunc(p.Spec.Volumes,
+		func(v v1.Volume) bool { return volumelisters.MayNeedAttach(p, &v) }) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	note := &preFilterState{wanted: volumelisters.MaxVolumesByDriver(pl.listers, p)}
-	if !schedule.ConsidersNominatedPods(state) && pl.attachCounts.sync(schedule.SnapshotOf(state)) { // volumes of Pods that are promised a node are not counted there
+	// volumes of Pods that are promised a node are not counted there
+	if !schedule.ConsidersNominatedPods(state) && pl.attachCounts.sync(schedule.SnapshotOf(state)) {
 		note.driversNearLimit = pl.attachCounts.driversNearLimit(note.wanted)
 		if len(note.driversNearLimit) == 0 {
 			return nil, framework.NewStatus(framework.Skip)
@@ -90,7 +98,8 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 // Filter refuses nodes with too little left of a driver's limit.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if pl.hasRoom(state, n) {
 		return nil
 	}
@@ -100,7 +109,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 	return nil
 }
 
-// hasRoom tells whether a node has room even if all that is there were of the same driver, so that nothing need be looked up.
+// hasRoom tells whether a node has room even if all that is there were of the same driver, so that
+// nothing need be looked up.
 func (pl *Plugin) hasRoom(state framework.CycleState, n framework.NodeInfo) bool {
 	v, err := state.Read(stateKey)
 	note, ok := v.(*preFilterState)
@@ -191,19 +201,24 @@ func limitsOf(n *storagev1.CSINode) map[string]int {
 }
 
 // Explain gives the numbers.
-func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	e, over := pl.exceededLimit(p, n)
 	if !over {
 		return schedule.Explanation{}
 	}
-	return schedule.Explanation{Code: reason.TooManyVolumes, Detail: fmt.Sprintf("driver %s attaches at most %d volumes here, %d are there and the Pod needs %d more", e.driver, e.limit, e.attached, e.additional),
+	return schedule.Explanation{Code: reason.TooManyVolumes,
+		Detail: fmt.Sprintf("driver %s attaches at most %d volumes here, %d are there and the Pod needs %d more",
+			e.driver, e.limit, e.attached, e.additional),
 		Fix: "remove a Pod with volumes of that driver from the node, or add a node"}
 }
 
 // EventsToRegister wakes when a limit may have risen or a volume gone.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	on := func(r framework.EventResource, a framework.ActionType, hint framework.QueueingHintFn) framework.ClusterEventWithHint {
-		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
+	on := func(r framework.EventResource, a framework.ActionType,
+		hint framework.QueueingHintFn) framework.ClusterEventWithHint {
+		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a},
+			QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
 		on(framework.CSINode, framework.Add|framework.Update, isSchedulableAfterCSINodeChange),

@@ -13,8 +13,9 @@ import (
 
 var _ schedule.AggregatingPlugin = (*Plugin)(nil)
 
-// AppendAggregateKey is namespace, labels, constraints, and what decides which nodes are domains: selector, node affinity, tolerations. Default constraints rest on Services and
-// controllers, which come and go: what they select is part of it, and Tally takes the same selector.
+// AppendAggregateKey is namespace, labels, constraints, and what decides which nodes are domains:
+// selector, node affinity, tolerations. Default constraints rest on Services and controllers, which
+// come and go: what they select is part of it, and Tally takes the same selector.
 func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
 	if len(p.Spec.TopologySpreadConstraints) == 0 {
 		if len(pl.defaults) == 0 || pl.selectorOf == nil {
@@ -94,11 +95,12 @@ type aggregate struct {
 	table                     *columns.Table
 	filterCounts, scoreCounts []constraintCounts
 	keys                      []*columns.Labels // of hard, then of soft
-	allowsMissingKeys         bool              // nodes that lack a key are scored all the same: the system's default constraints
-	weights                   []float64         // of soft, for the Pod that is being scored
-	seen                      []bool            // by number of a value, while domains are counted
-	maxMatch                  []int             // of hard: matching Pods a domain may have
-	evaluator                 columns.Evaluator
+	// nodes that lack a key are scored all the same: the system's default constraints
+	allowsMissingKeys bool
+	weights           []float64 // of soft, for the Pod that is being scored
+	seen              []bool    // by number of a value, while domains are counted
+	maxMatch          []int     // of hard: matching Pods a domain may have
+	evaluator         columns.Evaluator
 }
 
 // constraintCounts are the matching Pods and the nodes by domain of one constraint.
@@ -112,7 +114,8 @@ type constraintCounts struct {
 
 // NewAggregate begins without any node; nil when a constraint cannot be read: PreFilter says which.
 func (pl *Plugin) NewAggregate(p *v1.Pod, t *columns.Table) schedule.Aggregate {
-	s := &aggregate{plugin: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t, allowsMissingKeys: pl.systemDefaulting && len(p.Spec.TopologySpreadConstraints) == 0}
+	s := &aggregate{plugin: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t,
+		allowsMissingKeys: pl.systemDefaulting && len(p.Spec.TopologySpreadConstraints) == 0}
 	hard, err := pl.aggregateConstraints(p, v1.DoNotSchedule)
 	if err != nil {
 		return nil
@@ -124,7 +127,9 @@ func (pl *Plugin) NewAggregate(p *v1.Pod, t *columns.Table) schedule.Aggregate {
 	of := func(all []constraint) (out []constraintCounts) {
 		for _, c := range all {
 			l := t.Labels(c.key)
-			out = append(out, constraintCounts{constraint: c, labels: l, domainCounts: domainCounts{pods: map[string]int{}, domainsByCount: map[int]int{}}})
+			out = append(out,
+				constraintCounts{constraint: c, labels: l, domainCounts: domainCounts{pods: map[string]int{},
+					domainsByCount: map[int]int{}}})
 			s.keys = append(s.keys, l)
 		}
 		return out
@@ -162,7 +167,8 @@ func (s *aggregate) addNode(node *v1.Node, by int) {
 	s.eachDomain(node, func(c *constraintCounts, id int32) { c.update(id, by, 0) })
 }
 
-// eachDomain calls back for the constraints that the node counts for. Scoring by host counts the host's Pods whatever the constraint's policies say.
+// eachDomain calls back for the constraints that the node counts for. Scoring by host counts the
+// host's Pods whatever the constraint's policies say.
 func (s *aggregate) eachDomain(node *v1.Node, do func(c *constraintCounts, id int32)) {
 	for k, all := range [][]constraintCounts{s.filterCounts, s.scoreCounts} {
 		soft := k == 1
@@ -195,7 +201,8 @@ func hasKeys(node *v1.Node, all []constraintCounts) bool {
 	return true
 }
 
-// update changes how many nodes and matching Pods a domain has, and what follows for the least of any.
+// update changes how many nodes and matching Pods a domain has, and what follows for the least of
+// any.
 func (c *constraintCounts) update(id int32, nodes, pods int) {
 	wasIn, was := c.nodesByDomain[id] > 0, c.podsByDomain[id]
 	c.nodesByDomain[id] += nodes
@@ -227,7 +234,8 @@ func (c *constraintCounts) update(id int32, nodes, pods int) {
 // TopologyLabels are the topology keys.
 func (s *aggregate) TopologyLabels() []*columns.Labels { return s.keys }
 
-// AppendRowState is the domain, or what one has that is the row's alone. Of hosts that share a name each is scored by its own Pods.
+// AppendRowState is the domain, or what one has that is the row's alone. Of hosts that share a name
+// each is scored by its own Pods.
 func (s *aggregate) AppendRowState(to []byte, n int, row int32) []byte {
 	soft := n >= len(s.filterCounts)
 	var c *constraintCounts

@@ -28,7 +28,8 @@ func (c *constraintCounts) domainOfRow(row int32) (id int32, has bool) {
 	return id, id != 0
 }
 
-// PreScore weighs the constraints by how many domains the feasible rows are in, and notes the nodes that lack a key for NormalizeScore.
+// PreScore weighs the constraints by how many domains the feasible rows are in, and notes the nodes
+// that lack a key for NormalizeScore.
 func (s *aggregate) PreScore(state framework.CycleState, _ *v1.Pod, feasible schedule.Feasible) *framework.Status {
 	if len(s.scoreCounts) == 0 {
 		return framework.NewStatus(framework.Skip)
@@ -85,7 +86,8 @@ func (s *aggregate) lacksKey(row int32) bool {
 	return false
 }
 
-// domainCount is how many domains the rows are in: the more, the more the constraint's counts weigh.
+// domainCount is how many domains the rows are in: the more, the more the constraint's counts
+// weigh.
 func (s *aggregate) domainCount(c *constraintCounts, feasible schedule.Feasible) int {
 	n := 0
 	s.seen = append(s.seen[:0], make([]bool, len(c.labels.Values))...)
@@ -103,7 +105,8 @@ func (s *aggregate) domainCount(c *constraintCounts, feasible schedule.Feasible)
 	return n
 }
 
-// matchingPods is how many matching Pods a domain has. Hosts that share a name are counted each for itself.
+// matchingPods is how many matching Pods a domain has. Hosts that share a name are counted each for
+// itself.
 func (s *aggregate) matchingPods(c *constraintCounts, id, row int32) int {
 	switch {
 	case c.key == v1.LabelHostname && !c.labels.Unique(row):

@@ -49,7 +49,8 @@ func (pl *Plugin) constraints(p *v1.Pod, action v1.UnsatisfiableConstraintAction
 	return out, nil
 }
 
-func compile(all []v1.TopologySpreadConstraint, own labels.Set, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+func compile(all []v1.TopologySpreadConstraint, own labels.Set,
+	action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	var out []constraint
 	for i := range all {
 		c := &all[i]
@@ -82,7 +83,8 @@ func compile(all []v1.TopologySpreadConstraint, own labels.Set, action v1.Unsati
 	return out, nil
 }
 
-// includes tells whether the constraint's policies let a node count as (part of) a domain for the Pod.
+// includes tells whether the constraint's policies let a node count as (part of) a domain for the
+// Pod.
 func (c *constraint) includes(p *v1.Pod, n *v1.Node, required nodeaffinity.RequiredNodeAffinity) bool {
 	if !c.skipAffinity {
 		if ok, _ := required.Match(n); !ok { // terms that cannot be read match nothing
@@ -90,7 +92,8 @@ func (c *constraint) includes(p *v1.Pod, n *v1.Node, required nodeaffinity.Requi
 		}
 	}
 	if c.honorTaints {
-		if _, bad := fit.Untolerated(n.Spec.Taints, p.Spec.Tolerations, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute); bad {
+		if _, bad := fit.Untolerated(n.Spec.Taints, p.Spec.Tolerations, v1.TaintEffectNoSchedule,
+			v1.TaintEffectNoExecute); bad {
 			return false
 		}
 	}
@@ -106,14 +109,16 @@ func hasAllKeys(n *v1.Node, all []constraint) bool {
 	return true
 }
 
-// count is how many of the Pods match; those on their way out and those of other namespaces do not count, and an empty selector matches none.
+// count is how many of the Pods match; those on their way out and those of other namespaces do not
+// count, and an empty selector matches none.
 func count(pods []framework.PodInfo, selector labels.Selector, namespace string) int {
 	if selector.Empty() {
 		return 0
 	}
 	n := 0
 	for _, i := range pods {
-		if p := i.GetPod(); p.DeletionTimestamp == nil && p.Namespace == namespace && selector.Matches(labels.Set(p.Labels)) {
+		if p := i.GetPod(); p.DeletionTimestamp == nil && p.Namespace == namespace &&
+			selector.Matches(labels.Set(p.Labels)) {
 			n++
 		}
 	}

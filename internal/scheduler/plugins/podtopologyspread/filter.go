@@ -38,8 +38,9 @@ type Plugin struct {
 	lastSelector atomic.Pointer[chosenSelector] // for the Pod that Tallied was asked about last
 }
 
-// New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or controller a Pod belongs to, for default constraints; nil: Pods
-// without constraints of their own are left alone.
+// New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or
+// controller a Pod belongs to, for default constraints; nil: Pods without constraints of their own
+// are left alone.
 func New(args *config.PodTopologySpreadArgs, selectorOf func(*v1.Pod) labels.Selector) *Plugin {
 	p := &Plugin{
 		selectorOf:         selectorOf,
@@ -85,7 +86,8 @@ type domainCounts struct {
 func (s *preFilterState) Clone() framework.StateData {
 	c := &preFilterState{constraints: s.constraints, domains: make([]domainCounts, len(s.domains))}
 	for i, d := range s.domains {
-		c.domains[i] = domainCounts{pods: maps.Clone(d.pods), domainsByCount: maps.Clone(d.domainsByCount), minMatch: d.minMatch}
+		c.domains[i] = domainCounts{pods: maps.Clone(d.pods), domainsByCount: maps.Clone(d.domainsByCount),
+			minMatch: d.minMatch}
 	}
 	return c
 }
@@ -118,7 +120,8 @@ func (d *domainCounts) add(domain string, by int) {
 }
 
 // PreFilter counts matching Pods by domain.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	all, err := pl.constraints(p, v1.DoNotSchedule)
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -153,12 +156,14 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return pl }
 
 // AddPod counts a Pod in.
-func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, p, podChange{other.GetPod(), n.Node(), 1})
 }
 
 // RemovePod counts a Pod out.
-func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, p, podChange{other.GetPod(), n.Node(), -1})
 }
 
@@ -198,7 +203,8 @@ func preFilterStateOf(state framework.CycleState) (*preFilterState, error) {
 }
 
 // Filter refuses nodes whose domain would stand out by more than maxSkew.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -215,7 +221,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 	return nil
 }
 
-// skew is that of a domain with the Pod in it: matching Pods there, the Pod itself if it matches, less the least of any domain (0 when there are too few domains).
+// skew is that of a domain with the Pod in it: matching Pods there, the Pod itself if it matches,
+// less the least of any domain (0 when there are too few domains).
 func (s *preFilterState) skew(i int, domain string, p *v1.Pod) (skew, there, least int) {
 	d, c := &s.domains[i], &s.constraints[i]
 	least = d.minMatch
@@ -231,7 +238,8 @@ func (s *preFilterState) skew(i int, domain string, p *v1.Pod) (skew, there, lea
 }
 
 // Explain gives the counts behind the skew.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return schedule.Explanation{}
@@ -240,17 +248,22 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		c := &s.constraints[i]
 		domain, ok := n.Node().Labels[c.key]
 		if !ok {
-			return schedule.Explanation{Code: reason.SpreadKeyMissing, Detail: "no label " + c.key, Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", n.Node().Name, c.key)}
+			return schedule.Explanation{Code: reason.SpreadKeyMissing, Detail: "no label " + c.key,
+				Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", n.Node().Name, c.key)}
 		}
 		skew, there, least := s.skew(i, domain, p)
 		if skew <= int(c.maxSkew) {
 			continue
 		}
-		detail := fmt.Sprintf("%s=%s has %d matching Pods, the least of any is %d: skew would be %d, at most %d allowed", c.key, domain, there, least, skew, c.maxSkew)
+		detail := fmt.Sprintf("%s=%s has %d matching Pods, the least of any is %d: skew would be %d, at most %d "+
+			"allowed", c.key, domain, there, least, skew, c.maxSkew)
 		if k := len(s.domains[i].pods); k < int(c.minDomains) {
 			detail += fmt.Sprintf(" (%d of at least %d domains exist)", k, c.minDomains)
 		}
-		return schedule.Explanation{Code: reason.SpreadExceeded, Detail: detail, Fix: fmt.Sprintf("make room in the domains of %s with fewer Pods, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway", c.key)}
+		return schedule.Explanation{Code: reason.SpreadExceeded, Detail: detail,
+			Fix: fmt.Sprintf(
+				"make room in the domains of %s with fewer Pods, raise maxSkew, or use whenUnsatisfiable: "+
+					"ScheduleAnyway", c.key)}
 	}
 	return schedule.Explanation{}
 }

@@ -9,16 +9,21 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// EventsToRegister wakes when counts or domains may have changed: a matching Pod came, went or changed labels, a node with the keys came, went or changed.
+// EventsToRegister wakes when counts or domains may have changed: a matching Pod came, went or
+// changed labels, a node with the keys came, went or changed.
 func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	nodes := framework.Add | framework.Delete | framework.UpdateNodeLabel | framework.UpdateNodeTaint
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add | framework.Delete | framework.UpdatePodLabel}, QueueingHintFn: pl.isSchedulableAfterPodChange},
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: nodes}, QueueingHintFn: pl.isSchedulableAfterNodeChange},
+		{Event: framework.ClusterEvent{Resource: framework.Pod,
+			ActionType: framework.Add | framework.Delete | framework.UpdatePodLabel},
+			QueueingHintFn: pl.isSchedulableAfterPodChange},
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: nodes},
+			QueueingHintFn: pl.isSchedulableAfterNodeChange},
 	}, nil
 }
 
-func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	all, err := pl.constraints(p, v1.DoNotSchedule)
 	if err != nil {
 		return framework.Queue, err
@@ -43,7 +48,8 @@ func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod, before, 
 	return framework.QueueSkip, nil
 }
 
-func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod,
+	before, after any) (framework.QueueingHint, error) {
 	all, err := pl.constraints(p, v1.DoNotSchedule)
 	if err != nil {
 		return framework.Queue, err

@@ -15,7 +15,8 @@ import (
 // invalidScore marks nodes that are not scored until normalising.
 const invalidScore = -1
 
-// preScoreState is what scoring needs: counts by domain of the feasible nodes, per constraint, and the constraint's weight.
+// preScoreState is what scoring needs: counts by domain of the feasible nodes, per constraint, and
+// the constraint's weight.
 type preScoreState struct {
 	constraints  []constraint
 	pods         []map[string]int
@@ -27,7 +28,8 @@ type preScoreState struct {
 func (s *preScoreState) Clone() framework.StateData { return s }
 
 // PreScore counts matching Pods by the domains that feasible nodes are in.
-func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod, feasible []framework.NodeInfo) *framework.Status {
+func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+	feasible []framework.NodeInfo) *framework.Status {
 	all, err := pl.constraints(p, v1.ScheduleAnyway)
 	if err != nil {
 		return framework.AsStatus(err)
@@ -56,9 +58,11 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	return nil
 }
 
-// newPreScoreState finds the domains and how many there are of each constraint: the more, the more its counts weigh.
+// newPreScoreState finds the domains and how many there are of each constraint: the more, the more
+// its counts weigh.
 func (pl *Plugin) newPreScoreState(all []constraint, feasible []framework.NodeInfo, needKeys bool) *preScoreState {
-	s := &preScoreState{constraints: all, pods: make([]map[string]int, len(all)), weights: make([]float64, len(all)), ignoredNodes: sets.Set[string]{}}
+	s := &preScoreState{constraints: all, pods: make([]map[string]int, len(all)), weights: make([]float64, len(all)),
+		ignoredNodes: sets.Set[string]{}}
 	for i := range all {
 		s.pods[i] = map[string]int{}
 	}
@@ -84,7 +88,8 @@ func (pl *Plugin) newPreScoreState(all []constraint, feasible []framework.NodeIn
 }
 
 // Score sums the weighted counts of the node's domains: lower is better until normalised.
-func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
 	s, ok := v.(*preScoreState)
 	if err != nil || !ok || s.ignoredNodes.Has(n.Node().Name) {
@@ -110,7 +115,8 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod
 func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
 
 // NormalizeScore turns the sums round: the emptiest domain is best; nodes that lack a key get 0.
-func (*Plugin) NormalizeScore(_ context.Context, state framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (*Plugin) NormalizeScore(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	v, err := state.Read(scoreKey)
 	s, ok := v.(*preScoreState)
 	if err != nil || !ok {

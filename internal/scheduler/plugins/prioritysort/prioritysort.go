@@ -1,6 +1,6 @@
 // Package prioritysort orders the queue: higher priority first, then who came first.
 //
-// Chapter 2, waiting. Pure.
+// Pure.
 package prioritysort
 
 import "k8s.io/kube-scheduler/framework"

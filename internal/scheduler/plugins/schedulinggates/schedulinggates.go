@@ -1,6 +1,7 @@
-// Package schedulinggates keeps Pods with spec.schedulingGates out of the queue until the last gate is removed.
+// Package schedulinggates keeps Pods with spec.schedulingGates out of the queue until the last gate
+// is removed.
 //
-// Chapter 2, waiting. Pure.
+// Pure.
 package schedulinggates
 
 import (
@@ -39,7 +40,8 @@ func (*Plugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.Status {
 	for _, g := range p.Spec.SchedulingGates {
 		gates = append(gates, g.Name)
 	}
-	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v", gates))
+	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v",
+		gates))
 }
 
 // EventsToRegister wakes when the Pod's last gate goes.
@@ -51,7 +53,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodSchedulingGatesEliminated}, QueueingHintFn: own},
+		{Event: framework.ClusterEvent{Resource: framework.TargetPod,
+			ActionType: framework.UpdatePodSchedulingGatesEliminated}, QueueingHintFn: own},
 	}, nil
 }
 

@@ -1,6 +1,7 @@
-// Package tainttoleration refuses nodes with a NoSchedule or NoExecute taint the Pod does not tolerate, and scores nodes with few untolerated PreferNoSchedule taints higher.
+// Package tainttoleration refuses nodes with a NoSchedule or NoExecute taint the Pod does not
+// tolerate, and scores nodes with few untolerated PreferNoSchedule taints higher.
 //
-// Chapter 3, judged. Pure.
+// Pure.
 package tainttoleration
 
 import (
@@ -50,7 +51,8 @@ func findUntoleratedTaint(pod *v1.Pod, n *v1.Node) (v1.Taint, bool) {
 }
 
 // Filter refuses nodes with an untolerated taint.
-func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if _, bad := findUntoleratedTaint(pod, n.Node()); bad {
 		return p.status
 	}
@@ -58,13 +60,16 @@ func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 }
 
 // Explain names the first taint that is not tolerated.
-func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (*Plugin) Explain(_ context.Context, _ framework.CycleState, pod *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	t, bad := findUntoleratedTaint(pod, n.Node())
 	if !bad {
 		return schedule.Explanation{}
 	}
 	text := t.ToString()
-	return schedule.Explanation{Code: reason.TaintNotTolerated, Detail: "taint " + text, Fix: fmt.Sprintf("add a toleration for %s to the Pod, or kubectl taint node %s %s-", text, n.Node().Name, t.Key+":"+string(t.Effect))}
+	return schedule.Explanation{Code: reason.TaintNotTolerated, Detail: "taint " + text,
+		Fix: fmt.Sprintf("add a toleration for %s to the Pod, or kubectl taint node %s %s-", text, n.Node().Name,
+			t.Key+":"+string(t.Effect))}
 }
 
 type tolerations []v1.Toleration
@@ -73,7 +78,8 @@ type tolerations []v1.Toleration
 func (t tolerations) Clone() framework.StateData { return t }
 
 // PreScore picks the tolerations that cover PreferNoSchedule.
-func (*Plugin) PreScore(_ context.Context, state framework.CycleState, pod *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+func (*Plugin) PreScore(_ context.Context, state framework.CycleState, pod *v1.Pod,
+	nodes []framework.NodeInfo) *framework.Status {
 	state.Write(scoreKey, preferNoScheduleTolerations(pod))
 	return nil
 }
@@ -89,7 +95,8 @@ func preferNoScheduleTolerations(pod *v1.Pod) tolerations {
 }
 
 // Score counts untolerated PreferNoSchedule taints; normalising turns it round.
-func (*Plugin) Score(_ context.Context, state framework.CycleState, pod *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (*Plugin) Score(_ context.Context, state framework.CycleState, pod *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	taints := n.Node().Spec.Taints
 	if len(taints) == 0 {
 		return 0, nil
@@ -116,12 +123,14 @@ func countIntolerableTaints(taints []v1.Taint, own tolerations) int64 {
 func (p *Plugin) ScoreExtensions() framework.ScoreExtensions { return p }
 
 // NormalizeScore gives the node with the fewest such taints the best score.
-func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
+	scores framework.NodeScoreList) *framework.Status {
 	schedule.Normalize(scores, true)
 	return nil
 }
 
-// EventsToRegister wakes for nodes whose taints became tolerable and for a toleration added to the Pod.
+// EventsToRegister wakes for nodes whose taints became tolerable and for a toleration added to the
+// Pod.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	node := func(_ logr.Logger, pod *v1.Pod, before, after any) (framework.QueueingHint, error) {
 		is, has := after.(*v1.Node)
@@ -145,12 +154,15 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 		return framework.Queue, nil
 	}
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeTaint}, QueueingHintFn: node},
-		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodToleration}, QueueingHintFn: own},
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeTaint},
+			QueueingHintFn: node},
+		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodToleration},
+			QueueingHintFn: own},
 	}, nil
 }
 
 // SignPod signs the tolerations.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]framework.SignFragment, *framework.Status) {
-	return []framework.SignFragment{{Key: framework.TolerationsSignerName, Value: framework.TolerationsSigner(pod)}}, nil
+	return []framework.SignFragment{{Key: framework.TolerationsSignerName,
+		Value: framework.TolerationsSigner(pod)}}, nil
 }

@@ -33,7 +33,8 @@ type BindingInfo struct {
 	Volume *v1.PersistentVolume
 }
 
-// PodVolumes is what must be written before a Pod can start on a node: volumes given to claims, and claims to be provisioned for the node.
+// PodVolumes is what must be written before a Pod can start on a node: volumes given to claims, and
+// claims to be provisioned for the node.
 type PodVolumes struct {
 	Node              string
 	StaticBindings    []BindingInfo
@@ -62,7 +63,8 @@ func (w *claimsToBind) Clone() framework.StateData { return w }
 
 var errImmediate = errors.New(ReasonImmediate)
 
-// classifyClaims sorts a Pod's claims by how far they are; errImmediate when one must be bound before the Pod can be judged.
+// classifyClaims sorts a Pod's claims by how far they are; errImmediate when one must be bound
+// before the Pod can be judged.
 func classifyClaims(f volumelisters.Listers, claims []*v1.PersistentVolumeClaim) (*claimsToBind, error) {
 	w := &claimsToBind{}
 	for _, c := range claims {
@@ -91,7 +93,8 @@ func classifyClaims(f volumelisters.Listers, claims []*v1.PersistentVolumeClaim)
 	return w, nil
 }
 
-// reachableFromAllNodes tells whether the claims can follow the Pod to any node: all are bound, to volumes that no node is too far from.
+// reachableFromAllNodes tells whether the claims can follow the Pod to any node: all are bound, to
+// volumes that no node is too far from.
 func (w *claimsToBind) reachableFromAllNodes(f volumelisters.Listers) bool {
 	if len(w.unbound) > 0 {
 		return false
@@ -112,7 +115,8 @@ type ConflictReason struct {
 	Volume *v1.PersistentVolume // nil: none is concerned
 }
 
-// findPodVolumes finds out what would have to be written for the node, or why it cannot serve, worst first in upstream's order. The error is about an object that cannot be read.
+// findPodVolumes finds out what would have to be written for the node, or why it cannot serve,
+// worst first in upstream's order. The error is about an object that cannot be read.
 func (w *claimsToBind) findPodVolumes(f volumelisters.Listers, node *v1.Node) (*PodVolumes, []ConflictReason, error) {
 	var reasons []ConflictReason
 	fault, err := w.checkBoundClaims(f, node)
@@ -168,7 +172,8 @@ func sortReasons(all ...*ConflictReason) []ConflictReason {
 			out = append(out, *f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b ConflictReason) int { return cmp.Compare(reasonOrder[a.Text], reasonOrder[b.Text]) })
+	slices.SortStableFunc(out,
+		func(a, b ConflictReason) int { return cmp.Compare(reasonOrder[a.Text], reasonOrder[b.Text]) })
 	return out
 }
 
@@ -192,13 +197,16 @@ func (w *claimsToBind) checkBoundClaims(f volumelisters.Listers, node *v1.Node) 
 	return nil, nil
 }
 
-// checkVolumeProvisions tells why a volume for the claim cannot be made for the node, or, where that is known, how much room there is. Of several places that would do it
-// takes the largest, so that the answer is the same each time.
-func (w *unboundClaim) checkVolumeProvisions(f volumelisters.Listers, node *v1.Node) (*resource.Quantity, *ConflictReason, error) {
+// checkVolumeProvisions tells why a volume for the claim cannot be made for the node, or, where
+// that is known, how much room there is. Of several places that would do it takes the largest, so
+// that the answer is the same each time.
+func (w *unboundClaim) checkVolumeProvisions(f volumelisters.Listers,
+	node *v1.Node) (*resource.Quantity, *ConflictReason, error) {
 	if w.class == nil {
 		return nil, nil, fmt.Errorf("failed to find storage class %q", volume.GetPersistentVolumeClaimClass(w.claim))
 	}
-	if w.class.Provisioner == "" || w.class.Provisioner == volume.NotSupportedProvisioner || !matchesTopology(w.class.AllowedTopologies, node.Labels) {
+	if w.class.Provisioner == "" || w.class.Provisioner == volume.NotSupportedProvisioner ||
+		!matchesTopology(w.class.AllowedTopologies, node.Labels) {
 		return nil, &ConflictReason{Text: ReasonNoVolume, Claim: w.claim}, nil
 	}
 	driver := f.Driver(w.class.Provisioner)
@@ -213,7 +221,8 @@ func (w *unboundClaim) checkVolumeProvisions(f volumelisters.Listers, node *v1.N
 			continue
 		}
 		limit := MaxVolumeSize(c)
-		if limit == nil || limit.Value() < want.Value() || found && (c.Capacity == nil || room != nil && c.Capacity.Cmp(*room) <= 0) {
+		if limit == nil || limit.Value() < want.Value() ||
+			found && (c.Capacity == nil || room != nil && c.Capacity.Cmp(*room) <= 0) {
 			continue
 		}
 		if s, err := metav1.LabelSelectorAsSelector(c.NodeTopology); err == nil && s.Matches(labels.Set(node.Labels)) {

@@ -18,8 +18,10 @@ import (
 
 // EventsToRegister wakes when a claim, a volume, a class or room for one may have come.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	on := func(r framework.EventResource, a framework.ActionType, hint framework.QueueingHintFn) framework.ClusterEventWithHint {
-		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
+	on := func(r framework.EventResource, a framework.ActionType,
+		hint framework.QueueingHintFn) framework.ClusterEventWithHint {
+		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a},
+			QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
 		on(framework.StorageClass, framework.Add|framework.Update, IsSchedulableAfterStorageClassChange),
@@ -41,7 +43,8 @@ func IsSchedulableAfterClaimChange(_ logr.Logger, p *v1.Pod, _, after any) (fram
 	return queueWhen(volumelisters.Uses(p, c)), nil
 }
 
-// IsSchedulableAfterStorageClassChange: a new class may help; of an old one only the topologies can change.
+// IsSchedulableAfterStorageClassChange: a new class may help; of an old one only the topologies can
+// change.
 func IsSchedulableAfterStorageClassChange(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*storagev1.StorageClass)
 	is, ok := after.(*storagev1.StorageClass)
@@ -51,17 +54,21 @@ func IsSchedulableAfterStorageClassChange(_ logr.Logger, _ *v1.Pod, before, afte
 	return queueWhen(!had || !equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)), nil
 }
 
-// IsSchedulableAfterCSINodeChange: plugins taken over by CSI drivers change where their volumes can go.
+// IsSchedulableAfterCSINodeChange: plugins taken over by CSI drivers change where their volumes can
+// go.
 func IsSchedulableAfterCSINodeChange(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*storagev1.CSINode)
 	is, ok := after.(*storagev1.CSINode)
 	if !ok {
 		return framework.Queue, fmt.Errorf("got a %T, want a CSINode", after)
 	}
-	return queueWhen(!had || was.Annotations[v1.MigratedPluginsAnnotationKey] != is.Annotations[v1.MigratedPluginsAnnotationKey]), nil
+	return queueWhen(
+		!had || was.Annotations[v1.MigratedPluginsAnnotationKey] !=
+			is.Annotations[v1.MigratedPluginsAnnotationKey]), nil
 }
 
-// IsSchedulableAfterCSIDriverChange: a driver whose capacity is not looked at any more can provision anywhere.
+// IsSchedulableAfterCSIDriverChange: a driver whose capacity is not looked at any more can
+// provision anywhere.
 func IsSchedulableAfterCSIDriverChange(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
 	was, had := before.(*storagev1.CSIDriver)
 	is, ok := after.(*storagev1.CSIDriver)
@@ -99,7 +106,8 @@ func (*Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, 
 }
 
 // Explain names the claim, the volume and where it is.
-func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	w := claimsToBindOf(state)
 	if w == nil {
 		return schedule.Explanation{}
@@ -114,20 +122,31 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	switch f.Text {
 	case ReasonAffinity:
 		where := NodeAffinityText(f.Volume)
-		return schedule.Explanation{Code: reason.VolumeElsewhere, Detail: fmt.Sprintf("claim %s is bound to volume %s, which exists only where %s", claim, f.Volume.Name, where),
+		return schedule.Explanation{Code: reason.VolumeElsewhere,
+			Detail: fmt.Sprintf("claim %s is bound to volume %s, which exists only where %s", claim, f.Volume.Name,
+				where),
 			Fix: fmt.Sprintf("make room on a node with %s, or add one there", where)}
 	case ReasonGone:
-		return schedule.Explanation{Code: reason.VolumeGone, Detail: fmt.Sprintf("claim %s is bound to volume %s, which is not there any more", claim, f.Claim.Spec.VolumeName),
+		return schedule.Explanation{Code: reason.VolumeGone,
+			Detail: fmt.Sprintf("claim %s is bound to volume %s, which is not there any more", claim,
+				f.Claim.Spec.VolumeName),
 			Fix: "restore the volume, or make the claim anew"}
 	case ReasonNoSpace:
-		return schedule.Explanation{Code: reason.VolumeNoSpace, Detail: fmt.Sprintf("no storage of class %s that this node reaches has %s left for claim %s", className(f.Claim), want.String(), claim),
+		return schedule.Explanation{Code: reason.VolumeNoSpace,
+			Detail: fmt.Sprintf("no storage of class %s that this node reaches has %s left for claim %s",
+				className(f.Claim), want.String(), claim),
 			Fix: "request less storage, or add some"}
 	}
 	if selected, ok := f.Claim.Annotations["volume.kubernetes.io/selected-node"]; ok {
-		return schedule.Explanation{Code: reason.VolumeNotFound, Detail: fmt.Sprintf("claim %s is being provisioned for node %s", claim, selected), Fix: "wait for the provisioner, or make the claim anew"}
+		return schedule.Explanation{Code: reason.VolumeNotFound,
+			Detail: fmt.Sprintf("claim %s is being provisioned for node %s", claim, selected),
+			Fix:    "wait for the provisioner, or make the claim anew"}
 	}
-	return schedule.Explanation{Code: reason.VolumeNotFound, Detail: fmt.Sprintf("claim %s (%s of class %s) finds no free volume that this node reaches, and none can be provisioned for it", claim, want.String(), className(f.Claim)),
-		Fix: fmt.Sprintf("add a volume of class %s with at least %s, or use a class that provisions", className(f.Claim), want.String())}
+	return schedule.Explanation{Code: reason.VolumeNotFound,
+		Detail: fmt.Sprintf("claim %s (%s of class %s) finds no free volume that this node reaches, and none can be "+
+			"provisioned for it", claim, want.String(), className(f.Claim)),
+		Fix: fmt.Sprintf("add a volume of class %s with at least %s, or use a class that provisions",
+			className(f.Claim), want.String())}
 }
 
 func className(c *v1.PersistentVolumeClaim) string {
@@ -150,7 +169,8 @@ func NodeAffinityText(v *v1.PersistentVolume) string {
 				all = append(all, e.Key+"="+e.Values[0])
 				continue
 			}
-			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
+			all = append(all,
+				strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
 		}
 		terms = append(terms, strings.Join(all, " and "))
 	}

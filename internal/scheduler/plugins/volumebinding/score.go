@@ -13,7 +13,8 @@ import (
 func (*Plugin) SkipsPreScoreWithPreFilter() {}
 
 // PreScore skips Pods of which no claim waits for a node: all nodes would be as good.
-func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	_ []framework.NodeInfo) *framework.Status {
 	if w := claimsToBindOf(state); pl.shapeScore == nil || w == nil || len(w.unbound) == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
@@ -21,7 +22,8 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.
 }
 
 // Score follows the shape by how much of what the node offers would be used.
-func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) (int64, *framework.Status) {
 	w := claimsToBindOf(state)
 	if pl.shapeScore == nil || w == nil {
 		return 0, nil
@@ -39,7 +41,8 @@ func (*Plugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 // classUsage is how much of a storage class a plan takes and what there is.
 type classUsage struct{ requested, capacity int64 }
 
-// score is the mean over the storage classes: of volumes to be bound where there are any, otherwise of volumes to be provisioned whose room is known.
+// score is the mean over the storage classes: of volumes to be bound where there are any, otherwise
+// of volumes to be provisioned whose room is known.
 func (pl *Plugin) score(p *PodVolumes) int64 {
 	uses := map[string]*classUsage{}
 	of := func(class string) *classUsage {

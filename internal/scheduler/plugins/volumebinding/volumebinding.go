@@ -32,7 +32,8 @@ type Binder interface {
 	AssumePodVolumes(p *PodVolumes) error
 	// RevertAssumedPodVolumes takes that back as far as nothing was written.
 	RevertAssumedPodVolumes(p *PodVolumes)
-	// BindPodVolumes writes the plan and returns when all claims of it are bound, or why they will not be; the context's end is one reason.
+	// BindPodVolumes writes the plan and returns when all claims of it are bound, or why they will
+	// not be; the context's end is one reason.
 	BindPodVolumes(ctx context.Context, pod *v1.Pod, p *PodVolumes) error
 }
 
@@ -44,10 +45,12 @@ type Plugin struct {
 	shapeScore func(requested, capacity int64) int64 // nil: nodes are not scored
 }
 
-// VolumeListers are what the judge knows of volumes, for whoever writes its verdicts down; nil when it judges nobody.
+// VolumeListers are what the judge knows of volumes, for whoever writes its verdicts down; nil when
+// it judges nobody.
 func (p *Plugin) VolumeListers() volumelisters.Listers { return p.listers }
 
-// New makes the judge from defaulted arguments. Without facts it judges nobody; without hands it judges only.
+// New makes the judge from defaulted arguments. Without facts it judges nobody; without hands it
+// judges only.
 func New(args *config.VolumeBindingArgs, listers volumelisters.Listers, hands Binder) *Plugin {
 	p := &Plugin{listers: listers, binder: hands}
 	if args != nil && args.BindTimeoutSeconds != nil {
@@ -78,8 +81,10 @@ func (*Plugin) Name() string { return Name }
 // Skips tells whether the Pod has no claims.
 func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool { return !volumelisters.HasClaims(p) }
 
-// PreFilter looks the claims up once. Claims that must be bound first, or cannot be read, are beyond help by other Pods.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+// PreFilter looks the claims up once. Claims that must be bound first, or cannot be read, are
+// beyond help by other Pods.
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if pl.listers == nil || !volumelisters.HasClaims(p) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
@@ -105,7 +110,8 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 // Filter refuses nodes that the volumes cannot follow to.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	w := claimsToBindOf(state)
 	if w == nil {
 		return nil
@@ -184,7 +190,8 @@ func (pl *Plugin) Unreserve(_ context.Context, state framework.CycleState, _ *v1
 }
 
 // PreBindPreFlight skips Pods whose volumes are all bound.
-func (*Plugin) PreBindPreFlight(_ context.Context, state framework.CycleState, _ *v1.Pod, _ string) (*framework.PreBindPreFlightResult, *framework.Status) {
+func (*Plugin) PreBindPreFlight(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	_ string) (*framework.PreBindPreFlightResult, *framework.Status) {
 	if podVolumesOf(state) == nil {
 		return nil, framework.NewStatus(framework.Skip)
 	}

@@ -13,7 +13,8 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 )
 
-// AttachedVolume is a volume as its CSI driver knows it. For one that is yet to be made, ID is the claim's name.
+// AttachedVolume is a volume as its CSI driver knows it. For one that is yet to be made, ID is the
+// claim's name.
 type AttachedVolume struct{ Driver, ID string }
 
 // LimitOf is how many volumes of a driver can be attached to a node; false when nothing says so.
@@ -31,9 +32,12 @@ func LimitOf(n *storagev1.CSINode, driver string) (int, bool) {
 }
 
 // nodeWithAllMigrated is a node whose drivers took all in-tree plugins over.
-var nodeWithAllMigrated = &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.MigratedPluginsAnnotationKey: strings.Join(migratedPlugins, ",")}}}
+var nodeWithAllMigrated = &storagev1.CSINode{
+	ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{v1.MigratedPluginsAnnotationKey: strings.Join(migratedPlugins, ",")}}}
 
-// MaxVolumesByDriver counts, by driver, the volumes that a Pod may need attached on some node: never fewer than VolumesToAttach gives for any node.
+// MaxVolumesByDriver counts, by driver, the volumes that a Pod may need attached on some node:
+// never fewer than VolumesToAttach gives for any node.
 func MaxVolumesByDriver(f Listers, p *v1.Pod) map[string]int {
 	all := VolumesToAttach(f, p, nodeWithAllMigrated)
 	maps.Copy(all, VolumesToAttach(f, p, nil))
@@ -44,7 +48,8 @@ func MaxVolumesByDriver(f Listers, p *v1.Pod) map[string]int {
 	return out
 }
 
-// IsReachableFromAllNodes tells whether a volume can follow a Pod to every node, whichever plugins drivers took over there.
+// IsReachableFromAllNodes tells whether a volume can follow a Pod to every node, whichever plugins
+// drivers took over there.
 func IsReachableFromAllNodes(v *v1.PersistentVolume) bool {
 	as, err := TranslateInTree(v, nodeWithAllMigrated)
 	return err == nil && v.Spec.NodeAffinity == nil && as.Spec.NodeAffinity == nil
@@ -56,7 +61,8 @@ func MayNeedAttach(p *v1.Pod, v *v1.Volume) bool {
 	return name != "" || csitranslation.New().IsInlineMigratable(v)
 }
 
-// VolumesToAttach gives the volumes that a Pod needs attached on a node, each once. What cannot be looked up does not count.
+// VolumesToAttach gives the volumes that a Pod needs attached on a node, each once. What cannot be
+// looked up does not count.
 func VolumesToAttach(f Listers, p *v1.Pod, node *storagev1.CSINode) map[AttachedVolume]bool {
 	out := map[AttachedVolume]bool{}
 	for i := range p.Spec.Volumes {

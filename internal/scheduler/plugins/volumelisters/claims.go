@@ -15,7 +15,8 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 )
 
-// ClaimName is the name of the claim behind a Pod's volume; empty when there is none. made tells of a claim that is made for this Pod.
+// ClaimName is the name of the claim behind a Pod's volume; empty when there is none. made tells of
+// a claim that is made for this Pod.
 func ClaimName(p *v1.Pod, v *v1.Volume) (name string, made bool) {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -39,10 +40,12 @@ func Uses(p *v1.Pod, c *v1.PersistentVolumeClaim) bool {
 
 // HasClaims tells whether a Pod uses any claim.
 func HasClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	return slices.ContainsFunc(p.Spec.Volumes,
+		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// Claims gives the claims of a Pod. The error, in upstream's words, is of the first that is missing, lost, on its way out, or another Pod's.
+// Claims gives the claims of a Pod. The error, in upstream's words, is of the first that is
+// missing, lost, on its way out, or another Pod's.
 func Claims(f Listers, p *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	var out []*v1.PersistentVolumeClaim
 	for i := range p.Spec.Volumes {
@@ -53,11 +56,13 @@ func Claims(f Listers, p *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 		c, err := f.Claim(p.Namespace, name)
 		switch {
 		case made && apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
+			return nil, fmt.Errorf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q",
+				name)
 		case err != nil:
 			return nil, err
 		case c.Status.Phase == v1.ClaimLost:
-			return nil, fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", c.Name, c.Spec.VolumeName)
+			return nil, fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", c.Name,
+				c.Spec.VolumeName)
 		case c.DeletionTimestamp != nil:
 			return nil, fmt.Errorf("persistentvolumeclaim %q is being deleted", c.Name)
 		}
@@ -76,7 +81,8 @@ func FullyBound(c *v1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeName != "" && metav1.HasAnnotation(c.ObjectMeta, volume.AnnBindCompleted)
 }
 
-// WaitsForFirstConsumer tells whether a claim is bound only when a Pod that uses it has a node. A class that is not there does not wait.
+// WaitsForFirstConsumer tells whether a claim is bound only when a Pod that uses it has a node. A
+// class that is not there does not wait.
 func WaitsForFirstConsumer(f Listers, c *v1.PersistentVolumeClaim) (bool, error) {
 	name := volume.GetPersistentVolumeClaimClass(c)
 	if name == "" {
@@ -95,10 +101,13 @@ func WaitsForFirstConsumer(f Listers, c *v1.PersistentVolumeClaim) (bool, error)
 	return *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer, nil
 }
 
-// migratedPlugins in-tree plugins whose volumes a CSI driver serves, as of v1.37 without conditions of a feature gate.
-var migratedPlugins = []string{"kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder", "kubernetes.io/portworx-volume"}
+// migratedPlugins in-tree plugins whose volumes a CSI driver serves, as of v1.37 without conditions
+// of a feature gate.
+var migratedPlugins = []string{"kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk",
+	"kubernetes.io/cinder", "kubernetes.io/portworx-volume"}
 
-// TranslateInTree is a volume as the CSI driver sees it that took its in-tree plugin over on the node, or the volume itself.
+// TranslateInTree is a volume as the CSI driver sees it that took its in-tree plugin over on the
+// node, or the volume itself.
 func TranslateInTree(v *v1.PersistentVolume, node *storagev1.CSINode) (*v1.PersistentVolume, error) {
 	lib := csitranslation.New()
 	if !lib.IsPVMigratable(v) {

@@ -1,7 +1,9 @@
-// Package volumelisters is what the volume judges know of claims, volumes and classes, and the questions they share: which claims a Pod uses, what a driver must attach.
+// Package volumelisters is what the volume judges know of claims, volumes and classes, and the
+// questions they share: which claims a Pod uses, what a driver must attach.
 //
-// Chapter 3, judged. Listers is the seam: the scheduler gives informers with its own pending bindings laid over them (scheduler/bind/volumes), tests and simulations
-// give Objects. In: objects. Out: lookups, and functions over them. Pure.
+// Listers is the seam: the scheduler gives informers with its own pending bindings laid over them
+// (scheduler/bind/volumes), tests and simulations give Objects. In: objects. Out: lookups, and
+// functions over them. Pure.
 package volumelisters
 
 import (
@@ -17,7 +19,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Listers are the objects around volumes, with what this scheduler has decided and not yet seen confirmed. Errors are "not found" of the API machinery.
+// Listers are the objects around volumes, with what this scheduler has decided and not yet seen
+// confirmed. Errors are "not found" of the API machinery.
 type Listers interface {
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, error)
 	Volume(name string) (*v1.PersistentVolume, error)
@@ -56,8 +59,9 @@ var _ Listers = (*Objects)(nil)
 
 // Of gathers objects; kinds that have nothing to do with volumes are passed over.
 func Of(all ...runtime.Object) *Objects {
-	o := &Objects{claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
-		nodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{}}
+	o := &Objects{claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{},
+		classes: map[string]*storagev1.StorageClass{},
+		nodes:   map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{}}
 	for _, obj := range all {
 		switch obj := obj.(type) {
 		case *v1.PersistentVolumeClaim:

@@ -1,7 +1,8 @@
-// Package volumerestrictions refuses nodes where a volume that cannot be shared is in use: disks named in the Pod itself, and claims that one Pod at a time may use.
+// Package volumerestrictions refuses nodes where a volume that cannot be shared is in use: disks
+// named in the Pod itself, and claims that one Pod at a time may use.
 //
-// Chapter 3, judged. A claim with access mode ReadWriteOncePod keeps other Pods off every node; a disk (GCE, EBS, iSCSI, RBD) only off the node where it is mounted,
-// and not when all mount it read-only. Pure.
+// A claim with access mode ReadWriteOncePod keeps other Pods off every node; a disk (GCE, EBS,
+// iSCSI, RBD) only off the node where it is mounted, and not when all mount it read-only. Pure.
 package volumerestrictions
 
 import (
@@ -75,11 +76,13 @@ func (e *preFilterState) Clone() framework.StateData {
 
 // Skips tells whether the Pod has neither claims nor disks.
 func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
-	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || isDisk(&v) })
+	return !slices.ContainsFunc(p.Spec.Volumes,
+		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || isDisk(&v) })
 }
 
 // PreFilter finds the claims that cannot be shared, and who uses them.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	disks := slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return isDisk(&v) })
 	e := &preFilterState{claims: sets.Set[string]{}}
 	for i := range p.Spec.Volumes {
@@ -115,13 +118,15 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return pl }
 
 // AddPod counts a Pod's uses in.
-func (*Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, _ framework.NodeInfo) *framework.Status {
+func (*Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	_ framework.NodeInfo) *framework.Status {
 	updateConflicts(state, p, other.GetPod(), 1)
 	return nil
 }
 
 // RemovePod counts a Pod's uses out.
-func (*Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, _ framework.NodeInfo) *framework.Status {
+func (*Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+	_ framework.NodeInfo) *framework.Status {
 	updateConflicts(state, p, other.GetPod(), -1)
 	return nil
 }
@@ -148,7 +153,8 @@ func preFilterStateOf(state framework.CycleState) *preFilterState {
 }
 
 // Filter refuses the node of a disk, and every node while a claim is in use.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if conflictingPod(p, n) != nil {
 		return pl.diskStatus
 	}
@@ -158,7 +164,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 	return nil
 }
 
-// conflictingPod gives a Pod on the node with a disk that the Pod wants and cannot share; nil when there is none.
+// conflictingPod gives a Pod on the node with a disk that the Pod wants and cannot share; nil when
+// there is none.
 func conflictingPod(p *v1.Pod, n framework.NodeInfo) *v1.Pod {
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
@@ -178,7 +185,8 @@ func isDisk(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// conflicts tells whether a Pod has the same disk and both may not have it: EBS never, the others only when one of both writes.
+// conflicts tells whether a Pod has the same disk and both may not have it: EBS never, the others
+// only when one of both writes.
 func conflicts(v *v1.Volume, other *v1.Pod) bool {
 	return slices.ContainsFunc(other.Spec.Volumes, func(o v1.Volume) bool {
 		switch {
@@ -191,16 +199,20 @@ func conflicts(v *v1.Volume, other *v1.Pod) bool {
 			return v.ISCSI.IQN == o.ISCSI.IQN && !(v.ISCSI.ReadOnly && o.ISCSI.ReadOnly)
 		case v.RBD != nil && o.RBD != nil:
 			a, b := v.RBD, o.RBD
-			return sets.New(a.CephMonitors...).HasAny(b.CephMonitors...) && a.RBDPool == b.RBDPool && a.RBDImage == b.RBDImage && !(a.ReadOnly && b.ReadOnly)
+			return sets.New(a.CephMonitors...).HasAny(b.CephMonitors...) && a.RBDPool == b.RBDPool &&
+				a.RBDImage == b.RBDImage && !(a.ReadOnly && b.ReadOnly)
 		}
 		return false
 	})
 }
 
 // Explain names the Pod that has the volume.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	if other := conflictingPod(p, n); other != nil {
-		return schedule.Explanation{Code: reason.VolumeTaken, Detail: fmt.Sprintf("Pod %s on this node has a disk that this Pod wants and that cannot be shared", pod.Key(other)),
+		return schedule.Explanation{Code: reason.VolumeTaken,
+			Detail: fmt.Sprintf("Pod %s on this node has a disk that this Pod wants and that cannot be shared",
+				pod.Key(other)),
 			Fix: fmt.Sprintf("remove Pod %s, or mount the disk read-only in both", pod.Key(other))}
 	}
 	e, snap := preFilterStateOf(state), schedule.SnapshotOf(state)
@@ -211,8 +223,11 @@ func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
 		for _, other := range m.GetPods() {
 			q := other.GetPod()
 			for i := range q.Spec.Volumes {
-				if c := q.Spec.Volumes[i].PersistentVolumeClaim; c != nil && q.Namespace == p.Namespace && e.claims.Has(c.ClaimName) {
-					return schedule.Explanation{Code: reason.VolumeTaken, Detail: fmt.Sprintf("claim %s/%s is for one Pod at a time (ReadWriteOncePod), and Pod %s on %s has it", p.Namespace, c.ClaimName, pod.Key(q), m.Node().Name),
+				if c := q.Spec.Volumes[i].PersistentVolumeClaim; c != nil && q.Namespace == p.Namespace &&
+					e.claims.Has(c.ClaimName) {
+					return schedule.Explanation{Code: reason.VolumeTaken,
+						Detail: fmt.Sprintf("claim %s/%s is for one Pod at a time (ReadWriteOncePod), and Pod %s on "+
+							"%s has it", p.Namespace, c.ClaimName, pod.Key(q), m.Node().Name),
 						Fix: fmt.Sprintf("remove Pod %s, or use a claim of its own", pod.Key(q))}
 				}
 			}
@@ -221,12 +236,15 @@ func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
 	return schedule.Explanation{}
 }
 
-// EventsToRegister wakes when a Pod with such a volume goes, a node comes, or a claim of the Pod comes.
+// EventsToRegister wakes when a Pod with such a volume goes, a node comes, or a claim of the Pod
+// comes.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, QueueingHintFn: isSchedulableAfterPodDeleted},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete},
+			QueueingHintFn: isSchedulableAfterPodDeleted},
 		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add}},
-		{Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim, ActionType: framework.Add | framework.Update}, QueueingHintFn: volumebinding.IsSchedulableAfterClaimChange},
+		{Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim,
+			ActionType: framework.Add | framework.Update}, QueueingHintFn: volumebinding.IsSchedulableAfterClaimChange},
 	}, nil
 }
 
@@ -241,7 +259,8 @@ func isSchedulableAfterPodDeleted(_ logr.Logger, p *v1.Pod, before, _ any) (fram
 			return framework.Queue, nil
 		}
 		name, _ := volumelisters.ClaimName(p, &p.Spec.Volumes[i])
-		if name != "" && volumelisters.Uses(gone, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}) {
+		if name != "" && volumelisters.Uses(gone,
+			&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}) {
 			return framework.Queue, nil
 		}
 	}

@@ -1,7 +1,9 @@
-// Package volumezone refuses nodes in another zone or region than the labels of a Pod's bound volumes say.
+// Package volumezone refuses nodes in another zone or region than the labels of a Pod's bound
+// volumes say.
 //
-// Chapter 3, judged. Volumes of old carry their zone as a label, several zones joined by "__"; volumes of today have node affinity, which is volumebinding's to judge.
-// A node without any zone or region label takes every volume. Pure.
+// Volumes of old carry their zone as a label, several zones joined by "__"; volumes of today have
+// node affinity, which is volumebinding's to judge. A node without any zone or region label takes
+// every volume. Pure.
 package volumezone
 
 import (
@@ -42,7 +44,8 @@ type Plugin struct {
 
 // New makes the judge; without facts it judges nobody.
 func New(listers volumelisters.Listers) *Plugin {
-	return &Plugin{listers: listers, status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
+	return &Plugin{listers: listers, status: framework.NewStatus(framework.UnschedulableAndUnresolvable,
+		Reason).WithPlugin(Name)}
 }
 
 var (
@@ -69,8 +72,10 @@ func (h preFilterState) Clone() framework.StateData { return h }
 
 // labels that say where a volume is, and what nodes of today call the old ones.
 var (
-	zoneLabels    = []string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion}
-	currentLabels = map[string]string{v1.LabelFailureDomainBetaZone: v1.LabelTopologyZone, v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion}
+	zoneLabels = []string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone,
+		v1.LabelTopologyRegion}
+	currentLabels = map[string]string{v1.LabelFailureDomainBetaZone: v1.LabelTopologyZone,
+		v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion}
 )
 
 // Skips tells whether the Pod has no claims.
@@ -79,7 +84,8 @@ func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 }
 
 // PreFilter reads the labels of the bound volumes once.
-func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
+	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if pl.listers == nil {
 		return nil, framework.NewStatus(framework.Skip)
 	}
@@ -168,7 +174,8 @@ func topologyLabelsOf(v *v1.PersistentVolume) []topologyLabel {
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 // Filter refuses nodes elsewhere.
-func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod,
+	n framework.NodeInfo) *framework.Status {
 	if _, _, bad := conflictingLabel(state, n.Node()); bad {
 		return pl.status
 	}
@@ -179,7 +186,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 func conflictingLabel(state framework.CycleState, n *v1.Node) (h topologyLabel, has string, bad bool) {
 	v, err := state.Read(stateKey)
 	all, ok := v.(preFilterState)
-	if err != nil || !ok || !slices.ContainsFunc(zoneLabels, func(key string) bool { _, ok := n.Labels[key]; return ok }) {
+	if err != nil || !ok || !slices.ContainsFunc(zoneLabels,
+		func(key string) bool { _, ok := n.Labels[key]; return ok }) {
 		return topologyLabel{}, "", false
 	}
 	for _, h := range all {
@@ -195,7 +203,8 @@ func conflictingLabel(state framework.CycleState, n *v1.Node) (h topologyLabel, 
 }
 
 // Explain says where the volume is.
-func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) schedule.Explanation {
+func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
+	n framework.NodeInfo) schedule.Explanation {
 	h, has, bad := conflictingLabel(state, n.Node())
 	if !bad {
 		return schedule.Explanation{}
@@ -204,24 +213,30 @@ func (*Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
 	if has == "" {
 		has = "no such label"
 	}
-	return schedule.Explanation{Code: reason.VolumeElsewhere, Detail: fmt.Sprintf("claim %s/%s is bound to volume %s in %s, the node has %s", p.Namespace, h.claim, h.volume, where, has),
+	return schedule.Explanation{Code: reason.VolumeElsewhere,
+		Detail: fmt.Sprintf("claim %s/%s is bound to volume %s in %s, the node has %s", p.Namespace, h.claim, h.volume,
+			where, has),
 		Fix: fmt.Sprintf("make room on a node with %s, or add one there", where)}
 }
 
 // EventsToRegister wakes for nodes, the Pod's claims, and volumes whose labels changed.
 func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	on := func(r framework.EventResource, a framework.ActionType, hint framework.QueueingHintFn) framework.ClusterEventWithHint {
-		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
+	on := func(r framework.EventResource, a framework.ActionType,
+		hint framework.QueueingHintFn) framework.ClusterEventWithHint {
+		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a},
+			QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
 		on(framework.StorageClass, framework.Add, isSchedulableAfterStorageClassChange),
 		on(framework.Node, framework.Add|framework.UpdateNodeLabel, nil),
-		on(framework.PersistentVolumeClaim, framework.Add|framework.Update, volumebinding.IsSchedulableAfterClaimChange),
+		on(framework.PersistentVolumeClaim, framework.Add|framework.Update,
+			volumebinding.IsSchedulableAfterClaimChange),
 		on(framework.PersistentVolume, framework.Add|framework.Update, isSchedulableAfterVolumeChange),
 	}, nil
 }
 
-// isSchedulableAfterStorageClassChange: only a class that waits lets a Pod go on with an unbound claim.
+// isSchedulableAfterStorageClassChange: only a class that waits lets a Pod go on with an unbound
+// claim.
 func isSchedulableAfterStorageClassChange(_ logr.Logger, _ *v1.Pod, _, after any) (framework.QueueingHint, error) {
 	c, ok := after.(*storagev1.StorageClass)
 	if !ok {
