@@ -83,9 +83,9 @@ type Rules struct {
 	AllowCreateOnUpdate bool
 	// AllowUnconditionalUpdate lets PUT without a resourceVersion through.
 	AllowUnconditionalUpdate bool
-	// Begin* hooks run around the store write and may hold resources (cluster addresses); finish tells
-	// whether the write succeeded. genericregistry.Store calls them before the strategy prepares: a
-	// Service is completed there, and that must stay first.
+	// Begin* hooks run around the store write and may hold resources (cluster addresses); finish
+	// tells whether the write succeeded. genericregistry.Store calls them before the strategy
+	// prepares: a Service is completed there, and that must stay first.
 	BeginCreate func(ctx context.Context, obj runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	AfterDelete func(obj runtime.Object)
