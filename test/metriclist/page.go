@@ -61,11 +61,19 @@ var titles = map[string]string{
 	"kubelet-resource": "/metrics/resource", "kubelet-cadvisor": "/metrics/cadvisor",
 }
 
-// page renders docs/user/metrics.md.
-func page() ([]byte, error) {
+func readNotes() ([]notes, error) {
 	var all []notes
 	if err := yaml.UnmarshalStrict(notesFile, &all); err != nil {
 		return nil, fmt.Errorf("notes.yaml: %w", err)
+	}
+	return all, nil
+}
+
+// page renders docs/user/metrics.md.
+func page() ([]byte, error) {
+	all, err := readNotes()
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	b.WriteString(introduction)
