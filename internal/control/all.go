@@ -2,7 +2,8 @@
 // acts in do.go.
 //
 // In: API objects by shared watches. Out: writes through the API like any other client's. To add
-// one: a directory, a row in All, the resources it reads and writes; see docs/adding/controller.md.
+// one: a directory, a row in All, the resources it reads and writes; see
+// docs/contributing/adding/controller.md.
 package control
 
 import (
