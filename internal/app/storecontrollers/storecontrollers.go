@@ -1,7 +1,7 @@
 // Package storecontrollers joins the API server with the controllers that run inside it.
 //
-// In: nothing. Out: rows for apiserver.Config.Controllers. To add a controller that needs the store: a
-// package below internal/control and a row here.
+// In: nothing. Out: rows for apiserver.Config.Controllers. To add a controller that needs the
+// store: a package below internal/control and a row here.
 package storecontrollers
 
 import (
