@@ -68,43 +68,47 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 			after[e.Name()] = stamp
 		case a.failed[e.Name()] == stamp || beingWritten(path):
 		default:
-			err := a.importOne(ctx, path)
+			imported, err := a.importOne(ctx, path)
 			switch {
-			case err == nil:
-				after[e.Name()] = stamp
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case away(err):
 				return fmt.Errorf("directory of images: %w", err)
+			case err == nil:
+				after[e.Name()] = stamp
+				maps.Copy(before, after)
+				if err := a.record(before); err != nil {
+					return err
+				}
 			default:
 				a.failed[e.Name()] = stamp
 			}
+			a.onImport(imported) // once it is recorded: who hears of it finds it imported
 		}
 	}
 	if maps.Equal(before, after) {
 		return nil
 	}
-	raw, err := json.MarshalIndent(after, "", "  ")
+	return a.record(after)
+}
+
+// record writes down which archives are imported, by name with their fingerprints.
+func (a *archiveImporter) record(imported map[string]string) error {
+	raw, err := json.MarshalIndent(imported, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(a.recordFile, raw, 0o600)
 }
 
-// importOne imports an archive and tells what became of it, but nothing when containerd was away:
-// nothing became of it yet.
-func (a *archiveImporter) importOne(ctx context.Context, path string) error {
+// importOne imports an archive and returns what became of it. Nothing became of it yet when
+// containerd is away (away(err)) or ctx ended.
+func (a *archiveImporter) importOne(ctx context.Context, path string) (ImportedArchive, error) {
 	names, err := a.load(ctx, path)
-	if away(err) {
-		return err
-	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !away(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w; mend the archive or take it out of %s", err, a.dir)
 	}
-	if ctx.Err() == nil {
-		a.onImport(ImportedArchive{File: path, Names: names, Err: err})
-	}
-	return err
+	return ImportedArchive{File: path, Names: names, Err: err}, err
 }
 
 func isArchive(name string) bool {

@@ -64,13 +64,18 @@ type Proxier struct {
 
 	// The loop's own.
 	node         rules.Node
-	desired      []*rules.DesiredState            // by table
+	tables       []tableState                     // as Options.Tables
 	ports        map[string][][]rules.ServicePort // by Service, by table
 	needFullSync bool                             // the kernel may differ from the books
 	owners       map[string]rules.Owner           // who is in the books
 	healthChecks map[string]healthCheckTarget     // Services with a health-check node port
-	transactions []nftables.TransactionCounts     // by table, as last counted
 	pending      pendingChanges                   // what looks that failed have left
+}
+
+// tableState is what the loop knows of one table.
+type tableState struct {
+	desired      *rules.DesiredState        // what the kernel is to have
+	transactions nftables.TransactionCounts // as last counted
 }
 
 // changeTracker gathers what is to be looked at: many tells are one look.
@@ -123,8 +128,7 @@ func New(o Options) (*Proxier, error) {
 	p.serviceHealth = newServiceHealthServer(o.HealthChecks, p.health)
 	p.metrics.registerPending(&p.changes)
 	for range o.Tables {
-		p.desired = append(p.desired, rules.NewDesiredState())
-		p.transactions = append(p.transactions, nftables.TransactionCounts{})
+		p.tables = append(p.tables, tableState{desired: rules.NewDesiredState()})
 	}
 	return p, nil
 }

@@ -226,7 +226,7 @@ func (p *Proxier) planChanges(dirty map[string]change) (was map[string][][]rules
 				state.Add(port.State(t.Settings))
 				some = true
 			}
-			changes[i].Merge(p.desired[i].Set(owner, state))
+			changes[i].Merge(p.tables[i].desired.Set(owner, state))
 			p.countNoLocal(i, portsOf(p.ports[key], i), -1)
 			p.countNoLocal(i, now[i], 1)
 		}
@@ -263,7 +263,7 @@ func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error 
 	if err := t.EnsureFrame(ctx); err != nil {
 		return err
 	}
-	want := p.desired[i].All()
+	want := p.tables[i].desired.All()
 	have, err := t.List(ctx, want)
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (p *Proxier) countNoLocal(table int, ports []rules.ServicePort, by float64)
 // flushes all rules takes ours too.
 func (p *Proxier) tablesIntact(ctx context.Context) bool {
 	for i, t := range p.o.Tables {
-		if !t.Kernel.Intact(ctx, p.desired[i].All().Chains) {
+		if !t.Kernel.Intact(ctx, p.tables[i].desired.All().Chains) {
 			p.reportOtherTables(ctx, t)
 			return false
 		}
@@ -332,8 +332,8 @@ func (p *Proxier) countTransactions() {
 	for i, t := range p.o.Tables {
 		now := t.Kernel.TransactionCounts()
 		family := familyLabel(t.Settings.Family)
-		p.metrics.transactions.WithLabelValues(family, "netlink").Add(float64(now.Netlink - p.transactions[i].Netlink))
-		p.metrics.transactions.WithLabelValues(family, "nft").Add(float64(now.Nft - p.transactions[i].Nft))
-		p.transactions[i] = now
+		p.metrics.transactions.WithLabelValues(family, "netlink").Add(float64(now.Netlink - p.tables[i].transactions.Netlink))
+		p.metrics.transactions.WithLabelValues(family, "nft").Add(float64(now.Nft - p.tables[i].transactions.Nft))
+		p.tables[i].transactions = now
 	}
 }
