@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// AppendJSON appends what MarshalJSON writes. A scheduler's rulings are most of what is shipped;
-// they are written here without reflection, which took a fifth of its time.
+// AppendJSON appends what MarshalJSON writes, without reflection: the facts of one scheduled Pod
+// take a third to a fifth of the time (BenchmarkAppendJSON beside BenchmarkMarshalJSON), of some
+// 180 µs that the scheduler spends on a Pod in all.
 func (e Entry) AppendJSON(to []byte) ([]byte, error) {
 	to = append(to, `{"seq":`...)
 	to = strconv.AppendUint(to, e.Seq, 10)
