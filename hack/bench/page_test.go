@@ -119,7 +119,7 @@ func TestRowsOfThePage(t *testing.T) {
 // older ones.
 func TestHistoryIsAppended(t *testing.T) {
 	_, lines := readDoc(t, "history.md")
-	form := regexp.MustCompile(`^- (\d{4}-\d\d-\d\d) .+: .+ → .+ \((page@[0-9a-f]{7}|[a-z0-9-]+\.json)\)$`)
+	form := regexp.MustCompile(`^- (\d{4}-\d\d-\d\d) .+: .+ → .+ \((page@[0-9a-f]{7}|[a-z0-9-]+\.json|Benchmark\w+)\)$`)
 	last := ""
 	for n, line := range lines {
 		if !strings.HasPrefix(line, "- ") {
