@@ -58,8 +58,9 @@ race: ## all tests that need no root, with the race detector
 .PHONY: stories
 stories: ## rewrite every transcript and the docs rendered from code, then show what changed
 	@mkdir -p build
-	@for dir in $$(grep -rl --include='*_test.go' 'flag.Bool("rewrite"' internal test | xargs -n1 dirname | sort -u); do \
-		case $$dir in internal/arch) only=Chapters ;; *) only=. ;; esac; \
+	@for dir in $$(grep -rlE --include='*_test.go' 'flag.Bool\("rewrite"|metriclist.Check|\*rewrite' cmd internal test | xargs -n1 dirname | sort -u); do \
+		case $$dir in internal/arch) only=EveryPackage ;; *) only=. ;; esac; \
+		grep -q 'flag.Bool("rewrite"' $$dir/*_test.go || only=Metrics; \
 		go test ./$$dir -count=1 -run $$only -rewrite >build/stories.log 2>&1 || { cat build/stories.log; exit 1; }; \
 	done
 	@git --no-pager diff --stat -- internal test docs
@@ -69,9 +70,9 @@ lint: ## static checks; every message names the fix
 	@hack/lint.sh
 
 .PHONY: ledger
-ledger: ## render docs/FEATURES.md from the rows that tests name and the last `make test`
+ledger: ## render docs/compatibility/features.md from the rows that tests name and the last `make test`
 	@if [ -s build/test.json ]; then go run ./hack/featurestatus -results build/test.json; else go run ./hack/featurestatus; fi
-	@git --no-pager diff --stat -- docs/FEATURES.md
+	@git --no-pager diff --stat -- docs/compatibility/features.md
 
 .PHONY: bench
 bench: build ## measure starts, memory, Pods, writes, names, Services: writes docs/performance/*.json and its page (root; some 20 minutes)

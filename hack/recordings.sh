@@ -1,5 +1,5 @@
 #!/bin/sh
-# Replays upstream's recorded answers and lives of Pods (test/recordings) against Gantry and writes docs/DIFFERENCES.md; every difference goes to build/recordings-*.txt.
+# Replays upstream's recorded answers and lives of Pods (test/recordings) against Gantry and writes docs/compatibility/differences.md; every difference goes to build/recordings-*.txt.
 # The Pods need root and some ten minutes; without root only the API is replayed. Arguments are passed on (-v, -run REGEXP).
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,5 +16,5 @@ make binary
 build/recordings "$@" pods
 if [ $# = 0 ]; then
 	build/recordings docs
-	echo "written: docs/DIFFERENCES.md"
+	echo "written: docs/compatibility/differences.md"
 fi

@@ -23,6 +23,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/app/storecontrollers"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
@@ -186,7 +187,8 @@ func (c *Cluster) startServer() error {
 			ServiceAccountSigning: c.files.ServiceAccount.Key,
 		},
 		Journal: apiserver.Journal{Sink: c.log.SinkFor("apiserver", ""), Reader: c.log, Appender: c.log},
-		Access:  auth.Access(auth.Options{}), OpenAPIv2Off: true,
+		Access:  auth.Access(auth.Options{}), Omit: apiserver.Omit{OpenAPIv2Off: true},
+		Controllers: storecontrollers.All(),
 	})
 	if err != nil {
 		return err

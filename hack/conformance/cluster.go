@@ -22,7 +22,7 @@ const (
 	registryPort = "5050" // 5000 is what tests give to a registry of their own
 )
 
-// kubeletConfig is that of the node that joins; see docs/JOINING.md.
+// kubeletConfig is that of the node that joins; see docs/user/joining.md.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 serverTLSBootstrap: true
@@ -162,7 +162,7 @@ func (n *node) run(name string, args ...string) error {
 	return nil
 }
 
-// join has the second node join with a bootstrap token, as docs/JOINING.md says.
+// join has the second node join with a bootstrap token, as docs/user/joining.md says.
 func (c *cluster) join(ctx context.Context) error {
 	n := c.other
 	for from, to := range map[string]string{"pki/ca.crt": "ca.crt", "proxy.kubeconfig": "proxy.kubeconfig",

@@ -1,4 +1,4 @@
-// Command ledger renders docs/FEATURES.md: every row of test/features/features.md, whether a test
+// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test
 // proves it, and which.
 //
 // A test proves a row by naming it in a comment before the test function or the table case: "//
@@ -35,7 +35,7 @@ type proof struct{ pkg, test string }
 
 func main() {
 	results := flag.String("results", "", "output of go test -json; without it every named test counts")
-	out := flag.String("o", "docs/FEATURES.md", "file to write")
+	out := flag.String("o", "docs/compatibility/features.md", "file to write")
 	flag.Parse()
 	if err := run(*results, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "ledger:", err)

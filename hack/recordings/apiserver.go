@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/app/storecontrollers"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/features"
@@ -82,7 +83,7 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		// Default admission plugins, StorageObjectInUseProtection among them; its controllers did
 		// not run there either.
 		Access:   auth.Access(auth.Options{TokenFile: tokenFile, Anonymous: true, ProtectStorage: true}),
-		Features: features.Features{V136: true},
+		Features: features.Features{V136: true}, Controllers: storecontrollers.All(),
 	})
 	if err != nil {
 		cancel()

@@ -82,7 +82,7 @@ var families = []struct{ title, prefix string }{
 	{"updates of Pods", "updates/pod-"}, {"updates of other kinds", "updates/"}, {"protocol", "protocol/"},
 }
 
-// writeDocs renders docs/DIFFERENCES.md from the last two runs.
+// writeDocs renders docs/compatibility/differences.md from the last two runs.
 func (o options) writeDocs(path string) error {
 	api, err := o.load("api")
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 //	recordings api            API requests, against an API server in this process
 //	recordings pods           lives of Pods, against `gantry up` (root)
-//	recordings docs           docs/DIFFERENCES.md from the last run of both
+//	recordings docs           docs/compatibility/differences.md from the last run of both
 //	recordings -kube-apiserver PROGRAM -etcd PROGRAM api
 //	                          the same requests to a kube-apiserver: what it answers otherwise than was recorded goes to hack/recordings/newer.json
 //
@@ -78,7 +78,7 @@ func run(ctx context.Context, o options, what string) error {
 		return err
 	}
 	if what == "docs" {
-		return o.writeDocs("docs/DIFFERENCES.md")
+		return o.writeDocs("docs/compatibility/differences.md")
 	}
 	log, err := os.Create(filepath.Join(o.out, "recordings-"+what+".log"))
 	if err != nil {

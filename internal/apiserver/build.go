@@ -31,6 +31,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/services/portallocator"
 	"github.com/gantry-project/gantry/internal/apiserver/requesttrace"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
 	"github.com/gantry-project/gantry/internal/apiserver/watchbatching"
@@ -60,7 +61,7 @@ type builder struct {
 type requestDeps struct {
 	tracer          *requesttrace.Tracer
 	allocator       *services.Allocator
-	nodePortStorage *nodePortStorage
+	nodePortStorage *portallocator.Storage
 	migrationSignal changeSignal  // a StorageVersionMigration is new
 	bootstrapped    chan struct{} // closed when the first objects are made, or the server ends
 	watchBatcher    watchbatching.Batcher

@@ -2,10 +2,14 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"net/netip"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/encryptioncheck"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
@@ -34,10 +38,33 @@ type Config struct {
 	FlowControl
 	// Features says what is served that is off otherwise.
 	Features features.Features
+	Omit
+	// Controllers run inside the server, as they need its store. They start when the first objects
+	// are made and run until the server ends.
+	Controllers []Controller
+}
+
+// Omit leaves parts of a server out.
+type Omit struct {
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
 	OpenAPIv2Off bool
 	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.
 	AggregatorOff, CustomResourcesOff bool
+}
+
+// Controller is a controller that needs the store of the server it runs in.
+type Controller struct {
+	Name string // in the log
+	// Run works until ctx ends; it is called in a goroutine of its own, once.
+	Run func(ctx context.Context, e ControllerContext)
+}
+
+// ControllerContext is what the server gives the controllers that run inside it.
+type ControllerContext struct {
+	Client     kubernetes.Interface // as the server itself
+	Config     *rest.Config         // for other clients of the same rights
+	Etcd       *clientv3.Client     // shared by all; the server closes it
+	Migrations <-chan struct{}      // receives when a StorageVersionMigration is stored
 }
 
 // FlowControl says how much work a server takes on, and whose.

@@ -29,6 +29,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/services/ipallocator"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storage"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storagemigration"
 )
@@ -50,7 +51,8 @@ func newAllocator(c Config, find storageLookup) (*services.Allocator, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.UseIPAddressStorage(ipAddressStorage{find}, serviceCIDRPrefixes(find))
+	a.UseIPAddressStorage(ipallocator.NewStorage(ipallocator.Lookup(find)),
+		ipallocator.Prefixes(ipallocator.Lookup(find)))
 	return a, nil
 }
 

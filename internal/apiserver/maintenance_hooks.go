@@ -2,53 +2,56 @@ package apiserver
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/gantry-project/gantry/internal/apiserver/bootstraptoken"
 	"github.com/gantry-project/gantry/internal/apiserver/orphanedobjects"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
-	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
 )
 
 // flowObjectsPeriod is how often the flow objects every cluster has are looked at, in case somebody
 // removed or changed them. Upstream's figure.
 const flowObjectsPeriod = time.Minute
 
-// migrationPeriod is how often migrations are looked for that another API server was told of.
-const migrationPeriod = 5 * time.Minute
-
-// addMaintenanceHooks keeps bootstrap tokens, flow objects and the tracking of tokens right,
-// removes orphans and migrates what is stored as long as the server runs.
+// addMaintenanceHooks runs the controllers that need the store, keeps flow objects and the tracking
+// of tokens right, and removes orphans, as long as the server runs.
 func (b *builder) addMaintenanceHooks() error {
 	return b.generic.AddPostStartHook("gantry-upkeep", func(ctx genericapiserver.PostStartHookContext) error {
-		objects, err := dynamic.NewForConfig(b.loopback)
-		if err != nil {
+		if err := b.runControllers(ctx); err != nil {
 			return err
 		}
-		etcd, err := b.server.store.Client()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer etcd.Close()
-			m := storageversionmigrator.Controller{
-				Client: b.client.StoragemigrationV1().StorageVersionMigrations(), Created: b.migrationSignal,
-				Period: migrationPeriod,
-				Migrator: &storageversionmigrator.Migrator{Etcd: etcd, Discovery: b.client.Discovery(),
-					Objects: objects, Prefix: KeyPrefix},
-			}
-			m.Run(ctx)
-		}()
-		go bootstraptoken.Run(ctx, b.client)
 		go b.ensureFlowObjects(ctx)
 		return b.cleanOrphanedObjects(ctx)
 	})
+}
+
+// runControllers starts the controllers of the configuration, each in a goroutine of its own; they
+// share a client of the store, which is closed when the last of them ends.
+func (b *builder) runControllers(ctx context.Context) error {
+	if len(b.config.Controllers) == 0 {
+		return nil
+	}
+	etcd, err := b.server.store.Client()
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for _, c := range b.config.Controllers {
+		all.Go(func() {
+			c.Run(klog.NewContext(ctx, klog.FromContext(ctx).WithValues("controller", c.Name)), ControllerContext{
+				Client: b.client, Config: b.loopback, Etcd: etcd, Migrations: b.migrationSignal})
+		})
+	}
+	go func() {
+		all.Wait()
+		_ = etcd.Close()
+	}()
+	return nil
 }
 
 // cleanOrphanedObjects looks for objects whose namespace does not exist, once the first namespaces

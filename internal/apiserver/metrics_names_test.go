@@ -11,6 +11,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as the program has them
 	_ "k8s.io/component-base/metrics/prometheus/version"
+
+	"github.com/gantry-project/gantry/test/metriclist"
 )
 
 //go:embed testdata/metrics-v1.37.2.txt
@@ -66,4 +68,19 @@ func TestMetricsOfTheServerAreNamedAsUpstreams(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The list of the page of metrics is what the server registers, with the families of the embedded etcd.
+func TestMetricsOfTheServerAreListed(t *testing.T) {
+	shared(t)
+	r, ok := legacyregistry.Registerer().(*prometheus.Registry)
+	if !ok {
+		t.Fatalf("got a registry of type %T, want *prometheus.Registry", legacyregistry.Registerer())
+	}
+	etcd, ok := prometheus.DefaultRegisterer.(*prometheus.Registry)
+	if !ok {
+		t.Fatalf("got a registry of type %T, want *prometheus.Registry", prometheus.DefaultRegisterer)
+	}
+	metriclist.Check(t, "apiserver", false, metriclist.Registered(t, r), metriclist.Named(metriclist.Registered(t, etcd),
+		"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_", "etcd_cluster_", "etcd_grpc_"))
 }

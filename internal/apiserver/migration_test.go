@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	migrationclient "k8s.io/client-go/kubernetes/typed/storagemigration/v1"
 
-	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
+	"github.com/gantry-project/gantry/internal/control/storageversionmigrator"
 )
 
 func migration(name, group, resource string) *migrationv1.StorageVersionMigration {

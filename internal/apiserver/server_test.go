@@ -14,10 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/control/bootstrap"
+	"github.com/gantry-project/gantry/internal/control/storageversionmigrator"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -83,7 +86,22 @@ func (n *memoryJournal) Read(q journal.Query) (out []journal.Entry) {
 func testConfig(dir string) Config {
 	return Config{
 		Listen: Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
-		Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Etcd:        store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Controllers: controllers(),
+	}
+}
+
+// controllers are those of internal/app/storecontrollers, which imports this package.
+func controllers() []Controller {
+	return []Controller{
+		{Name: "bootstrap-signer", Run: func(ctx context.Context, e ControllerContext) { bootstrap.Run(ctx, e.Client) }},
+		{Name: "storage-version-migrator", Run: func(ctx context.Context, e ControllerContext) {
+			m := storageversionmigrator.Migrator{Etcd: e.Etcd, Discovery: e.Client.Discovery(),
+				Objects: dynamic.NewForConfigOrDie(e.Config), Prefix: KeyPrefix}
+			c := storageversionmigrator.Controller{Client: e.Client.StoragemigrationV1().StorageVersionMigrations(),
+				Created: e.Migrations, Period: time.Minute, Migrator: &m}
+			c.Run(ctx)
+		}},
 	}
 }
 

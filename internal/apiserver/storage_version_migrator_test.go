@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
+	"github.com/gantry-project/gantry/internal/control/storageversionmigrator"
 )
 
 // Objects that lie in etcd in an older form are written as the server writes now, and nothing else

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/services/portallocator"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
@@ -105,7 +106,7 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin",
 		string(mustCreate[[]byte](t)(json.Marshal(twin)))))
 	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), "/registry/ipaddresses/"+made.Spec.ClusterIP))
-	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), nodePortRangeKey,
+	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), portallocator.RangeKey,
 		`{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))
 	stop()
 	_, c, _ = startServer(t, config)

@@ -49,9 +49,8 @@ func newKubelet(io IO) *cobra.Command {
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
 		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " +
 			kubeletConfigFile + " when they are there.\n" +
-			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); docs/JOINING.md " +
-			"says " +
-			"which files a machine needs to join.",
+			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); " +
+			"docs/user/joining.md says which files a machine needs to join.",
 		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config " +
 			"/var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint " +
 			"unix:///run/containerd/containerd.sock",

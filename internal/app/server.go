@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/app/storecontrollers"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/pki"
 )
@@ -102,6 +103,7 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption,
 		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()},
 		Features:    p.gates.Features,
+		Controllers: storecontrollers.All(),
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)

@@ -43,7 +43,7 @@ func newUpCommand(io IO) *cobra.Command {
 		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 " +
 			"--bridge two0 --pod-cidr 10.73.0.0/16\n" +
 			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: " +
-			"docs/JOINING.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
+			"docs/user/joining.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			u.out = newProgress(io.Out)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
-	"github.com/gantry-project/gantry/internal/apiserver/storageversionmigrator"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/control/storageversionmigrator"
 )
 
 func (e *etcdCommand) upgrade() *cobra.Command {

@@ -113,15 +113,17 @@ func (c Config) spawn() (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
+	// before it is reaped: its start time can be read even when it is killed at once
+	if err := c.writePID(p.pid); err != nil {
+		p.release()
+		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
 	exit := make(chan *os.ProcessState, 1)
 	p.exit = exit
 	go func() {
 		_ = cmd.Wait() // reaps it; what it says of its end stands in its log
 		exit <- cmd.ProcessState
 	}()
-	if err := c.writePID(p.pid); err != nil {
-		return nil, errors.Join(err, p.signal(unix.SIGKILL))
-	}
 	return p, nil
 }
 

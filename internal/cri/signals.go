@@ -15,7 +15,9 @@ import (
 const suspectAfter = 5 * time.Second
 
 // Signals are what the traffic with a runtime tells of it without a question of its own. Each
-// channel holds one token at most, and one reader takes it.
+// channel holds one token at most, and one reader takes it. A runtime that is well is asked for its
+// status once a minute; these have it asked at once. A network that fails in silence shows at the
+// next sandbox, or at the audit.
 type Signals struct {
 	// the connection broke or came back, a call failed as it does where the runtime is not well, or
 	// one has no answer for five seconds

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gantry-project/gantry/test/metriclist"
 )
 
 //go:embed testdata/metrics-v1.37.2.txt
@@ -46,4 +48,11 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The list of the page of metrics is what the proxy serves.
+func TestMetricsAreListed(t *testing.T) {
+	m := newMetrics()
+	m.registerPending(&changeTracker{})
+	metriclist.Check(t, "proxy", true, metriclist.Registered(t, m.registry))
 }

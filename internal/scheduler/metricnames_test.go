@@ -9,13 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
+
+	"github.com/gantry-project/gantry/test/metriclist"
 )
 
 // upstreamMetrics are the metrics that kube-scheduler v1.37.2 served after it had scheduled,
 // refused, gated and preempted: type, name, labels. A line that begins with - is not served here,
-// and docs/METRICS.md says why.
+// and docs/user/metrics.md says why.
 //
 //go:embed testdata/metrics-v1.37.2.txt
 var upstreamMetrics string
@@ -59,6 +62,18 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	for _, name := range missing() {
 		t.Errorf("%s is %q, want %q", name, got[name], want[name])
 	}
+}
+
+// The list of the page of metrics is what the scheduler registers.
+func TestMetricsAreListed(t *testing.T) {
+	t.Parallel()
+	r := metrics.NewKubeRegistry()
+	start(t, func(o *Options) { o.Metrics = r; o.ShadowCheck = true })
+	all, ok := r.Registerer().(*prometheus.Registry)
+	if !ok {
+		t.Fatalf("got a registry of type %T, want *prometheus.Registry", r.Registerer())
+	}
+	metriclist.Check(t, "scheduler", true, metriclist.Registered(t, all))
 }
 
 // metricNames gives type and labels of each metric.

@@ -1,4 +1,4 @@
-// Package features proves rows of docs/FEATURES.md that belong to no one package: what an API user
+// Package features proves rows of docs/compatibility/features.md that belong to no one package: what an API user
 // sees of a whole cluster, area by area.
 //
 // A file per area, one testcluster in each, so that it stays fast. containers_test.go needs root:

@@ -31,8 +31,8 @@ func startServer(t testing.TB, dir string, change func(*apiserver.Config)) (*res
 	t.Helper()
 	c := apiserver.Config{
 		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
-		Etcd:         store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
-		OpenAPIv2Off: true, AggregatorOff: true, CustomResourcesOff: true,
+		Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Omit: apiserver.Omit{OpenAPIv2Off: true, AggregatorOff: true, CustomResourcesOff: true},
 	}
 	change(&c)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -24,7 +24,8 @@ type serializationResult struct {
 	err  error
 }
 
-// newCachingObject returns an object that many may encode at once.
+// newCachingObject returns an object that many may encode at once: that of a shared watch is one
+// for all members, and who encodes it must go through runtime.CacheableObject.
 func newCachingObject(o runtime.Object) runtime.Object {
 	if _, ok := o.(runtime.CacheableObject); ok {
 		return o

@@ -17,7 +17,7 @@ import (
 // The library's own has channels without room where a connection has buffers: its goroutine that
 // both sends requests and takes answers waits for a server that waits for its answers to be taken,
 // once some twenty watches are cancelled at a time, and no watch of the stream brings anything ever
-// after.
+// after. v3client.New must not be used for watches anywhere else.
 func newInProcessClient(e *embed.Etcd) *clientv3.Client {
 	c := v3client.New(e.Server)
 	watches := adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(e.Server))

@@ -27,7 +27,8 @@ const (
 // watchCacheHistory is the window of events that a watch cache keeps for those who resume. The
 // library grows it while events come quickly and shrinks it only when they come slowly: when they
 // end, it keeps two objects for each of up to a hundred thousand events for good. Nothing of the
-// window is public, so that it is reached through the library's own fields.
+// window is public, so that it is reached through the library's own fields: after an update of
+// k8s.io/apiserver TestHistoryIsLetGo tells whether they are as here.
 type watchCacheHistory struct {
 	lock   *sync.RWMutex // of the watch cache
 	events reflect.Value // the ring, a slice of pointers to events

@@ -43,10 +43,8 @@ type NodeRanges struct {
 // ControllerDescriptor is one row of control.All.
 type ControllerDescriptor struct {
 	Name           string
-	EventSource    string   // component of its events, as upstream names it
-	ServiceAccount string   // service account in kube-system whose role it works under
-	Reads          []string // resources it watches
-	Writes         []string // resources and subresources it writes
+	EventSource    string // component of its events, as upstream names it
+	ServiceAccount string // service account in kube-system whose role it works under
 	Constructor    func(ControllerContext) Runner
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/test/metriclist"
 )
 
 //go:embed testdata/metrics-v1.37.2.txt
@@ -60,21 +62,7 @@ func labelNames(m *dto.Metric) (out []string) {
 //
 // row: OPS-11
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
-	m := New()
-	now := func() time.Time { return time.Now() }
-	m.Attach(Sources{
-		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 0 },
-		Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
-		Pods: func() []*v1.Pod {
-			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}},
-				Status: v1.PodStatus{
-					Conditions: []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}},
-					ContainerStatuses: []v1.ContainerStatus{
-						{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
-		},
-		Volumes: func(context.Context) []Volume { return []Volume{{Namespace: "a", Claim: "c"}} },
-		Logs:    func(context.Context) []Log { return []Log{{}} },
-	})
+	m := attached()
 	got := named(t, m)
 	elsewhere := []string{"kubelet_certificate_manager_server_rotation_seconds",
 		"kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_server_expiration_renew_errors"}
@@ -92,4 +80,30 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 			}
 		}
 	}
+}
+
+// attached are the metrics of a kubelet whose node has all that they tell of.
+func attached() *Metrics {
+	m := New()
+	now := func() time.Time { return time.Now() }
+	m.Attach(Sources{
+		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 0 },
+		Expiry: func() map[string]time.Time { return map[string]time.Time{"server": now(), "client": now()} },
+		Pods: func() []*v1.Pod {
+			return []*v1.Pod{{Spec: v1.PodSpec{Volumes: []v1.Volume{{}}},
+				Status: v1.PodStatus{
+					Conditions: []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}},
+					ContainerStatuses: []v1.ContainerStatus{
+						{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}}}
+		},
+		Volumes: func(context.Context) []Volume { return []Volume{{Namespace: "a", Claim: "c"}} },
+		Logs:    func(context.Context) []Log { return []Log{{}} },
+	})
+	return m
+}
+
+// The list of the page of metrics is what the kubelet serves at /metrics and /metrics/probes.
+func TestMetricsAreListed(t *testing.T) {
+	m := attached()
+	metriclist.Check(t, "kubelet", true, metriclist.Registered(t, m.registry), metriclist.Gathered(t, m.registry), metriclist.Registered(t, m.probes))
 }

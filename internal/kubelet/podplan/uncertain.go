@@ -15,7 +15,9 @@ type UncertainSandbox struct {
 	AbandonedAt time.Time // zero: there is no doubt
 }
 
-// UncertainFor is how long a runtime may need to drop what it was told not to make after all.
+// UncertainFor is how long a runtime may need to drop what it was told not to make after all. A
+// sandbox that comes later is only removed by the audit; until then it stands beside the Pod that
+// has the name.
 const UncertainFor = 10 * time.Second
 
 // SandboxUncertain tells whether a sandbox that was given up may still come, and until when it is

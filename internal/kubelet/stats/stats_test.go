@@ -27,6 +27,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/pod/usage"
+	"github.com/gantry-project/gantry/test/metriclist"
 )
 
 // cgroups is a tree of measured paths.
@@ -373,4 +374,16 @@ func TestAPodTheKubeletDoesNotKnow(t *testing.T) {
 	if err != nil || len(s.Pods) != 1 || s.Pods[0].Measured.Use == nil {
 		t.Errorf("%+v %v: the runtime knows it", s, err)
 	}
+}
+
+// The lists of the page of metrics are what /metrics/resource and /metrics/cadvisor serve.
+func TestMetricsAreListed(t *testing.T) {
+	w := newTestNode(t)
+	w.measured()
+	s, err := w.c.Full(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	metriclist.Check(t, "kubelet-resource", true, metriclist.Of(stats.Resource(s)))
+	metriclist.Check(t, "kubelet-cadvisor", true, metriclist.Of(stats.Cadvisor(s)))
 }

@@ -49,7 +49,8 @@ func (v *Vector) AddList(list v1.ResourceList) {
 }
 
 // MaxValue is the most that is counted of a resource, in milli for cpu: it can be added up a
-// hundred times, or become a percentage, without running over.
+// hundred times, or become a percentage, without running over. Larger quantities count as this,
+// where upstream's library lets some of them count as nothing.
 const MaxValue = 1 << 56
 
 // units is a quantity's whole units, within what is counted; beyond an int64 Value would be

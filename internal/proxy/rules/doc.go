@@ -9,6 +9,10 @@
 // therefore compares names, and a change of endpoints puts a new chain beside the old one, turns
 // the map's element over and drops the old chain, in one transaction.
 //
+// Cluster IPs are answered on the instance's own bridge and the node alone, as instances on one
+// machine share addresses; node ports on all of a node's addresses, 127.0.0.1 among them. A host
+// without a default route cannot ask for a cluster IP.
+//
 // In: Services, EndpointSlices, a Node, Settings. Out: ServicePort (who gets the traffic of one
 // Service port, for rules, conntrack, health checks and explanations), State (chains, sets,
 // elements as values), Ops (what leads from one State to another). view.go reads the API's objects;

@@ -124,7 +124,7 @@ func start() error {
 			Journal: testServer.facts},
 		Access: auth.Access(auth.Options{TokenFile: tokens}),
 		// Custom resources and aggregation have tests of their own.
-		CustomResourcesOff: true, AggregatorOff: true, OpenAPIv2Off: true,
+		Omit: apiserver.Omit{CustomResourcesOff: true, AggregatorOff: true, OpenAPIv2Off: true},
 	})
 	if err != nil {
 		cancel()

@@ -84,7 +84,8 @@ type Rules struct {
 	// AllowUnconditionalUpdate lets PUT without a resourceVersion through.
 	AllowUnconditionalUpdate bool
 	// Begin* hooks run around the store write and may hold resources (cluster addresses); finish
-	// tells whether the write succeeded.
+	// tells whether the write succeeded. genericregistry.Store calls them before the strategy
+	// prepares: a Service is completed there, and that must stay first.
 	BeginCreate func(ctx context.Context, obj runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	AfterDelete func(obj runtime.Object)

@@ -3,8 +3,9 @@
 //
 // An Allocator holds one bit per address of the service range and per node port; it is filled from
 // the stored Services before the first write, and each write takes and gives back what it changes.
-// What decides between several servers over one store are the ledgers: an IPAddress object per
-// address, upstream's map of node ports. RepairIPs and RepairNodePorts compare both with the
-// Services. In: decoded Services, a range, a list function, ledgers. Out: a row for
-// apiserver.Kinds; what to repair and what to tell about it.
+// Between several servers over one store the stored allocations decide: an IPAddress object per
+// address (ipallocator), upstream's map of node ports (portallocator). RepairIPs and
+// RepairNodePorts compare both with the Services; repair carries out what they find. In: decoded
+// Services, a range, a list function, storages. Out: a row for apiserver.Kinds; what to repair and
+// which events to write about it.
 package services

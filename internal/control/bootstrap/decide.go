@@ -1,0 +1,88 @@
+package bootstrap
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The words of token Secrets and of the ConfigMap. Source:
+// kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens.
+const (
+	clusterInfoConfigMap = "cluster-info"
+	kubeconfigKey        = "kubeconfig"
+	signaturePrefix      = "jws-kubeconfig-"
+	secretPrefix         = "bootstrap-token-"
+)
+
+// Plan is what is to be done about the tokens.
+type Plan struct {
+	Expired     []*corev1.Secret
+	NextExpiry  time.Duration     // until the next one runs out; 0 for never
+	ClusterInfo *corev1.ConfigMap // cluster-info with the right signatures; nil when it has them or is not there
+}
+
+// Decide looks at all token Secrets and at cluster-info, which may be nil.
+func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Plan, error) {
+	var p Plan
+	keys := map[string]string{}
+	for _, s := range secrets {
+		if s.Type != corev1.SecretTypeBootstrapToken || s.DeletionTimestamp != nil {
+			continue
+		}
+		if end := string(s.Data["expiration"]); end != "" {
+			at, err := time.Parse(time.RFC3339, end)
+			if err != nil || !now.Before(at) { // a time that cannot be read counts as past, as upstream has it
+				p.Expired = append(p.Expired, s)
+				continue
+			}
+			if left := at.Sub(now); p.NextExpiry == 0 || left < p.NextExpiry {
+				p.NextExpiry = left
+			}
+		}
+		id, secret := string(s.Data["token-id"]), string(s.Data["token-secret"])
+		if string(s.Data["usage-bootstrap-signing"]) == "true" && s.Name == secretPrefix+id && secret != "" {
+			keys[id] = secret
+		}
+	}
+	if info == nil || info.Data[kubeconfigKey] == "" {
+		return p, nil
+	}
+	next := info.DeepCopy()
+	maps.DeleteFunc(next.Data, func(k, _ string) bool { return strings.HasPrefix(k, signaturePrefix) })
+	for id, secret := range keys {
+		s, err := sign(info.Data[kubeconfigKey], id, secret)
+		if err != nil {
+			return p, err
+		}
+		next.Data[signaturePrefix+id] = s
+	}
+	if !maps.Equal(next.Data, info.Data) {
+		p.ClusterInfo = next
+	}
+	return p, nil
+}
+
+// sign makes a detached JWS with HMAC SHA-256: header and signature without the content. Libraries
+// refuse keys as short as a token's secret.
+func sign(content, id, secret string) (string, error) {
+	header, err := json.Marshal(struct {
+		Algorithm string `json:"alg"`
+		Key       string `json:"kid"`
+	}{"HS256", id})
+	if err != nil {
+		return "", fmt.Errorf("sign with token %s: %w", id, err)
+	}
+	text := base64.RawURLEncoding
+	head := text.EncodeToString(header)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(head + "." + text.EncodeToString([]byte(content))))
+	return head + ".." + text.EncodeToString(mac.Sum(nil)), nil
+}
