@@ -332,7 +332,8 @@ func (p *Proxier) countTransactions() {
 	for i, t := range p.o.Tables {
 		now := t.Kernel.TransactionCounts()
 		family := familyLabel(t.Settings.Family)
-		p.metrics.transactions.WithLabelValues(family, "netlink").Add(float64(now.Netlink - p.tables[i].transactions.Netlink))
+		p.metrics.transactions.WithLabelValues(family,
+			"netlink").Add(float64(now.Netlink - p.tables[i].transactions.Netlink))
 		p.metrics.transactions.WithLabelValues(family, "nft").Add(float64(now.Nft - p.tables[i].transactions.Nft))
 		p.tables[i].transactions = now
 	}
