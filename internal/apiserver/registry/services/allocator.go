@@ -7,12 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Allocator hands out cluster addresses and node ports. It is safe for use by many requests at
@@ -85,7 +82,7 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 	const tries = 100 // addresses and ports that somebody else holds are met once each
 	learned := false
 	for range tries {
-		t := &allocationTransaction{Allocator: a}
+		t := &allocationTransaction{Allocator: a, dryRun: dryRun}
 		err := t.allocateLocked(ctx, s, old)
 		if !dryRun {
 			t.countAttempts()
@@ -199,203 +196,4 @@ func allocatedNodePorts(s *v1.Service) []int {
 		out = append(out, int(s.Spec.HealthCheckNodePort))
 	}
 	return out
-}
-
-// allocationTransaction is one write's allocations, so that they can be undone.
-type allocationTransaction struct {
-	*Allocator
-	ips      []string
-	ports    []int
-	attempts []attempt
-	conflict bool // it was refused as somebody has what it asked for, or all
-}
-
-func (t *allocationTransaction) revertLocked() {
-	for _, ip := range t.ips {
-		t.releaseIP(ip)
-	}
-	for _, n := range t.ports {
-		t.Allocator.ports.release(n)
-	}
-}
-
-func (t *allocationTransaction) allocateAll(s, old *v1.Service) error {
-	if !needsClusterIP(s) {
-		return nil
-	}
-	if err := t.initIPFamilyFields(s, old); err != nil {
-		return err
-	}
-	if !headless(s) {
-		if err := t.allocateClusterIPs(s, old); err != nil {
-			return err
-		}
-	}
-	if len(s.Spec.ClusterIPs) > 0 {
-		s.Spec.ClusterIP = s.Spec.ClusterIPs[0]
-	}
-	return t.allocateNodePorts(s, old)
-}
-
-func invalid(s *v1.Service, errs ...*field.Error) error {
-	return errors.NewInvalid(schema.GroupKind{Kind: "Service"}, s.Name, errs)
-}
-
-// allocateClusterIPs takes one address per family: the one asked for, or any.
-func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
-	var had []string
-	if old != nil && needsClusterIP(old) && !headless(old) {
-		had = old.Spec.ClusterIPs
-	}
-	asked := s.Spec.ClusterIPs
-	for i, family := range s.Spec.IPFamilies {
-		if i < len(asked) {
-			ip := asked[i]
-			if slices.Contains(had, ip) {
-				continue
-			}
-			p, started := t.poolOf(family, ip), time.Now()
-			err := t.allocateIP(p, ip)
-			t.recordIP(p.prefix.String(), scopeStatic, started, err)
-			if err != nil {
-				t.conflict = true
-				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked,
-					fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
-			}
-			t.ips = append(t.ips, ip)
-			continue
-		}
-		started := time.Now()
-		ip, cidr, err := t.allocateNextIP(family)
-		t.recordIP(cidr, scopeDynamic, started, err)
-		if err != nil {
-			t.conflict = true
-			return errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
-		}
-		t.ips = append(t.ips, ip)
-		s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, ip)
-	}
-	if n := len(s.Spec.IPFamilies); len(s.Spec.ClusterIPs) > n {
-		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:n]
-	}
-	return nil
-}
-
-// poolOf is the range of an address, or the first of the family, which then refuses it.
-func (a *Allocator) poolOf(family v1.IPFamily, ip string) *ipPool {
-	var first *ipPool
-	for _, p := range a.pools {
-		if p.family != family {
-			continue
-		}
-		if first == nil {
-			first = p
-		}
-		if addr, err := netip.ParseAddr(ip); err == nil && p.contains(addr) && !p.closed {
-			return p
-		}
-	}
-	return first
-}
-
-// allocateNextIP takes a free address of a family, from the server's own range as long as it has
-// one; cidr is the range it is of, or, with an error, the family's first.
-func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err error) {
-	for _, p := range a.pools {
-		if p.family != family || p.closed {
-			continue
-		}
-		if ip, err := p.allocateNext(); err == nil {
-			a.markIP(ip)
-			return ip, p.prefix.String(), nil
-		}
-		if cidr == "" {
-			cidr = p.prefix.String()
-		}
-	}
-	return "", cidr, errFull
-}
-
-// allocateNodePorts takes the ports asked for and, where the type wants them, free ones for the
-// rest. NodePortStorage of one number and different protocols share a node port.
-func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
-	var had []int
-	if old != nil {
-		had = allocatedNodePorts(old)
-	}
-	isOwnPort := func(n int) bool { return slices.Contains(had, n) || slices.Contains(t.ports, n) }
-	path := field.NewPath("spec", "ports")
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		if !needsNodePort(s) || p.NodePort == 0 || isOwnPort(int(p.NodePort)) {
-			continue
-		}
-		err := t.Allocator.ports.allocate(int(p.NodePort))
-		t.recordPort(scopeStatic, err)
-		if err != nil {
-			t.conflict = true
-			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
-		}
-		t.ports = append(t.ports, int(p.NodePort))
-	}
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		if p.NodePort != 0 || !wantsNodePort(s) {
-			continue
-		}
-		if p.NodePort = siblingNodePort(s.Spec.Ports, p); p.NodePort != 0 {
-			continue
-		}
-		n, err := t.Allocator.ports.allocateNext()
-		t.recordPort(scopeDynamic, err)
-		if err != nil {
-			t.conflict = true
-			return errors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
-		}
-		t.ports, p.NodePort = append(t.ports, n), int32(n)
-	}
-	return t.allocateHealthCheckNodePort(s, isOwnPort)
-}
-
-// siblingNodePort is the node port of another protocol's port of the same number; 0 when there is
-// none or this protocol has it.
-func siblingNodePort(ports []v1.ServicePort, p *v1.ServicePort) int32 {
-	for _, q := range ports {
-		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 {
-			if !slices.ContainsFunc(ports,
-				func(r v1.ServicePort) bool { return r.Protocol == p.Protocol && r.NodePort == q.NodePort }) {
-				return q.NodePort
-			}
-		}
-	}
-	return 0
-}
-
-func (t *allocationTransaction) allocateHealthCheckNodePort(s *v1.Service, isOwnPort func(int) bool) error {
-	if !needsHealthPort(s) {
-		return nil
-	}
-	n := int(s.Spec.HealthCheckNodePort)
-	switch {
-	case n != 0 && isOwnPort(n):
-		return nil
-	case n != 0:
-		err := t.Allocator.ports.allocate(n)
-		t.recordPort(scopeStatic, err)
-		if err != nil {
-			t.conflict = true
-			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n,
-				err))
-		}
-	default:
-		var err error
-		n, err = t.Allocator.ports.allocateNext()
-		t.recordPort(scopeDynamic, err)
-		if err != nil {
-			t.conflict = true
-			return errors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err))
-		}
-	}
-	t.ports, s.Spec.HealthCheckNodePort = append(t.ports, n), int32(n)
-	return nil
 }

@@ -129,9 +129,11 @@ func newPortPool(low, high int, pick func(int) int) *portPool {
 	return &portPool{low: low, high: high, allocated: make(bitmap, (size+63)/64), static: static, pick: pick}
 }
 
+func (p *portPool) contains(n int) bool { return p.low <= n && n <= p.high }
+
 func (p *portPool) allocate(n int) error {
 	switch {
-	case n < p.low || n > p.high:
+	case !p.contains(n):
 		return fmt.Errorf("provided port is not in the valid range. The range of valid ports is %d-%d", p.low, p.high)
 	case p.allocated.get(n - p.low):
 		return errors.New("provided port is already allocated")

@@ -249,3 +249,26 @@ func TestRow(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestADryRunAsksOnlyWhetherPortsAreFree: in a dry run a port out of the range is no conflict, as
+// in upstream's operation; one that is held is, and nothing is held afterwards.
+func TestADryRunAsksOnlyWhetherPortsAreFree(t *testing.T) {
+	a := allocator(t, "10.0.0.0/28")
+	if err := create(a, service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 30001 })); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		port    int32
+		dry, ok bool
+	}{{80, true, true}, {70000, true, true}, {30001, true, false}, {30002, true, true}, {80, false, false},
+		{30002, false, true}} {
+		s := service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = c.port })
+		finish, err := a.begin(t.Context(), s, nil, c.dry)
+		if (err == nil) != c.ok {
+			t.Errorf("node port %d, dry run %v: got error %v, want none: %v", c.port, c.dry, err, c.ok)
+		}
+		if err == nil {
+			finish(!c.dry)
+		}
+	}
+}
